@@ -1,0 +1,52 @@
+# Every target works on a fresh machine that has Python 3.11-3.13 and make.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+FOLDERS := engine pipeline schemas
+# A new module or folder reinstalls the project (seconds); a changed lock file reinstalls its dependencies.
+SOURCES := $(shell find $(FOLDERS) -name '*.py' -o -name '*.json' -o -name py.typed)
+
+.PHONY: demo test lint types bench lock clean .venv
+
+.venv: $(STAMP)
+
+$(STAMP): .venv/.locked pyproject.toml $(SOURCES)
+	@$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.venv/.locked: requirements/lock.txt
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 14) else "Resonance needs Python 3.11, 3.12 or 3.13; %s is %d.%d. Name another one: make PYTHON=python3.12 ..." % (sys.executable, *v))'
+	@echo "Setting up .venv (once; about a minute)"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/lock.txt
+	@touch $@
+
+demo: .venv
+	@$(BIN)/resonance demo
+
+test: .venv
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: .venv
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	@$(MAKE) --no-print-directory types
+
+# mypy does not look through an editable install: it checks an ordinary one.
+types: .venv
+	@rm -rf build/types build/lib build/bdist* && mkdir -p build/types
+	@$(BIN)/pip install --quiet --no-deps --no-build-isolation --target build/types .
+	MYPYPATH=build/types $(BIN)/mypy -p resonance.engine -p resonance.pipeline -p resonance.schemas
+
+bench: .venv
+	$(BIN)/python -m bench.engine
+	$(BIN)/python -m bench.quality
+	$(BIN)/python -m bench.pipeline
+
+# Raises the locked versions (needs uv); the file names packages and hashes, never an index.
+lock:
+	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
+	  --python-version 3.11 --extra dev pyproject.toml --output-file requirements/lock.txt
+
+clean:
+	rm -rf .venv build .mypy_cache .ruff_cache .pytest_cache

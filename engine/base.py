@@ -1,0 +1,228 @@
+"""The contract that every engine keeps, and the plain results it gives."""
+
+import abc
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from resonance.engine.errors import RecordError
+from resonance.engine.parameters import Parameter
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+EventKind = Literal["emerged", "absorbed", "split", "vanished"]
+
+MAGNITUDE = 1e150
+"""Largest absolute value of a prepared feature: its square is still a float64."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cluster:
+    """A confirmed cluster as it was last read.
+
+    Attributes
+    ----------
+    id : int
+        Number within its model; never used again there.
+    path : tuple of int
+        Node ids that lead from the root to the model of this cluster; ``()`` for the root's own.
+    size : int
+        Records that its nodes have won.
+    nodes : int
+        Nodes of the cluster.
+    centre, spread : ndarray of shape (d,)
+        Mean and standard deviation over its nodes, weighted by their records, in prepared units.
+    """
+
+    id: int
+    path: tuple[int, ...]
+    size: int
+    nodes: int
+    centre: FloatArray
+    spread: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why an event happened: the criterion, its value, and the threshold it met or missed."""
+
+    criterion: str
+    value: float
+    threshold: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Event:
+    """A change of the set of confirmed clusters.
+
+    Attributes
+    ----------
+    index : int
+        Record of the batch that caused it.
+    kind : {"emerged", "absorbed", "split", "vanished"}
+        ``emerged``: `cluster` is new. ``absorbed``: `cluster` ended in `other`. ``split``: `cluster` is new and
+        came from `other`, which goes on. ``vanished``: `cluster` ended without an heir.
+    path : tuple of int
+        Path of the model (see `Cluster`).
+    number : int
+        Position in the sequence of events of that model, from 0, without gaps.
+    cluster, other : int, int or None
+        Ids within the model.
+    before, after : tuple of Cluster
+        The clusters concerned, as read before and after the change.
+    reason : Reason or None
+        What decided, where one number did.
+    """
+
+    index: int
+    kind: EventKind
+    path: tuple[int, ...]
+    number: int
+    cluster: int
+    other: int | None
+    before: tuple[Cluster, ...]
+    after: tuple[Cluster, ...]
+    reason: Reason | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """Answers for a learned batch of n records; `depth` is the number of levels that the engine has (1 if flat).
+
+    Attributes
+    ----------
+    cluster : ndarray of int64, shape (n, depth)
+        Cluster of the record on each level of its path, as it was before the record was learned; -1 where none.
+    score : ndarray of float64, shape (n,)
+        1 = typical, 0 = unlike anything seen; NaN while there is no cluster on the first level.
+    novel : ndarray of bool, shape (n,)
+        The record founded a node.
+    path : ndarray of int64, shape (n, depth)
+        Ids of the nodes that learned it, root first, padded with -1.
+    events : list of Event
+        In the order in which they happened.
+    """
+
+    cluster: IntArray
+    score: FloatArray
+    novel: BoolArray
+    path: IntArray
+    events: list[Event] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prediction:
+    """Answers for n records that were not learned.
+
+    Attributes
+    ----------
+    cluster : ndarray of int64, shape (n, depth)
+        As in `Step`.
+    score : ndarray of float64, shape (n,)
+        As in `Step`.
+    label : ndarray of int64, shape (n,)
+        Majority label of the nearest node that has one; -1 where nothing was learned with labels.
+    """
+
+    cluster: IntArray
+    score: FloatArray
+    label: IntArray
+
+
+class Engine(abc.ABC):
+    """A clustering engine that learns a stream in order.
+
+    State and answers are a function of the records alone: learning them in one batch or one by one gives the same
+    bits. An engine knows no clock, no file and no bus.
+    """
+
+    name: ClassVar[str]
+    """The engine's name in settings."""
+    revision: ClassVar[int]
+    """Raised with every change that alters bits; part of a state's header."""
+    parameters: ClassVar[tuple[Parameter, ...]]
+    """Every parameter with its default and its range."""
+    presets: ClassVar[dict[str, dict[str, Any]]] = {}
+    """Named sets of parameters, such as ``paper``."""
+
+    depth: int
+    """Levels that `Step.cluster` and `Step.path` have."""
+    dimension: int
+    """Features of a record; 0 before the first batch."""
+
+    @abc.abstractmethod
+    def learn(self, X: ArrayLike, labels: Sequence[int] | None = None) -> Step:
+        """Learn a batch in order.
+
+        Parameters
+        ----------
+        X : array_like of shape (n, d)
+            Prepared records: finite, at most `MAGNITUDE` in absolute value.
+        labels : sequence of int >= 0, optional
+            Class of each record, -1 for none; they never influence the clusters.
+
+        Raises
+        ------
+        RecordError
+            Naming the first record that cannot be learned; nothing of the batch was.
+        """
+
+    @abc.abstractmethod
+    def predict(self, X: ArrayLike) -> Prediction:
+        """Answer for records without learning them; changes nothing."""
+
+    @abc.abstractmethod
+    def clusters(self) -> list[Cluster]:
+        """Present confirmed clusters, by path and id, as last read."""
+
+    @abc.abstractmethod
+    def state(self) -> bytes:
+        """Everything the next record depends on: versioned, checksummed, canonical (equal states, equal bytes)."""
+
+    @classmethod
+    @abc.abstractmethod
+    def from_state(cls, data: bytes) -> Self:
+        """Continue from `state`; the next records give the same bits.
+
+        Raises
+        ------
+        StateError
+            Damaged, of another engine, or of a newer format.
+        """
+
+
+def check_batch(X: ArrayLike, dimension: int) -> FloatArray:
+    """Return `X` as a C-contiguous float64 array of shape (n, d), or say which record is at fault.
+
+    Parameters
+    ----------
+    X : array_like of shape (n, d)
+        The batch.
+    dimension : int
+        d that the engine already has; 0 when this batch decides it.
+
+    Raises
+    ------
+    RecordError
+        Not two-dimensional, of another dimension, not finite, or beyond `MAGNITUDE`.
+    """
+    try:
+        batch = np.ascontiguousarray(X, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise RecordError(0, f"not an array of numbers: {error}") from error
+    if batch.ndim != 2 or (batch.shape[1] == 0 and len(batch)):
+        raise RecordError(0, f"a batch has shape (n, d) with d >= 1, this one {batch.shape}")
+    if dimension and len(batch) and batch.shape[1] != dimension:
+        raise RecordError(0, f"{batch.shape[1]} features, the model has {dimension}")
+    usable = np.abs(batch) <= MAGNITUDE
+    if not usable.all():
+        index, feature = np.argwhere(~usable)[0]
+        value = batch[index, feature]
+        problem = f"beyond {MAGNITUDE:g}" if np.isfinite(value) else "not finite"
+        raise RecordError(int(index), f"feature {feature} is {value!r}: {problem}")
+    return batch

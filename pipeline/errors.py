@@ -1,0 +1,47 @@
+"""Why the program ends, with the exit code that says so.
+
+ResonanceError
+├── ConfigurationError   2   a setting or a command line that cannot be used
+├── BrokerError         69   the broker does not answer, or a topic is missing or of the wrong shape
+├── StateMismatch       65   log, committed offset and snapshots do not belong together: a named stop
+├── DeliveryError       70   a transaction or a delivery failed; nothing was committed, start the worker again
+└── FencedError         71   another worker with the same worker id took over
+"""
+
+from typing import ClassVar
+
+
+class ResonanceError(Exception):
+    """Root of every error that a user is meant to read: what, where, what to do."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class ConfigurationError(ResonanceError):
+    """A setting or a command line cannot be used; names the setting, its value, what is allowed and what to do."""
+
+    exit_code = 2
+
+
+class BrokerError(ResonanceError):
+    """The broker does not answer, or a topic is missing or of the wrong shape."""
+
+    exit_code = 69
+
+
+class StateMismatch(ResonanceError):
+    """Input log, committed offset and snapshots do not belong together: a named stop with its remedy."""
+
+    exit_code = 65
+
+
+class DeliveryError(ResonanceError):
+    """Outputs could not be delivered; nothing was committed and a restart goes on where the log stands."""
+
+    exit_code = 70
+
+
+class FencedError(ResonanceError):
+    """Another worker with the same worker id has taken over this one's transactions."""
+
+    exit_code = 71

@@ -1,0 +1,66 @@
+"""What enters and leaves a partition task."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+
+class SourceRecord(Protocol):
+    """A record of an input topic; aiokafka's ``ConsumerRecord`` is one."""
+
+    @property
+    def topic(self) -> str:
+        """Topic it was read from."""
+
+    @property
+    def partition(self) -> int:
+        """Partition it was read from."""
+
+    @property
+    def offset(self) -> int:
+        """Its place in the log."""
+
+    @property
+    def timestamp(self) -> int:
+        """Kafka timestamp in milliseconds since the epoch."""
+
+    @property
+    def key(self) -> bytes | None:
+        """Key as it stands on the bus."""
+
+    @property
+    def value(self) -> bytes | None:
+        """Value as it stands on the bus."""
+
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes | None]]:
+        """Headers as they stand on the bus."""
+
+
+class Record(NamedTuple):
+    """A plain `SourceRecord`, for replays, benchmarks and tests."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]] = ()
+
+
+class Message(NamedTuple):
+    """An output: it goes to the partition number of its source record, in the order given."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+
+
+@dataclass(slots=True)
+class Outputs:
+    """What a batch of records became; every record is an assignment or a dead letter."""
+
+    assignments: list[Message] = field(default_factory=list)
+    events: list[Message] = field(default_factory=list)
+    dead_letters: list[Message] = field(default_factory=list)
