@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-
 from resonance.engine.errors import RecordError
 from resonance.engine.parameters import Parameter
 

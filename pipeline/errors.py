@@ -3,7 +3,7 @@
 ResonanceError
 ├── ConfigurationError   2   a setting or a command line that cannot be used
 ├── BrokerError         69   the broker does not answer, or a topic is missing or of the wrong shape
-├── StateMismatch       65   log, committed offset and snapshots do not belong together: a named stop
+├── MismatchError       65   log, committed offset and snapshots do not belong together: a named stop
 ├── DeliveryError       70   a transaction or a delivery failed; nothing was committed, start the worker again
 └── FencedError         71   another worker with the same worker id took over
 """
@@ -29,7 +29,7 @@ class BrokerError(ResonanceError):
     exit_code = 69
 
 
-class StateMismatch(ResonanceError):
+class MismatchError(ResonanceError):
     """Input log, committed offset and snapshots do not belong together: a named stop with its remedy."""
 
     exit_code = 65
