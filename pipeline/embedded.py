@@ -1,0 +1,200 @@
+"""The embedded broker: librdkafka's in-process mock cluster, for the demo and for a first contact without Kafka.
+
+It speaks Kafka's protocol on a loopback port, so the real worker joins it as it joins any broker. It is no place for
+data that matter, and this module refuses what it would silently get wrong:
+
+- every topic has `PARTITIONS` partitions and is made by touching it; no other number can be had;
+- records live in memory, about 5 MB a partition; beyond that the oldest are dropped without a word. `append` counts
+  and refuses; whoever reads outputs compares offsets (they have no gaps here) and stops at a missing one;
+- nothing is compacted, so that an old snapshot costs room until it falls out;
+- transactions are accepted and mean nothing (an aborted record is visible), so delivery is at least once, by name;
+- a group with a second member fails at random, so there is one worker;
+- an idle fetch always waits its full time, so the wait is shortened to `FETCH_WAIT_MS`.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from confluent_kafka import KafkaException, Producer
+from resonance.pipeline.errors import BrokerError
+
+PARTITIONS = 4
+"""Partitions of every topic; librdkafka's only size knob is the number of brokers."""
+
+FETCH_WAIT_MS = 50
+"""Longest wait of an idle fetch: the mock cluster waits it out even when records arrive meanwhile."""
+
+PARTITION_BYTES = 5 * 1024 * 1024
+"""What a partition holds, in bytes of record batches as they are stored (librdkafka, measured: 4,899 batches of one
+1,000-byte record and 70 bytes around it)."""
+
+BUDGET = PARTITION_BYTES * 9 // 10
+"""Bytes that `EmbeddedBroker.append` accepts for a partition; the tenth above is the margin of its estimate."""
+
+RECORD_OVERHEAD = 72
+"""Bytes around a record in the worst case: 61 of a batch that holds it alone, and 9 to 11 of its own lengths."""
+
+CLUSTER_ID_PREFIX = "mockCluster"
+"""How the ids of librdkafka's mock clusters begin."""
+
+_log = logging.getLogger(__name__)
+_silent = logging.Logger("librdkafka", level=logging.CRITICAL + 1)
+
+
+def is_embedded(cluster_id: str | None) -> bool:
+    """Whether a cluster is an embedded one, by the id in its metadata (`AdminClient.list_topics().cluster_id`)."""
+    return cluster_id is not None and cluster_id.startswith(CLUSTER_ID_PREFIX)
+
+
+class BudgetError(BrokerError):
+    """The embedded broker has no room for a record; it would drop the partition's oldest ones silently."""
+
+    def __init__(self, topic: str, partition: int, size: int, used: int) -> None:
+        super().__init__(
+            f"{topic}[{partition}] on the embedded broker: {used:,} of {BUDGET:,} bytes are used, a record of "
+            f"{size:,} bytes does not fit; feed less data, spread it over the {PARTITIONS} partitions, or use Kafka"
+        )
+
+
+class EmbeddedBroker:
+    """A broker inside this process, on a loopback port, from ``with`` to its end.
+
+    Parameters
+    ----------
+    topics : iterable of str
+        Topics to make at the start; `create` makes more.
+
+    Attributes
+    ----------
+    bootstrap : str
+        ``host:port`` for clients; set while the broker runs.
+
+    Raises
+    ------
+    BrokerError
+        The mock cluster does not answer.
+
+    Examples
+    --------
+    >>> with EmbeddedBroker(["features"]) as broker:
+    ...     broker.append("features", 0, b'{"features": [1.0, 2.0]}')
+    ...     broker.flush()
+    """
+
+    def __init__(self, topics: Iterable[str] = ()) -> None:
+        self._topics = tuple(topics)
+        self._cluster: Producer | None = None
+        self._producer: Producer | None = None
+        self._used: dict[tuple[str, int], int] = {}
+        self._failures: list[str] = []
+        self.bootstrap = ""
+
+    def __enter__(self) -> Self:
+        # The cluster lives as long as this client; it is of no other use.
+        self._cluster = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "mock"}, logger=_silent)
+        try:
+            brokers = self._cluster.list_topics(timeout=10).brokers.values()
+        except KafkaException as error:
+            self._cluster = None
+            raise BrokerError(f"the embedded broker does not answer: {error.args[0].str()}; start again") from error
+        self.bootstrap = ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
+        self._producer = Producer(self.client_settings() | {"linger.ms": 5, "acks": "all"}, logger=_silent)
+        self.create(self._topics)
+        _log.info("embedded broker on %s", self.bootstrap)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._producer = None
+        self._cluster = None
+        self.bootstrap = ""
+
+    def client_settings(self) -> dict[str, Any]:
+        """Return what every confluent-kafka client of this broker needs."""
+        return {"bootstrap.servers": self.bootstrap, "socket.timeout.ms": 5000}
+
+    def create(self, topics: Iterable[str]) -> None:
+        """Make topics by touching them.
+
+        Raises
+        ------
+        BrokerError
+            A topic cannot be made.
+        """
+        for topic in topics:
+            try:
+                found = self._running().list_topics(topic, timeout=5).topics[topic]
+            except KafkaException as error:
+                raise BrokerError(f"topic {topic} on the embedded broker: {error.args[0].str()}") from error
+            if len(found.partitions) != PARTITIONS:
+                raise BrokerError(
+                    f"topic {topic} on the embedded broker has {len(found.partitions)} partitions instead of "
+                    f"{PARTITIONS}; this version of confluent-kafka behaves otherwise than the one it was written for"
+                )
+
+    def room(self, topic: str, partition: int) -> int:
+        """Return the bytes that `append` still accepts for a partition, `RECORD_OVERHEAD` of each record included."""
+        return BUDGET - self._used.get((topic, partition), 0)
+
+    def append(
+        self,
+        topic: str,
+        partition: int,
+        value: bytes | None,
+        key: bytes | None = None,
+        headers: Sequence[tuple[str, bytes]] = (),
+    ) -> None:
+        """Append a record; `flush` waits for it.
+
+        Raises
+        ------
+        BudgetError
+            The partition has no room; nothing was appended.
+        BrokerError
+            The partition does not exist.
+        """
+        if not 0 <= partition < PARTITIONS:
+            raise BrokerError(
+                f"{topic}[{partition}]: a topic of the embedded broker has partitions 0..{PARTITIONS - 1}"
+            )
+        size = RECORD_OVERHEAD + len(value or b"") + len(key or b"")
+        size += sum(len(name) + len(text) + 4 for name, text in headers)
+        used = self._used.get((topic, partition), 0)
+        if used + size > BUDGET:
+            raise BudgetError(topic, partition, size, used)
+        producer = self._running()
+        while True:
+            try:
+                producer.produce(topic, value, key, partition, headers=list(headers), on_delivery=self._delivered)
+                break
+            except BufferError:
+                producer.poll(0.05)
+        self._used[topic, partition] = used + size
+        producer.poll(0)
+
+    def flush(self, timeout: float = 10) -> None:
+        """Wait until everything appended is stored.
+
+        Raises
+        ------
+        BrokerError
+            A record was not stored.
+        """
+        waiting = self._running().flush(timeout)
+        if waiting:
+            self._failures.append(f"{waiting} records still wait after {timeout:g} s")
+        if self._failures:
+            failures, self._failures = self._failures, []
+            raise BrokerError(f"the embedded broker did not store every record: {failures[0]}")
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        if error is not None:
+            self._failures.append(f"{message.topic()}[{message.partition()}]: {error.str()}")
+
+    def _running(self) -> Producer:
+        if self._producer is None:
+            raise BrokerError("the embedded broker does not run; use it inside its `with` block")
+        return self._producer
