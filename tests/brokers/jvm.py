@@ -1,0 +1,230 @@
+"""A broker from the official jars on the local Java, fetched once with Maven into the user's cache."""
+
+import ctypes
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.brokers.errors import NoBrokerError
+from tests.brokers.topics import answers
+
+VERSION = "4.3.0"
+PROJECT = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>resonance</groupId><artifactId>test-broker</artifactId><version>1</version><packaging>pom</packaging>
+  <dependencies>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{version}</version></dependency>
+    <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>1.7.36</version></dependency>
+  </dependencies>
+</project>
+"""
+FETCH_SECONDS = 600
+START_SECONDS = 60
+
+
+@dataclass
+class Jvm:
+    """A started broker process and its folder."""
+
+    bootstrap: str
+    process: subprocess.Popen[bytes]
+    folder: Path
+
+    def stop(self) -> None:
+        """End the process and remove its folder."""
+        self.process.terminate()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def start() -> Jvm:
+    """Start a broker on free ports of the loopback interface; seconds once the jars are there.
+
+    Raises
+    ------
+    NoBrokerError
+        No Java or no Maven, the jars cannot be fetched, or the broker does not answer (with the end of its log).
+    """
+    java = shutil.which("java")
+    if java is None:
+        raise NoBrokerError("local Java: there is no java on PATH (17 or newer)")
+    classpath = str(jars() / "*")
+    for _ in range(3):
+        folder = Path(tempfile.mkdtemp(prefix="resonance-kafka-"))
+        try:
+            return _start(java, classpath, folder)
+        except _PortTakenError:
+            shutil.rmtree(folder, ignore_errors=True)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+    raise NoBrokerError("local Java: every free port was taken before the broker had it, three times in a row")
+
+
+class _PortTakenError(Exception):
+    """Another program took the port between its choice and its use."""
+
+
+def _start(java: str, classpath: str, folder: Path) -> Jvm:
+    port, controller = free_port(), free_port()
+    file = folder / "server.properties"
+    settings = properties(port, controller, str(folder / "data"))
+    file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    storage = [java, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", classpath, "kafka.tools.StorageTool"]
+    made = subprocess.run(
+        [*storage, "format", "--standalone", "-t", "MkU3OEVBNTcwNTJENDM2Qg", "-c", str(file)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    if made.returncode:
+        raise NoBrokerError(f"local Java: cannot format the broker's folder: {made.stderr.strip()[-600:]}")
+    log = folder / "server.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [
+                java,
+                "-Xms256m",
+                "-Xmx512m",
+                "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+                "-cp",
+                classpath,
+                "kafka.Kafka",
+                str(file),
+            ],
+            stdout=output,
+            stderr=output,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C ends the tests first, and they end the broker
+            preexec_fn=_die_with_parent(),  # noqa: PLW1509 - one system call, before any of our threads matter
+        )
+    started = Jvm(f"127.0.0.1:{port}", process, folder)
+    end = time.monotonic() + START_SECONDS
+    while process.poll() is None and time.monotonic() < end:
+        if answers(started.bootstrap, timeout=0.5):
+            return started
+    text = log.read_text(errors="replace")
+    started.stop()
+    if "Address already in use" in text:
+        raise _PortTakenError
+    raise NoBrokerError(f"local Java: Kafka {VERSION} does not answer; the end of its log: {text.strip()[-1500:]}")
+
+
+def properties(port: int, controller: int, data: str, host: str = "127.0.0.1") -> dict[str, str]:
+    """Configuration of one node in both roles, for tests: quick elections, no topic made by accident."""
+    one = ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic")
+    settings = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller}",
+        "listeners": f"PLAINTEXT://{host}:{port},CONTROLLER://127.0.0.1:{controller}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "log.dirs": data,
+        "group.initial.rebalance.delay.ms": "0",
+        "auto.create.topics.enable": "false",
+        "offsets.topic.num.partitions": "8",
+        "transaction.state.log.num.partitions": "8",
+        # A transaction whose owner is gone blocks every read_committed reader until the broker ends it.
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+    }
+    settings |= {f"{name}.replication.factor": "1" for name in one}
+    settings |= {f"{name}.min.isr": "1" for name in one[1:]}
+    return settings
+
+
+def free_port() -> int:
+    """A port of the loopback interface that nothing listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def cache_folder() -> Path:
+    """Where the jars of this version lie."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "resonance" / "kafka" / VERSION
+
+
+def jars(folder: Path | None = None) -> Path:
+    """Folder with the jars, fetched when it is not there or not whole.
+
+    A fetch goes to a folder of its own and is moved into place when it is complete, so runs beside each other and
+    runs that were stopped in the middle leave nothing half done behind; what has been damaged since is fetched again.
+    """
+    target = folder or cache_folder()
+    if _whole(target):
+        return target
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise NoBrokerError("local Java: Kafka's jars are not in the cache and there is no mvn on PATH to fetch them")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        fetched = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    except OSError as error:
+        raise NoBrokerError(f"local Java: the cache folder cannot be written: {error}") from error
+    try:
+        _fetch(maven, fetched)
+        if not _whole(target):
+            shutil.rmtree(target, ignore_errors=True)
+            # Who comes second finds a whole folder and keeps that one.
+            try:
+                fetched.rename(target)
+            except OSError:
+                if not _whole(target):
+                    raise
+        return target
+    finally:
+        shutil.rmtree(fetched, ignore_errors=True)
+
+
+def _fetch(maven: str, folder: Path) -> None:
+    (folder / "pom.xml").write_text(PROJECT.format(version=VERSION))
+    command = [maven, "-q", "-B", "-C", "-Dstyle.color=never", "dependency:copy-dependencies"]
+    command += ["-DincludeScope=runtime", f"-DoutputDirectory={folder}"]
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=FETCH_SECONDS, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise NoBrokerError(f"local Java: Maven did not fetch Kafka {VERSION} within {FETCH_SECONDS} s") from error
+    if done.returncode:
+        reason = (done.stdout + done.stderr).strip()[-600:]
+        raise NoBrokerError(f"local Java: Maven cannot fetch Kafka {VERSION}: {reason}")
+    sizes = {file.name: file.stat().st_size for file in sorted(folder.glob("*.jar"))}
+    (folder / "content.json").write_text(json.dumps(sizes))
+
+
+def _whole(folder: Path) -> bool:
+    """Whether every jar that was fetched is there in its full length."""
+    try:
+        sizes = json.loads((folder / "content.json").read_text())
+        return bool(sizes) and all((folder / name).stat().st_size == size for name, size in sizes.items())
+    except (OSError, ValueError):
+        return False
+
+
+def _die_with_parent() -> Callable[[], None] | None:
+    """What the child runs first so that the kernel ends it when the tests are killed; nothing outside Linux."""
+    if sys.platform != "linux":
+        return None
+    prctl, set_parent_death_signal = ctypes.CDLL(None).prctl, 1
+
+    def ask() -> None:
+        prctl(set_parent_death_signal, signal.SIGTERM)
+
+    return ask

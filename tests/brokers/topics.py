@@ -1,0 +1,149 @@
+"""Topics of a test: made under names that nothing else has, filled, and read to their end."""
+
+import itertools
+import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.brokers.errors import NoBrokerError
+
+SILENT = {"log_level": 0}
+"""For clients that ask whether a broker is there: a refused connection is an answer, not news."""
+
+_run = uuid.uuid4().hex[:8]
+_number = itertools.count(1)
+
+
+def topic_name(prefix: str) -> str:
+    """A name that no other test and no earlier run on the same broker has."""
+    return f"{prefix}-{_run}-{next(_number)}"
+
+
+def answers(bootstrap: str, timeout: float) -> bool:
+    """Whether a broker answers at `bootstrap` within `timeout` seconds."""
+    client = AdminClient({"bootstrap.servers": bootstrap, **SILENT})
+    end = time.monotonic() + timeout
+    while (left := end - time.monotonic()) > 0:
+        try:
+            if client.list_topics(timeout=min(left, 2.0)).brokers:
+                return True
+        except KafkaException:
+            time.sleep(0.05)
+    return False
+
+
+def create_topic(
+    bootstrap: str, name: str = "test", *, partitions: int = 4, exact: bool = False, **config: str | int
+) -> str:
+    """Create a topic and return its name once every partition has a leader.
+
+    Parameters
+    ----------
+    bootstrap : str
+        Bootstrap servers.
+    name : str
+        Prefix of the name; the name itself if `exact`.
+    partitions : int
+        Number of partitions.
+    **config : str or int
+        Configuration, with ``_`` for ``.`` (``cleanup_policy="compact"``).
+    """
+    topic = name if exact else topic_name(name)
+    settings = {key.replace("_", "."): str(value) for key, value in config.items()}
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(topic, partitions, 1, config=settings)])[topic].result(15)
+    end = time.monotonic() + 15
+    while time.monotonic() < end:
+        found = admin.list_topics(topic, timeout=5).topics[topic]
+        if len(found.partitions) == partitions and all(p.leader >= 0 for p in found.partitions.values()):
+            return topic
+        time.sleep(0.02)
+    raise NoBrokerError(f"{bootstrap}: topic {topic} has no leaders after 15 s")
+
+
+def produce(
+    bootstrap: str,
+    topic: str,
+    values: Iterable[tuple[int, bytes | None, bytes | None]],
+    *,
+    headers: Sequence[tuple[str, bytes | None]] = (),
+    **config: Any,
+) -> None:
+    """Append (partition, key, value) records in order and wait until the broker has them all."""
+    errors: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            errors.append(error)
+
+    settings = {key.replace("_", "."): value for key, value in config.items()}
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5, "batch.size": 1_000_000} | settings
+    )
+    for partition, key, value in values:
+        while True:
+            try:
+                producer.produce(
+                    topic, value=value, key=key, partition=partition, headers=list(headers), on_delivery=delivered
+                )
+                break
+            except BufferError:
+                producer.poll(0.1)
+        producer.poll(0)
+    if producer.flush(60) or errors:
+        raise NoBrokerError(f"{topic}: not every record was delivered: {errors[:1]}")
+
+
+def read_topic(
+    bootstrap: str, topic: str, *, committed: bool = True, start: Mapping[int, int] | None = None, timeout: float = 60
+) -> list[Message]:
+    """Every record of a topic up to its present end, by partition and offset.
+
+    Parameters
+    ----------
+    bootstrap, topic : str
+        What to read.
+    committed : bool
+        Read what transactions committed only (``read_committed``).
+    start : mapping of int to int, optional
+        First offset of a partition; its beginning by default.
+    timeout : float
+        Seconds after which a `NoBrokerError` says how far the reading came.
+    """
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": f"{topic}-reader",
+            "isolation.level": "read_committed" if committed else "read_uncommitted",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": True,
+            "fetch.wait.max.ms": 50,
+        }
+    )
+    try:
+        partitions = sorted(consumer.list_topics(topic, timeout=15).topics[topic].partitions)
+        first = start or {}
+        open_ = set(partitions)
+        consumer.assign([TopicPartition(topic, p, first.get(p, 0)) for p in partitions])
+        found: dict[int, list[Message]] = {p: [] for p in partitions}
+        end = time.monotonic() + timeout
+        # The end of a partition is an event of its own: offsets have gaps, so no record can be known to be the last.
+        while open_:
+            for message in consumer.consume(10_000, 0.1):
+                error = message.error()
+                if error is None:
+                    found[message.partition()].append(message)
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    open_.discard(message.partition())
+                else:
+                    raise KafkaException(error)
+            if time.monotonic() > end:
+                raise NoBrokerError(f"{topic}: partitions {sorted(open_)} not read to the end in {timeout:g} s")
+        return [message for p in partitions for message in found[p]]
+    finally:
+        consumer.close()
