@@ -86,6 +86,5 @@ def test_mistakes_are_told():
     broker = EmbeddedBroker()
     with pytest.raises(BrokerError, match="inside its `with` block"):
         broker.append("a", 0, b"")
-    with broker:
-        with pytest.raises(BrokerError, match=r"a\[4\].*partitions 0\.\.3"):
-            broker.append("a", 4, b"")
+    with broker, pytest.raises(BrokerError, match=r"a\[4\].*partitions 0\.\.3"):
+        broker.append("a", 4, b"")
