@@ -1,1 +1,34 @@
-"""Resonance."""
+"""What travels on the bus: typed payloads, their JSON Schemas, and the headers around them."""
+
+from resonance.schemas.assignment import Assignment, AssignmentStatus
+from resonance.schemas.cloudevents import CloudEvents, Envelope, Header, source_uri
+from resonance.schemas.cluster_event import ClusterEvent, ClusterEventKind, ClusterSnapshot, EventReason
+from resonance.schemas.common import Cause, Source
+from resonance.schemas.dead_letter import DeadLetter, DeadLetterClass, DeadLetterStage, dead_letter_headers
+from resonance.schemas.drift_event import DriftEvent, DriftEventKind
+from resonance.schemas.files import SCHEMA_NAMES, SchemaName, load_schema, schema_id
+
+__all__ = [
+    "SCHEMA_NAMES",
+    "Assignment",
+    "AssignmentStatus",
+    "Cause",
+    "CloudEvents",
+    "ClusterEvent",
+    "ClusterEventKind",
+    "ClusterSnapshot",
+    "DeadLetter",
+    "DeadLetterClass",
+    "DeadLetterStage",
+    "DriftEvent",
+    "DriftEventKind",
+    "Envelope",
+    "EventReason",
+    "Header",
+    "SchemaName",
+    "Source",
+    "dead_letter_headers",
+    "load_schema",
+    "schema_id",
+    "source_uri",
+]

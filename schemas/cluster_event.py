@@ -1,0 +1,90 @@
+"""A change of the set of clusters: ``cluster_event.schema.json``."""
+
+from typing import Literal, NotRequired, TypedDict
+
+from resonance.schemas.common import Cause
+
+ClusterEventKind = Literal["emerged", "absorbed", "split", "vanished", "version_started"]
+
+
+class ClusterSnapshot(TypedDict):
+    """A cluster as it was read, in the units of the input.
+
+    Attributes
+    ----------
+    id : str
+        ``<stream>/<version>/<n>``, never used again.
+    size : int
+        Records that its nodes have won.
+    centre, spread : dict of str to float
+        Mean and standard deviation by feature.
+    nodes : int
+        Nodes that it is made of.
+    """
+
+    id: str
+    size: int
+    centre: dict[str, float]
+    spread: dict[str, float]
+    nodes: int
+
+
+class EventReason(TypedDict):
+    """Why it happened, where one number decided.
+
+    Attributes
+    ----------
+    criterion : str
+        What was measured.
+    value, threshold : float or None
+        The measure and the bound it met or missed; None where it is not a finite number.
+    """
+
+    criterion: str
+    value: float | None
+    threshold: float | None
+
+
+class ClusterEvent(TypedDict):
+    """One change; folding the events of a stream from nothing gives its present clusters at every offset.
+
+    Attributes
+    ----------
+    kind : {"emerged", "absorbed", "split", "vanished", "version_started"}
+        ``emerged``: `cluster` is new. ``split``: `cluster` is new and came from `other`, which goes on.
+        ``absorbed``: `cluster` ended and goes on as `other`. ``vanished``: `cluster` ended.
+        ``version_started``: every cluster of the stream ended, a new model begins.
+    stream : str
+        The stream.
+    version : int
+        Version of its model.
+    level : int
+        Level of the hierarchy, 1 = root.
+    seq : int
+        Number of the event in its stream, from 0 without gaps.
+    cluster : str or None
+        The cluster that began or ended; None for ``version_started``.
+    other : str, optional
+        The second cluster concerned.
+    before, after : list of ClusterSnapshot
+        The clusters concerned before and after the change.
+    reason : EventReason, optional
+        What decided.
+    cause : Cause
+        The record that caused it.
+    time : str
+        Time of that record, RFC 3339 in UTC.
+    """
+
+    kind: ClusterEventKind
+    stream: str
+    version: int
+    level: int
+    seq: int
+    cluster: str | None
+    other: NotRequired[str]
+    before: list[ClusterSnapshot]
+    after: list[ClusterSnapshot]
+    reason: NotRequired[EventReason]
+    cause: Cause
+    time: str

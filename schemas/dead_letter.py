@@ -1,0 +1,72 @@
+"""What a dead letter says in its headers: ``dead_letter.schema.json``.
+
+A dead letter carries key, value and headers of the original record as they were. Why it is one stands in text headers
+``<name>.error.<member>``, whose members, as a JSON object of texts, are described here.
+"""
+
+from typing import Literal, NotRequired, TypedDict
+
+DeadLetterStage = Literal["decode", "validate", "limit", "label"]
+
+DeadLetterClass = Literal[
+    "not_json",
+    "not_an_object",
+    "too_deep",
+    "wrong_type",
+    "missing_feature",
+    "wrong_dimension",
+    "bad_time",
+    "record_too_large",
+    "no_key",
+    "key_too_long",
+    "too_many_streams",
+    "out_of_range",
+]
+
+# "class" is a reserved word: the functional form.
+DeadLetter = TypedDict(
+    "DeadLetter",
+    {
+        "topic": str,
+        "partition": str,
+        "offset": str,
+        "stage": DeadLetterStage,
+        "class": DeadLetterClass,
+        "message": str,
+        "truncated": NotRequired[Literal["true"]],
+        "length": NotRequired[str],
+        "sha256": NotRequired[str],
+    },
+)
+"""Members of the text headers.
+
+Attributes
+----------
+topic, partition, offset : str
+    Where the original stands.
+stage : {"decode", "validate", "limit", "label"}
+    What it did not pass.
+class : str
+    The kind of fault, one word for alerts and queries.
+message : str
+    What is wrong and what to do, for people.
+truncated : "true", optional
+    The value was cut because the topic would not take it whole.
+length : str, optional
+    Bytes of the whole value, when it was cut.
+sha256 : str, optional
+    SHA-256 of the whole value in hexadecimal digits, when it was cut.
+"""
+
+
+def dead_letter_headers(name: str, letter: DeadLetter) -> list[tuple[str, bytes | None]]:
+    """Return the text headers of a dead letter.
+
+    Parameters
+    ----------
+    name : str
+        Name of the deployment.
+    letter : DeadLetter
+        What to say.
+    """
+    return [(f"{name}.error.{member}", str(text).encode()) for member, text in letter.items()]

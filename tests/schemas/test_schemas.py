@@ -1,0 +1,191 @@
+"""The JSON Schema files and the typed payloads say the same, and good payloads pass."""
+
+import types
+from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+import orjson
+import pytest
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
+from resonance.schemas import (
+    SCHEMA_NAMES,
+    Assignment,
+    CloudEvents,
+    ClusterEvent,
+    DeadLetter,
+    DriftEvent,
+    dead_letter_headers,
+    load_schema,
+    schema_id,
+    source_uri,
+)
+
+PAYLOADS: dict[str, Any] = {
+    "assignment": Assignment,
+    "cluster_event": ClusterEvent,
+    "drift_event": DriftEvent,
+    "dead_letter": DeadLetter,
+}
+PRIMITIVES = {str: {"string"}, int: {"integer"}, float: {"number"}, bool: {"boolean"}, type(None): {"null"}}
+
+
+def agree(annotation: Any, schema: dict[str, Any], document: dict[str, Any], where: str) -> None:
+    """Assert that an annotation and a (sub)schema allow the same."""
+    if "$ref" in schema:
+        schema = document["$defs"][schema["$ref"].removeprefix("#/$defs/")]
+    if is_typeddict(annotation):
+        hints = get_type_hints(annotation, include_extras=True)
+        assert set(hints) == set(schema["properties"]), where
+        assert list(hints) == list(schema["properties"]), where
+        assert annotation.__required_keys__ == frozenset(schema["required"]), where
+        for name, hint in hints.items():
+            inner = get_args(hint)[0] if get_origin(hint) is NotRequired else hint
+            agree(inner, schema["properties"][name], document, f"{where}.{name}")
+        return
+    kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    if get_origin(annotation) is Literal:
+        assert kinds == ["string"], where
+        assert list(get_args(annotation)) == schema["enum"], where
+    elif get_origin(annotation) is list:
+        assert kinds == ["array"], where
+        agree(get_args(annotation)[0], schema["items"], document, f"{where}[]")
+    elif get_origin(annotation) is dict:
+        assert kinds == ["object"], where
+        if "additionalProperties" in schema:
+            agree(get_args(annotation)[1], schema["additionalProperties"], document, f"{where}{{}}")
+    else:
+        union = get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
+        expected = set().union(*(PRIMITIVES[member] for member in union))
+        if "number" in expected:
+            expected.discard("integer")
+        assert set(kinds) == expected, where
+
+
+def test_every_schema_has_a_payload() -> None:
+    assert set(SCHEMA_NAMES) == set(PAYLOADS)
+
+
+@pytest.mark.parametrize("name", SCHEMA_NAMES)
+def test_file_and_code_agree(name: Any) -> None:
+    document = load_schema(name)
+    Draft202012Validator.check_schema(document)
+    assert document["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert document["$id"] == schema_id(name)
+    agree(PAYLOADS[name], document, document, name)
+
+
+@pytest.mark.parametrize("name", SCHEMA_NAMES)
+def test_every_member_is_described(name: Any) -> None:
+    document = load_schema(name)
+    parts = [document, *document.get("$defs", {}).values()]
+    for part in parts:
+        assert part["description"]
+        for member in part["properties"].values():
+            assert "$ref" in member or member["description"]
+
+
+SOURCE: Any = {"topic": "features", "partition": 3, "offset": 17}
+CLUSTER: Any = {"id": "p3/1/2", "size": 40, "centre": {"cpu": 0.5}, "spread": {"cpu": 0.1}, "nodes": 2}
+TIME = "2026-01-02T03:04:05.678Z"
+
+
+def good(name: str) -> dict[str, Any]:
+    assignment: Assignment = {
+        "id": None,
+        "source": SOURCE,
+        "stream": "p3",
+        "version": 1,
+        "status": "assigned",
+        "cluster": "p3/1/2",
+        "clusters": ["p3/1/2", "p3/1/7.0"],
+        "score": 0.75,
+        "novel": False,
+        "path": [7, 1],
+        "time": TIME,
+    }
+    event: ClusterEvent = {
+        "kind": "split",
+        "stream": "p3",
+        "version": 1,
+        "level": 1,
+        "seq": 4,
+        "cluster": "p3/1/3",
+        "other": "p3/1/2",
+        "before": [CLUSTER],
+        "after": [CLUSTER, CLUSTER],
+        "reason": {"criterion": "affinity", "value": 0.05, "threshold": 0.08},
+        "cause": {"id": "a", "source": SOURCE},
+        "time": TIME,
+    }
+    drift: DriftEvent = {
+        "kind": "drift",
+        "stream": "p3",
+        "version": 1,
+        "seq": 0,
+        "detector": "score",
+        "criterion": "mean",
+        "value": 1.5,
+        "threshold": 1.0,
+        "cause": {"id": 3, "source": SOURCE},
+        "time": TIME,
+    }
+    letter: DeadLetter = {
+        "topic": "features",
+        "partition": "3",
+        "offset": "17",
+        "stage": "decode",
+        "class": "not_json",
+        "message": "no",
+    }
+    return {"assignment": assignment, "cluster_event": event, "drift_event": drift, "dead_letter": letter}[name]
+
+
+@pytest.mark.parametrize("name", SCHEMA_NAMES)
+def test_a_good_payload_passes(name: Any) -> None:
+    Draft202012Validator(load_schema(name)).validate(orjson.loads(orjson.dumps(good(name))))
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("assignment", {"status": "unknown"}),
+        ("assignment", {"cluster": -1}),
+        ("assignment", {"score": 1.5}),
+        ("assignment", {"path": [-1]}),
+        ("assignment", {"time": "2026-01-02 03:04:05"}),
+        ("assignment", {"id": True}),
+        ("cluster_event", {"kind": "born"}),
+        ("cluster_event", {"seq": -1}),
+        ("cluster_event", {"before": [{"id": "p3/1/2"}]}),
+        ("dead_letter", {"stage": "somewhere"}),
+        ("dead_letter", {"offset": 17}),
+        ("drift_event", {"value": None}),
+    ],
+)
+def test_a_bad_payload_does_not(name: Any, change: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        Draft202012Validator(load_schema(name)).validate({**good(name), **change})
+
+
+def test_unknown_members_pass_because_later_versions_add_some() -> None:
+    Draft202012Validator(load_schema("assignment")).validate({**good("assignment"), "added_later": 1})
+
+
+def test_cloudevents_headers_name_the_message() -> None:
+    events = CloudEvents("assignment", source_uri("shop", "features", 3))
+    assert dict(events.headers("features-3-17", TIME)) == {
+        "ce_specversion": b"1.0",
+        "ce_id": b"features-3-17",
+        "ce_time": TIME.encode(),
+        "ce_type": b"resonance.assignment.v1",
+        "ce_source": b"/resonance/shop/features/3",
+        "ce_dataschema": b"urn:resonance:schema:assignment:1",
+    }
+
+
+def test_dead_letter_headers_are_text_under_the_name_of_the_deployment() -> None:
+    letter: Any = good("dead_letter")
+    headers = dict(dead_letter_headers("shop", letter))
+    assert headers["shop.error.class"] == b"not_json"
+    assert headers["shop.error.offset"] == b"17"
+    assert len(headers) == 6
