@@ -1,0 +1,33 @@
+"""The start check of topics on the embedded broker, and without any broker."""
+
+import time
+
+import pytest
+from resonance.pipeline.embedded import EmbeddedBroker
+from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.topics import prepare_topics
+
+from tests.brokers.jvm import free_port
+
+
+def test_an_absent_broker_is_said_within_seconds():
+    servers = f"127.0.0.1:{free_port()}"
+    start = time.monotonic()
+    with pytest.raises(BrokerError) as caught:
+        prepare_topics({"bootstrap.servers": servers}, inputs=["in"], outputs=[], snapshots="s", timeout=2)
+    assert time.monotonic() - start < 4
+    text = str(caught.value)
+    assert f"no Kafka broker answers at {servers} within 2 s" in text
+    assert "Connection refused" in text
+    assert "set broker.bootstrap" in text
+
+
+def test_the_embedded_broker_has_its_topics_touched():
+    with EmbeddedBroker([]) as broker:
+        client = {"bootstrap.servers": broker.bootstrap}
+        found = prepare_topics(client, inputs=["in"], outputs=["out"], snapshots="snap")
+        assert found.embedded
+        assert found.partitions == 4
+        assert found.topic_ids == {"in": ""}
+        again = prepare_topics(client, inputs=["in"], outputs=["out"], snapshots="snap", create=False)
+        assert again == found
