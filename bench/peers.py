@@ -1,0 +1,34 @@
+"""River's stream clusterers, set up as the benchmarks compare with them.
+
+Their radius is the one setting that works for all of the sets: a tenth of the diagonal of [0, 1]^d, to which the
+records are scaled. The other parameters are River's own defaults, but for DenStream's: its default weights make every
+record of a slow stream an outlier, so they are those of its own documentation.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from river import cluster
+
+Records = list[dict[int, float]]
+
+
+def radius(d: int) -> float:
+    """Return the radius of a micro-cluster for d features in [0, 1]."""
+    return 0.1 * math.sqrt(d)
+
+
+def dbstream(d: int) -> cluster.DBSTREAM:
+    """Return DBSTREAM with the radius for d features."""
+    return cluster.DBSTREAM(clustering_threshold=radius(d))
+
+
+def denstream(d: int) -> cluster.DenStream:
+    """Return DenStream with the radius for d features."""
+    return cluster.DenStream(decaying_factor=0.01, beta=0.5, mu=2.5, epsilon=radius(d))
+
+
+def as_river(X: NDArray[np.float64]) -> Records:
+    """Return records as River takes them."""
+    return [dict(enumerate(row)) for row in X.tolist()]

@@ -1,0 +1,51 @@
+"""The streams and data sets of the benchmarks: generated from fixed seeds, or read from files."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import datasets
+
+Array = NDArray[np.float64]
+
+DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
+"""Folder of the public benchmark sets, where there is one; else what scikit-learn ships is used."""
+
+QUALITY_SETS = ("s1", "s2", "a1", "digits", "statlog", "wdbc")
+TREE_SETS = ("aggregation", "compound", "jain", "pathbased", "iris")
+
+SPREADS = {8: 0.065, 16: 0.05, 64: 0.1}
+"""By number of features: how wide the 20 blobs of `blobs` are for CAEA to keep about 50 nodes."""
+
+
+def blobs(n: int, d: int, spread: float, clusters: int = 20, seed: int = 1) -> Array:
+    """Return n records of d features around centres that are uniform in the unit cube."""
+    rng = np.random.default_rng(seed)
+    centres = rng.random((clusters, d))
+    return centres[rng.integers(clusters, size=n)] + rng.normal(scale=spread, size=(n, d))
+
+
+def drifting(batches: int, size: int, d: int = 8, clusters: int = 20, seed: int = 7) -> Iterator[Array]:
+    """Yield batches of a stream that never settles: all centres wander, and every so often one starts elsewhere."""
+    rng = np.random.default_rng(seed)
+    centres = rng.random((clusters, d))
+    for batch in range(batches):
+        centres += rng.normal(scale=0.002, size=centres.shape)
+        np.clip(centres, 0.0, 1.0, out=centres)
+        if batch % 20 == 19:
+            centres[rng.integers(clusters)] = rng.random(d)
+        yield centres[rng.integers(clusters, size=size)] + rng.normal(scale=0.05, size=(size, d))
+
+
+def load(name: str) -> tuple[Array, NDArray[np.int64]] | None:
+    """Return features and classes of a set, or None where its file is not on this machine."""
+    shipped = {"digits": datasets.load_digits, "iris": datasets.load_iris, "wdbc": datasets.load_breast_cancer}
+    path = DATA / f"{name}.npz"
+    if path.exists():
+        with np.load(path, allow_pickle=False) as found:
+            return found["X"].astype(np.float64), found["y"].astype(np.int64)
+    if name in shipped:
+        X, y = shipped[name](return_X_y=True)
+        return X.astype(np.float64), y.astype(np.int64)
+    return None
