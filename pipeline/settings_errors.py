@@ -1,0 +1,191 @@
+"""What is said when settings cannot be used: setting, where it was given, value, what is allowed, what to do."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+from resonance.pipeline.errors import ConfigurationError
+
+SECRETS = frozenset({"broker.sasl_password", "broker.ssl_key_password"})
+MASK = "**********"
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    """Return a question that offers the most similar known name, or nothing."""
+    near = difflib.get_close_matches(name.lower(), known, n=1)
+    return f" (did you mean {near[0]}?)" if near else ""
+
+
+def variable(setting: str) -> str:
+    """Return the environment variable of a setting."""
+    return "RESONANCE_" + setting.replace(".", "__").upper()
+
+
+class Origins:
+    """Where each value came from, for the errors.
+
+    Parameters
+    ----------
+    flags, environment, file : mapping
+        Nested values of each source.
+    file_name : str
+        What to call the file.
+    """
+
+    def __init__(
+        self,
+        flags: Mapping[str, Any],
+        environment: Mapping[str, Any],
+        file: Mapping[str, Any],
+        file_name: str,
+    ) -> None:
+        self._sources = ((flags, "on the command line"), (environment, "in the environment"), (file, f"in {file_name}"))
+
+    def of(self, location: Sequence[Any]) -> str:
+        """Return where a setting was given, or an empty text."""
+        for values, place in self._sources:
+            current: Any = values
+            for name in location:
+                if not isinstance(current, Mapping) or name not in current:
+                    break
+                current = current[name]
+            else:
+                if place == "in the environment":
+                    return f" (from {variable('.'.join(map(str, location)))})"
+                return f" ({place})"
+        return ""
+
+
+def configuration_error(
+    setting: str, value: object, allowed: str, origin: str = "", remedy: str = ""
+) -> ConfigurationError:
+    """Return the error for one setting.
+
+    Parameters
+    ----------
+    setting : str
+        Its name.
+    value : object
+        What was given; not shown for a secret.
+    allowed : str
+        What would be accepted, in words.
+    origin : str
+        Where the value was given.
+    remedy : str
+        What to do.
+    """
+    shown = MASK if setting in SECRETS else _short(value)
+    text = f"{setting} = {shown}{origin}: {allowed}"
+    return ConfigurationError(f"{text}; {remedy}" if remedy else text)
+
+
+def from_validation(error: ValidationError, known: Mapping[str, Sequence[str]], origins: Origins) -> ConfigurationError:
+    """Say everything that pydantic found, a line for each setting.
+
+    Parameters
+    ----------
+    error : ValidationError
+        What it found.
+    known : mapping of str to sequence of str
+        Names that each section has; the sections and the settings outside them under ``""``.
+    origins : Origins
+        Where values were given.
+    """
+    lines: list[str] = []
+    for problem in error.errors(include_url=False):
+        line = _sentence(problem, known, origins)
+        if line not in lines:
+            lines.append(line)
+    return ConfigurationError("\n".join(lines))
+
+
+def _sentence(problem: Any, known: Mapping[str, Sequence[str]], origins: Origins) -> str:
+    # A location is section, setting, then inner places (an element of a list, a member of a union).
+    location = [str(part) for part in problem["loc"]][:2]
+    if location and location[0] not in known:
+        location = location[:1]
+    setting = ".".join(location)
+    kind, given = problem["type"], problem["input"]
+    if kind == "missing":
+        return (
+            f"{setting} is not set: set it in the file, as {variable(setting)} in the environment, "
+            f"or as --{setting} on the command line"
+        )
+    if kind == "extra_forbidden":
+        section = location[0] if len(location) > 1 else ""
+        names = known.get(section, ())
+        what = f"section [{section}]" if section else "settings"
+        return (
+            f"{setting}{origins.of(location)}: there is no such setting{nearest(location[-1], names)}; "
+            f"the {what} can have {', '.join(names)}"
+        )
+    if kind in ("model_type", "model_attributes_type"):
+        return str(configuration_error(setting, given, "must be a table of settings", origins.of(location)))
+    return str(configuration_error(setting, given, _allowed(problem), origins.of(location)))
+
+
+def _allowed(problem: Any) -> str:
+    kind, context = problem["type"], problem.get("ctx", {})
+    if kind == "value_error":
+        return str(context["error"])
+    if kind == "literal_error":
+        return "must be one of " + context["expected"].replace("'", "").replace(" or ", ", ")
+    bounds = {
+        "greater_than_equal": ("at least", "ge"),
+        "greater_than": ("above", "gt"),
+        "less_than_equal": ("at most", "le"),
+        "less_than": ("below", "lt"),
+    }
+    if kind in bounds:
+        word, name = bounds[kind]
+        return f"must be {word} {context[name]:,g}"
+    words = {
+        "int_parsing": "must be an integer",
+        "int_type": "must be an integer",
+        "int_from_float": "must be an integer",
+        "float_parsing": "must be a number",
+        "float_type": "must be a number",
+        "finite_number": "must be a finite number",
+        "bool_parsing": "must be true or false",
+        "bool_type": "must be true or false",
+        "string_type": "must be text",
+        "tuple_type": "must be a list",
+        "dict_type": "must be a table",
+        "string_too_short": "must not be empty",
+        "too_short": "must not be empty",
+        "string_pattern_mismatch": "must consist of the characters A-Z a-z 0-9 . _ -",
+    }
+    return words.get(kind, problem["msg"])
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else text[:197] + "..."
+
+
+STREAM_CHOICES = (
+    'stream = "partition": all records of a partition share one model',
+    'stream = "key": the records of each key share one model (a key in two partitions is two streams)',
+    'stream = "topic": all records of the topic share one model (comes with the keyed hierarchy, not available yet)',
+    'stream = "field:<path>": the records that agree in a field share one model (comes with the keyed hierarchy, '
+    "not available yet)",
+)
+
+
+def stream_not_set(topics: Sequence[str], partitions: int) -> ConfigurationError:
+    """Return the error for an input of several partitions and no decision which records share a model.
+
+    Parameters
+    ----------
+    topics : sequence of str
+        The input topics.
+    partitions : int
+        Partitions that each of them has.
+    """
+    choices = "\n".join(f"  {choice}" for choice in STREAM_CHOICES)
+    return ConfigurationError(
+        f"stream is not set, and {', '.join(topics)} {'has' if len(topics) == 1 else 'have'} {partitions} partitions: "
+        f"say which records share one model, in the file, as {variable('stream')} in the environment, or as --stream\n"
+        f"{choices}"
+    )

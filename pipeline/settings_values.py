@@ -1,0 +1,119 @@
+"""How settings are written as text, in the environment and on the command line: lists, tables, numbers, none."""
+
+import json
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator
+from resonance.pipeline.paths import parse_path
+
+
+def _list(value: Any) -> Any:
+    """``a,b`` or ``["a", "b"]``; one name is a list of one."""
+    if isinstance(value, str):
+        text = value.strip()
+        if text.startswith("["):
+            return _json(text)
+        return [part.strip() for part in text.split(",") if part.strip()]
+    return value
+
+
+def _list_or_text(value: Any) -> Any:
+    """Like `_list`, but one name without brackets stays text."""
+    if isinstance(value, str) and (value.strip().startswith("[") or "," in value):
+        return _list(value)
+    return value
+
+
+def _table(value: Any) -> Any:
+    """``{"name": ...}`` as JSON."""
+    return _json(value) if isinstance(value, str) else value
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"not JSON ({error})") from error
+
+
+def _optional(value: Any) -> Any:
+    """Read the word for nothing: TOML and the environment have no other."""
+    return None if isinstance(value, str) and value.strip().lower() in ("", "none") else value
+
+
+def _no_boolean(value: Any) -> Any:
+    # pydantic takes true for 1.
+    if isinstance(value, bool):
+        raise ValueError("must be a number, not true or false")
+    return value
+
+
+def _path(text: str) -> str:
+    parse_path(text)
+    return text
+
+
+def _paths(texts: tuple[str, ...]) -> tuple[str, ...]:
+    for text in texts:
+        parse_path(text)
+    if len(set(texts)) != len(texts):
+        raise ValueError("the same path stands there twice")
+    return texts
+
+
+def _path_or_paths(value: str | tuple[str, ...]) -> str | tuple[str, ...]:
+    if isinstance(value, str):
+        return _path(value)
+    if not value:
+        raise ValueError("an empty list: name at least one feature")
+    return _paths(value)
+
+
+def _category_texts(value: Any) -> Any:
+    """Values of categories as text, the way the input mapping writes them: true, 404, DE."""
+    table = _table(value)
+    if not isinstance(table, dict):
+        return table
+    return {name: tuple(map(category_text, _list(values))) for name, values in table.items()}
+
+
+def category_text(value: Any) -> str:
+    """Return a category's value as text.
+
+    Raises
+    ------
+    ValueError
+        It is neither text nor a boolean nor an integer.
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    raise ValueError("a category's value is text, an integer, true or false")
+
+
+def _missing(value: Any) -> Any:
+    if isinstance(value, str) and value not in ("reject", "mean"):
+        try:
+            return float(value)
+        except ValueError:
+            raise ValueError("must be reject, mean or a number") from None
+    return _no_boolean(value)
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_list)]
+Paths = Annotated[tuple[str, ...], BeforeValidator(_list), AfterValidator(_paths)]
+FeaturePaths = Annotated[str | tuple[str, ...], BeforeValidator(_list_or_text), AfterValidator(_path_or_paths)]
+OptionalPath = Annotated[
+    Annotated[str, AfterValidator(_path)] | None,
+    BeforeValidator(_optional),
+]
+OptionalCount = Annotated[int | None, BeforeValidator(_optional), BeforeValidator(_no_boolean)]
+OptionalText = Annotated[str | None, BeforeValidator(_optional)]
+Categories = Annotated[dict[str, tuple[str, ...]], BeforeValidator(_category_texts)]
+Ranges = Annotated[dict[str, tuple[float, float]], BeforeValidator(_table)]
+Missing = Annotated[float | str, BeforeValidator(_missing)]
+Count = Annotated[int, BeforeValidator(_no_boolean)]
+Seconds = Annotated[float, BeforeValidator(_no_boolean)]
