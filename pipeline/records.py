@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 
 class SourceRecord(Protocol):
@@ -64,3 +64,25 @@ class Outputs:
     assignments: list[Message] = field(default_factory=list)
     events: list[Message] = field(default_factory=list)
     dead_letters: list[Message] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSnapshot:
+    """The state of one stream at a place in the log.
+
+    Attributes
+    ----------
+    stream : str
+        Name of the stream, unique in the deployment.
+    next : int
+        Offset of the first record of the partition that the state does not contain.
+    header : dict
+        What the state depends on besides the log: engine, parameters, features, revision, version.
+    body : bytes
+        The state.
+    """
+
+    stream: str
+    next: int
+    header: dict[str, Any]
+    body: bytes
