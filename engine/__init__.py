@@ -1,1 +1,53 @@
-"""Resonance."""
+"""Engines that cluster streams: plain arrays in, plain results out."""
+
+from resonance.engine.cache import prepare_cache
+
+prepare_cache()  # before anything imports numba
+
+from collections.abc import Mapping  # noqa: E402
+from typing import Any  # noqa: E402
+
+from resonance.engine.base import Cluster, Engine, Event, Prediction, Reason, Step  # noqa: E402
+from resonance.engine.caea import CAEA  # noqa: E402
+from resonance.engine.errors import EngineError, ParameterError, RecordError, StateError  # noqa: E402
+from resonance.engine.parameters import Parameter  # noqa: E402
+
+__all__ = [
+    "CAEA",
+    "ENGINES",
+    "Cluster",
+    "Engine",
+    "EngineError",
+    "Event",
+    "Parameter",
+    "ParameterError",
+    "Prediction",
+    "Reason",
+    "RecordError",
+    "StateError",
+    "Step",
+    "make_engine",
+]
+
+ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (CAEA,)}
+"""Every engine by its name in settings."""
+
+
+def make_engine(name: str, parameters: Mapping[str, Any]) -> Engine:
+    """Return a new engine.
+
+    Parameters
+    ----------
+    name : str
+        A key of `ENGINES`.
+    parameters : mapping of str to object
+        Parameters by the names that settings use, such as ``lambda``.
+
+    Raises
+    ------
+    ParameterError
+        No such engine, no such parameter, or a value outside its range.
+    """
+    if name not in ENGINES:
+        raise ParameterError("engine", name, "one of " + ", ".join(ENGINES))
+    return ENGINES[name].make(parameters)

@@ -1,14 +1,14 @@
 """The contract that every engine keeps, and the plain results it gives."""
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from resonance.engine.errors import RecordError
-from resonance.engine.parameters import Parameter
+from resonance.engine.parameters import Parameter, check_parameters
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -153,6 +153,17 @@ class Engine(abc.ABC):
     """Levels that `Step.cluster` and `Step.path` have."""
     dimension: int
     """Features of a record; 0 before the first batch."""
+
+    @classmethod
+    def make(cls, parameters: Mapping[str, Any]) -> Self:
+        """Return an engine from parameters by the names that settings use; an unknown one is a `ParameterError`."""
+        checked = check_parameters(cls.parameters, parameters)
+        return cls(**{name if name != "lambda" else "lambda_": value for name, value in checked.items()})
+
+    @classmethod
+    @abc.abstractmethod
+    def compile(cls) -> None:
+        """Compile every kernel, or load it from the cache, before the first record comes."""
 
     @abc.abstractmethod
     def learn(self, X: ArrayLike, labels: Sequence[int] | None = None) -> Step:

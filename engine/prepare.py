@@ -25,7 +25,7 @@ _MISSING, _NOT_FINITE, _NO_LOGARITHM, _TOO_LARGE, _TOO_FAR = range(1, 6)
 
 
 @jit
-def _transform(X, first, values, logs, ranged, low, width, fill, clip, out, faults):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202, PLR0917
+def _transform(X, first, values, logs, ranged, low, width, fill, clip, out, faults):  # type: ignore[no-untyped-def]
     """Write prepared rows to `out` and what is wrong with a row to `faults`; return the number of values out of range.
 
     ``faults[i]`` is (feature, code), code 0 for a usable row; the rest of a faulty row of `out` is not written.
@@ -113,7 +113,7 @@ class Preparation:
         A parameter outside its range, or a name that is no feature.
     """
 
-    def __init__(  # noqa: PLR0917
+    def __init__(
         self,
         features: Sequence[str],
         scale: Scale = "warmup",

@@ -1,0 +1,123 @@
+"""Arithmetic whose bits do not depend on the CPU.
+
+Only + - * / sqrt and *explicit* fused multiply-adds are used: IEEE 754 defines each of them to the last bit, with or
+without a vector unit, so a loop over nodes may be vectorised freely. Nothing here calls a mathematics library.
+"""
+
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+jit = njit(cache=True, nogil=True, error_model="numpy")
+"""How every kernel is compiled: kept on disk, without the interpreter's lock, IEEE division."""
+
+inline = njit(cache=True, nogil=True, error_model="numpy", inline="always")
+"""For small functions of inner loops: their callers must see through them to vectorise."""
+
+
+@intrinsic
+def fma(typingctx, a, b, c):
+    """Return ``a * b + c``, rounded once."""
+
+    def codegen(context, builder, signature, args):
+        return builder.fma(*args)
+
+    return types.float64(types.float64, types.float64, types.float64), codegen
+
+
+@intrinsic
+def bits_of(typingctx, x):
+    """Return the bits of a float64 as an int64."""
+
+    def codegen(context, builder, signature, args):
+        return builder.bitcast(args[0], ir.IntType(64))
+
+    return types.int64(types.float64), codegen
+
+
+@intrinsic
+def float_of(typingctx, n):
+    """Return the float64 that has the bits of an int64."""
+
+    def codegen(context, builder, signature, args):
+        return builder.bitcast(args[0], ir.DoubleType())
+
+    return types.float64(types.int64), codegen
+
+
+# Adding 1.5 * 2**52 rounds to the nearest integer and leaves it in the lowest bits.
+_ROUND = 6755399441055744.0
+_ROUND_BITS = 0x4338000000000000
+# 2**-1000 is as good as 0 beside 1, and still far from the denormal numbers, which are slow.
+_FAR = 1000.0
+
+# 2**-f for |f| <= 1/2: Remez polynomial of degree 10 with P(0) = 1, relative error 1.6e-16 before rounding.
+_P1 = float.fromhex("-0x1.62e42fefa3a19p-1")
+_P2 = float.fromhex("0x1.ebfbdff82c598p-3")
+_P3 = float.fromhex("-0x1.c6b08d703ce49p-5")
+_P4 = float.fromhex("0x1.3b2ab6fba1ddap-7")
+_P5 = float.fromhex("-0x1.5d87fe9d7a584p-10")
+_P6 = float.fromhex("0x1.430913096fd9fp-13")
+_P7 = float.fromhex("-0x1.ffcb54062e698p-17")
+_P8 = float.fromhex("0x1.62bfd47773353p-20")
+_P9 = float.fromhex("-0x1.b675bca4eeebbp-24")
+_P10 = float.fromhex("0x1.e6063f7217bc6p-28")
+
+LOG2_E = float.fromhex("0x1.71547652b82fep+0")
+LN_2 = float.fromhex("0x1.62e42fefa39efp-1")
+_SQRT_2 = float.fromhex("0x1.6a09e667f3bcdp+0")
+
+
+@inline
+def exp2_minus(u):
+    """Return 2**-u for u >= 0, within 4e-16 relative; 2**-1000 for every u beyond 1000."""
+    u = u if u < _FAR else _FAR
+    shifted = u + _ROUND
+    f = u - (shifted - _ROUND)
+    p = fma(_P10, f, _P9)
+    p = fma(p, f, _P8)
+    p = fma(p, f, _P7)
+    p = fma(p, f, _P6)
+    p = fma(p, f, _P5)
+    p = fma(p, f, _P4)
+    p = fma(p, f, _P3)
+    p = fma(p, f, _P2)
+    p = fma(p, f, _P1)
+    p = fma(p, f, 1.0)
+    # The exponent of 2**-n stands 52 bits up: a negative int64 shift-free product would cost more than this.
+    return p * float_of((1023 - (bits_of(shifted) - _ROUND_BITS)) << 52)
+
+
+@jit
+def log(x):
+    """Return the natural logarithm of a positive normal float64, within 4e-16 of the larger of 1 and the result."""
+    bits = bits_of(x)
+    exponent = (bits >> 52) - 1023
+    mantissa = float_of((bits & 0x000FFFFFFFFFFFFF) | (1023 << 52))
+    if mantissa > _SQRT_2:
+        mantissa *= 0.5
+        exponent += 1
+    # log m = 2 artanh(t), t = (m - 1)/(m + 1), |t| < 0.1716: the series has fallen below 1e-17 after 11 terms.
+    t = (mantissa - 1.0) / (mantissa + 1.0)
+    t2 = t * t
+    series = 0.0
+    for k in range(21, 1, -2):
+        series = fma(series, t2, 1.0 / k)
+    return fma(float(exponent), LN_2, 2.0 * fma(series * t2, t, t))
+
+
+@jit
+def log1p(x):
+    """Return log(1 + x) for x > -1, accurate near 0."""
+    u = 1.0 + x
+    if u == 1.0:
+        return x
+    # What rounding took from u is given back to first order.
+    return log(u) - ((u - 1.0) - x) / u
+
+
+@jit
+def exp(x):
+    """Return e**x for |x| < 600, within 1e-13 relative; for constants, not for inner loops."""
+    u = x * LOG2_E
+    return exp2_minus(-u) if u <= 0.0 else 1.0 / exp2_minus(u)

@@ -1,0 +1,317 @@
+"""CAEA: adaptive resonance with correntropy, growing a graph of nodes from a stream."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numba import types
+from numba.typed import List
+from numpy.typing import ArrayLike, NDArray
+from resonance.engine.base import BoolArray, Cluster, Engine, Event, FloatArray, IntArray, Prediction, Step, check_batch
+from resonance.engine.caea_batch import learn_batch, predict_batch
+from resonance.engine.caea_step import TOLD, bandwidth_factors
+from resonance.engine.errors import RecordError, StateError
+from resonance.engine.events import cluster_of, events_from
+from resonance.engine.model_block import (
+    CAPACITY,
+    CLUSTER,
+    CLUSTERS,
+    COUNT,
+    F_HEAD,
+    ID,
+    LABELS,
+    SMALLEST,
+    K,
+    Rules,
+    at_edge,
+    at_field,
+    new_block,
+    resized,
+)
+from resonance.engine.model_state import model_lengths, packed_model, unpacked_model
+from resonance.engine.parameters import Parameter, check_parameters
+from resonance.engine.reading import stored_shapes
+from resonance.engine.state import pack, unpack
+
+PARAMETERS = (
+    Parameter("lambda", int, 50, "records between two deletions of isolated nodes, and two readings", low=3),
+    Parameter("age_max", int, 10, "an edge older than this is removed", low=1),
+    Parameter("grace", int, 2, "intervals that a node without an edge is kept", low=0),
+    Parameter("reading", str, "affinity", "how clusters are read from the nodes", choices=("affinity", "components")),
+    Parameter("tau", float, 0.08, "affinity at which groups are still joined", 0, 1, open_low=True, open_high=True),
+    Parameter("min_cluster_records", int, 25, "records that the nodes of a cluster must have won", low=1),
+    Parameter("max_nodes", int, 1000, "nodes of one model; beyond it the one that won longest ago goes", low=4),
+)
+PAPER = {"lambda": 28, "grace": 0, "reading": "components"}
+
+
+def record_labels(labels: Sequence[int] | NDArray[np.int64] | None, count: int) -> IntArray:
+    """Return one label for each of `count` records, -1 for none.
+
+    Raises
+    ------
+    RecordError
+        Fewer or more labels than records, or one that is no class number.
+    """
+    if labels is None:
+        return np.full(count, -1, dtype=np.int64)
+    array = np.ascontiguousarray(labels)
+    if array.shape != (count,):
+        raise RecordError(0, f"{count} records have labels of shape {array.shape}")
+    if count and (not np.issubdtype(array.dtype, np.integer) or array.min() < -1):
+        raise RecordError(0, "a label is an integer of at least 0, or -1 for none")
+    return array.astype(np.int64)
+
+
+class CAEA(Engine):
+    """Topological clustering by adaptive resonance with correntropy.
+
+    Each record resonates with its nearest node, or founds a new one when even that is too unlike it; the measure is
+    the correntropy-induced metric (CIM), whose bandwidth comes from the records themselves. Nodes that win together
+    are joined by edges that age, and every `lambda_` records the nodes that stayed alone go. Clusters are then read
+    from what is left, with ids that last.
+
+    Parameters
+    ----------
+    lambda_ : int, default 50
+        Records between two deletions and readings (``lambda`` in settings); h = lambda / 2 rounded up is the
+        number of initial nodes and of records that a bandwidth is taken from. More clusters than about h are not
+        told apart: raise it.
+    age_max : int, default 10
+        An edge older than this is removed.
+    grace : int, default 2
+        Intervals that a node without an edge is kept; 0 is the paper's rule.
+    reading : {"affinity", "components"}, default "affinity"
+        Average linkage on what co-winning exceeds chance, or connected components (the paper).
+    tau : float in (0, 1), default 0.08
+        Affinity at which groups are still joined.
+    min_cluster_records : int, default 25
+        Records that the nodes of a confirmed cluster have won at least; it also has 2 nodes.
+    max_nodes : int, default 1000
+        Bound of the memory: beyond it the node that won longest ago is removed. At least h + 1.
+
+    References
+    ----------
+    N. Masuyama, N. Amako, Y. Yamada, Y. Nojima, H. Ishibuchi, "Adaptive resonance theory-based topological
+    clustering with a divisive hierarchical structure capable of continual learning", IEEE Access, 2022.
+    Algorithm 1, equations (1)-(21).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from resonance.engine import CAEA
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(1000, 2)) * 0.05 + rng.integers(0, 3, size=(1000, 1))
+    >>> model = CAEA()
+    >>> step = model.learn(X)
+    >>> len(model.clusters())
+    3
+    """
+
+    name: ClassVar[str] = "caea"
+    revision: ClassVar[int] = 1
+    parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
+    presets: ClassVar[dict[str, dict[str, Any]]] = {"paper": PAPER}
+
+    def __init__(
+        self,
+        lambda_: int = 50,
+        age_max: int = 10,
+        grace: int = 2,
+        reading: str = "affinity",
+        tau: float = 0.08,
+        min_cluster_records: int = 25,
+        max_nodes: int = 1000,
+    ) -> None:
+        self._given = check_parameters(
+            self.parameters,
+            {
+                "lambda": lambda_,
+                "age_max": age_max,
+                "grace": grace,
+                "reading": reading,
+                "tau": tau,
+                "min_cluster_records": min_cluster_records,
+                "max_nodes": max_nodes,
+            },
+        )
+        check_room(self._given)
+        self.depth = 1
+        self.dimension = 0
+        self._path = np.empty(0, dtype=np.int64)
+
+    def _begin(self, dimension: int) -> None:
+        """Take the dimension of the first batch."""
+        self.dimension = dimension
+        self._rules = rules_from(self._given, dimension)
+        self._factors = bandwidth_factors(dimension, self._rules.h)
+        self._floats, self._integers = new_block(dimension, self._rules.h, SMALLEST, 0)
+        self._log = List.empty_list(types.float64[::1])
+
+    def learn(self, X: ArrayLike, labels: Sequence[int] | NDArray[np.int64] | None = None) -> Step:  # noqa: D102
+        return self.trace(X, labels)[0]
+
+    def trace(
+        self, X: ArrayLike, labels: Sequence[int] | NDArray[np.int64] | None = None, told: bool = False
+    ) -> tuple[Step, FloatArray]:
+        """Learn like `learn`, and with `told` also return what each step decided by, for tests and for the curious.
+
+        Returns
+        -------
+        Step
+            As `learn`.
+        ndarray of shape (n, 10)
+            Columns: founded, case (1 new node, 2 first winner, 3 both), CIM of the first and second winner, id of
+            the second, threshold, bandwidth, answer, score, nodes afterwards; no rows without `told`.
+        """
+        batch = check_batch(X, self.dimension)
+        marks = record_labels(labels, len(batch))
+        count = len(batch)
+        cluster, node = np.full((count, 1), -1, dtype=np.int64), np.full((count, 1), -1, dtype=np.int64)
+        score, novel = np.empty(count), np.empty(count, dtype=np.bool_)
+        rows = np.empty((count if told else 0, TOLD + 1))
+        if count == 0:
+            return Step(cluster, score, novel, node), rows
+        if not self.dimension:
+            self._begin(batch.shape[1])
+        self._make_room_for_labels(int(marks.max()) + 1)
+        self._floats, self._integers = learn_batch(
+            self._floats,
+            self._integers,
+            self._rules,
+            self._factors,
+            batch,
+            marks,
+            self._path,
+            self._log,
+            cluster,
+            score,
+            novel,
+            node,
+            rows,
+        )
+        return Step(cluster, score, novel, node, events_from(self._log, self.dimension)), rows
+
+    def _make_room_for_labels(self, classes: int) -> None:
+        if classes > self._integers[LABELS]:
+            self._floats, self._integers = resized(
+                self._floats, self._integers, self.dimension, self._rules.h, int(self._integers[CAPACITY]), classes
+            )
+
+    def predict(self, X: ArrayLike) -> Prediction:  # noqa: D102
+        batch = check_batch(X, self.dimension)
+        count = len(batch)
+        cluster, label = np.full((count, 1), -1, dtype=np.int64), np.full(count, -1, dtype=np.int64)
+        score = np.full(count, np.nan)
+        if self.dimension and count:
+            predict_batch(self._floats, self._integers, self._rules, batch, cluster, score, label)
+        return Prediction(cluster, score, label)
+
+    def clusters(self) -> list[Cluster]:  # noqa: D102
+        if not self.dimension or not self._integers[CLUSTERS]:
+            return []
+        shapes = stored_shapes(self._floats, self._integers, self._rules)
+        return [cluster_of(row, (), self.dimension) for row in shapes]
+
+    def state(self) -> bytes:  # noqa: D102
+        header: dict[str, Any] = {"parameters": self._given, "dimension": self.dimension}
+        if not self.dimension:
+            return pack(self.name, self.revision, header, {})
+        floats, integers = packed_model(self._floats, self._integers, self.dimension, self._rules.h)
+        header["classes"] = int(self._integers[LABELS])
+        return pack(self.name, self.revision, header, {"floats": floats, "integers": integers})
+
+    @classmethod
+    def from_state(cls, data: bytes) -> Self:  # noqa: D102
+        header, arrays = unpack(data, cls.name, cls.revision)
+        model = cls.make(header["parameters"])
+        if header["dimension"]:
+            model._begin(header["dimension"])
+            floats, integers = arrays["floats"], arrays["integers"]
+            lengths = model_lengths(integers, 0, model.dimension, model._rules.h)
+            if lengths != (len(floats), len(integers)):
+                raise StateError(f"the state of {cls.name} does not hold the model that it says it holds")
+            model._floats, model._integers = unpacked_model(
+                floats, integers, model.dimension, model._rules.h, header["classes"]
+            )
+        return model
+
+    @classmethod
+    def compile(cls) -> None:
+        """Compile every kernel, or load it from the cache, before the first record comes."""
+        model = cls(lambda_=3)
+        model.learn(np.arange(24.0).reshape(12, 2), labels=[0] * 12)
+        model.predict(np.zeros((1, 2)))
+        cls.from_state(model.state())
+
+    @property
+    def nodes(self) -> dict[str, NDArray[Any]]:
+        """The present nodes, in the order in which they were made.
+
+        Returns
+        -------
+        dict
+            ``id``, ``count`` (M), ``cluster`` (-1 for none), ``sigma``, ``threshold`` of shape (K,), ``weight``
+            (K, d), ``age`` (K, K; -1 where there is no edge), ``cowin`` (K, K), ``labels`` (K, classes).
+        """
+        if not self.dimension:
+            raise StateError("there are no nodes before the first record")
+        return nodes_of(self._floats, self._integers, self.dimension)
+
+
+def check_room(given: dict[str, Any]) -> None:
+    """Raise `ParameterError` where `max_nodes` leaves no room for the initial nodes."""
+    from resonance.engine.errors import ParameterError  # noqa: PLC0415
+
+    h = (given["lambda"] + 1) // 2
+    if given["max_nodes"] <= h:
+        raise ParameterError("max_nodes", given["max_nodes"], f"above lambda / 2 = {h}, the number of initial nodes")
+
+
+def rules_from(given: dict[str, Any], dimension: int) -> Rules:
+    """Return checked parameters as the kernels see them; those of a hierarchy are 0 where they are not given."""
+    interval, depth = given["lambda"], given.get("max_depth", 1)
+    children = max(2, given.get("min_child_records") or dimension + 1)
+    return Rules(
+        d=dimension,
+        h=(interval + 1) // 2,
+        interval=interval,
+        age_max=given["age_max"],
+        grace=given["grace"],
+        max_nodes=given["max_nodes"],
+        affinity=given["reading"] == "affinity",
+        tau=given["tau"],
+        min_cluster_records=given["min_cluster_records"],
+        min_child_records=children,
+        max_depth=depth,
+        max_leaves=given.get("max_leaves", 0),
+        nearest=given.get("orphans", "nearest") == "nearest",
+        keep=max(interval, children),
+    )
+
+
+def nodes_of(floats: FloatArray, integers: IntArray, d: int) -> dict[str, NDArray[Any]]:
+    """Return the nodes of a model's blocks; see `CAEA.nodes`."""
+    capacity, k, classes = (int(integers[at]) for at in (CAPACITY, K, LABELS))
+    rows = floats[F_HEAD : F_HEAD + (d + 2) * capacity].reshape(d + 2, capacity)[:, :k]
+    fields = integers[at_field(0, capacity) : at_field(10, capacity)].reshape(10, capacity)[:, :k]
+    start = int(at_edge(0, capacity))
+    edges = integers[start : start + capacity * capacity].reshape(capacity, capacity)[:k, :k]
+    start += capacity * capacity
+    cowin = integers[start : start + capacity * capacity].reshape(capacity, capacity)[:k, :k]
+    start += capacity * capacity
+    labels = integers[start : start + capacity * classes].reshape(capacity, classes)[:k]
+    return {
+        "id": fields[ID].copy(),
+        "count": fields[COUNT].copy(),
+        "cluster": fields[CLUSTER].copy(),
+        "weight": rows[:d].T.copy(),
+        "sigma": rows[d].copy(),
+        "threshold": rows[d + 1].copy(),
+        "age": edges - 1,
+        "cowin": cowin.copy(),
+        "labels": labels.copy(),
+    }
+
+
+__all__ = ["CAEA", "BoolArray", "Event"]

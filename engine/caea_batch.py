@@ -1,0 +1,120 @@
+"""A batch learned, or answered, by one CAEA model."""
+
+import numpy as np
+from resonance.engine.arithmetic import jit
+from resonance.engine.caea_step import (
+    ANSWER,
+    FOUNDED,
+    SCORE,
+    TOLD,
+    cim,
+    isolated_nodes,
+    learn_one,
+    scale_of,
+    smallest,
+    squared_cim,
+)
+from resonance.engine.model_block import (
+    CAPACITY,
+    CLUSTER,
+    F_HEAD,
+    ID,
+    LABELS,
+    SUM_SIGMA,
+    WON,
+    K,
+    N,
+    at_field,
+    at_labels,
+    remove_nodes,
+    resized,
+)
+from resonance.engine.reading import read_clusters
+
+
+@jit
+def longest_idle(integers):
+    """Return the position of the node that won longest ago."""
+    capacity, k = integers[CAPACITY], integers[K]
+    won = integers[at_field(WON, capacity) : at_field(WON, capacity) + k]
+    return np.argmin(won)
+
+
+@jit
+def learn_batch(floats, integers, rules, factors, X, labels, path, log, cluster, score, novel, node, told):
+    """Learn a batch; return the blocks, which may have grown. `told` has a row for each record, or none at all."""
+    d, capacity = rules.d, integers[CAPACITY]
+    sums, squares = np.empty(capacity), np.empty(capacity, dtype=np.int64)
+    gone = np.empty(capacity, dtype=np.int64)
+    work, row = np.empty(2 * d), np.empty(TOLD)
+    for t in range(len(X)):
+        if integers[K] == capacity:
+            capacity *= 2
+            floats, integers = resized(floats, integers, d, rules.h, capacity, integers[LABELS])
+            sums, squares = np.empty(capacity), np.empty(capacity, dtype=np.int64)
+            gone = np.empty(capacity, dtype=np.int64)
+        k = learn_one(floats, integers, rules, factors, X[t], integers[N] + 1, sums, squares, work, row)
+        cluster[t, 0] = np.int64(row[ANSWER])
+        score[t] = row[SCORE]
+        novel[t] = row[FOUNDED] == 1.0
+        node[t, 0] = integers[at_field(ID, capacity) + k]
+        if labels[t] >= 0:
+            integers[at_labels(k, capacity, integers[LABELS]) + labels[t]] += 1
+        if integers[K] > rules.max_nodes:
+            gone[0] = longest_idle(integers)
+            remove_nodes(floats, integers, d, gone, 1)
+        if integers[N] % rules.interval == 0:
+            removed = isolated_nodes(integers, rules, gone)
+            if removed > 0:
+                remove_nodes(floats, integers, d, gone, removed)
+            read_clusters(floats, integers, rules, path, t, log)
+        if len(told) > 0:
+            told[t, :TOLD] = row
+            told[t, TOLD] = integers[K]
+    return floats, integers
+
+
+@jit
+def predict_batch(floats, integers, rules, X, cluster, score, label):
+    """Answer for a batch: nearest clustered node, and the majority label of the nearest node that has one."""
+    capacity, k, classes = integers[CAPACITY], integers[K], integers[LABELS]
+    sums, squares = np.empty(capacity), np.empty(capacity, dtype=np.int64)
+    majority = np.full(k, -1, dtype=np.int64)
+    for j in range(k):
+        counts = integers[at_labels(j, capacity, classes) : at_labels(j, capacity, classes) + classes]
+        majority[j] = majority_label(counts)
+    clusters = at_field(CLUSTER, capacity)
+    padded = (k + 7) & ~7
+    taken = np.empty(padded, dtype=np.int64)
+    far = np.int64(0x7FF0000000000000)
+    for t in range(len(X)):
+        if k == 0:
+            break
+        squared_cim(floats[F_HEAD:], capacity, k, rules.d, scale_of(floats[SUM_SIGMA] / k), X[t], sums, squares)
+        taken[:] = far
+        for j in range(k):
+            if integers[clusters + j] >= 0:
+                taken[j] = squares[j]
+        where, best = smallest(taken, padded)
+        if best < far:
+            cluster[t, 0] = integers[clusters + where]
+            score[t] = 1.0 - cim(best)
+        taken[:] = far
+        for j in range(k):
+            if majority[j] >= 0:
+                taken[j] = squares[j]
+        where, best = smallest(taken, padded)
+        if best < far:
+            label[t] = majority[where]
+
+
+@jit
+def majority_label(counts):
+    """Return the class with the most counts; -1 where there are none or the majority is a tie."""
+    most, found = np.int64(0), np.int64(-1)
+    for c in range(len(counts)):
+        if counts[c] > most:
+            most, found = counts[c], np.int64(c)
+        elif counts[c] == most:
+            found = -1
+    return found

@@ -1,0 +1,391 @@
+"""One record learned by one CAEA model: similarity, bandwidth, winners, weights, edges (Algorithm 1).
+
+Equation numbers are those of Masuyama et al., IEEE Access 2022. CIM is kept squared until it is compared with a
+threshold: the order of nodes is the same, and one square root a record is enough.
+"""
+
+import numpy as np
+from resonance.engine.arithmetic import bits_of, exp, exp2_minus, float_of, inline, jit, log
+from resonance.engine.model_block import (
+    CAPACITY,
+    CHILD,
+    CLUSTER,
+    CLUSTERS,
+    COUNT,
+    DEGREE,
+    F_HEAD,
+    FIRST,
+    ID,
+    KEPT,
+    LAST,
+    MADE,
+    NEXT_ID,
+    SUM_SIGMA,
+    WON,
+    K,
+    N,
+    at_cowin,
+    at_edge,
+    at_field,
+    at_ring,
+    at_sigma,
+    at_threshold,
+    at_weight,
+)
+
+# exp(-(x - y)^2 / (2 s^2)) = 2^-((x - y) c)^2 with c = sqrt(log2(e) / 2) / s.
+_SCALE = float.fromhex("0x1.b2da4e9808a53p-1")
+_SMALLEST_SIGMA = 1e-150
+_FAR = np.int64(0x7FF0000000000000)  # the bits of infinity: no node
+
+# What a step tells beside the node, in a row of floats.
+FOUNDED = 0  # 1 when the record became a node (case I, or while there are fewer than h nodes)
+CASE = 1  # 1 new node, 2 first winner only, 3 both winners
+V1 = 2
+V2 = 3
+SECOND = 4  # id of the second winner
+THRESHOLD = 5
+SIGMA = 6
+ANSWER = 7  # cluster before learning, -1 for none
+SCORE = 8
+TOLD = 9
+
+
+@jit
+def bandwidth_factors(d, h):
+    """Return, for m = 0..h, ``(4 / (2 + d))^(1 / (4 + d)) * m^(-1 / (4 + d))`` (8); entry 0 is not used."""
+    factors = np.ones(h + 1)
+    for m in range(1, h + 1):
+        factors[m] = exp((log(4.0 / (2.0 + d)) - log(float(m))) / (4.0 + d))
+    return factors
+
+
+@jit
+def _two_middle(values, count):
+    """Return the lower and the upper median of ``values[:count]``, which it reorders (quickselect)."""
+    target = count // 2
+    lo, hi = 0, count - 1
+    while lo < hi:
+        pivot = values[(lo + hi) // 2]
+        i, j = lo, hi
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while values[j] > pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if target <= j:
+            hi = j
+        elif target >= i:
+            lo = i
+        else:
+            break
+    upper = values[target]
+    if count % 2 == 1:
+        return upper, upper
+    lower = values[0]
+    for i in range(1, target):
+        lower = max(lower, values[i])
+    return lower, upper
+
+
+@jit
+def bandwidth(floats, integers, rules, factors, x, work):
+    """Return sigma of a node founded by `x`, from the last m records, `x` included (8)(9).
+
+    `work` has room for 2 d floats.
+    """
+    d = rules.d
+    m = min(integers[N], rules.h)
+    if m == 1:
+        # One record has no spread of its own: the spread over its attributes stands in.
+        mean, total = 0.0, 0.0
+        for i in range(d):
+            mean += x[i] - x[0]
+        mean = x[0] + mean / d
+        for i in range(d):
+            total += (x[i] - mean) * (x[i] - mean)
+        q = np.sqrt(total / (d - 1)) if d > 1 else 0.0
+        return (q if q > 0.0 else 1e-6) * factors[1]
+    ring = floats[at_ring(d, integers[CAPACITY]) :]
+    mean, square = work[:d], work[d : 2 * d]
+    # Sums of differences from the first record: a constant attribute has a spread of exactly 0.
+    for i in range(d):
+        mean[i] = 0.0
+        square[i] = 0.0
+    for r in range(1, m):
+        row = ring[r * d : (r + 1) * d]
+        for i in range(d):
+            mean[i] += row[i] - ring[i]
+    for i in range(d):
+        mean[i] = ring[i] + mean[i] / m
+    for r in range(m):
+        row = ring[r * d : (r + 1) * d]
+        for i in range(d):
+            square[i] += (row[i] - mean[i]) * (row[i] - mean[i])
+    for i in range(d):
+        square[i] = square[i] if square[i] > 0.0 else 1e-12 * (m - 1)
+    # The factor and the root are monotone: the median of sigma is taken over the sums of squares.
+    lower, upper = _two_middle(square, d)
+    factor = factors[m] / np.sqrt(float(m - 1))
+    if lower == upper:
+        return np.sqrt(lower) * factor
+    return (np.sqrt(lower) * factor + np.sqrt(upper) * factor) / 2.0
+
+
+@inline
+def scale_of(sigma):
+    """Return the factor that turns a difference into the root of the exponent, for a common bandwidth."""
+    return _SCALE / (sigma if sigma > _SMALLEST_SIGMA else _SMALLEST_SIGMA)
+
+
+@jit
+def squared_cim(weights, stride, k, d, scale, x, sums, squares):
+    """Write the bits of CIM(x, node)^2 (1)-(4) of `k` nodes to `squares`, the lanes behind them as `_FAR`.
+
+    Parameters
+    ----------
+    weights : ndarray
+        Feature-major weights, the row of each feature `stride` long.
+    scale : float
+        `scale_of` the common bandwidth.
+    sums, squares : ndarray of float64, of int64
+        Room for `k` rounded up to a multiple of 8.
+    """
+    padded = (k + 7) & ~7
+    total = sums[:padded]
+    for j in range(padded):
+        total[j] = 0.0
+    for i in range(d):
+        row = weights[i * stride : i * stride + padded]
+        xi = x[i]
+        for j in range(padded):
+            z = (xi - row[j]) * scale
+            total[j] += exp2_minus(z * z)
+    share = 1.0 / d
+    out = squares[:padded]
+    for j in range(padded):
+        v = (d - total[j]) * share
+        # The bits of floats that are not negative are in the order of the floats: minima run on integers.
+        out[j] = bits_of(v if v > 0.0 else 0.0)
+    for j in range(k, padded):
+        out[j] = _FAR
+
+
+@inline
+def smallest(squares, padded):
+    """Return the lowest position of the smallest entry, and the entry."""
+    best = _FAR
+    for j in range(padded):
+        best = min(best, squares[j])
+    where = np.int64(padded)
+    for j in range(padded):
+        where = min(where, np.int64(j) if squares[j] == best else np.int64(padded))
+    return where, best
+
+
+@inline
+def cim(bits):
+    """Return CIM from the bits of its square."""
+    return np.sqrt(float_of(bits))
+
+
+@jit
+def append_node(floats, integers, rules, x, sigma, threshold, clock):
+    """Make `x` a node; the block has room for it. Return its position."""
+    capacity, k, d = integers[CAPACITY], integers[K], rules.d
+    for i in range(d):
+        floats[at_weight(i, capacity) + k] = x[i]
+    floats[at_sigma(d, capacity) + k] = sigma
+    floats[at_threshold(d, capacity) + k] = threshold
+    floats[SUM_SIGMA] += sigma
+    integers[at_field(COUNT, capacity) + k] = 1
+    integers[at_field(ID, capacity) + k] = integers[NEXT_ID]
+    integers[at_field(MADE, capacity) + k] = integers[N]
+    integers[at_field(WON, capacity) + k] = clock
+    for field in (CLUSTER, CHILD, FIRST, LAST):
+        integers[at_field(field, capacity) + k] = -1
+    integers[at_field(KEPT, capacity) + k] = 0
+    integers[at_field(DEGREE, capacity) + k] = 0
+    integers[NEXT_ID] += 1
+    integers[K] = k + 1
+    return k
+
+
+@jit
+def _set_initial_thresholds(floats, integers, rules, sums, squares):
+    """Set every V to the mean of the smallest CIM of each node to another one (7)."""
+    capacity, k, d = integers[CAPACITY], integers[K], rules.d
+    weights = floats[F_HEAD:]
+    scale = scale_of(floats[SUM_SIGMA] / k)
+    x = np.empty(d)
+    total = 0.0
+    for node in range(k):
+        for i in range(d):
+            x[i] = weights[i * capacity + node]
+        squared_cim(weights, capacity, k, d, scale, x, sums, squares)
+        squares[node] = _FAR
+        _, best = smallest(squares, (k + 7) & ~7)
+        total += cim(best)
+    a = at_threshold(d, capacity)
+    for node in range(k):
+        floats[a + node] = total / k
+
+
+@jit
+def _found_early(floats, integers, rules, factors, x, clock, sums, squares, work):
+    """Part A: fewer than h nodes, the record becomes one."""
+    capacity, k, d = integers[CAPACITY], integers[K], rules.d
+    sigma = bandwidth(floats, integers, rules, factors, x, work)
+    a = at_threshold(d, capacity)
+    mean = np.nan
+    if k > 0:
+        mean = 0.0
+        for node in range(k):
+            mean += floats[a + node]
+        mean /= k
+    node = append_node(floats, integers, rules, x, sigma, mean, clock)
+    if k + 1 == rules.h:
+        _set_initial_thresholds(floats, integers, rules, sums, squares)
+    else:
+        for j in range(k):
+            floats[a + j] = mean
+    return node
+
+
+@jit
+def _move_neighbours(floats, integers, rules, k1, x, both):
+    """Age the edges at `k1` (17), remove the old ones, and let its neighbours move where `both` won (20)."""
+    capacity, k, d = integers[CAPACITY], integers[K], rules.d
+    degree = at_field(DEGREE, capacity)
+    left = integers[degree + k1]
+    if left == 0:
+        return
+    row = integers[at_edge(k1, capacity) : at_edge(k1, capacity) + k]
+    counts = at_field(COUNT, capacity)
+    for j in range(k):
+        if row[j] == 0:
+            continue
+        left -= 1
+        age = row[j] + 1
+        if age > rules.age_max + 1:
+            row[j] = 0
+            integers[at_edge(j, capacity) + k1] = 0
+            integers[degree + j] -= 1
+            integers[degree + k1] -= 1
+        else:
+            row[j] = age
+            integers[at_edge(j, capacity) + k1] = age
+            if both:
+                slow = 10.0 * integers[counts + j]
+                for i in range(d):
+                    at = at_weight(i, capacity) + j
+                    floats[at] += (x[i] - floats[at]) / slow
+        if left == 0:
+            break
+
+
+@jit
+def learn_one(floats, integers, rules, factors, x, clock, sums, squares, work, told):
+    """Learn `x` and answer for it; the block has room for one more node. Deletion and reading come after.
+
+    Parameters
+    ----------
+    clock : int
+        Written to the winner, for evictions.
+    sums, squares, work : ndarray
+        Scratch: capacity floats, capacity integers, 2 d floats.
+    told : ndarray of shape (TOLD,)
+        Filled with what else is known of the step.
+
+    Returns
+    -------
+    int
+        Position of the node that the record was given to.
+    """
+    d, h = rules.d, rules.h
+    capacity, k = integers[CAPACITY], integers[K]
+    at = at_ring(d, capacity) + (integers[N] % h) * d
+    integers[N] += 1
+    for i in range(d):
+        floats[at + i] = x[i]
+    told[FOUNDED] = 1.0
+    told[CASE] = 1.0
+    told[V1] = told[V2] = told[THRESHOLD] = told[SIGMA] = told[SCORE] = np.nan
+    told[SECOND] = told[ANSWER] = -1.0
+    if k < h and integers[CLUSTERS] == 0:
+        return _found_early(floats, integers, rules, factors, x, clock, sums, squares, work)
+
+    weights = floats[F_HEAD:]
+    padded = (k + 7) & ~7
+    sigma = floats[SUM_SIGMA] / k if k > 0 else 1.0
+    squared_cim(weights, capacity, k, d, scale_of(sigma), x, sums, squares)
+    k1, best = smallest(squares[:padded], padded)
+    clusters = integers[at_field(CLUSTER, capacity) : at_field(CLUSTER, capacity) + k]
+    if integers[CLUSTERS] > 0:
+        near, near_bits = k1, best
+        if clusters[k1] < 0:
+            near, near_bits = 0, _FAR
+            for j in range(k):
+                if clusters[j] >= 0 and squares[j] < near_bits:
+                    near, near_bits = j, squares[j]
+        if near_bits < _FAR:
+            told[ANSWER] = clusters[near]
+            told[SCORE] = 1.0 - cim(near_bits)
+    if k < h:
+        return _found_early(floats, integers, rules, factors, x, clock, sums, squares, work)
+
+    squares[k1] = _FAR
+    k2, second = smallest(squares[:padded], padded)
+    v1, v2 = cim(best), cim(second)
+    thresholds = at_threshold(d, capacity)
+    threshold = floats[thresholds + k1]
+    told[V1] = v1
+    told[V2] = v2
+    told[SECOND] = integers[at_field(ID, capacity) + k2]
+    told[THRESHOLD] = threshold
+    told[SIGMA] = sigma
+    if v1 > threshold:  # case I (14)
+        fresh = bandwidth(floats, integers, rules, factors, x, work)
+        return append_node(floats, integers, rules, x, fresh, threshold, clock)
+
+    both = v2 <= floats[thresholds + k2]  # case III (16)
+    told[FOUNDED] = 0.0
+    told[CASE] = 3.0 if both else 2.0
+    count = integers[at_field(COUNT, capacity) + k1]
+    for i in range(d):  # (18)
+        at = i * capacity + k1
+        weights[at] += (x[i] - weights[at]) / count
+    integers[at_field(COUNT, capacity) + k1] = count + 1  # (19)
+    integers[at_field(WON, capacity) + k1] = clock
+    integers[at_cowin(k1, capacity) + k2] += 1
+    integers[at_cowin(k2, capacity) + k1] += 1
+    _move_neighbours(floats, integers, rules, k1, x, both)
+    if both:  # (21): a new edge does not move k2, so it comes last
+        edge = at_edge(k1, capacity) + k2
+        if integers[edge] == 0:
+            integers[at_field(DEGREE, capacity) + k1] += 1
+            integers[at_field(DEGREE, capacity) + k2] += 1
+        integers[edge] = 1
+        integers[at_edge(k2, capacity) + k1] = 1
+    return k1
+
+
+@jit
+def isolated_nodes(integers, rules, gone):
+    """Write the positions of the nodes that a deletion step removes to `gone`; return how many there are.
+
+    They have no edge and their grace is over.
+    """
+    capacity, k, n = integers[CAPACITY], integers[K], integers[N]
+    degree, made = at_field(DEGREE, capacity), at_field(MADE, capacity)
+    removed = 0
+    if k > 1:
+        for j in range(k):
+            if integers[degree + j] == 0 and n - integers[made + j] >= rules.grace * rules.interval:
+                gone[removed] = j
+                removed += 1
+    return removed

@@ -1,0 +1,246 @@
+"""How one CAEA model lies in memory: a block of floats and a block of integers.
+
+Two flat arrays per model keep a tree of thousands of models cheap: a kernel reaches everything of a model by two
+look-ups, and a model that grows is two new arrays. Nodes stand in the order in which they were made. `C` is the
+capacity in nodes, a multiple of 8, so that a loop over nodes fills the vector lanes; weights lie feature-major for
+the same reason, and the lanes behind the last node hold zeros.
+
+Floats: head | weights d x C | bandwidth C | threshold C | last h records h x d | cluster centres and spreads C/2 x 2d
+Integers: head | one row of C for each field of a node | clusters 4 x C/2 | edges C x C | co-wins C x C | labels C x c
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from resonance.engine.arithmetic import inline, jit
+
+# The heads.
+F_HEAD = 8
+SUM_SIGMA = 0  # sum of all bandwidths, in node order
+
+I_HEAD = 16
+N = 0  # records learned
+K = 1  # nodes
+CAPACITY = 2
+NEXT_ID = 3
+NEXT_CLUSTER = 4
+CLUSTERS = 5  # confirmed clusters as last read
+EVENTS = 6  # events so far
+PARENT = 7  # index of the parent model, -1 for the root
+PARENT_ID = 8  # id of the node in the parent model that this model is the child of
+LEVEL = 9  # 0 for the root
+LEAVES = 10  # leaves of the subtree that begins with this model's nodes
+CLOCK = 11  # ticks of the clock by which the longest idle leaf is found
+LABELS = 12  # label classes for which there is room
+
+# Fields of a node, a row of C integers each.
+COUNT = 0  # M
+ID = 1
+MADE = 2  # n when it was made
+WON = 3  # clock when it last won
+CLUSTER = 4  # id of its confirmed cluster, -1 for none
+CHILD = 5  # index of its child model, -1 for none
+FIRST = 6  # its kept records: a chain in the pool, -1 for none
+LAST = 7
+KEPT = 8
+DEGREE = 9  # edges at it
+FIELDS = 10
+
+# Fields of a confirmed cluster, a row of C/2 integers each.
+CLUSTER_ID = 0
+CLUSTER_SIZE = 1
+CLUSTER_NODES = 2
+CLUSTER_MADE = 3  # n when it was first read
+CLUSTER_FIELDS = 4
+
+SMALLEST = 16
+"""Nodes that a new model has room for."""
+
+
+class Rules(NamedTuple):
+    """The parameters of a model, as the kernels see them."""
+
+    d: int
+    h: int
+    interval: int
+    age_max: int
+    grace: int
+    max_nodes: int
+    affinity: bool
+    tau: float
+    min_cluster_records: int
+    min_child_records: int
+    max_depth: int
+    max_leaves: int
+    nearest: bool
+    keep: int
+
+
+@inline
+def at_weight(i, capacity):
+    """Where the weights of feature `i` begin."""
+    return F_HEAD + i * capacity
+
+
+@inline
+def at_sigma(d, capacity):
+    """Where the bandwidths begin."""
+    return F_HEAD + d * capacity
+
+
+@inline
+def at_threshold(d, capacity):
+    """Where the vigilance thresholds begin."""
+    return F_HEAD + (d + 1) * capacity
+
+
+@inline
+def at_ring(d, capacity):
+    """Where the last h records begin."""
+    return F_HEAD + (d + 2) * capacity
+
+
+@inline
+def at_shape(d, h, capacity, cluster):
+    """Where the centre of the cluster at position `cluster` begins; its spread follows."""
+    return F_HEAD + (d + 2) * capacity + h * d + cluster * 2 * d
+
+
+@inline
+def at_field(field, capacity):
+    """Where a field of the nodes begins."""
+    return I_HEAD + field * capacity
+
+
+@inline
+def at_cluster(field, capacity):
+    """Where a field of the clusters begins."""
+    return I_HEAD + FIELDS * capacity + field * (capacity // 2)
+
+
+@inline
+def at_edge(k, capacity):
+    """Where the row of edges of node `k` begins: age + 1, 0 where there is none."""
+    return I_HEAD + (FIELDS + CLUSTER_FIELDS // 2) * capacity + k * capacity
+
+
+@inline
+def at_cowin(k, capacity):
+    """Where the row of co-wins of node `k` begins."""
+    return I_HEAD + (FIELDS + CLUSTER_FIELDS // 2 + capacity) * capacity + k * capacity
+
+
+@inline
+def at_labels(k, capacity, classes):
+    """Where the label counts of node `k` begin."""
+    return I_HEAD + (FIELDS + CLUSTER_FIELDS // 2 + 2 * capacity) * capacity + k * classes
+
+
+@jit
+def new_block(d, h, capacity, classes):
+    """Return the two blocks of an empty model."""
+    floats = np.zeros(at_shape(d, h, capacity, capacity // 2), dtype=np.float64)
+    integers = np.zeros(at_labels(capacity, capacity, classes), dtype=np.int64)
+    integers[CAPACITY] = capacity
+    integers[PARENT] = -1
+    integers[LABELS] = classes
+    return floats, integers
+
+
+@jit
+def resized(floats, integers, d, h, capacity, classes):
+    """Return a copy of a model with room for `capacity` nodes and `classes` labels."""
+    old, old_classes, k = integers[CAPACITY], integers[LABELS], integers[K]
+    new_floats, new_integers = new_block(d, h, capacity, classes)
+    new_floats[:F_HEAD] = floats[:F_HEAD]
+    new_integers[:I_HEAD] = integers[:I_HEAD]
+    new_integers[CAPACITY] = capacity
+    new_integers[LABELS] = classes
+    for row in range(d + 2):  # weights, bandwidth, threshold
+        a, b = F_HEAD + row * capacity, F_HEAD + row * old
+        new_floats[a : a + k] = floats[b : b + k]
+    a, b = at_ring(d, capacity), at_ring(d, old)
+    new_floats[a : a + h * d] = floats[b : b + h * d]
+    clusters = integers[CLUSTERS]
+    a, b = at_shape(d, h, capacity, 0), at_shape(d, h, old, 0)
+    new_floats[a : a + clusters * 2 * d] = floats[b : b + clusters * 2 * d]
+    for field in range(FIELDS):
+        a, b = at_field(field, capacity), at_field(field, old)
+        new_integers[a : a + k] = integers[b : b + k]
+    for field in range(CLUSTER_FIELDS):
+        a, b = at_cluster(field, capacity), at_cluster(field, old)
+        new_integers[a : a + clusters] = integers[b : b + clusters]
+    for node in range(k):
+        a, b = at_edge(node, capacity), at_edge(node, old)
+        new_integers[a : a + k] = integers[b : b + k]
+        a, b = at_cowin(node, capacity), at_cowin(node, old)
+        new_integers[a : a + k] = integers[b : b + k]
+        a, b = at_labels(node, capacity, classes), at_labels(node, old, old_classes)
+        new_integers[a : a + old_classes] = integers[b : b + old_classes]
+    return new_floats, new_integers
+
+
+@inline
+def _close_row(row, gone, removed, k):
+    """Close the gaps that the `removed` positions listed in `gone` leave in a row of `k`, and clear its end."""
+    to = gone[0]
+    for r in range(removed):
+        end = gone[r + 1] if r + 1 < removed else k
+        for j in range(gone[r] + 1, end):
+            row[to] = row[j]
+            to += 1
+    for j in range(to, k):
+        row[j] = 0
+
+
+@jit
+def remove_nodes(floats, integers, d, gone, removed):
+    """Remove the nodes at the ascending positions ``gone[:removed]``; the others keep their order.
+
+    Edges at a removed node go with it; its row and column of co-wins too.
+    """
+    capacity, k, classes = integers[CAPACITY], integers[K], integers[LABELS]
+    left = k - removed
+    for r in range(removed):
+        a = at_edge(gone[r], capacity)
+        degree = at_field(DEGREE, capacity)
+        for j in range(k):
+            if integers[a + j] > 0:
+                integers[degree + j] -= 1
+    for row in range(d + 2):
+        _close_row(floats[F_HEAD + row * capacity :], gone, removed, k)
+    for field in range(FIELDS):
+        _close_row(integers[at_field(field, capacity) :], gone, removed, k)
+    to, r = 0, 0
+    for node in range(k):
+        if r < removed and gone[r] == node:
+            r += 1
+            continue
+        for matrix in range(2):
+            base = at_edge(0, capacity) if matrix == 0 else at_cowin(0, capacity)
+            row = integers[base + node * capacity : base + (node + 1) * capacity]
+            _close_row(row, gone, removed, k)
+            if to != node:
+                target = integers[base + to * capacity : base + (to + 1) * capacity]
+                for j in range(k):  # up to k: the row that ends here was a removed one
+                    target[j] = row[j]
+        if to != node:
+            a, b = at_labels(to, capacity, classes), at_labels(node, capacity, classes)
+            for c in range(classes):
+                integers[a + c] = integers[b + c]
+        to += 1
+    for node in range(left, k):
+        a, b = at_edge(node, capacity), at_cowin(node, capacity)
+        for j in range(k):
+            integers[a + j] = 0
+            integers[b + j] = 0
+        a = at_labels(node, capacity, classes)
+        for c in range(classes):
+            integers[a + c] = 0
+    integers[K] = left
+    # The sum runs in node order, so that it is a function of the present nodes alone.
+    total = 0.0
+    a = at_sigma(d, capacity)
+    for node in range(left):
+        total += floats[a + node]
+    floats[SUM_SIGMA] = total

@@ -1,0 +1,445 @@
+"""Clusters read from the nodes of a model, with ids that are carried from reading to reading."""
+
+import numpy as np
+from resonance.engine.arithmetic import inline, jit
+from resonance.engine.base import EventKind
+from resonance.engine.model_block import (
+    CAPACITY,
+    CLUSTER,
+    CLUSTER_ID,
+    CLUSTER_MADE,
+    CLUSTER_NODES,
+    CLUSTER_SIZE,
+    CLUSTERS,
+    COUNT,
+    EVENTS,
+    LEVEL,
+    NEXT_CLUSTER,
+    K,
+    N,
+    at_cluster,
+    at_cowin,
+    at_edge,
+    at_field,
+    at_shape,
+    at_weight,
+)
+
+EMERGED, ABSORBED, SPLIT, VANISHED = 0, 1, 2, 3
+KINDS: tuple[EventKind, ...] = ("emerged", "absorbed", "split", "vanished")
+
+NO_REASON, AFFINITY, SIZE, NODE_REMOVED = 0, 1, 2, 3
+CRITERIA = ("", "affinity", "min_cluster_records", "node_removed")
+
+# An event is a row of floats: this head, the path of the model, then the clusters before and after, each as
+# id, size, nodes, centre, spread.
+E_RECORD, E_KIND, E_LEVEL, E_NUMBER, E_CLUSTER, E_OTHER = 0, 1, 2, 3, 4, 5
+E_CRITERION, E_VALUE, E_THRESHOLD, E_BEFORE, E_AFTER = 6, 7, 8, 9, 10
+E_HEAD = 11
+SHAPE_HEAD = 3
+
+
+@inline
+def _affinity(b, w, i, j):
+    return b[i, j] / np.sqrt(w[i] * w[j])
+
+
+@jit
+def _scan_row(b, w, near, count, r, best, partner):
+    """Find the later group that is nearest to group `r`; the earliest one at ties."""
+    best[r] = -1.0
+    partner[r] = -1
+    for at in range(count[r]):
+        j = near[r, at]
+        if j > r:
+            s = _affinity(b, w, r, j)
+            if s > best[r] or (s == best[r] and j < partner[r]):
+                best[r] = s
+                partner[r] = j
+
+
+@jit
+def _forget(near, count, k, j):
+    """Take `j` from the neighbours of `k`."""
+    for at in range(count[k]):
+        if near[k, at] == j:
+            count[k] -= 1
+            near[k, at] = near[k, count[k]]
+            return
+
+
+@jit
+def _excess(integers, b, w, near, count):
+    """Fill `b` with the co-winning that exceeds chance, `w` with its sums, `near` with the pairs that have any."""
+    capacity, k = integers[CAPACITY], integers[K]
+    volume = np.zeros(k)
+    total = 0.0
+    for i in range(k):
+        row = integers[at_cowin(i, capacity) : at_cowin(i, capacity) + k]
+        wins = np.int64(0)
+        for j in range(k):
+            wins += row[j]
+        volume[i] = wins
+        total += wins
+    if total == 0.0:
+        return
+    for i in range(k):
+        if volume[i] == 0.0:
+            continue
+        row = integers[at_cowin(i, capacity) : at_cowin(i, capacity) + k]
+        for j in range(k):
+            if row[j] > 0 and i != j:
+                excess = row[j] - volume[i] * volume[j] / total
+                if excess > 0.0:
+                    b[i, j] = excess
+                    w[i] += excess
+                    near[i, count[i]] = j
+                    count[i] += 1
+
+
+@jit
+def _group_by_affinity(integers, tau, group, b, w, last):
+    """Average linkage on `b`: join the pair of groups with the largest s = B_ij / sqrt(w_i w_j) while s >= tau.
+
+    `group` gets for each node the first node of its group, `last` for each group the affinity of its last join.
+    """
+    k = integers[K]
+    near = np.empty((k, k), dtype=np.int32)
+    count = np.zeros(k, dtype=np.int64)
+    best = np.empty(k)
+    partner = np.empty(k, dtype=np.int64)
+    _excess(integers, b, w, near, count)
+    for r in range(k):
+        group[r] = r
+        _scan_row(b, w, near, count, r, best, partner)
+    while True:
+        i, s = -1, 0.0
+        for r in range(k):
+            if best[r] > s:
+                i, s = r, best[r]
+        if i < 0 or s < tau:
+            return
+        j = partner[i]
+        last[i] = s
+        group[j] = i
+        for at in range(count[j]):
+            n = near[j, at]
+            if n == i:
+                continue
+            if b[i, n] == 0.0:
+                near[i, count[i]] = n
+                count[i] += 1
+                near[n, count[n]] = i
+                count[n] += 1
+            b[i, n] += b[j, n]
+            b[n, i] = b[i, n]
+            _forget(near, count, n, j)
+        _forget(near, count, i, j)
+        b[i, j] = 0.0
+        b[j, i] = 0.0
+        w[i] += w[j]
+        best[j] = -1.0
+        count[j] = 0
+        _scan_row(b, w, near, count, i, best, partner)
+        for at in range(count[i]):
+            n = near[i, at]
+            if partner[n] == i or partner[n] == j:
+                _scan_row(b, w, near, count, n, best, partner)
+            elif n < i:
+                s = _affinity(b, w, n, i)
+                if s > best[n] or (s == best[n] and i < partner[n]):
+                    best[n] = s
+                    partner[n] = i
+
+
+@jit
+def _group_by_edges(integers, group):
+    """Take connected components; `group` gets for each node the first node of its component."""
+    capacity, k = integers[CAPACITY], integers[K]
+    stack = np.empty(k, dtype=np.int64)
+    group[:k] = -1
+    for first in range(k):
+        if group[first] >= 0:
+            continue
+        group[first] = first
+        stack[0] = first
+        left = 1
+        while left > 0:
+            left -= 1
+            row = integers[at_edge(stack[left], capacity) : at_edge(stack[left], capacity) + k]
+            for j in range(k):
+                if row[j] > 0 and group[j] < 0:
+                    group[j] = first
+                    stack[left] = j
+                    left += 1
+
+
+@jit
+def _confirm(integers, rules, group, first):
+    """Give numbers to the groups that are confirmed clusters, in the order of their first nodes.
+
+    `group` goes from first node to number, -1 for a node of no confirmed cluster; `first` gets the first nodes.
+    """
+    capacity, k = integers[CAPACITY], integers[K]
+    counts = at_field(COUNT, capacity)
+    nodes = np.zeros(k, dtype=np.int64)
+    size = np.zeros(k, dtype=np.int64)
+    number = np.empty(k, dtype=np.int64)
+    for node in range(k):
+        # A joined group points to the first node of the one it was joined into, which may have been joined on.
+        g = group[node]
+        while group[g] != g:
+            g = group[g]
+        group[node] = g
+        nodes[g] += 1
+        size[g] += integers[counts + node]
+    groups = 0
+    for node in range(k):
+        number[node] = -1
+        if group[node] == node and nodes[node] >= 2 and size[node] >= rules.min_cluster_records:
+            number[node] = groups
+            first[groups] = node
+            groups += 1
+    for node in range(k):
+        group[node] = number[group[node]]
+    return groups
+
+
+@jit
+def _describe(floats, integers, d, group, groups, ids):
+    """Return size, nodes, centre and spread of each group as rows (id, size, nodes, centre, spread)."""
+    capacity, k = integers[CAPACITY], integers[K]
+    counts = at_field(COUNT, capacity)
+    shapes = np.zeros((groups, SHAPE_HEAD + 2 * d))
+    for node in range(k):
+        g = group[node]
+        if g >= 0:
+            shapes[g, 1] += integers[counts + node]
+            shapes[g, 2] += 1.0
+    for g in range(groups):
+        shapes[g, 0] = ids[g]
+    for i in range(d):
+        row = floats[at_weight(i, capacity) : at_weight(i, capacity) + k]
+        c, s = SHAPE_HEAD + i, SHAPE_HEAD + d + i
+        for node in range(k):
+            if group[node] >= 0:
+                shapes[group[node], c] += row[node] * integers[counts + node]
+        for g in range(groups):
+            shapes[g, c] /= shapes[g, 1]
+        for node in range(k):
+            g = group[node]
+            if g >= 0:
+                difference = row[node] - shapes[g, c]
+                shapes[g, s] += difference * difference * integers[counts + node]
+        for g in range(groups):
+            shapes[g, s] = np.sqrt(shapes[g, s] / shapes[g, 1])
+    return shapes
+
+
+@jit
+def stored_shapes(floats, integers, rules):
+    """Return the clusters as last read, as rows (id, size, nodes, centre, spread)."""
+    capacity, clusters, d = integers[CAPACITY], integers[CLUSTERS], rules.d
+    shapes = np.empty((clusters, SHAPE_HEAD + 2 * d))
+    for c in range(clusters):
+        shapes[c, 0] = integers[at_cluster(CLUSTER_ID, capacity) + c]
+        shapes[c, 1] = integers[at_cluster(CLUSTER_SIZE, capacity) + c]
+        shapes[c, 2] = integers[at_cluster(CLUSTER_NODES, capacity) + c]
+        at = at_shape(d, rules.h, capacity, c)
+        shapes[c, SHAPE_HEAD:] = floats[at : at + 2 * d]
+    return shapes
+
+
+@jit
+def _store(floats, integers, rules, shapes, made):
+    """Write the clusters of this reading into the block, by id."""
+    capacity, d = integers[CAPACITY], rules.d
+    order = np.argsort(shapes[:, 0])
+    for c in range(len(shapes)):
+        row = shapes[order[c]]
+        integers[at_cluster(CLUSTER_ID, capacity) + c] = np.int64(row[0])
+        integers[at_cluster(CLUSTER_SIZE, capacity) + c] = np.int64(row[1])
+        integers[at_cluster(CLUSTER_NODES, capacity) + c] = np.int64(row[2])
+        integers[at_cluster(CLUSTER_MADE, capacity) + c] = made[order[c]]
+        at = at_shape(d, rules.h, capacity, c)
+        floats[at : at + 2 * d] = row[SHAPE_HEAD:]
+    integers[CLUSTERS] = len(shapes)
+
+
+@jit
+def tell(integers, path, record, kind, cluster, other, criterion, value, threshold, before, after, log):
+    """Append one event of a model to `log`; `before` and `after` are rows of clusters."""
+    level = integers[LEVEL]
+    row = np.empty(E_HEAD + level + before.size + after.size)
+    row[E_RECORD] = record
+    row[E_KIND] = kind
+    row[E_LEVEL] = level
+    row[E_NUMBER] = integers[EVENTS]
+    row[E_CLUSTER] = cluster
+    row[E_OTHER] = other
+    row[E_CRITERION] = criterion
+    row[E_VALUE] = value
+    row[E_THRESHOLD] = threshold
+    row[E_BEFORE] = len(before)
+    row[E_AFTER] = len(after)
+    at = E_HEAD
+    for i in range(level):
+        row[at + i] = path[i]
+    at += level
+    for shapes in (before, after):
+        for r in range(len(shapes)):
+            row[at : at + shapes.shape[1]] = shapes[r]
+            at += shapes.shape[1]
+    integers[EVENTS] += 1
+    log.append(row)
+
+
+@jit
+def _rows(shapes, a, b):
+    """Return the rows `a` and `b` of `shapes`, without those that are -1."""
+    count = (1 if a >= 0 else 0) + (1 if b >= 0 else 0)
+    rows = np.empty((count, shapes.shape[1]))
+    at = 0
+    if a >= 0:
+        rows[at] = shapes[a]
+        at += 1
+    if b >= 0:
+        rows[at] = shapes[b]
+    return rows
+
+
+@jit
+def read_clusters(floats, integers, rules, path, record, log):
+    """Read the confirmed clusters of a model, carry their ids, and append what changed to `log`.
+
+    Parameters
+    ----------
+    path : ndarray of int64
+        Node ids that lead to the model.
+    record : int
+        Index in the batch of the record that causes the reading.
+    log : numba list of ndarray
+        Receives the events.
+    """
+    capacity, k, old = integers[CAPACITY], integers[K], integers[CLUSTERS]
+    group = np.empty(k, dtype=np.int64)
+    first = np.empty(k, dtype=np.int64)
+    last = np.zeros(k)
+    w = np.zeros(k)
+    affinity = rules.affinity
+    b = np.zeros((k, k)) if affinity else np.zeros((0, 0))
+    if affinity:
+        _group_by_affinity(integers, rules.tau, group, b, w, last)
+    else:
+        _group_by_edges(integers, group)
+    groups = _confirm(integers, rules, group, first)
+    if groups == 0 and old == 0:
+        return
+
+    node_cluster = at_field(CLUSTER, capacity)
+    counts = at_field(COUNT, capacity)
+    old_ids = integers[at_cluster(CLUSTER_ID, capacity) : at_cluster(CLUSTER_ID, capacity) + old].copy()
+    old_made = integers[at_cluster(CLUSTER_MADE, capacity) : at_cluster(CLUSTER_MADE, capacity) + old].copy()
+    share = np.zeros((old, groups), dtype=np.int64)
+    for node in range(k):
+        cluster = integers[node_cluster + node]
+        if cluster >= 0 and group[node] >= 0:
+            share[np.searchsorted(old_ids, cluster), group[node]] += integers[counts + node]
+
+    ids = np.full(groups, -1, dtype=np.int64)
+    made = np.full(groups, integers[N], dtype=np.int64)
+    heir = np.full(old, -1, dtype=np.int64)
+    for c in range(old):
+        most = np.int64(0)
+        for g in range(groups):
+            if share[c, g] > most:
+                most, heir[c] = share[c, g], g
+        # Old ids ascend: the first cluster that a group inherits is the oldest.
+        if heir[c] >= 0 and ids[heir[c]] < 0:
+            ids[heir[c]] = old_ids[c]
+            made[heir[c]] = old_made[c]
+    next_before = integers[NEXT_CLUSTER]
+    parent = np.full(groups, -1, dtype=np.int64)
+    changed = False
+    for g in range(groups):
+        if ids[g] >= 0:
+            continue
+        changed = True
+        most = np.int64(0)
+        for c in range(old):
+            if share[c, g] > most:
+                most, parent[g] = share[c, g], c
+        ids[g] = integers[NEXT_CLUSTER]
+        integers[NEXT_CLUSTER] += 1
+    for c in range(old):
+        changed = changed or heir[c] < 0 or ids[heir[c]] != old_ids[c]
+
+    shapes = _describe(floats, integers, rules.d, group, groups, ids)
+    if changed:
+        past = stored_shapes(floats, integers, rules)
+        none = np.empty((0, shapes.shape[1]))
+        for c in range(old):
+            g = heir[c]
+            if g < 0:
+                tell(
+                    integers, path, record, VANISHED, old_ids[c], -1, NO_REASON, 0.0, 0.0, _rows(past, c, -1), none, log
+                )
+            elif ids[g] != old_ids[c]:
+                criterion = AFFINITY if affinity else NO_REASON
+                survivor = np.searchsorted(old_ids, ids[g])
+                tell(
+                    integers,
+                    path,
+                    record,
+                    ABSORBED,
+                    old_ids[c],
+                    ids[g],
+                    criterion,
+                    last[first[g]],
+                    rules.tau,
+                    _rows(past, c, survivor),
+                    _rows(shapes, g, -1),
+                    log,
+                )
+        # New ids were given in the order of the groups: these events stand in the order of their ids.
+        for g in range(groups):
+            if ids[g] < next_before:
+                continue
+            if parent[g] < 0:
+                tell(
+                    integers,
+                    path,
+                    record,
+                    EMERGED,
+                    ids[g],
+                    -1,
+                    SIZE,
+                    shapes[g, 1],
+                    float(rules.min_cluster_records),
+                    none,
+                    _rows(shapes, g, -1),
+                    log,
+                )
+            else:
+                c = parent[g]
+                value = 0.0
+                if affinity:
+                    i, j = first[heir[c]], first[g]
+                    value = _affinity(b, w, i, j)
+                tell(
+                    integers,
+                    path,
+                    record,
+                    SPLIT,
+                    ids[g],
+                    old_ids[c],
+                    AFFINITY if affinity else NO_REASON,
+                    value,
+                    rules.tau,
+                    _rows(past, c, -1),
+                    _rows(shapes, heir[c], g),
+                    log,
+                )
+    for node in range(k):
+        integers[node_cluster + node] = ids[group[node]] if group[node] >= 0 else -1
+    _store(floats, integers, rules, shapes, made)

@@ -1,0 +1,156 @@
+"""Golden vectors against the engines: ``python -m tests.conformance FOLDER...``.
+
+Prints a line for each vector and fails if one differs. Integers must be equal, floats within 1e-9.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from resonance.engine import CAEA
+
+SHARED = Path(__file__).resolve().parents[1].parent / "shared"
+Vector = dict[str, np.ndarray[Any, Any]]
+
+
+class DifferenceError(AssertionError):
+    """A vector and an engine do not agree."""
+
+
+def equal(name: str, ours: Any, golden: Any) -> None:
+    """Raise `DifferenceError` at the first place where integers are not equal."""
+    ours, golden = np.asarray(ours), np.asarray(golden)
+    if ours.shape != golden.shape:
+        raise DifferenceError(f"{name}: shape {ours.shape}, golden {golden.shape}")
+    wrong = np.argwhere(ours != golden)
+    if len(wrong):
+        at = tuple(wrong[0])
+        raise DifferenceError(f"{name}{[int(i) for i in at]}: {ours[at]}, golden {golden[at]} ({len(wrong)} differ)")
+
+
+def close(name: str, ours: Any, golden: Any) -> None:
+    """Raise `DifferenceError` where floats are more than 1e-9 apart, relative above 1; NaN equals NaN."""
+    ours, golden = np.asarray(ours, dtype=float), np.asarray(golden, dtype=float)
+    if ours.shape != golden.shape:
+        raise DifferenceError(f"{name}: shape {ours.shape}, golden {golden.shape}")
+    far = ~((np.abs(ours - golden) <= 1e-9 * np.maximum(1.0, np.abs(golden))) | (np.isnan(ours) & np.isnan(golden)))
+    if far.any():
+        at = tuple(np.argwhere(far)[0])
+        raise DifferenceError(f"{name}{[int(i) for i in at]}: {ours[at]!r}, golden {golden[at]!r} ({far.sum()} differ)")
+
+
+def load(path: Path) -> Vector:
+    """Return the arrays of a file."""
+    with np.load(path, allow_pickle=False) as file:
+        return dict(file)
+
+
+def dataset(folder: Path, vector: Vector) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return rows and labels from 0 of the data set that a vector was made from, in its order."""
+    data = load(folder.parents[1] / "data" / f"{vector['dataset']}.npz")
+    return data["X"][vector["order"]], data["y"][vector["order"]].astype(np.int64) - 1
+
+
+def check_caea(path: Path) -> None:
+    """Compare every step and the final state of a flat run."""
+    v = load(path)
+    X, y = dataset(path.parent, v)
+    classes = int(v["n_classes"])
+    model = CAEA(int(v["lam"]), int(v["age_max"]), grace=0, reading="components")
+    step, told = model.trace(X, y, told=True)
+    equal("step_id", step.path[:, 0], v["step_id"])
+    equal("step_case", told[:, 1].astype(int), v["step_case"])
+    equal("step_second", told[:, 4].astype(int), v["step_second"])
+    equal("step_nodes", told[:, 9].astype(int), v["step_nodes"])
+    for name, column in (("step_v1", 2), ("step_v2", 3), ("step_threshold", 5), ("step_sigma", 6)):
+        close(name, told[:, column], v[name])
+    nodes = model.nodes
+    for ours, golden in (("id", "node_id"), ("count", "node_count")):
+        equal(golden, nodes[ours], v[golden])
+    counts = np.zeros((len(nodes["id"]), classes), dtype=np.int64)
+    counts[:, : nodes["labels"].shape[1]] = nodes["labels"]
+    equal("node_labels", counts, v["node_labels"])
+    for ours, golden in (("weight", "node_weight"), ("sigma", "node_sigma"), ("threshold", "node_threshold")):
+        close(golden, nodes[ours], v[golden])
+    i, j = np.nonzero(np.triu(nodes["age"] + 1))
+    edges = v["edges"].reshape(-1, 2)
+    order = np.lexsort((edges[:, 1], edges[:, 0]))
+    equal("edges", np.stack([i, j], axis=1), edges[order])
+    equal("edge_age", nodes["age"][i, j], v["edge_age"].reshape(-1)[order])
+
+
+def check_reading(path: Path) -> None:
+    """Compare answers, events and the final clusters of a run."""
+    v = load(path)
+    params = json.loads(str(v["params"]))
+    data = load(path.parents[2] / "data" / f"{v['dataset']}.npz")
+    low, high = data["X"].min(0), data["X"].max(0)
+    X = ((data["X"] - low) / np.where(high > low, high - low, 1.0))[v["order"]]
+    model = CAEA(
+        params["lam"],
+        params["age_max"],
+        params["grace"],
+        params["reading"],
+        params["tau"],
+        params["min_records"],
+    )
+    step = model.learn(X)
+    equal("step_cluster", step.cluster[:, 0], v["step_cluster"])
+    code = {"emerged": 0, "absorbed": 1, "split": 2, "vanished": 3}
+    events = [(e.index, code[e.kind], e.cluster, -1 if e.other is None else e.other) for e in step.events]
+    equal("events", np.array(events, dtype=np.int64).reshape(-1, 4), v["events"].reshape(-1, 4))
+    change = np.zeros(len(X), dtype=np.int64)
+    for e in step.events:
+        change[e.index] += 1 if e.kind in ("emerged", "split") else -1
+    equal("step_clusters", np.cumsum(change), v["step_clusters"])
+    nodes = model.nodes
+    equal("node_id", nodes["id"], v["node_id"])
+    equal("node_cluster", nodes["cluster"], v["node_cluster"])
+    equal("cowin", nodes["cowin"], v["cowin"])
+    equal("cluster_id", [c.id for c in model.clusters()], v["cluster_id"])
+
+
+CHECKS: dict[str, Callable[[Path], None]] = {"caea": check_caea, "reading": check_reading}
+
+
+def vectors(folder: Path) -> Iterator[tuple[Path, Callable[[Path], None]]]:
+    """Yield every vector of a folder with its check.
+
+    Raises
+    ------
+    KeyError
+        The folder is of no algorithm that the engines have.
+    """
+    check = CHECKS[folder.resolve().name]
+    for path in sorted(folder.glob("*.npz")):
+        yield path, check
+
+
+def main(arguments: list[str]) -> int:
+    """Check the folders; return how many vectors differ."""
+    if not arguments:
+        sys.stderr.write(f"usage: python -m tests.conformance FOLDER...   (folders named {', '.join(CHECKS)})\n")
+        return 2
+    passed = failed = 0
+    for argument in arguments:
+        folder = Path(argument)
+        if folder.resolve().name not in CHECKS or not folder.is_dir():
+            sys.stderr.write(f"{folder}: no folder of vectors that an engine is checked with ({', '.join(CHECKS)})\n")
+            return 2
+        for path, check in vectors(folder):
+            try:
+                check(path)
+                passed += 1
+                sys.stdout.write(f"ok       {folder.name}/{path.stem}\n")
+            except DifferenceError as difference:
+                failed += 1
+                sys.stdout.write(f"DIFFERS  {folder.name}/{path.stem}: {difference}\n")
+    sys.stdout.write(f"{passed} passed, {failed} failed\n")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
