@@ -3,11 +3,15 @@
 import argparse
 import json
 import statistics
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from rich.console import Console
 from rich.table import Table
+
+WIDTH = 130
+"""Columns of a table that goes to a file or a pipe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +73,16 @@ def show(title: str, rows: list[Row], as_json: bool, notes: str = "") -> None:
         print(json.dumps([row.as_dict() for row in rows], indent=1))
         return
     table = Table(title=title, title_justify="left", caption=notes or None, caption_justify="left")
-    table.add_column("case")
+    table.add_column("case", no_wrap=True)
     table.add_column("value", justify="right")
     table.add_column("unit")
-    table.add_column("reference")
+    table.add_column("reference", no_wrap=True)
     table.add_column("its value", justify="right")
     table.add_column("ratio", justify="right")
     for row in rows:
         cells = (figure(row.value), row.unit, row.reference or "", figure(row.reference_value), figure(row.ratio))
         table.add_row(row.case, *cells)
-    Console().print(table)
+    Console(width=None if sys.stdout.isatty() else WIDTH).print(table)
 
 
 def alternating(contestants: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, float]:

@@ -1,0 +1,216 @@
+"""How fast the engines learn, beside the least that their arithmetic can cost, and beside their peers.
+
+The floor sums the similarities of every record to the run's own nodes: the engine's exponential, its layout, and
+nothing else. One core, batches of 1,000, medians of alternating runs over the same records.
+"""
+
+import copy
+import math
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from resonance.engine import ENGINES, Engine, make_engine
+from resonance.engine.arithmetic import exp2_minus, jit
+
+from bench import peers
+from bench.plain_caea import PlainCAEA
+from bench.report import Row, alternating, arguments, show
+from bench.streams import SPREADS, blobs
+
+Array = NDArray[np.float64]
+
+BATCH = 1000
+WARM = 30_000
+"""Records learned before the clock starts: the number of nodes has settled by then."""
+TIMED = 40_000
+SLOW_TIMED = 2_000
+"""Records timed of what takes ten microseconds and more for each."""
+HIERARCHY_FEATURES = 8
+
+
+@jit
+def floor(X, weights, scale, sums):  # type: ignore[no-untyped-def]
+    """Sum the similarities of each record to all nodes; weights feature-major, padded to the vector lanes."""
+    total = 0.0
+    for t in range(X.shape[0]):
+        for j in range(weights.shape[1]):
+            sums[j] = 0.0
+        for i in range(X.shape[1]):
+            x = X[t, i]
+            row = weights[i]
+            for j in range(weights.shape[1]):
+                z = (x - row[j]) * scale
+                sums[j] += exp2_minus(z * z)
+        total += sums[t % weights.shape[1]]
+    return total
+
+
+@jit
+def library_floor(X, weights, scale, sums):  # type: ignore[no-untyped-def]
+    """Do the same as `floor` with the exponential of the mathematics library."""
+    total = 0.0
+    for t in range(X.shape[0]):
+        for j in range(weights.shape[1]):
+            sums[j] = 0.0
+        for i in range(X.shape[1]):
+            x = X[t, i]
+            row = weights[i]
+            for j in range(weights.shape[1]):
+                z = (x - row[j]) * scale
+                sums[j] += math.exp(-(z * z))
+        total += sums[t % weights.shape[1]]
+    return total
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    """Return how long `work` takes."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def in_batches(X: Array) -> list[Array]:
+    """Cut a stream."""
+    return [X[start : start + BATCH] for start in range(0, len(X), BATCH)]
+
+
+def learn_all(engine: Engine, batches: list[Array]) -> int:
+    """Learn batch after batch; return the number of events."""
+    return sum(len(engine.learn(batch).events) for batch in batches)
+
+
+class Course:
+    """One stream of d features, an engine that knows its beginning, and its nodes at every batch of the rest."""
+
+    def __init__(self, d: int) -> None:
+        self.d = d
+        X = blobs(WARM + TIMED, d, SPREADS[d])
+        self.warm, self.timed = in_batches(X[:WARM]), in_batches(X[WARM:])
+        self.slow_warm, self.slow_timed = X[WARM - SLOW_TIMED : WARM], X[WARM : WARM + SLOW_TIMED]
+        engine = make_engine("caea", {})
+        learn_all(engine, self.warm)
+        self.state = engine.state()
+        self.nodes: list[tuple[Array, float]] = []
+        counts = []
+        self.novel = 0
+        self.events = 0
+        for batch in self.timed:
+            found = engine.nodes  # type: ignore[attr-defined]
+            counts.append(len(found["id"]))
+            padded = np.zeros((d, -(-counts[-1] // 8) * 8))
+            padded[:, : counts[-1]] = found["weight"].T
+            self.nodes.append((padded, math.sqrt(0.5) / float(found["sigma"].mean())))
+            step = engine.learn(batch)
+            self.novel += int(step.novel.sum())
+            self.events += len(step.events)
+        self.mean_nodes = sum(counts) / len(counts)
+        self.case = f"d={d} nodes={self.mean_nodes:.0f}"
+
+    def caea(self) -> float:
+        """Return microseconds a record of CAEA with all its parts."""
+        engine = ENGINES["caea"].from_state(self.state)
+        return seconds(lambda: learn_all(engine, self.timed)) / TIMED * 1e6
+
+    def arithmetic(self, kernel: Callable[..., float], base: float) -> float:
+        """Return microseconds a record of one of the floors; `base` turns the scale into that of its exponential."""
+        room = [np.empty(weights.shape[1]) for weights, _ in self.nodes]
+
+        def work() -> None:
+            for batch, (weights, scale), sums in zip(self.timed, self.nodes, room, strict=True):
+                kernel(batch, weights, scale * base, sums)
+
+        return seconds(work) / TIMED * 1e6
+
+    def plain(self, model: PlainCAEA) -> float:
+        """Return microseconds a record of CAEA in plain numpy."""
+        again = copy.deepcopy(model)
+
+        def work() -> None:
+            for x in self.slow_timed:
+                again.learn(x)
+
+        return seconds(work) / SLOW_TIMED * 1e6
+
+    def river(self, model: Any) -> float:
+        """Return microseconds a record of a River clusterer that learns; answering would come on top."""
+        again = copy.deepcopy(model)
+        records = peers.as_river(self.slow_timed)
+
+        def work() -> None:
+            for x in records:
+                again.learn_one(x)
+
+        return seconds(work) / SLOW_TIMED * 1e6
+
+
+def flat(d: int, rounds: int, with_peers: bool) -> list[Row]:
+    """Measure CAEA at d features."""
+    course = Course(d)
+    contestants: dict[str, Callable[[], float]] = {
+        "caea": course.caea,
+        "floor": lambda: course.arithmetic(floor, math.sqrt(math.log2(math.e))),
+        "math.exp": lambda: course.arithmetic(library_floor, 1.0),
+    }
+    if with_peers:
+        plain = PlainCAEA()
+        for x in course.slow_warm:
+            plain.learn(x)
+        contestants["plain numpy caea"] = lambda: course.plain(plain)
+        for name, make in (("river dbstream", peers.dbstream), ("river denstream", peers.denstream)):
+            model = make(d)
+            for x in peers.as_river(course.slow_warm):
+                model.learn_one(x)
+            contestants[name] = lambda model=model: course.river(model)  # type: ignore[misc]
+    for kernel in (floor, library_floor):
+        kernel(course.timed[0], *course.nodes[0], np.empty(course.nodes[0][0].shape[1]))
+    found = alternating(contestants, rounds)
+    unit = "us/record"
+    rows = [Row(f"floor {course.case}", unit, found["floor"], "math.exp", found["math.exp"])]
+    return rows + [
+        Row(f"caea {course.case}", unit, found["caea"], name, found[name])
+        for name in found
+        if name not in ("caea", "math.exp")
+    ]
+
+
+def hierarchy(rounds: int) -> list[Row]:
+    """Measure HCAEA of three levels beside CAEA on the same stream."""
+    course = Course(HIERARCHY_FEATURES)
+    engine = make_engine("hcaea", {})
+    learn_all(engine, course.warm)
+    state = engine.state()
+
+    def hcaea() -> float:
+        model = ENGINES["hcaea"].from_state(state)
+        return seconds(lambda: learn_all(model, course.timed)) / TIMED * 1e6
+
+    found = alternating({"hcaea": hcaea, "caea": course.caea}, rounds)
+    return [Row(f"hcaea depth=3 d={course.d}", "us/record", found["hcaea"], "caea", found["caea"])]
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = arguments("How fast the engines learn: one core, batches of 1,000, microseconds a record.")
+    parser.add_argument("--rounds", type=int, default=9, help="alternating runs that each median is taken of")
+    parser.add_argument("--features", type=int, nargs="*", default=list(SPREADS), help="numbers of features")
+    parser.add_argument("--no-peers", action="store_true", help="leave out River and plain numpy")
+    given = parser.parse_args()
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    rows = [row for d in given.features for row in flat(d, given.rounds, not given.no_peers)]
+    if "hcaea" in ENGINES:
+        rows += hierarchy(given.rounds)
+    show(
+        "Engines: one core, batches of 1,000, 20 blobs",
+        rows,
+        given.json,
+        "CAEA learns with default settings and answers: bandwidths, deletions, readings and events included. River "
+        "learns only.",
+    )
+
+
+if __name__ == "__main__":
+    main()
