@@ -130,7 +130,7 @@ def _allowed(problem: Any) -> str:
     if kind == "value_error":
         return str(context["error"])
     if kind == "literal_error":
-        return "must be one of " + context["expected"].replace("'", "").replace(" or ", ", ")
+        return "must be one of " + str(context["expected"]).replace("'", "").replace(" or ", ", ")
     bounds = {
         "greater_than_equal": ("at least", "ge"),
         "greater_than": ("above", "gt"),
@@ -156,7 +156,7 @@ def _allowed(problem: Any) -> str:
         "too_short": "must not be empty",
         "string_pattern_mismatch": "must consist of the characters A-Z a-z 0-9 . _ -",
     }
-    return words.get(kind, problem["msg"])
+    return words.get(kind, str(problem["msg"]))
 
 
 def _short(value: object) -> str:

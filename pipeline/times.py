@@ -1,0 +1,72 @@
+"""Times of records as RFC 3339 text in UTC with milliseconds, from Kafka timestamps and from members of the input."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+CACHED = 50_000
+"""Texts that are kept; records of one batch share most of theirs."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST = -62_135_596_800_000
+_LAST = 253_402_300_799_999
+_RFC3339 = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt ]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]+))?"
+    r"(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))"
+)
+
+
+class TimeTexts(dict[Any, str]):
+    """Text of a time: ``texts[value]``, remembered.
+
+    A key is milliseconds since 1970, as an integer or a float, or RFC 3339 text; what cannot be a time raises
+    `ValueError`. Kafka's -1, no timestamp, is 1970.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seconds: dict[int, str] = {}
+
+    def __missing__(self, value: Any) -> str:
+        if len(self) >= CACHED:
+            self.clear()
+        text = self._from_text(value) if isinstance(value, str) else self._from_milliseconds(value)
+        self[value] = text
+        return text
+
+    def _from_milliseconds(self, value: float) -> str:
+        if not _FIRST <= value <= _LAST:
+            raise ValueError(f"{value!r} is no time in milliseconds between the years 1 and 9999")
+        milliseconds = int(value // 1)
+        if milliseconds == -1:
+            milliseconds = 0
+        second, rest = divmod(milliseconds, 1000)
+        prefix = self._seconds.get(second)
+        if prefix is None:
+            if len(self._seconds) >= CACHED:
+                self._seconds.clear()
+            prefix = (_EPOCH + timedelta(seconds=second)).replace(tzinfo=None).isoformat()
+            self._seconds[second] = prefix
+        return f"{prefix}.{rest:03d}Z"
+
+    def _from_text(self, value: str) -> str:
+        match = _RFC3339.fullmatch(value)
+        if match is None:
+            raise ValueError(f"{value[:100]!r} is no RFC 3339 time such as 2026-01-31T12:00:00Z")
+        year, month, day, hour, minute, second = map(int, match.groups()[:6])
+        fraction, sign, ahead_hours, ahead_minutes = match.groups()[6:]
+        try:
+            # A leap second, 60, is the same instant as the next minute's beginning.
+            leap = second == 60
+            moment = datetime(year, month, day, hour, minute, 59 if leap else second, tzinfo=UTC)
+            if sign:
+                ahead = timedelta(hours=int(ahead_hours), minutes=int(ahead_minutes))
+                if int(ahead_hours) > 23 or int(ahead_minutes) > 59:
+                    raise ValueError("offset")
+                moment = moment - ahead if sign == "+" else moment + ahead
+            if leap:
+                moment += timedelta(seconds=1)
+        except (ValueError, OverflowError):
+            raise ValueError(f"{value[:100]!r} is no time that the calendar has between the years 1 and 9999") from None
+        milliseconds = "000" if leap else ((fraction or "") + "000")[:3]
+        return f"{moment.replace(tzinfo=None).isoformat()}.{milliseconds}Z"
