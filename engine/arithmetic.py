@@ -48,33 +48,37 @@ def float_of(typingctx, n):
 # Adding 1.5 * 2**52 rounds to the nearest integer and leaves it in the lowest bits.
 _ROUND = 6755399441055744.0
 _ROUND_BITS = 0x4338000000000000
-# 2**-1000 is as good as 0 beside 1, and still far from the denormal numbers, which are slow.
-_FAR = 1000.0
+# e**-700 is as good as 0 beside 1, and still far from the denormal numbers, which are slow.
+_FAR = 700.0
 
-# 2**-f for |f| <= 1/2: Remez polynomial of degree 10 with P(0) = 1, relative error 1.6e-16 before rounding.
-_P1 = float.fromhex("-0x1.62e42fefa3a19p-1")
-_P2 = float.fromhex("0x1.ebfbdff82c598p-3")
-_P3 = float.fromhex("-0x1.c6b08d703ce49p-5")
-_P4 = float.fromhex("0x1.3b2ab6fba1ddap-7")
-_P5 = float.fromhex("-0x1.5d87fe9d7a584p-10")
-_P6 = float.fromhex("0x1.430913096fd9fp-13")
-_P7 = float.fromhex("-0x1.ffcb54062e698p-17")
-_P8 = float.fromhex("0x1.62bfd47773353p-20")
-_P9 = float.fromhex("-0x1.b675bca4eeebbp-24")
-_P10 = float.fromhex("0x1.e6063f7217bc6p-28")
+# e**-f for |f| <= log(2)/2: Remez polynomial of degree 11 that begins 1 - f, relative error 4e-18 before rounding.
+_P2 = float.fromhex("0x1.000000000000ap-1")
+_P3 = float.fromhex("-0x1.55555555554fap-3")
+_P4 = float.fromhex("0x1.555555555087cp-5")
+_P5 = float.fromhex("-0x1.1111111127be5p-7")
+_P6 = float.fromhex("0x1.6c16c1842a11dp-10")
+_P7 = float.fromhex("-0x1.a01a012a57b51p-13")
+_P8 = float.fromhex("0x1.a0199a0c677acp-16")
+_P9 = float.fromhex("-0x1.71df2552390c2p-19")
+_P10 = float.fromhex("0x1.28ad72cc30daap-22")
+_P11 = float.fromhex("-0x1.ad7f6f0799ee2p-26")
 
 LOG2_E = float.fromhex("0x1.71547652b82fep+0")
 LN_2 = float.fromhex("0x1.62e42fefa39efp-1")
+_LN_2_LOW = float.fromhex("0x1.abc9e3b39803fp-56")
 _SQRT_2 = float.fromhex("0x1.6a09e667f3bcdp+0")
 
 
 @inline
-def exp2_minus(u):
-    """Return 2**-u for u >= 0, within 4e-16 relative; 2**-1000 for every u beyond 1000."""
-    u = u if u < _FAR else _FAR
-    shifted = u + _ROUND
-    f = u - (shifted - _ROUND)
-    p = fma(_P10, f, _P9)
+def exp_minus(t):
+    """Return e**-t for t >= 0, within 0.6 units of its last place for small t; e**-700 for every t beyond 700."""
+    t = t if t < _FAR else _FAR
+    shifted = fma(t, LOG2_E, _ROUND)
+    n = shifted - _ROUND
+    # log(2) in two parts: what is left of t keeps all its digits.
+    f = fma(n, -_LN_2_LOW, fma(n, -LN_2, t))
+    p = fma(_P11, f, _P10)
+    p = fma(p, f, _P9)
     p = fma(p, f, _P8)
     p = fma(p, f, _P7)
     p = fma(p, f, _P6)
@@ -82,7 +86,7 @@ def exp2_minus(u):
     p = fma(p, f, _P4)
     p = fma(p, f, _P3)
     p = fma(p, f, _P2)
-    p = fma(p, f, _P1)
+    p = fma(p, f, -1.0)
     p = fma(p, f, 1.0)
     # The exponent of 2**-n stands 52 bits up: a negative int64 shift-free product would cost more than this.
     return p * float_of((1023 - (bits_of(shifted) - _ROUND_BITS)) << 52)
@@ -119,5 +123,4 @@ def log1p(x):
 @jit
 def exp(x):
     """Return e**x for |x| < 600, within 1e-13 relative; for constants, not for inner loops."""
-    u = x * LOG2_E
-    return exp2_minus(-u) if u <= 0.0 else 1.0 / exp2_minus(u)
+    return exp_minus(-x) if x <= 0.0 else 1.0 / exp_minus(x)

@@ -5,7 +5,7 @@ threshold: the order of nodes is the same, and one square root a record is enoug
 """
 
 import numpy as np
-from resonance.engine.arithmetic import bits_of, exp, exp2_minus, float_of, inline, jit, log
+from resonance.engine.arithmetic import bits_of, exp, exp_minus, float_of, inline, jit, log
 from resonance.engine.model_block import (
     CAPACITY,
     CHILD,
@@ -33,8 +33,6 @@ from resonance.engine.model_block import (
     at_weight,
 )
 
-# exp(-(x - y)^2 / (2 s^2)) = 2^-((x - y) c)^2 with c = sqrt(log2(e) / 2) / s.
-_SCALE = float.fromhex("0x1.b2da4e9808a53p-1")
 _SMALLEST_SIGMA = 1e-150
 _FAR = np.int64(0x7FF0000000000000)  # the bits of infinity: no node
 
@@ -138,8 +136,9 @@ def bandwidth(floats, integers, rules, factors, x, work):
 
 @inline
 def scale_of(sigma):
-    """Return the factor that turns a difference into the root of the exponent, for a common bandwidth."""
-    return _SCALE / (sigma if sigma > _SMALLEST_SIGMA else _SMALLEST_SIGMA)
+    """Return 1 / (2 s^2) for the common bandwidth s."""
+    s = sigma if sigma > _SMALLEST_SIGMA else _SMALLEST_SIGMA
+    return 1.0 / (2.0 * s * s)
 
 
 @jit
@@ -163,8 +162,8 @@ def squared_cim(weights, stride, k, d, scale, x, sums, squares):
         row = weights[i * stride : i * stride + padded]
         xi = x[i]
         for j in range(padded):
-            z = (xi - row[j]) * scale
-            total[j] += exp2_minus(z * z)
+            z = xi - row[j]
+            total[j] += exp_minus(z * z * scale)
     share = 1.0 / d
     out = squares[:padded]
     for j in range(padded):
