@@ -1,0 +1,185 @@
+"""Bounded reads of committed records, for restores: from an offset to the end that was taken at the start."""
+
+import threading
+import time
+from collections.abc import Collection, Iterator, Mapping
+from types import TracebackType
+from typing import Any, Final, Self
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as Place
+from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.records import Record
+
+TopicPartition = tuple[str, int]
+Range = tuple[int, int]
+
+POLL_SECONDS: Final = 0.1
+"""Longest wait between two looks at a cancellation."""
+
+BATCH: Final = 5_000
+"""Records handed over at once."""
+
+NO_OFFSET: Final = -1
+"""A committed offset that is not there."""
+
+_SETTINGS: Final[Mapping[str, Any]] = {
+    "isolation.level": "read_committed",
+    "enable.auto.commit": False,
+    # Offsets have gaps (transaction markers, aborted records, compaction): the end of a read is known by this event.
+    "enable.partition.eof": True,
+    # A range that is deleted while it is read is an error, not a jump.
+    "auto.offset.reset": "error",
+    "fetch.wait.max.ms": 50,
+    "fetch.queue.backoff.ms": 10,
+    "fetch.message.max.bytes": 4 * 1024 * 1024,
+}
+
+
+class RestoreCancelledError(Exception):
+    """Another rebalance began; this restore's result would be of no use."""
+
+
+class LogReader:
+    """A consumer that never joins its group: it asks for the group's offsets and reads assigned ranges.
+
+    Parameters
+    ----------
+    client : mapping
+        librdkafka configuration of the connection.
+    group : str
+        Group whose offsets are asked for.
+    patience : float
+        Seconds without any progress after which the broker is given up.
+    cancelled : Event, optional
+        Ends every wait with `RestoreCancelledError`.
+    """
+
+    def __init__(
+        self, client: Mapping[str, Any], group: str, patience: float, cancelled: threading.Event | None = None
+    ) -> None:
+        self._servers = str(client["bootstrap.servers"])
+        self._group = group
+        self._patience = patience
+        self._cancelled = cancelled or threading.Event()
+        self._consumer = Consumer({"log_level": 0, **client, "group.id": group, **_SETTINGS})
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._consumer.close()
+
+    def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the group's committed offsets, `NO_OFFSET` where there is none.
+
+        A consumer that reads committed records asks with "require stable": while a dead worker's transaction is being
+        ended the broker answers "not yet", and an older offset is never seen.
+        """
+        asked = [Place(*partition) for partition in partitions]
+        answers = self._patiently(lambda: self._consumer.committed(asked, timeout=5.0), "committed offsets")
+        return {(place.topic, place.partition): max(place.offset, NO_OFFSET) for place in answers}
+
+    def bounds(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Range]:
+        """Return where each log begins and where what is committed of it ends."""
+        found = {}
+        for partition in partitions:
+            place = Place(*partition)
+            found[partition] = self._patiently(
+                lambda place=place: self._consumer.get_watermark_offsets(place, timeout=5.0), "log ends"
+            )
+        return found
+
+    def read(self, ranges: Mapping[TopicPartition, Range]) -> Iterator[tuple[TopicPartition, list[Record]]]:
+        """Yield the committed records of each range in order, in batches.
+
+        Parameters
+        ----------
+        ranges : mapping of (topic, partition) to (int, int)
+            First offset, and the offset at which the reading ends; that one need not exist.
+
+        Raises
+        ------
+        BrokerError
+            Nothing came for `patience` seconds, or the first offset no longer exists.
+        """
+        ends = {partition: end for partition, (first, end) in ranges.items() if first < end}
+        self._consumer.assign([Place(*partition, ranges[partition][0]) for partition in ends])
+        moved = time.monotonic()
+        while ends:
+            self._check_cancelled()
+            batches: dict[TopicPartition, list[Record]] = {}
+            before = len(ends)
+            for message in self._consumer.consume(BATCH, POLL_SECONDS):
+                partition = (message.topic(), message.partition())
+                if partition not in ends:
+                    continue
+                problem = message.error()
+                if problem is None and message.offset() < ends[partition]:
+                    batches.setdefault(partition, []).append(_record(message))
+                elif problem is None or problem.code() == KafkaError._PARTITION_EOF:
+                    # The first record behind the range, or the end of the log, which can lie before a late marker.
+                    if message.offset() >= ends[partition]:
+                        del ends[partition]
+                        self._consumer.incremental_unassign([Place(*partition)])
+                elif problem.code() == KafkaError._AUTO_OFFSET_RESET:
+                    raise BrokerError(f"{partition[0]}[{partition[1]}]: deleted while it was read; start again")
+                elif not _passing(problem):
+                    raise BrokerError(f"{partition[0]}[{partition[1]}] cannot be read: {problem.str()}")
+            yield from batches.items()
+            if batches or len(ends) < before:
+                moved = time.monotonic()
+            elif time.monotonic() - moved > self._patience:
+                raise self._no_answer("records")
+        self._consumer.unassign()
+
+    def _patiently(self, ask: Any, what: str) -> Any:
+        end = time.monotonic() + self._patience
+        while True:
+            self._check_cancelled()
+            try:
+                return ask()
+            except KafkaException as error:
+                if not _passing(error.args[0]):
+                    raise BrokerError(
+                        f"{self._servers}: {what} of group {self._group}: {error.args[0].str()}"
+                    ) from error
+                if time.monotonic() > end:
+                    raise self._no_answer(what) from error
+
+    def _no_answer(self, what: str) -> BrokerError:
+        return BrokerError(
+            f"{self._servers} gave no {what} for group {self._group} within {self._patience:g} s; look at the brokers"
+        )
+
+    def _check_cancelled(self) -> None:
+        if self._cancelled.is_set():
+            raise RestoreCancelledError
+
+
+def _passing(problem: KafkaError) -> bool:
+    """Whether the same question may be answered later."""
+    return bool(problem.retriable()) or problem.code() in (
+        KafkaError._TIMED_OUT,
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._WAIT_COORD,
+        KafkaError.UNSTABLE_OFFSET_COMMIT,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+    )
+
+
+def _record(message: Message) -> Record:
+    return Record(
+        message.topic(),
+        message.partition(),
+        message.offset(),
+        message.timestamp()[1],
+        message.key(),
+        message.value(),
+        tuple(message.headers() or ()),
+    )

@@ -1,0 +1,324 @@
+"""The models of the assigned partitions, as they were at the place where the group stands.
+
+Newest snapshots first; then the input is read again, silently, from where a snapshot no longer covers it up to the
+committed offset, each stream skipping what its snapshot contains. State and outputs then equal those of a run that
+never stopped. Where log, offsets and snapshots do not belong together the restore ends with a named stop (`stops`).
+
+A restore changes nothing on the broker, so it can be cancelled at any time and done again.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, Self, TypeVar
+
+import orjson
+from resonance.pipeline import stops
+from resonance.pipeline.fault_points import reach
+from resonance.pipeline.log_reader import NO_OFFSET, LogReader, TopicPartition
+from resonance.pipeline.settings import Settings
+from resonance.pipeline.snapshots import Identity, PartitionRecord, SnapshotTable, SnapshotWriter, Task
+from resonance.pipeline.topics import Deployment
+
+TaskT = TypeVar("TaskT", bound=Task)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What is restored from: the deployment as settings and broker describe it.
+
+    Attributes
+    ----------
+    client : mapping
+        librdkafka configuration of the connection.
+    group : str
+        The consumer group.
+    snapshots : str
+        The snapshots topic.
+    deployment : Deployment
+        Partition count and topic ids.
+    identities : mapping of str to Identity
+        Of each input topic, under the present settings.
+    patience : float
+        Seconds without any progress after which the broker is given up.
+    """
+
+    client: Mapping[str, Any]
+    group: str
+    snapshots: str
+    deployment: Deployment
+    identities: Mapping[str, Identity]
+    patience: float = 90.0
+
+    @classmethod
+    def of(cls, settings: Settings, client: Mapping[str, Any], deployment: Deployment) -> Self:
+        """Return the source that `settings` and the checked `deployment` describe."""
+        prepare = settings.prepare.model_dump(mode="json")
+        models = {
+            "stream": settings.check_stream(deployment.partitions),
+            "input.features": settings.input.features,
+            **{f"prepare.{name}": value for name, value in prepare.items()},
+            **{f"engine.{name}": value for name, value in settings.engine_parameters.items()},
+        }
+        limits = {f"limits.{name}": getattr(settings.limits, name) for name in ("streams", "record_bytes", "key_bytes")}
+        identities = {
+            topic: Identity(
+                pipeline=settings.name,
+                inputs=settings.input.topics,
+                topic=topic,
+                topic_id=deployment.topic_ids[topic],
+                partitions=deployment.partitions,
+                engine=settings.engine.name,
+                revision=settings.engine_class.revision,
+                # As they come back from the bus: what is compared must have gone through the same mill.
+                settings=orjson.loads(orjson.dumps(models)),
+                limits=limits,
+            )
+            for topic in settings.input.topics
+        }
+        # A dead worker's transaction holds the committed offsets back until the broker aborts it.
+        patience = settings.delivery.transaction_timeout + 30
+        return cls(client, settings.group, settings.topic("snapshots"), deployment, identities, patience)
+
+
+@dataclass(slots=True)
+class Restored(Generic[TaskT]):
+    """A partition that can go on.
+
+    Attributes
+    ----------
+    task : PartitionTask
+        Has learned every record below `start`.
+    writer : SnapshotWriter
+        Continues its snapshots.
+    start : int
+        Offset of the first record to process and to answer.
+    committed : int
+        The group's committed offset, -1 when there is none. Below `start` where a worker that delivers at least once
+        ended between its snapshots and its commit; everything below `start` was answered.
+    replayed : int
+        Records that were learned again silently.
+    """
+
+    task: TaskT
+    writer: SnapshotWriter
+    start: int
+    committed: int
+    replayed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a partition stands in its log, by the broker and by its snapshots."""
+
+    replay_from: int
+    start: int
+    committed: int
+    record: PartitionRecord | None
+
+
+def restore_partitions(
+    source: Source,
+    assigned: Collection[TopicPartition],
+    make_task: Callable[[str, int], TaskT],
+    cancelled: threading.Event | None = None,
+) -> dict[TopicPartition, Restored[TaskT]]:
+    """Restore the models of the assigned partitions.
+
+    Parameters
+    ----------
+    source : Source
+        What to restore from.
+    assigned : collection of (topic, partition)
+        Input partitions.
+    make_task : callable
+        Makes an empty task for an input partition.
+    cancelled : Event, optional
+        Ends the restore early, with `RestoreCancelledError`.
+
+    Returns
+    -------
+    dict of (topic, partition) to Restored
+        Every assigned partition, ready to process records from `Restored.start` on.
+
+    Raises
+    ------
+    MismatchError
+        A named stop.
+    BrokerError
+        The broker does not answer.
+    RestoreCancelledError
+        `cancelled` was set.
+    """
+    if not assigned:
+        return {}
+    began = time.monotonic()
+    with LogReader(source.client, source.group, source.patience, cancelled) as reader:
+        # The offsets first: what the snapshots say can then only be as new or newer.
+        committed = reader.committed(assigned)
+        tables = read_tables(reader, source, {partition for _, partition in assigned})
+        bounds = reader.bounds(assigned)
+        restored, ranges = {}, {}
+        for at in assigned:
+            topic, partition = at
+            table, (first, end) = tables[partition], bounds[at]
+            place = locate(source, table, at, committed[at], first, end)
+            if place.record is not None:
+                _check_settings(source, at, place.record)
+            task = make_task(topic, partition)
+            replay_from = _load(task, table, topic, place)
+            if first > replay_from:
+                raise stops.truncated(topic, partition, replay_from, first)
+            _check_relearning(source, at, place, replay_from)
+            restored[at] = Restored(task, table.writer(source.identities[topic]), place.start, place.committed)
+            ranges[at] = (replay_from, place.start)
+        reach("during-restore")
+        for at, records in reader.read(ranges):
+            restored[at].task.catch_up(records)
+            restored[at].replayed += len(records)
+            reach("during-restore")
+    replayed = sum(part.replayed for part in restored.values())
+    seconds = time.monotonic() - began
+    _log.info("restored %d partitions in %.2f s, %d records learned again", len(restored), seconds, replayed)
+    return restored
+
+
+def read_tables(reader: LogReader, source: Source, partitions: Collection[int]) -> dict[int, SnapshotTable]:
+    """Read partitions of the snapshots topic to their end, and check whose they are."""
+    tables = {partition: SnapshotTable(source.snapshots, partition) for partition in partitions}
+    wanted = [(source.snapshots, partition) for partition in partitions]
+    for (_, partition), records in reader.read(reader.bounds(wanted)):
+        for entry in records:
+            tables[partition].apply(entry.key, entry.value)
+    for table in tables.values():
+        for record in table.records().values():
+            _check_owner(source, record.identity)
+    return tables
+
+
+def locate(source: Source, table: SnapshotTable, at: TopicPartition, committed: int, first: int, end: int) -> Place:
+    """Return where a partition stands, or stop where its log, offset and snapshots contradict each other.
+
+    Parameters
+    ----------
+    source : Source
+        What is restored from.
+    table : SnapshotTable
+        Of the partition.
+    at : (topic, partition)
+        The input partition.
+    committed : int
+        Its committed offset, or `NO_OFFSET`.
+    first, end : int
+        Where its log begins and ends.
+    """
+    topic, partition = at
+    record = table.records().get(topic)
+    if record is None:
+        return _locate_unknown(source, at, committed, first, end)
+    _check_log(source, record.identity)
+    if committed == NO_OFFSET and record.committed != NO_OFFSET:
+        raise stops.offset_missing(source.group, topic, partition, record.position)
+    if committed < record.committed:
+        raise stops.offset_behind(source.group, topic, partition, committed, record.committed)
+    start = max(committed, record.position)
+    if start > end:
+        raise stops.offset_beyond_end(source.group, topic, partition, start, end)
+    return Place(record.replay_from, start, committed, record)
+
+
+def _locate_unknown(source: Source, at: TopicPartition, committed: int, first: int, end: int) -> Place:
+    """Place a partition of which the snapshots topic has no record."""
+    topic, partition = at
+    if committed == NO_OFFSET:
+        if first > 0:
+            _log.warning(
+                "%s[%d]: the group is new and the log begins at offset %d, earlier records are deleted: starting there",
+                topic,
+                partition,
+                first,
+            )
+        return Place(first, first, committed, None)
+    if first > 0:
+        raise stops.no_snapshot(topic, partition, committed, first)
+    if committed > end:
+        raise stops.offset_beyond_end(source.group, topic, partition, committed, end)
+    return Place(0, committed, committed, None)
+
+
+def _load(task: Task, table: SnapshotTable, topic: str, place: Place) -> int:
+    """Load the snapshots into `task`; return the offset from which the input must be read again."""
+    replay_from = place.replay_from
+    if place.record is not None:
+        task.restore_partition(place.record.state)
+    for stream in table.streams(topic):
+        snapshot, relied_on = table.newest(stream)
+        if not relied_on:
+            _log.warning(
+                "%s[%d]: the newest snapshot of stream %s is damaged or lost, the one at offset %d is used",
+                table.topic,
+                table.partition,
+                stream,
+                snapshot.next,
+            )
+            replay_from = min(replay_from, snapshot.next)
+        task.restore(snapshot)
+    return replay_from
+
+
+def _check_owner(source: Source, found: Identity) -> None:
+    now = next(iter(source.identities.values()))
+    if found.pipeline != now.pipeline:
+        raise stops.other_pipeline(source.snapshots, found.pipeline, now.pipeline)
+    # Streams carry the topic in their names where there are several inputs; names without it mean the only one.
+    only = [inputs[0] if len(inputs) == 1 else None for inputs in (found.inputs, now.inputs)]
+    if only[0] != only[1]:
+        raise stops.inputs_changed(source.snapshots, found.inputs, now.inputs)
+
+
+def _check_log(source: Source, found: Identity) -> None:
+    now = source.identities[found.topic]
+    if found.topic_id != now.topic_id:
+        raise stops.topic_made_again(found.topic, found.topic_id, now.topic_id)
+    if found.partitions != now.partitions:
+        raise stops.partitions_changed(found.topic, found.partitions, now.partitions)
+
+
+def _check_settings(source: Source, at: TopicPartition, record: PartitionRecord) -> None:
+    """Stop where the models would have been others under the present settings."""
+    found, now = record.identity, source.identities[at[0]]
+    changed = differences({"engine": found.engine, **found.settings}, {"engine": now.engine, **now.settings})
+    if changed:
+        raise stops.settings_differ(f"{at[0]}[{at[1]}]", changed)
+
+
+def _check_relearning(source: Source, at: TopicPartition, place: Place, replay_from: int) -> None:
+    """Stop where records must be learned again and would now come out otherwise.
+
+    What a snapshot contains stays as it was learned, so after a clean stop the release and the limits may change.
+    """
+    if place.record is None or replay_from >= place.start:
+        return
+    found, now = place.record.identity, source.identities[at[0]]
+    before = {"revision of the engine": found.revision, **found.limits}
+    changed = differences(before, {"revision of the engine": now.revision, **now.limits})
+    if changed:
+        raise stops.unclean_change(*at, changed, replay_from, place.start)
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Return one phrase for each setting that differs, by name."""
+    none = object()
+    return [
+        f"{name} was {_written(before.get(name, none), none)}, is {_written(now.get(name, none), none)}"
+        for name in sorted({*before, *now})
+        if before.get(name, none) != now.get(name, none)
+    ]
+
+
+def _written(value: Any, none: object) -> str:
+    return "not there" if value is none else orjson.dumps(value).decode()

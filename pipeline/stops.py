@@ -1,0 +1,155 @@
+"""The named stops: input log, committed offset and snapshots do not belong together.
+
+Going on would give answers that no replay of the log gives, so the worker stops and says what does not fit, where,
+and which command mends it. None of these commands is run by the program on its own: each gives something up.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from resonance.pipeline.errors import MismatchError
+
+RESUME: Final = "--resume-from-snapshot"
+RESET: Final = "--reset"
+NEW_VERSION: Final = "--new-version"
+
+_MEANING: Final = {
+    RESUME: "goes on where the snapshots end; answers given since then are given again, identical",
+    RESET: "forgets models and offsets and begins anew at the start of the log",
+    NEW_VERSION: "keeps the place in the log and begins new models there",
+}
+
+
+def _stop(problem: str, *commands: str) -> MismatchError:
+    """Return the error: the problem, then each command with what it does."""
+    remedies = "; or ".join(f"`resonance worker {command}` ({_MEANING[command]})" for command in commands)
+    return MismatchError(f"{problem}. To mend it, stop every worker of the group and start one with {remedies}")
+
+
+def truncated(topic: str, partition: int, needed: int, first: int) -> MismatchError:
+    """Return the stop for an input whose records, needed to rebuild the models, are deleted."""
+    return _stop(
+        f"{topic}[{partition}]: the log begins at offset {first}, but the models must be rebuilt from offset {needed} "
+        f"on: {first - needed} offsets were deleted by the topic's retention before a snapshot covered them",
+        NEW_VERSION,
+        RESET,
+    )
+
+
+def no_snapshot(topic: str, partition: int, committed: int, first: int) -> MismatchError:
+    """Return the stop for a committed offset without any snapshot, on a log whose beginning is gone."""
+    return _stop(
+        f"{topic}[{partition}]: offset {committed} is committed, but the snapshots topic knows nothing of this "
+        f"partition and the log begins at offset {first}, so the models cannot be rebuilt",
+        NEW_VERSION,
+        RESET,
+    )
+
+
+def offset_missing(group: str, topic: str, partition: int, position: int) -> MismatchError:
+    """Return the stop for a group without an offset, where snapshots prove that it had one."""
+    return _stop(
+        f"{topic}[{partition}]: group {group} has no committed offset, but its snapshots reach offset {position}: the "
+        "offset has expired or was deleted, or the group was renamed",
+        RESUME,
+        RESET,
+    )
+
+
+def offset_behind(group: str, topic: str, partition: int, committed: int, proven: int) -> MismatchError:
+    """Return the stop for a committed offset below what the group had committed before."""
+    return _stop(
+        f"{topic}[{partition}]: group {group} is at offset {committed}, but its snapshots prove that it had committed "
+        f"{proven}: the offset was set back",
+        RESUME,
+        RESET,
+    )
+
+
+def offset_beyond_end(group: str, topic: str, partition: int, committed: int, end: int) -> MismatchError:
+    """Return the stop for a committed offset that the log does not reach."""
+    return _stop(
+        f"{topic}[{partition}]: group {group} is at offset {committed}, but the log ends at {end}: records were lost, "
+        "or the offset was set too far",
+        RESET,
+    )
+
+
+def partitions_changed(topic: str, before: int, now: int) -> MismatchError:
+    """Return the stop for an input that got other partitions, so that keys are somewhere else."""
+    return _stop(
+        f"input topic {topic} has {now} partitions, the snapshots were written when it had {before}: its keys are in "
+        "other partitions than their models",
+        NEW_VERSION,
+        RESET,
+    )
+
+
+def topic_made_again(topic: str, before: str, now: str) -> MismatchError:
+    """Return the stop for an input topic that was deleted and made again: another log under the old name."""
+    return _stop(
+        f"input topic {topic} was deleted and made again (its id is {now}, the snapshots were written for {before}): "
+        "their offsets belong to another log",
+        RESET,
+    )
+
+
+def inputs_changed(snapshots: str, before: Sequence[str], now: Sequence[str]) -> MismatchError:
+    """Return the stop for a change of input topics that changes the names of streams."""
+    return _stop(
+        f"the snapshots in {snapshots} were written for input.topics = {', '.join(before)}, now they are "
+        f"{', '.join(now)}, and the same stream names would mean other streams; give the pipeline another name, "
+        "or set input.topics back",
+        RESET,
+    )
+
+
+def other_pipeline(snapshots: str, owner: str, name: str) -> MismatchError:
+    """Return the stop for a snapshots topic that another pipeline writes."""
+    return MismatchError(
+        f"snapshots topic {snapshots} belongs to pipeline {owner}, this one is {name}: set topics.snapshots to a topic "
+        f"of its own, or name = {owner!r} if it is the same pipeline"
+    )
+
+
+def newer_format(where: str, found: int, known: int) -> MismatchError:
+    """Return the stop for a snapshot that a newer release wrote."""
+    return _stop(
+        f"{where}: the snapshot has format {found}, this release reads formats up to {known}: it was written by a "
+        "newer release. Start that release again, or give the models up",
+        RESET,
+    )
+
+
+def damaged(where: str, stream: str, problems: Sequence[str]) -> MismatchError:
+    """Return the stop for a stream none of whose snapshots is whole."""
+    return _stop(
+        f"{where}: no snapshot of stream {stream} can be used ({'; '.join(problems)}): the topic was "
+        "damaged or written by another program",
+        RESET,
+    )
+
+
+def unreadable(where: str, what: str) -> MismatchError:
+    """Return the stop for a record under one of our keys that is not ours."""
+    return _stop(f"{where}: {what} cannot be read: the topic was damaged or written by another program", RESET)
+
+
+def settings_differ(where: str, differences: Sequence[str]) -> MismatchError:
+    """Return the stop for settings under which the models would have been others."""
+    listed = "; ".join(differences)
+    return _stop(
+        f"{where}: the models were learned with other settings: {listed}. Set them back, or begin new models",
+        NEW_VERSION,
+    )
+
+
+def unclean_change(topic: str, partition: int, differences: Sequence[str], replay: int, start: int) -> MismatchError:
+    """Return the stop for records to be learned again under another release or other limits."""
+    listed = "; ".join(differences)
+    return _stop(
+        f"{topic}[{partition}]: offsets {replay} to {start - 1} must be learned again and would now give other models: "
+        f"{listed}. Go back to the release and the settings before, stop every worker with SIGTERM (it then snapshots "
+        "everything), and change them then",
+        NEW_VERSION,
+    )

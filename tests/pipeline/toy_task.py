@@ -1,0 +1,64 @@
+"""A task that is quick to understand: a stream for each key, its model a checksum chain over what it learned."""
+
+import zlib
+
+import orjson
+from resonance.pipeline.errors import MismatchError
+from resonance.pipeline.records import StreamSnapshot
+
+
+class ToyTask:
+    """Keeps the interface of a partition task; every value in order changes every later answer."""
+
+    def __init__(self, topic="in", partition=0, *, every=10, size=0):
+        self.topic, self.partition, self.every, self.size = topic, partition, every, size
+        self.models = {}
+        self.since = {}
+        self.answers = {}
+
+    def _stream(self, record):
+        return f"p{record.partition}:{(record.key or b'').decode()}"
+
+    def process(self, records):
+        return [self._learn(record) for record in records]
+
+    def catch_up(self, records):
+        self.process(records)
+
+    def _learn(self, record):
+        stream = self._stream(record)
+        model = self.models.setdefault(stream, {"next": 0, "crc": 0, "count": 0, "version": 1})
+        if record.offset < model["next"]:
+            return None
+        model["crc"] = zlib.crc32(record.value or b"", model["crc"])
+        model["count"] += 1
+        model["next"] = record.offset + 1
+        first, count = self.since.get(stream, (record.offset, 0))
+        self.since[stream] = (first, count + 1)
+        return (stream, record.offset, model["crc"], model["count"])
+
+    @property
+    def replay_from(self):
+        return min((first for first, _ in self.since.values()), default=None)
+
+    def dirty(self):
+        return sorted(self.since, key=lambda stream: self.since[stream][0])
+
+    def due(self):
+        return [stream for stream in self.dirty() if self.since[stream][1] >= self.every]
+
+    def snapshot(self, stream):
+        self.since.pop(stream, None)
+        body = orjson.dumps(self.models[stream]) + b" " * self.size
+        return StreamSnapshot(stream, self.models[stream]["next"], {"version": 1}, body)
+
+    def restore(self, snapshot):
+        if snapshot.header != {"version": 1}:
+            raise MismatchError(f"{snapshot.stream}: header {snapshot.header}")
+        self.models[snapshot.stream] = orjson.loads(snapshot.body)
+
+    def partition_state(self):
+        return b"state of %d" % self.partition
+
+    def restore_partition(self, state):
+        assert state == b"state of %d" % self.partition
