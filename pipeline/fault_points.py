@@ -32,6 +32,11 @@ def _armed(text: str) -> tuple[str, int]:
 _name, _left = _armed(text) if (text := os.environ.get(VARIABLE, "")) else ("", 0)
 
 
+def armed(name: str) -> bool:
+    """Whether the environment asked for an end at the point `name`, for places that take preparation to hit."""
+    return name == _name
+
+
 def reach(name: str) -> None:
     """Kill this process with SIGKILL if the environment asked for it at the point `name`; else do nothing."""
     global _left  # noqa: PLW0603 - one process, one point

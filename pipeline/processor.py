@@ -1,0 +1,303 @@
+"""The thread in which chunks become outputs: learn, answer, send, commit, one chunk after the other.
+
+It keeps the event loop free for heartbeats and rebalances, and it is where the order of things is decided. A commit
+runs in a thread of its own while the next records are learned; their outputs wait for its end, because a transaction
+that is being committed takes no more.
+"""
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
+
+from faust.types import TP
+from resonance.pipeline.chunk import Chunk, Membership
+from resonance.pipeline.delivery import Batch, Delivery
+from resonance.pipeline.errors import DeliveryError
+from resonance.pipeline.fault_points import reach
+from resonance.pipeline.records import Message, Outputs, SourceRecord
+
+SLICE_SECONDS: Final = 0.05
+"""About the longest time between two looks at what the loop asks for, however slow the engine is."""
+
+SLICE_RECORDS: Final = 16
+"""Fewest records learned between two looks."""
+
+
+class Task(Protocol):
+    """What the processor needs of a partition task."""
+
+    def process(self, records: list[SourceRecord]) -> Outputs:
+        """Learn records in offset order and return their outputs."""
+
+
+class Writer(Protocol):
+    """What the processor needs of a snapshot writer."""
+
+    def messages(self, task: object, position: int, committed: int, *, everything: bool = False) -> Iterator[Message]:
+        """Yield the messages of the snapshots that are due, in the order in which they must be written."""
+
+
+@dataclass(slots=True)
+class Partition:
+    """An input partition that this worker owns.
+
+    Attributes
+    ----------
+    task : PartitionTask
+        Has learned every record below `position`.
+    writer : SnapshotWriter
+        Writes its snapshots.
+    position : int
+        Where its log goes on.
+    committed : int
+        The group's committed offset, -1 when there is none.
+    behind : bool
+        More records were known to wait when the last ones were fetched.
+    """
+
+    task: Task
+    writer: Writer
+    position: int
+    committed: int
+    behind: bool = False
+
+
+class Destinations(NamedTuple):
+    """Names of the output topics."""
+
+    assignments: str
+    events: str
+    dead_letters: str
+    snapshots: str
+
+
+@dataclass(slots=True)
+class Counters:
+    """What the processor did since its start; seconds are of its own thread."""
+
+    records: int = 0
+    outputs: int = 0
+    dead_letters: int = 0
+    commits: int = 0
+    process_seconds: float = 0.0
+    send_seconds: float = 0.0
+    wait_seconds: float = 0.0
+
+
+class Processor:
+    """Processes the chunks of the owned partitions.
+
+    Parameters
+    ----------
+    delivery : Delivery
+        Started already.
+    destinations : Destinations
+        Where outputs go.
+    commit_interval : float
+        Seconds between the first output and the commit that closes it, at most.
+    done : callable
+        Told about each chunk that was submitted when it is processed or dropped; called in the processor's thread.
+    failed : callable
+        Told why the processor ended, once; nothing was committed after the error. Called in its thread.
+    """
+
+    def __init__(
+        self,
+        delivery: Delivery,
+        destinations: Destinations,
+        *,
+        commit_interval: float,
+        done: Callable[[Chunk], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        self.counters = Counters()
+        self._delivery = delivery
+        self._to = destinations
+        self._interval = commit_interval
+        self._done = done
+        self._failed = failed
+        self._queue: queue.SimpleQueue[Chunk | Callable[[], None] | None] = queue.SimpleQueue()
+        self._committer = ThreadPoolExecutor(1, "commit")
+        self._partitions: dict[TP, Partition] = {}
+        self._closing = True
+        self._ended = False
+        # Since when something waits for a commit; None when everything is committed or on its way.
+        self._since: float | None = None
+        self._commit: Future[None] | None = None
+        self._offsets: dict[TP, int] = {}
+        self._record_seconds = 0.0
+        self._thread = threading.Thread(target=self._run, name="processor", daemon=True)
+
+    def start(self) -> None:
+        """Begin to take what is submitted."""
+        self._thread.start()
+
+    def submit(self, chunk: Chunk) -> None:
+        """Hand over a chunk; while the processor is closed it is dropped."""
+        self._queue.put(chunk)
+
+    def open(self, membership: Membership, partitions: Mapping[TP, Partition]) -> "Future[None]":
+        """Take over partitions; the result comes when the processor is ready for their chunks."""
+
+        def take() -> None:
+            self._delivery.bind(membership)
+            self._partitions = dict(partitions)
+            self._closing = False
+
+        return self._ask(take)
+
+    def close(self, *, everything: bool = False) -> "Future[None]":
+        """Commit what was processed and give all partitions up; chunks that wait are dropped.
+
+        Parameters
+        ----------
+        everything : bool
+            Snapshot every stream that changed, for a start that has nothing to learn again.
+        """
+        self._closing = True
+        return self._ask(lambda: self._close(everything))
+
+    def stop(self) -> None:
+        """End the thread, after `close`."""
+        self._queue.put(None)
+        self._thread.join(5.0)
+        self._committer.shutdown(wait=False)
+
+    def _ask(self, command: Callable[[], None]) -> "Future[None]":
+        answer: Future[None] = Future()
+
+        def run() -> None:
+            try:
+                command()
+            except BaseException as error:
+                answer.set_exception(error)
+                raise
+            answer.set_result(None)
+
+        if self._ended:
+            answer.set_result(None)
+        else:
+            self._queue.put(run)
+        return answer
+
+    def _run(self) -> None:
+        try:
+            while True:
+                item = self._next()
+                if isinstance(item, Chunk):
+                    self._chunk(item)
+                elif item is None:
+                    return
+                else:
+                    item()
+        except BaseException as error:  # whatever it is, nothing after it may be committed
+            self._ended = True
+            self._delivery.abort()
+            self._failed(error)
+
+    def _next(self) -> Chunk | Callable[[], None] | None:
+        """Return what is to be done next: what waits in the queue, or a commit whose time has come."""
+        if self._since is None:
+            return self._queue.get()
+        left = self._since + self._interval - time.monotonic()
+        if left <= 0 or (self._queue.empty() and not any(p.behind for p in self._partitions.values())):
+            return self._begin_commit
+        try:
+            return self._queue.get(timeout=left)
+        except queue.Empty:
+            return self._begin_commit
+
+    def _chunk(self, chunk: Chunk) -> None:
+        partition = self._partitions.get(chunk.tp)
+        if partition is not None and not self._closing:
+            self._learn(chunk, partition)
+        self._done(chunk)
+
+    def _learn(self, chunk: Chunk, partition: Partition) -> None:
+        records = chunk.value
+        first = records[0].offset if records else chunk.next_offset
+        if first < partition.position:
+            raise DeliveryError(
+                f"{chunk.topic}[{chunk.partition}]@{first} was read again behind {partition.position}: nothing was "
+                "committed, start again; if it happens twice it is an error of this program"
+            )
+        start, size = 0, len(records)
+        while start < size and not self._closing:
+            part = list(records[start : start + self._slice()])
+            began = time.monotonic()
+            outputs = partition.task.process(part)
+            spent = time.monotonic() - began
+            self._record_seconds += 0.2 * (spent / len(part) - self._record_seconds)
+            self.counters.records += len(part)
+            self.counters.process_seconds += spent
+            start += len(part)
+            self._finish_commit()
+            self._send(chunk.tp, outputs)
+            partition.position = part[-1].offset + 1 if start < size else chunk.next_offset
+            if self._since is not None and time.monotonic() - self._since >= self._interval:
+                self._begin_commit()
+        if not records:
+            partition.position = chunk.next_offset
+            self._since = self._since or time.monotonic()
+        partition.behind = start < size or chunk.behind
+
+    def _slice(self) -> int:
+        return max(SLICE_RECORDS, int(SLICE_SECONDS / max(self._record_seconds, 1e-6)))
+
+    def _send(self, tp: TP, outputs: Outputs) -> None:
+        began = time.monotonic()
+        self._since = self._since or began
+        for topic, messages in zip(self._to, (outputs.assignments, outputs.events, outputs.dead_letters), strict=False):
+            if messages:
+                self._delivery.send(Batch(topic, tp.partition, messages))
+                self.counters.outputs += len(messages)
+        self.counters.dead_letters += len(outputs.dead_letters)
+        self.counters.send_seconds += time.monotonic() - began
+
+    def _begin_commit(self, everything: bool = False) -> None:
+        """Send the snapshots that are due and let the commit run."""
+        self._finish_commit()
+        offsets = {}
+        for tp, partition in self._partitions.items():
+            committed = partition.position if self._delivery.atomic else partition.committed
+            written = False
+            for message in partition.writer.messages(
+                partition.task, partition.position, committed, everything=everything
+            ):
+                if not written:
+                    self._delivery.settle()
+                    written = True
+                self._delivery.send(Batch(self._to.snapshots, tp.partition, (message,)))
+            if written or partition.position != partition.committed:
+                offsets[tp] = partition.position
+        self._since = None
+        self._offsets = offsets
+        self._commit = self._committer.submit(self._delivery.commit, offsets)
+        # The thread may be waiting for records when the commit ends; a failure must not wait for the next one.
+        self._commit.add_done_callback(lambda _: self._queue.put(self._finish_commit))
+
+    def _finish_commit(self) -> None:
+        """Wait for the commit that is on its way, if there is one."""
+        if self._commit is None:
+            return
+        began = time.monotonic()
+        self._commit.result()
+        self.counters.wait_seconds += time.monotonic() - began
+        self.counters.commits += 1
+        self._commit = None
+        for tp, offset in self._offsets.items():
+            if tp in self._partitions:
+                self._partitions[tp].committed = offset
+
+    def _close(self, everything: bool) -> None:
+        if not everything:
+            reach("in-revoke")
+        self._finish_commit()
+        if self._since is not None or (everything and self._partitions):
+            self._begin_commit(everything)
+            self._finish_commit()
+        self._partitions = {}

@@ -1,0 +1,263 @@
+"""The processor's order of things, with a delivery and tasks that write down what they are told."""
+
+import queue
+import threading
+import time
+
+import pytest
+from faust.types import TP
+from resonance.pipeline.chunk import Chunk, Membership
+from resonance.pipeline.errors import DeliveryError
+from resonance.pipeline.processor import Destinations, Partition, Processor
+from resonance.pipeline.records import Message, Outputs, Record
+
+P0, P1 = TP("in", 0), TP("in", 1)
+MEMBER = Membership(1, "m", frozenset((P0, P1)))
+DESTINATIONS = Destinations("answers", "events", "dead", "snapshots")
+
+
+class Diary:
+    """A delivery that writes down what happens; `gate` holds a commit back."""
+
+    def __init__(self, atomic=True):
+        self.atomic, self.lines, self.gate, self.failure = atomic, [], threading.Event(), None
+        self.gate.set()
+        self.committing = threading.Event()
+
+    def start(self):
+        pass
+
+    def bind(self, membership):
+        self.lines.append(("bind", membership.generation))
+
+    def send(self, batch):
+        assert not self.committing.is_set()
+        self.lines.append((batch.topic, batch.partition, [message.value for message in batch.messages]))
+
+    def settle(self):
+        self.lines.append(("settle",))
+
+    def commit(self, offsets):
+        self.committing.set()
+        assert self.gate.wait(5)
+        if self.failure:
+            raise self.failure
+        self.lines.append(("commit", {tp.partition: offset for tp, offset in offsets.items()}))
+        self.committing.clear()
+
+    def abort(self):
+        self.lines.append(("abort",))
+
+
+class Echo:
+    """A task that answers every record with its offset; a negative partition in the value is a dead letter."""
+
+    def __init__(self, seconds=0.0):
+        self.seconds, self.learned = seconds, []
+
+    def process(self, records):
+        time.sleep(self.seconds * len(records))
+        self.learned += [record.offset for record in records]
+        return Outputs([Message(None, b"%d" % record.offset, []) for record in records])
+
+
+class Writer:
+    """A snapshot writer with one message whenever `due`."""
+
+    def __init__(self):
+        self.due = False
+
+    def messages(self, task, position, committed, *, everything=False):
+        if self.due or everything:
+            yield Message(b"k", b"%d of %d%s" % (position, committed, b" all" if everything else b""), [])
+
+
+def chunk(tp, first, count, next_offset=None, behind=False):
+    records = [Record(tp.topic, tp.partition, first + n, 0, None, b"") for n in range(count)]
+    return Chunk(tp, records, next_offset or first + count, seek=1, generation=1, behind=behind)
+
+
+class Bench:
+    def __init__(self, interval=30.0, atomic=True, seconds=0.0):
+        self.diary, self.done, self.failures = Diary(atomic), queue.SimpleQueue(), queue.SimpleQueue()
+        self.processor = Processor(
+            self.diary, DESTINATIONS, commit_interval=interval, done=self.done.put, failed=self.failures.put
+        )
+        self.partitions = {tp: Partition(Echo(seconds), Writer(), 0, 0) for tp in (P0, P1)}
+        self.processor.start()
+
+    def open(self):
+        self.processor.open(MEMBER, self.partitions).result(5)
+
+    def close(self, **how):
+        self.processor.close(**how).result(5)
+
+    def lines(self, kind):
+        return [line for line in self.diary.lines if line[0] == kind]
+
+    def wait(self, condition):
+        end = time.monotonic() + 5
+        while not condition():
+            assert time.monotonic() < end
+            time.sleep(0.002)
+
+
+@pytest.fixture
+def bench():
+    made = []
+
+    def make(**settings):
+        made.append(Bench(**settings))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.diary.gate.set()
+        each.processor.stop()
+
+
+def test_everything_is_committed_when_nothing_more_waits(bench):
+    b = bench()
+    b.open()
+    b.processor.submit(chunk(P0, 0, 2, behind=True))
+    b.processor.submit(chunk(P1, 5, 1, next_offset=9))
+    b.processor.submit(chunk(P0, 2, 1, next_offset=4))
+    b.wait(lambda: b.lines("commit"))
+    assert b.diary.lines == [
+        ("bind", 1),
+        ("answers", 0, [b"0", b"1"]),
+        ("answers", 1, [b"5"]),
+        ("answers", 0, [b"2"]),
+        ("commit", {0: 4, 1: 9}),
+    ]
+    assert b.done.qsize() == 3
+
+
+def test_a_timer_closes_what_no_further_record_does(bench):
+    b = bench(interval=0.05)
+    b.open()
+    b.processor.submit(chunk(P0, 0, 1, behind=True))
+    b.wait(lambda: b.lines("commit"))
+
+
+def test_markers_alone_move_the_committed_offset(bench):
+    b = bench()
+    b.open()
+    b.processor.submit(chunk(P0, 7, 0, next_offset=7))
+    b.wait(lambda: b.lines("commit") == [("commit", {0: 7})])
+
+
+def test_only_positions_that_changed_are_committed(bench):
+    b = bench()
+    b.open()
+    b.processor.submit(chunk(P0, 0, 1))
+    b.wait(lambda: b.lines("commit") == [("commit", {0: 1})])
+    b.processor.submit(chunk(P1, 0, 1))
+    b.wait(lambda: b.lines("commit") == [("commit", {0: 1}), ("commit", {1: 1})])
+
+
+@pytest.mark.parametrize(("atomic", "committed"), [(True, b"1 of 1"), (False, b"1 of 0")])
+def test_snapshots_follow_outputs_that_are_settled(bench, atomic, committed):
+    b = bench(atomic=atomic)
+    b.partitions[P0].writer.due = True
+    b.open()
+    b.processor.submit(chunk(P0, 0, 1))
+    b.wait(lambda: b.lines("commit"))
+    assert b.diary.lines[1:] == [
+        ("answers", 0, [b"0"]),
+        ("settle",),
+        ("snapshots", 0, [committed]),
+        ("commit", {0: 1}),
+    ]
+
+
+def test_the_next_records_are_learned_while_a_commit_runs_and_sent_after_it(bench):
+    b = bench()
+    b.open()
+    b.diary.gate.clear()
+    b.processor.submit(chunk(P0, 0, 1))
+    b.wait(b.diary.committing.is_set)
+    b.processor.submit(chunk(P0, 1, 1))
+    b.wait(lambda: b.partitions[P0].task.learned == [0, 1])
+    assert b.lines("answers") == [("answers", 0, [b"0"])]
+    b.diary.gate.set()
+    b.wait(lambda: b.lines("commit") == [("commit", {0: 1}), ("commit", {0: 2})])
+    assert b.lines("answers") == [("answers", 0, [b"0"]), ("answers", 0, [b"1"])]
+
+
+def test_closing_commits_what_was_learned_and_drops_what_waits(bench):
+    b = bench(seconds=0.001)
+    b.open()
+    for first in range(0, 5000, 100):
+        b.processor.submit(chunk(P0, first, 100, behind=True))
+    b.wait(lambda: b.partitions[P0].task.learned)
+    began = time.monotonic()
+    b.close()
+    assert time.monotonic() - began < 0.5
+    learned = b.partitions[P0].task.learned
+    assert 0 < len(learned) < 500
+    assert learned == list(range(len(learned)))
+    assert b.lines("commit") == [("commit", {0: len(learned)})]
+    b.wait(lambda: b.done.qsize() == 50)
+    b.processor.submit(chunk(P0, 0, 1))
+    b.wait(lambda: b.done.qsize() == 51)
+    assert b.partitions[P0].task.learned == learned
+
+
+def test_a_clean_stop_snapshots_everything(bench):
+    b = bench()
+    b.open()
+    b.processor.submit(chunk(P0, 0, 1))
+    b.wait(lambda: b.lines("commit"))
+    b.close(everything=True)
+    assert b.diary.lines[3:] == [
+        ("settle",),
+        ("snapshots", 0, [b"1 of 1 all"]),
+        ("settle",),
+        ("snapshots", 1, [b"0 of 0 all"]),
+        ("commit", {0: 1, 1: 0}),
+    ]
+
+
+def test_a_new_group_commits_where_it_begins(bench):
+    b = bench()
+    b.partitions[P1].committed = -1
+    b.open()
+    b.processor.submit(chunk(P0, 0, 1))
+    b.wait(lambda: b.lines("commit") == [("commit", {0: 1, 1: 0})])
+
+
+def test_closing_twice_and_without_partitions_does_nothing(bench):
+    b = bench()
+    b.close()
+    b.close(everything=True)
+    assert b.diary.lines == []
+
+
+def test_a_failed_commit_ends_everything_at_once(bench):
+    b = bench()
+    b.open()
+    b.diary.failure = DeliveryError("no")
+    b.processor.submit(chunk(P0, 0, 1))
+    assert b.failures.get(timeout=5) is b.diary.failure
+    assert b.diary.lines[-1] == ("abort",)
+    b.close()
+    assert b.lines("commit") == []
+
+
+def test_a_failing_task_commits_nothing(bench):
+    b = bench()
+    b.partitions[P0].task.process = lambda records: 1 / 0
+    b.open()
+    b.processor.submit(chunk(P0, 0, 1))
+    assert isinstance(b.failures.get(timeout=5), ZeroDivisionError)
+    assert b.lines("commit") == []
+
+
+def test_records_that_come_again_are_refused(bench):
+    b = bench()
+    b.open()
+    b.processor.submit(chunk(P0, 0, 3, behind=True))
+    b.processor.submit(chunk(P0, 2, 1))
+    assert "in[0]@2 was read again behind 3" in str(b.failures.get(timeout=5))
+    assert b.lines("commit") == []
