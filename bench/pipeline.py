@@ -1,0 +1,210 @@
+"""How fast the worker moves records on a real Kafka, in and out, and how long a record waits for its answer.
+
+Four partitions of JSON records with 16 features, one worker, CAEA with about 50 nodes for each partition, exactly
+once; beside it a tuned loop of confluent-kafka that knows no models, and Faust as its documentation writes it. The
+broker runs on the same machine. Medians of alternating runs; each is watched from outside, from a tenth of its
+answers to the last.
+"""
+
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import orjson
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+from bench.latency import latencies
+from bench.processes import Answers, Pace, pace, running
+from bench.report import Row, arguments, show
+from bench.streams import SPREADS, blobs
+from tests.brokers import create_topic, running_broker
+
+PARTITIONS = 4
+FEATURES = 16
+STOCK_RECORDS = 20_000
+"""Answers watched of the contestants that need 100 microseconds for one."""
+FAST = ("worker", "bare", "transactions")
+REFERENCES = {
+    "bare": "tuned loop",
+    "transactions": "tuned loop, transactions",
+    "stock": "stock faust",
+    "stock-idle": "stock faust, no model",
+}
+MODES = ("exactly_once", "at_least_once")
+SETTLE_SECONDS, LATENCY_SECONDS = 8.0, 20.0
+
+
+def records(count: int) -> Iterator[bytes]:
+    """Yield JSON records, of the stream that the engine's benchmark uses at 16 features."""
+    X = np.round(blobs(count, FEATURES, SPREADS[FEATURES], seed=3), 9)
+    for i, row in enumerate(X.tolist()):
+        yield orjson.dumps({"id": f"r{i:07d}", "features": row, "time": 1_700_000_000_000 + i})
+
+
+class Bench:
+    """A broker, its input topic, and the contestants."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self.admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+
+    @contextmanager
+    def topic(self, kind: str, **config: str) -> Iterator[str]:
+        """Have a topic for a while."""
+        name = create_topic(self.bootstrap, f"bench-{kind}", partitions=PARTITIONS, **config)
+        try:
+            yield name
+        finally:
+            self.admin.delete_topics([name])[name].result(30)
+
+    def load(self, topic: str, count: int) -> None:
+        """Fill the input."""
+        producer = Producer(
+            {"bootstrap.servers": self.bootstrap, "linger.ms": 20, "batch.size": 1_000_000, "compression.type": "lz4"}
+        )
+        for i, value in enumerate(records(count)):
+            while True:
+                try:
+                    producer.produce(topic, value, key=b"k%d" % (i % PARTITIONS), partition=i % PARTITIONS)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+        producer.flush(60)
+
+    @contextmanager
+    def worker(self, source: str, target: str, mode: str = "exactly_once") -> Iterator[subprocess.Popen[bytes]]:
+        """Run the worker on a topic."""
+        name = f"bench-{uuid.uuid4().hex[:8]}"
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        values = {
+            "": {"name": name, "stream": "partition"},
+            "broker": {"bootstrap": self.bootstrap},
+            "worker": {"web_port": port},
+            "input": {"topics": [source], "id_path": "id"},
+            "topics": {"assignments": target},
+            "delivery": {"mode": mode},
+        }
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "resonance.toml"
+            file.write_text(toml(values))
+            with running(["resonance.pipeline.cli", "worker", "--config", str(file)]) as process:
+                yield process
+        mine = [topic for topic in self.admin.list_topics(timeout=10).topics if topic.startswith(name)]
+        for future in self.admin.delete_topics(mine).values() if mine else ():
+            future.result(30)
+
+    def run(self, kind: str, source: str, count: int) -> Pace:
+        """Let one contestant answer."""
+        watched = count if kind in FAST else min(count, STOCK_RECORDS)
+        with self.topic(kind) as target:
+            answers = Answers(self.bootstrap, target, PARTITIONS)
+            contestant = (
+                self.worker(source, target)
+                if kind == "worker"
+                else running(["bench.contestants", kind, self.bootstrap, source, target])
+            )
+            with contestant as process:
+                return pace(process, answers.count, watched // 10, watched)
+
+    def latency(self, mode: str, rate: float) -> list[float]:
+        """Feed a worker at a steady rate and return the milliseconds that its assignments took."""
+        with self.topic("paced", message_timestamp_type="LogAppendTime") as source, self.topic(mode) as target:
+            command = [sys.executable, "-m", "bench.latency", self.bootstrap, source, str(PARTITIONS), str(rate)]
+            with self.worker(source, target, mode), subprocess.Popen(command, stdin=subprocess.PIPE) as feed:
+                try:
+                    assert feed.stdin is not None
+                    feed.stdin.write(b"\n".join(records(50_000)))
+                    feed.stdin.close()
+                    return latencies(self.bootstrap, target, PARTITIONS, SETTLE_SECONDS, LATENCY_SECONDS)
+                finally:
+                    feed.kill()
+
+
+def toml(sections: dict[str, dict[str, object]]) -> str:
+    """Return sections of text, numbers and lists of text as TOML."""
+    lines = []
+    for section, values in sections.items():
+        lines += [f"[{section}]"] if section else []
+        lines += [f"{name} = {orjson.dumps(value).decode()}" for name, value in values.items()]
+    return "\n".join(lines) + "\n"
+
+
+def median(paces: list[Pace]) -> Pace:
+    """Return the medians of several runs, and the threads of the one in the middle."""
+    middle = sorted(paces, key=lambda p: p.cpu)[len(paces) // 2]
+    return Pace(statistics.median(p.rate for p in paces), statistics.median(p.cpu for p in paces), middle.threads)
+
+
+def speed_rows(found: dict[str, Pace]) -> list[Row]:
+    """Return rate and CPU of the worker beside those of the others."""
+    case = f"worker exactly_once d={FEATURES} partitions={PARTITIONS}"
+    worker = found["worker"]
+    rows = []
+    for kind, label in REFERENCES.items():
+        if kind in found:
+            rows.append(Row(case, "records/s", worker.rate, label, found[kind].rate))
+            rows.append(Row(case, "us CPU/record", worker.cpu, label, found[kind].cpu))
+    return rows
+
+
+def latency_rows(bench: Bench, rate: float) -> list[Row]:
+    """Return the latencies of both deliveries at a rate."""
+    rows = []
+    for mode in MODES:
+        found = sorted(bench.latency(mode, rate))
+        for percent in (50, 99):
+            case = f"latency {mode} p{percent} at {rate:,.0f} records/s"
+            rows.append(Row(case, "ms", found[len(found) * percent // 100]))
+    return rows
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = arguments("How fast the worker moves records on a real Kafka, and how long a record waits.")
+    parser.add_argument("--records", type=int, default=600_000, help="records of the input topic")
+    parser.add_argument("--rounds", type=int, default=5, help="alternating runs that each median is taken of")
+    parser.add_argument("--profile", action="store_true", help="say where the worker's CPU time goes")
+    parser.add_argument("--no-latency", action="store_true", help="leave out the latencies")
+    parser.add_argument("--only", nargs="*", choices=["worker", *REFERENCES], help="contestants to run")
+    given = parser.parse_args()
+    kinds = given.only or ["worker", *REFERENCES]
+    with running_broker() as bootstrap:
+        bench = Bench(bootstrap)
+        paces: dict[str, list[Pace]] = {kind: [] for kind in kinds}
+        with bench.topic("features") as source:
+            bench.load(source, given.records)
+            for _ in range(given.rounds):
+                for kind in kinds:
+                    paces[kind].append(bench.run(kind, source, given.records))
+        found = {kind: median(runs) for kind, runs in paces.items()}
+        rows = speed_rows(found) if "worker" in found else []
+        if "worker" in found and not given.no_latency:
+            rows += latency_rows(bench, found["worker"].rate / 10)
+    if given.profile and "worker" in found:
+        from bench.profile import profile_rows  # noqa: PLC0415 - compiles kernels, which only a profile needs
+
+        rows += profile_rows(found["worker"])
+    show("Pipeline: one worker on a real Kafka", rows or other_rows(found), given.json)
+
+
+def other_rows(found: dict[str, Pace]) -> list[Row]:
+    """Return the figures of contestants that ran without the worker."""
+    return [
+        row
+        for kind, run in found.items()
+        for row in (Row(REFERENCES[kind], "records/s", run.rate), Row(REFERENCES[kind], "us CPU/record", run.cpu))
+    ]
+
+
+if __name__ == "__main__":
+    main()

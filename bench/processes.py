@@ -1,0 +1,111 @@
+"""A contestant's process, watched from outside: the records it has answered and the CPU time it has used."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+POLL_SECONDS = 0.03
+STALLED_SECONDS = 60
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """What a process did between its first and its last answers.
+
+    Attributes
+    ----------
+    rate : float
+        Records a second.
+    cpu : float
+        Microseconds of CPU time a record, all threads.
+    threads : mapping of str to float
+        The same by thread name.
+    """
+
+    rate: float
+    cpu: float
+    threads: dict[str, float]
+
+
+@contextmanager
+def running(command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a Python module as a process that is ended at the end; what it said is added to an error in between."""
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen([sys.executable, "-m", *command], stdout=output, stderr=output)
+        try:
+            yield process
+        except Exception as error:
+            output.seek(0)
+            error.add_note(f"{' '.join(command)} said: {output.read().decode(errors='replace').strip()[-3000:]}")
+            raise
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def cpu_of(pid: int) -> tuple[float, Counter[str]]:
+    """Return the CPU seconds of a process, and those of its present threads by name."""
+    threads: Counter[str] = Counter()
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            threads[(task / "comm").read_text().strip()] += int((task / "schedstat").read_text().split()[0]) / 1e9
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS, threads
+
+
+class Answers:
+    """The records of a topic that a reader of committed records can see."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        self._wanted = {TopicPartition(topic, p): OffsetSpec.latest() for p in range(partitions)}
+        self._last = 0
+
+    def count(self) -> int:
+        """Return how many there are, give or take the markers of transactions."""
+        found = self._admin.list_offsets(self._wanted, isolation_level=IsolationLevel.READ_COMMITTED)
+        # A topic that was made just now has moments without a leader.
+        with suppress(KafkaException):
+            self._last = sum(max(0, future.result(10).offset) for future in found.values())
+        return self._last
+
+
+def pace(process: subprocess.Popen[bytes], count: Callable[[], int], first: int, last: int) -> Pace:
+    """Watch a process from its answer number `first` to its answer number `last`."""
+    begin: tuple[int, float, float, Counter[str]] | None = None
+    changed, seen = time.monotonic(), 0
+    while process.poll() is None:
+        answered = count()
+        now = time.monotonic()
+        if answered != seen:
+            changed, seen = now, answered
+        if begin is None and answered >= first:
+            begin = (answered, now, *cpu_of(process.pid))
+        if begin is not None and answered >= last:
+            cpu, threads = cpu_of(process.pid)
+            records = answered - begin[0]
+            threads.subtract(begin[3])
+            shares = {name: 1e6 * used / records for name, used in threads.most_common() if used > 0}
+            return Pace(records / (now - begin[1]), 1e6 * (cpu - begin[2]) / records, shares)
+        if now - changed > STALLED_SECONDS:
+            raise RuntimeError(f"no new answers for {STALLED_SECONDS} s: {seen:,} of {last:,}")
+        time.sleep(POLL_SECONDS)
+    raise RuntimeError(f"the process ended with {process.returncode} after {seen:,} of {last:,} answers")
