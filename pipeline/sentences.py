@@ -1,0 +1,96 @@
+"""Cluster events in one plain sentence each: ``p0/1/7 split from p0/1/3: latency_ms 204 -> 396``."""
+
+from collections.abc import Iterable, Sequence
+
+from resonance.schemas import ClusterEvent, ClusterSnapshot
+
+SHOWN = 3
+"""Features that a sentence names at most."""
+
+_NOTABLE = 2.0  # a feature is worth a word when it moved by this many spreads
+
+
+def sentence(event: ClusterEvent, peers: Iterable[ClusterSnapshot] = ()) -> str:
+    """Say what happened, and in which features it shows.
+
+    Parameters
+    ----------
+    event : ClusterEvent
+        As it stands on the bus.
+    peers : iterable of ClusterSnapshot
+        Clusters that were there before, for an ``emerged``: it then names what sets the new one apart from all of
+        them instead of its first features.
+
+    Returns
+    -------
+    str
+        One sentence without a full stop.
+    """
+    kind, name, other = event["kind"], event["cluster"], event.get("other")
+    if kind == "version_started":
+        ended = len(event["before"])
+        return f"{event['stream']} began version {event['version']}: {_count(ended, 'cluster')} ended"
+    new, old = _find(name, event["after"]), _find(name, event["before"])
+    if kind == "emerged":
+        return f"{name} emerged" + _details(_portrait(new, peers), _size(new))
+    if kind == "split":
+        parent = _find(other, event["after"]) or _find(other, event["before"])
+        return f"{name} split from {other}" + _details(_moves(parent, new))
+    if kind == "absorbed":
+        heir = _find(other, event["after"]) or _find(other, event["before"])
+        return f"{name} was absorbed by {other}" + _details(_moves(old, heir), _size(heir))
+    return f"{name} vanished" + _details(_portrait(old, peers), _size(old))
+
+
+def number(value: float) -> str:
+    """Return a number as a person reads it: three digits, whole above a thousand."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def _find(name: str | None, clusters: Sequence[ClusterSnapshot]) -> ClusterSnapshot | None:
+    return next((cluster for cluster in clusters if cluster["id"] == name), None)
+
+
+def _moves(start: ClusterSnapshot | None, end: ClusterSnapshot | None) -> str:
+    """Return the features that differ most, in units of their spread, as ``name from -> to``."""
+    if start is None or end is None:
+        return ""
+    distances = _distances(end, start)
+    notable = sorted(distances, key=lambda feature: -distances[feature])[:SHOWN]
+    notable = [feature for feature in notable if distances[feature] >= _NOTABLE] or notable[:1]
+    return ", ".join(f"{f} {number(start['centre'][f])} -> {number(end['centre'][f])}" for f in notable)
+
+
+def _portrait(cluster: ClusterSnapshot | None, peers: Iterable[ClusterSnapshot]) -> str:
+    """Return the features that set a cluster apart from each of its peers, or its first ones."""
+    if cluster is None:
+        return ""
+    features = list(cluster["centre"])
+    apart = [_distances(cluster, peer) for peer in peers if peer["id"] != cluster["id"]]
+    if apart:
+        features.sort(key=lambda feature: -min(distances.get(feature, 0.0) for distances in apart))
+    return ", ".join(f"{feature} {number(cluster['centre'][feature])}" for feature in features[:SHOWN])
+
+
+def _distances(cluster: ClusterSnapshot, other: ClusterSnapshot) -> dict[str, float]:
+    """Return by feature how far two centres are apart, in units of their joint spread."""
+    result = {}
+    for feature, centre in cluster["centre"].items():
+        if feature in other["centre"]:
+            gap = abs(centre - other["centre"][feature])
+            spread = max(cluster["spread"].get(feature, 0.0), other["spread"].get(feature, 0.0))
+            result[feature] = gap / spread if spread > 0 else (float("inf") if gap else 0.0)
+    return result
+
+
+def _size(cluster: ClusterSnapshot | None) -> str:
+    return "" if cluster is None else _count(cluster["size"], "record")
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _details(*parts: str) -> str:
+    told = "; ".join(part for part in parts if part)
+    return f": {told}" if told else ""
