@@ -17,6 +17,9 @@ Range = tuple[int, int]
 POLL_SECONDS: Final = 0.1
 """Longest wait between two looks at a cancellation."""
 
+QUESTION_SECONDS: Final = 1.0
+"""Longest wait for one answer before the question is asked again."""
+
 BATCH: Final = 5_000
 """Records handed over at once."""
 
@@ -79,7 +82,9 @@ class LogReader:
         ended the broker answers "not yet", and an older offset is never seen.
         """
         asked = [Place(*partition) for partition in partitions]
-        answers = self._patiently(lambda: self._consumer.committed(asked, timeout=5.0), "committed offsets")
+        answers = self._patiently(
+            lambda: self._consumer.committed(asked, timeout=QUESTION_SECONDS), "committed offsets"
+        )
         return {(place.topic, place.partition): max(place.offset, NO_OFFSET) for place in answers}
 
     def bounds(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Range]:
@@ -88,7 +93,7 @@ class LogReader:
         for partition in partitions:
             place = Place(*partition)
             found[partition] = self._patiently(
-                lambda place=place: self._consumer.get_watermark_offsets(place, timeout=5.0), "log ends"
+                lambda place=place: self._consumer.get_watermark_offsets(place, timeout=QUESTION_SECONDS), "log ends"
             )
         return found
 

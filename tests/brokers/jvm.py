@@ -142,6 +142,8 @@ def properties(port: int, controller: int, data: str, host: str = "127.0.0.1") -
         "transaction.state.log.num.partitions": "8",
         # A transaction whose owner is gone blocks every read_committed reader until the broker ends it.
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+        # Compaction within a test's time.
+        "log.cleaner.backoff.ms": "500",
     }
     settings |= {f"{name}.replication.factor": "1" for name in one}
     settings |= {f"{name}.min.isr": "1" for name in one[1:]}

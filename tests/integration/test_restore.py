@@ -1,0 +1,248 @@
+"""A restore on a real broker: transactions, their markers, gaps, a dead owner, and offsets that the broker keeps."""
+
+import logging
+import threading
+import time
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from resonance.pipeline.errors import BrokerError, MismatchError
+from resonance.pipeline.log_reader import LogReader, RestoreCancelledError
+from resonance.pipeline.restore import Source, restore_partitions
+from resonance.pipeline.snapshots import Identity, SnapshotWriter
+from resonance.pipeline.topics import prepare_topics
+
+from tests.brokers import create_topic, read_topic, topic_name
+from tests.brokers.jvm import free_port
+from tests.pipeline.toy_task import ToyTask
+
+pytestmark = pytest.mark.broker
+
+
+class Pipeline:
+    """An input with transactions in it, a group without members, and a worker in a loop."""
+
+    def __init__(self, broker, partitions=2, **config):
+        self.broker = broker
+        self.client = {"bootstrap.servers": broker}
+        self.topic = create_topic(broker, "in", partitions=partitions, **config)
+        self.snapshots, self.group = topic_name("snap"), topic_name("group")
+        self.partitions = range(partitions)
+        self.assigned = [(self.topic, partition) for partition in self.partitions]
+        self.source = self.deployed()
+        self.sender = self.transactional("sender")
+        self.sent = 0
+
+    def deployed(self, **changes):
+        found = prepare_topics(self.client, inputs=[self.topic], outputs=[], snapshots=self.snapshots)
+        facts = {
+            "topic_id": found.topic_ids[self.topic],
+            "partitions": found.partitions,
+            "engine": "toy",
+            "revision": 1,
+        }
+        identity = Identity("pipe", (self.topic,), self.topic, **facts | changes)
+        return Source(self.client, self.group, self.snapshots, found, {self.topic: identity}, patience=20)
+
+    def transactional(self, name, **config):
+        identity = {"transactional.id": f"{self.group}-{name}", "transaction.timeout.ms": 5000}
+        producer = Producer(self.client | identity | config)
+        producer.init_transactions(20)
+        return producer
+
+    def feed(self, count, *, commit=True):
+        """Append a transaction of `count` records to each partition."""
+        self.sender.begin_transaction()
+        for _ in range(count):
+            for partition in self.partitions:
+                self.sender.produce(self.topic, b"value %d" % self.sent, b"k%d" % (self.sent % 3), partition)
+            self.sent += 1
+        self.sender.flush(10)
+        (self.sender.commit_transaction if commit else self.sender.abort_transaction)(10)
+
+    def records(self):
+        with LogReader(self.client, self.group, 20) as reader:
+            return [(at, records) for at, records in reader.read(reader.bounds(self.assigned))]
+
+    def restored(self, cancelled=None, **changes):
+        source = self.deployed(**changes) if changes else self.source
+        return restore_partitions(source, self.assigned, ToyTask, cancelled)
+
+    def work(self, producer, *, until=None, finish=True, everything=False):
+        """Restore, process up to an offset, and commit outputs, snapshots and offsets in one transaction."""
+        parts = self.restored()
+        positions = {at: part.start for at, part in parts.items()}
+        for at, records in self.records():
+            mine = [r for r in records if positions[at] <= r.offset < (until or r.offset + 1)]
+            parts[at].task.process(mine)
+            positions[at] = max([positions[at], *(r.offset + 1 for r in mine)])
+        producer.begin_transaction()
+        for at, part in parts.items():
+            for message in part.writer.messages(part.task, positions[at], positions[at], everything=everything):
+                producer.produce(self.snapshots, message.value, message.key, at[1])
+        offsets = [TopicPartition(*at, offset) for at, offset in positions.items()]
+        metadata = Consumer(self.client | {"group.id": self.group}).consumer_group_metadata()
+        producer.send_offsets_to_transaction(offsets, metadata, 10)
+        producer.flush(10)
+        if finish:
+            producer.commit_transaction(10)
+        return parts
+
+    def expected(self, until=None):
+        tasks = {at: ToyTask(*at) for at in self.assigned}
+        for at, records in self.records():
+            tasks[at].process([r for r in records if until is None or r.offset < until])
+        return {at: task.models for at, task in tasks.items()}
+
+
+@pytest.fixture
+def pipeline(broker):
+    return Pipeline(broker)
+
+
+def models(parts):
+    return {at: part.task.models for at, part in parts.items()}
+
+
+def test_state_equals_that_of_a_run_that_never_stopped(pipeline):
+    producer = pipeline.transactional("worker")
+    for count, commit in ((25, True), (4, False), (31, True), (1, True), (6, False)):
+        pipeline.feed(count, commit=commit)
+        pipeline.work(producer)
+    parts = pipeline.restored()
+    assert models(parts) == pipeline.expected()
+    assert all(part.start == part.committed > 50 for part in parts.values())
+    assert {sum(m["count"] for m in part.task.models.values()) for part in parts.values()} == {57}
+
+
+def test_a_read_ends_at_an_end_that_no_record_has(pipeline):
+    pipeline.feed(3)
+    pipeline.feed(5, commit=False)
+    with LogReader(pipeline.client, pipeline.group, 20) as reader:
+        bounds = reader.bounds(pipeline.assigned)
+        assert bounds == dict.fromkeys(pipeline.assigned, (0, 10))
+        began = time.monotonic()
+        found = [record.offset for _, records in reader.read(bounds) for record in records]
+        assert sorted(found) == [0, 0, 1, 1, 2, 2]
+        behind = list(reader.read(dict.fromkeys(pipeline.assigned, (4, 10))))
+        middle = [r.offset for _, records in reader.read({pipeline.assigned[0]: (1, 2)}) for r in records]
+        assert (behind, middle) == ([], [1])
+        assert time.monotonic() - began < 5
+
+
+def test_the_transaction_of_a_dead_owner_is_waited_for(pipeline):
+    pipeline.feed(30)
+    pipeline.work(pipeline.transactional("dead"), until=20)
+    dead = pipeline.transactional("dead")
+    pipeline.work(dead, finish=False)
+    began = time.monotonic()
+    parts = pipeline.restored()
+    assert 0.5 < time.monotonic() - began < 15
+    assert {part.start for part in parts.values()} == {20}
+    assert models(parts) == pipeline.expected(20)
+
+
+def test_the_start_of_the_next_worker_of_the_same_id_ends_it_at_once(pipeline):
+    pipeline.feed(30)
+    pipeline.work(pipeline.transactional("same", **{"transaction.timeout.ms": 60_000}), finish=False)
+    pipeline.transactional("same")
+    began = time.monotonic()
+    assert {part.start for part in pipeline.restored().values()} == {0}
+    assert time.monotonic() - began < 4
+
+
+def test_an_input_truncated_under_a_committed_offset_is_a_stop(pipeline):
+    pipeline.feed(30)
+    pipeline.work(pipeline.transactional("worker"), until=25)
+    needed = min(part.task.replay_from for part in pipeline.restored().values())
+    admin = AdminClient(pipeline.client)
+    for answer in admin.delete_records([TopicPartition(*at, needed + 1) for at in pipeline.assigned]).values():
+        answer.result(10)
+    with pytest.raises(MismatchError, match=f"log begins at offset {needed + 1}, but the models must be rebuilt"):
+        pipeline.restored()
+
+
+def test_a_fresh_group_on_a_truncated_topic_starts_at_its_beginning(pipeline, caplog):
+    pipeline.feed(30)
+    admin = AdminClient(pipeline.client)
+    for answer in admin.delete_records([TopicPartition(*at, 11) for at in pipeline.assigned]).values():
+        answer.result(10)
+    with caplog.at_level(logging.WARNING):
+        parts = pipeline.restored()
+    assert {part.start for part in parts.values()} == {11}
+    assert f"{pipeline.topic}[1]: the group is new and the log begins at offset 11" in caplog.text
+
+
+def test_a_group_that_was_deleted_is_a_stop(pipeline):
+    pipeline.feed(30)
+    pipeline.work(pipeline.transactional("worker"))
+    admin = AdminClient(pipeline.client)
+    admin.delete_consumer_groups([pipeline.group])[pipeline.group].result(10)
+    with pytest.raises(MismatchError, match=f"group {pipeline.group} has no committed offset"):
+        pipeline.restored()
+
+
+def test_a_topic_that_was_made_again_is_a_stop(pipeline):
+    pipeline.feed(30)
+    pipeline.work(pipeline.transactional("worker"))
+    admin = AdminClient(pipeline.client)
+    admin.delete_topics([pipeline.topic], operation_timeout=10)[pipeline.topic].result(15)
+    create_topic(pipeline.broker, pipeline.topic, partitions=2, exact=True)
+    with pytest.raises(MismatchError, match=f"input topic {pipeline.topic} was deleted and made again"):
+        restore_partitions(pipeline.deployed(), pipeline.assigned, ToyTask)
+
+
+def test_compaction_leaves_what_a_restore_needs(broker):
+    pipeline = Pipeline(broker, partitions=1)
+    tight = {
+        "cleanup_policy": "compact",
+        "segment_ms": 100,
+        "min_cleanable_dirty_ratio": 0.01,
+        "segment_bytes": 1_048_576,
+    }
+    pipeline.snapshots = create_topic(broker, "snap", partitions=1, max_compaction_lag_ms=100, **tight)
+    pipeline.source = pipeline.deployed()
+    producer = pipeline.transactional("worker")
+    for _ in range(5):
+        pipeline.feed(30)
+        pipeline.work(producer)
+        time.sleep(0.15)
+    end = time.monotonic() + 20
+    # A record for the cleaner to see that the segments before it are closed.
+    while (live := len(read_topic(broker, pipeline.snapshots))) > 30 and time.monotonic() < end:
+        pipeline.work(producer)
+        time.sleep(0.3)
+    assert live <= 30
+    assert models(pipeline.restored()) == pipeline.expected()
+
+
+def test_a_restore_is_cancelled_while_it_waits(pipeline):
+    pipeline.feed(10)
+    pipeline.work(pipeline.transactional("slow", **{"transaction.timeout.ms": 60_000}), finish=False)
+    cancelled = threading.Event()
+    threading.Timer(0.5, cancelled.set).start()
+    began = time.monotonic()
+    with pytest.raises(RestoreCancelledError):
+        pipeline.restored(cancelled)
+    assert time.monotonic() - began < 8
+
+
+def test_a_broker_that_went_away_is_said():
+    client = {"bootstrap.servers": f"127.0.0.1:{free_port()}"}
+    with LogReader(client, "group", 1.0) as reader, pytest.raises(BrokerError, match=r"gave no .* within 1 s"):
+        reader.bounds([("in", 0)])
+
+
+def test_a_writer_knows_what_stands_on_the_topic(pipeline):
+    producer = pipeline.transactional("worker")
+    for _ in range(5):
+        pipeline.feed(35)
+        pipeline.work(producer)
+    table = {}
+    for message in read_topic(pipeline.broker, pipeline.snapshots):
+        table[message.partition(), message.key()] = message.value()
+    live = [key for (partition, key), value in table.items() if value is not None and partition == 0]
+    assert sum(b"manifest" in key for key in live) == 3
+    assert sum(b"chunk" in key for key in live) == 6
+    assert isinstance(pipeline.restored()[pipeline.assigned[0]].writer, SnapshotWriter)
