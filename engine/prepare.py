@@ -455,10 +455,16 @@ def _mean(values: FloatArray) -> float:
 
 
 def _percentile(ordered: FloatArray, percent: int) -> float:
-    """Percentile of ascending values, with linear interpolation between neighbours."""
-    place, rest = divmod((len(ordered) - 1) * percent, 100)
-    below = float(ordered[place])
-    return below + (float(ordered[place + 1]) - below) * (rest / 100) if rest else below
+    """Percentile of ascending values by Hazen's definition: the k-th of n values lies at (k - 1/2) / n.
+
+    Linear between neighbours. The definition that puts the smallest value at 0 takes the warm-up's range for that of
+    the whole stream, which goes further.
+    """
+    place, rest = divmod(2 * len(ordered) * percent + 100, 200)
+    if not 1 <= place < len(ordered):
+        return float(ordered[0 if place < 1 else -1])
+    below, above = float(ordered[place - 1]), float(ordered[place])
+    return below + (above - below) * (rest / 200)
 
 
 def _range(values: FloatArray) -> tuple[float, float]:
