@@ -180,9 +180,9 @@ def smallest(squares, padded):
     best = _FAR
     for j in range(padded):
         best = min(best, squares[j])
-    where = np.int64(padded)
-    for j in range(padded):
-        where = min(where, np.int64(j) if squares[j] == best else np.int64(padded))
+    where = 0
+    while squares[where] != best:
+        where += 1
     return where, best
 
 
@@ -263,31 +263,32 @@ def _move_neighbours(floats, integers, rules, k1, x, both):
     left = integers[degree + k1]
     if left == 0:
         return
-    row = integers[at_edge(k1, capacity) : at_edge(k1, capacity) + k]
+    row, column = at_edge(k1, capacity), at_edge(0, capacity) + k1
     counts = at_field(COUNT, capacity)
     for j in range(k):
-        if row[j] == 0:
+        age = integers[np.uintp(row + j)]
+        if age == 0:
             continue
         left -= 1
-        age = row[j] + 1
+        age += 1
         if age > rules.age_max + 1:
-            row[j] = 0
-            integers[at_edge(j, capacity) + k1] = 0
+            integers[row + j] = 0
+            integers[column + j * capacity] = 0
             integers[degree + j] -= 1
             integers[degree + k1] -= 1
         else:
-            row[j] = age
-            integers[at_edge(j, capacity) + k1] = age
+            integers[row + j] = age
+            integers[column + j * capacity] = age
             if both:
-                slow = 10.0 * integers[counts + j]
+                share = 0.1 / integers[counts + j]
                 for i in range(d):
-                    at = at_weight(i, capacity) + j
-                    floats[at] += (x[i] - floats[at]) / slow
+                    at = np.uintp(at_weight(i, capacity) + j)
+                    floats[at] += (x[i] - floats[at]) * share
         if left == 0:
             break
 
 
-@jit
+@inline
 def learn_one(floats, integers, rules, factors, x, clock, sums, squares, work, told):
     """Learn `x` and answer for it; the block has room for one more node. Deletion and reading come after.
 
@@ -322,7 +323,7 @@ def learn_one(floats, integers, rules, factors, x, clock, sums, squares, work, t
     padded = (k + 7) & ~7
     sigma = floats[SUM_SIGMA] / k if k > 0 else 1.0
     squared_cim(weights, capacity, k, d, scale_of(sigma), x, sums, squares)
-    k1, best = smallest(squares[:padded], padded)
+    k1, best = smallest(squares, padded)
     clusters = integers[at_field(CLUSTER, capacity) : at_field(CLUSTER, capacity) + k]
     if integers[CLUSTERS] > 0:
         near, near_bits = k1, best
@@ -338,7 +339,7 @@ def learn_one(floats, integers, rules, factors, x, clock, sums, squares, work, t
         return _found_early(floats, integers, rules, factors, x, clock, sums, squares, work)
 
     squares[k1] = _FAR
-    k2, second = smallest(squares[:padded], padded)
+    k2, second = smallest(squares, padded)
     v1, v2 = cim(best), cim(second)
     thresholds = at_threshold(d, capacity)
     threshold = floats[thresholds + k1]
@@ -355,9 +356,10 @@ def learn_one(floats, integers, rules, factors, x, clock, sums, squares, work, t
     told[FOUNDED] = 0.0
     told[CASE] = 3.0 if both else 2.0
     count = integers[at_field(COUNT, capacity) + k1]
+    share = 1.0 / count
     for i in range(d):  # (18)
-        at = i * capacity + k1
-        weights[at] += (x[i] - weights[at]) / count
+        at = np.uintp(at_weight(i, capacity) + k1)
+        floats[at] += (x[i] - floats[at]) * share
     integers[at_field(COUNT, capacity) + k1] = count + 1  # (19)
     integers[at_field(WON, capacity) + k1] = clock
     integers[at_cowin(k1, capacity) + k2] += 1

@@ -1,7 +1,7 @@
 """Clusters read from the nodes of a model, with ids that are carried from reading to reading."""
 
 import numpy as np
-from resonance.engine.arithmetic import inline, jit
+from resonance.engine.arithmetic import float_of, inline, jit
 from resonance.engine.base import EventKind
 from resonance.engine.model_block import (
     CAPACITY,
@@ -86,15 +86,22 @@ def _excess(integers, b, w, near, count):
     for i in range(k):
         if volume[i] == 0.0:
             continue
-        row = integers[at_cowin(i, capacity) : at_cowin(i, capacity) + k]
-        for j in range(k):
-            if row[j] > 0 and i != j:
-                excess = row[j] - volume[i] * volume[j] / total
-                if excess > 0.0:
-                    b[i, j] = excess
-                    w[i] += excess
-                    near[i, count[i]] = j
-                    count[i] += 1
+        row = integers[at_cowin(i, capacity) : at_cowin(i, capacity) + capacity]
+        for block in range(0, k, 8):
+            # Few pairs co-win: eight of them are passed over at once (behind the last node stand zeros).
+            any_wins = np.int64(0)
+            for j in range(block, block + 8):
+                any_wins |= row[j]
+            if any_wins == 0:
+                continue
+            for j in range(block, block + 8):
+                if row[j] > 0:
+                    excess = row[j] - volume[i] * volume[j] / total
+                    if excess > 0.0:
+                        b[i, j] = excess
+                        w[i] += excess
+                        near[i, count[i]] = j
+                        count[i] += 1
 
 
 @jit
@@ -112,13 +119,18 @@ def _group_by_affinity(integers, tau, group, b, w, last):
     for r in range(k):
         group[r] = r
         _scan_row(b, w, near, count, r, best, partner)
+    order = best.view(np.int64)
     while True:
-        i, s = -1, 0.0
+        # The bits of floats that are not negative are in the order of the floats, and -1 is below them all.
+        top = np.int64(0)
         for r in range(k):
-            if best[r] > s:
-                i, s = r, best[r]
-        if i < 0 or s < tau:
+            top = max(top, order[r])
+        s = float_of(top)
+        if s < tau:
             return
+        i = 0
+        while order[i] != top:
+            i += 1
         j = partner[i]
         last[i] = s
         group[j] = i
@@ -211,28 +223,37 @@ def _describe(floats, integers, d, group, groups, ids):
     capacity, k = integers[CAPACITY], integers[K]
     counts = at_field(COUNT, capacity)
     shapes = np.zeros((groups, SHAPE_HEAD + 2 * d))
+    member = np.empty(k, dtype=np.int64)
+    wins = np.empty(k)
+    members = 0
     for node in range(k):
         g = group[node]
         if g >= 0:
-            shapes[g, 1] += integers[counts + node]
+            member[members] = node
+            wins[members] = integers[counts + node]
+            shapes[g, 1] += wins[members]
             shapes[g, 2] += 1.0
+            members += 1
+    share = np.empty(groups)
     for g in range(groups):
         shapes[g, 0] = ids[g]
+        share[g] = 1.0 / shapes[g, 1]
+    mean, square = np.empty(groups), np.empty(groups)
     for i in range(d):
         row = floats[at_weight(i, capacity) : at_weight(i, capacity) + k]
-        c, s = SHAPE_HEAD + i, SHAPE_HEAD + d + i
-        for node in range(k):
-            if group[node] >= 0:
-                shapes[group[node], c] += row[node] * integers[counts + node]
         for g in range(groups):
-            shapes[g, c] /= shapes[g, 1]
-        for node in range(k):
-            g = group[node]
-            if g >= 0:
-                difference = row[node] - shapes[g, c]
-                shapes[g, s] += difference * difference * integers[counts + node]
+            mean[g] = 0.0
+            square[g] = 0.0
+        for m in range(members):
+            mean[group[member[m]]] += row[member[m]] * wins[m]
         for g in range(groups):
-            shapes[g, s] = np.sqrt(shapes[g, s] / shapes[g, 1])
+            mean[g] *= share[g]
+        for m in range(members):
+            difference = row[member[m]] - mean[group[member[m]]]
+            square[group[member[m]]] += difference * difference * wins[m]
+        for g in range(groups):
+            shapes[g, SHAPE_HEAD + i] = mean[g]
+            shapes[g, SHAPE_HEAD + d + i] = np.sqrt(square[g] * share[g])
     return shapes
 
 
