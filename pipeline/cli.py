@@ -1,5 +1,174 @@
 """The command line."""
 
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import orjson
+import typer
+from resonance.pipeline.errors import ConfigurationError, ResonanceError
+
+app = typer.Typer(
+    name="resonance",
+    help="Stream clustering on Kafka: stable clusters and their life events, exactly once.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+SETTINGS_HELP = """Settings come from the command line, the environment (RESONANCE_INPUT__TOPICS is input.topics), a
+TOML file, and defaults, in this order; `resonance settings` shows what they add up to."""
+
+Config = Annotated[
+    Path | None,
+    typer.Option("--config", "-c", metavar="FILE", help="Settings file; without it resonance.toml, if there."),
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", "-s", metavar="KEY=VALUE", help="Any setting, such as engine.lambda=28; repeatable."),
+]
+Name = Annotated[str | None, typer.Option(help="Name of the deployment: group and topics derive from it.")]
+Broker = Annotated[str | None, typer.Option(metavar="HOST:PORT,...", help="Kafka brokers to ask first.")]
+Topics = Annotated[str | None, typer.Option(metavar="TOPIC,...", help="Input topics.")]
+Stream = Annotated[str | None, typer.Option(metavar="partition|key", help="Which records share one model.")]
+Mode = Annotated[
+    str | None, typer.Option("--delivery", metavar="exactly_once|at_least_once", help="How outputs count.")
+]
+WorkerId = Annotated[str | None, typer.Option(help="Name of this worker, unique in the deployment.")]
+WebPort = Annotated[int | None, typer.Option(help="Port of the health pages, on this machine only.")]
+LogLevel = Annotated[str | None, typer.Option(metavar="debug|info|warning|error", help="Least serious log lines.")]
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    show_version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+) -> None:
+    """Show what there is."""
+    if show_version:
+        typer.echo(f"resonance {version('resonance-streams')}")
+        raise typer.Exit
+
+
+@app.command(help=f"Run a worker until SIGTERM or Ctrl-C.\n\n{SETTINGS_HELP}")
+def worker(
+    config: Config = None,
+    name: Name = None,
+    broker: Broker = None,
+    topics: Topics = None,
+    stream: Stream = None,
+    delivery: Mode = None,
+    worker_id: WorkerId = None,
+    web_port: WebPort = None,
+    log_level: LogLevel = None,
+    settings: Set = None,
+) -> None:
+    """Run a worker."""
+    flags = given(
+        settings,
+        {
+            "name": name,
+            "broker.bootstrap": broker,
+            "input.topics": topics,
+            "stream": stream,
+            "delivery.mode": delivery,
+            "worker.id": worker_id,
+            "worker.web_port": web_port,
+            "worker.log_level": log_level,
+        },
+    )
+    from resonance.pipeline import worker as process  # noqa: PLC0415 - seconds of imports that --help can do without
+    from resonance.pipeline.settings import Settings  # noqa: PLC0415
+
+    end(process.run(Settings.load(config, flags)))
+
+
+@app.command("settings", help=f"Show the settings a worker would have, secrets masked.\n\n{SETTINGS_HELP}")
+def show_settings(
+    config: Config = None,
+    settings: Set = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON instead of TOML.")] = False,
+) -> None:
+    """Show the settings."""
+    from resonance.pipeline.settings import Settings  # noqa: PLC0415
+
+    values = Settings.load(config, given(settings, {})).dump()
+    if as_json:
+        typer.echo(orjson.dumps(values, option=orjson.OPT_INDENT_2).decode())
+    else:
+        typer.echo("\n".join(toml(values)))
+
+
+def given(pairs: Sequence[str] | None, named: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a command line: ``--set`` and the options of their own.
+
+    Raises
+    ------
+    ConfigurationError
+        Something that is not ``key=value``, or a setting given twice.
+    """
+    flags = {name: value for name, value in named.items() if value is not None}
+    for pair in pairs or ():
+        key, separator, value = pair.partition("=")
+        if not separator or not key.strip():
+            raise ConfigurationError(f"--set {pair}: write it as key=value, such as --set engine.lambda=28")
+        if key.strip() in flags:
+            raise ConfigurationError(f"--set {pair}: {key.strip()} is given twice on the command line; leave one out")
+        flags[key.strip()] = value.strip()
+    return flags
+
+
+def as_options(arguments: Sequence[str]) -> Iterator[str]:
+    """Yield the arguments with ``--section.key value``, another way to write a setting, as ``--set``."""
+    waiting = iter(arguments)
+    for argument in waiting:
+        key, separator, value = argument.removeprefix("--").partition("=")
+        if not argument.startswith("--") or "." not in key:
+            yield argument
+        else:
+            yield from ("--set", f"{key}={value if separator else next(waiting, '')}")
+
+
+def toml(values: Mapping[str, Any], section: str = "") -> list[str]:
+    """Return nested values as lines of TOML; what is not set is a comment."""
+    lines = []
+    for name, value in values.items():
+        if not isinstance(value, Mapping):
+            lines.append(f"# {name} is not set" if value is None else f"{name} = {_written(value)}")
+    if section and lines:
+        lines = ["", f"[{section}]", *lines]
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            lines += toml(value, f"{section}.{name}" if section else name)
+    return lines
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_written, value))}]"
+    # JSON's text, numbers and booleans are TOML, too.
+    return orjson.dumps(value).decode()
+
+
+def end(code: int) -> NoReturn:
+    """End the process at once: threads of the Kafka clients that still run have nothing left to do."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
 
 def main() -> None:
-    """Run."""
+    """Run the command line; errors that a user can act on are one line and an exit code."""
+    try:
+        app(list(as_options(sys.argv[1:])))
+    except ResonanceError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

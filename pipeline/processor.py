@@ -8,17 +8,18 @@ that is being committed takes no more.
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from faust.types import TP
+from resonance.pipeline import snapshots
 from resonance.pipeline.chunk import Chunk, Membership
 from resonance.pipeline.delivery import Batch, Delivery
 from resonance.pipeline.errors import DeliveryError
 from resonance.pipeline.fault_points import reach
-from resonance.pipeline.records import Message, Outputs, SourceRecord
+from resonance.pipeline.records import Outputs, SourceRecord
 
 SLICE_SECONDS: Final = 0.05
 """About the longest time between two looks at what the loop asks for, however slow the engine is."""
@@ -27,18 +28,11 @@ SLICE_RECORDS: Final = 16
 """Fewest records learned between two looks."""
 
 
-class Task(Protocol):
+class Task(snapshots.Task, Protocol):
     """What the processor needs of a partition task."""
 
-    def process(self, records: list[SourceRecord]) -> Outputs:
+    def process(self, records: Sequence[SourceRecord]) -> Outputs:
         """Learn records in offset order and return their outputs."""
-
-
-class Writer(Protocol):
-    """What the processor needs of a snapshot writer."""
-
-    def messages(self, task: object, position: int, committed: int, *, everything: bool = False) -> Iterator[Message]:
-        """Yield the messages of the snapshots that are due, in the order in which they must be written."""
 
 
 @dataclass(slots=True)
@@ -60,7 +54,7 @@ class Partition:
     """
 
     task: Task
-    writer: Writer
+    writer: snapshots.SnapshotWriter
     position: int
     committed: int
     behind: bool = False
@@ -227,7 +221,7 @@ class Processor:
             )
         start, size = 0, len(records)
         while start < size and not self._closing:
-            part = list(records[start : start + self._slice()])
+            part = records[start : start + self._slice()]
             began = time.monotonic()
             outputs = partition.task.process(part)
             spent = time.monotonic() - began

@@ -35,6 +35,9 @@ LASTING_ERRORS = (
 )
 """Errors of aiokafka that asking again does not mend; it reports the coordinator's passing troubles the same way."""
 
+FETCH_WAIT_MS = 500
+"""How long a broker may hold an idle fetch."""
+
 FETCH_SECONDS = 0.25
 """Longest wait of one fetch, and so of a position that moved over transaction markers without any record."""
 
@@ -91,7 +94,7 @@ class TransportOptions:
     isolation_level: str = "read_committed"
     chunk_records: int = 1000
     queued_records: int = 16_000
-    fetch_wait_ms: int = 500
+    fetch_wait_ms: int = FETCH_WAIT_MS
 
 
 class RebalanceListener(driver.ConsumerRebalanceListener):  # type: ignore[misc] # Faust's modules are untyped for mypy
@@ -110,6 +113,7 @@ class RebalanceListener(driver.ConsumerRebalanceListener):  # type: ignore[misc]
 class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
     """The thread in which aiokafka's consumer lives."""
 
+    logger = driver.logger
     consumer: "ChunkConsumer"
 
     def __post_init__(self) -> None:
@@ -203,6 +207,7 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
         Of the last assignment.
     """
 
+    logger = driver.logger
     RebalanceListener = RebalanceListener
     options: TransportOptions
     membership: Membership | None = None

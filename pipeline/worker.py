@@ -1,0 +1,346 @@
+"""A worker: one process that owns some of the input's partitions, from its first check to its last line."""
+
+import asyncio
+import contextlib
+import errno
+import logging
+import signal
+import socket
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from faust.types import TP
+from resonance.pipeline import clients, embedded, logs
+from resonance.pipeline.app import WorkerApp, make_app
+from resonance.pipeline.at_least_once import AtLeastOnce
+from resonance.pipeline.chunk import Chunk, Membership
+from resonance.pipeline.delivery import Delivery, producer_settings
+from resonance.pipeline.errors import ConfigurationError, ResonanceError
+from resonance.pipeline.exactly_once import ExactlyOnce
+from resonance.pipeline.log_reader import RestoreCancelledError
+from resonance.pipeline.partition import PartitionTask
+from resonance.pipeline.processor import Destinations, Partition, Processor
+from resonance.pipeline.restore import Source, restore_partitions
+from resonance.pipeline.settings import Settings
+from resonance.pipeline.topics import Deployment, prepare_topics
+from resonance.pipeline.transport import FETCH_WAIT_MS, TransportOptions, check_versions
+
+OUTPUTS = ("assignments", "cluster_events", "dead_letters")
+STOP_SECONDS = 20.0
+"""How long a stop that was asked for may take."""
+LEAVE_SECONDS = 2.0
+"""How long a failing worker tries to tell its group."""
+
+_log = logging.getLogger(__name__)
+
+
+def run(settings: Settings) -> int:
+    """Run a worker until it is told to stop or cannot go on; return the process's exit code.
+
+    The last line of the log says why it ended. Threads of the client libraries may outlive the call after a failure:
+    the process should end.
+    """
+    logs.configure(settings.worker.log_level)
+    try:
+        why = asyncio.new_event_loop().run_until_complete(Worker(settings).run())
+    except ResonanceError as error:
+        _log.debug("where it came from", exc_info=True)
+        _log.error("the worker ends with exit code %d: %s", error.exit_code, error)
+        return error.exit_code
+    except Exception as error:
+        _log.debug("where it came from", exc_info=True)
+        _log.critical(
+            "the worker ends with exit code 1: %s: %s; nothing was committed after it. This is an error of the "
+            "program: RESONANCE_WORKER__LOG_LEVEL=debug shows where",
+            type(error).__name__,
+            error,
+        )
+        return 1
+    _log.info("the worker ends: %s", why)
+    return 0
+
+
+class Worker:
+    """Runs a Faust app and a processor, and lets neither outlive the other.
+
+    Parameters
+    ----------
+    settings : Settings
+        Of the deployment and this worker.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._failure: BaseException | None = None
+        self._told = asyncio.Event()
+        self._why = ""
+        self._rebalances = 0
+        self._cancelled = threading.Event()
+        self._positions: tuple[Membership, dict[TP, int]] | None = None
+        self._delivery_started = False
+        self._app: WorkerApp
+        self._processor: Processor
+        self._delivery: Delivery
+        self._source: Source
+
+    async def run(self) -> str:
+        """Run to the end; return why it came.
+
+        Raises
+        ------
+        ResonanceError
+            The worker cannot start or cannot go on.
+        """
+        self._loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self._stop, signal.Signals(number).name)
+        deployment = await asyncio.to_thread(self._check)
+        if self._told.is_set():
+            return self._why
+        self._build(deployment)
+        starting = asyncio.ensure_future(self._app.start())
+        starting.add_done_callback(self._started)
+        self._processor.start()
+        await self._told.wait()
+        if self._failure is None:
+            await self._end()
+        if self._failure is not None:
+            await self._leave()
+            raise self._failure
+        return self._why
+
+    def _check(self) -> Deployment:
+        """Find everything that would go wrong later, before anybody else notices this worker."""
+        settings = self._settings
+        check_versions()
+        check_port(settings.worker.web_host, settings.worker.web_port)
+        client = clients.librdkafka(settings)
+        deployment = prepare_topics(
+            client,
+            inputs=settings.input.topics,
+            outputs=[settings.topic(kind) for kind in OUTPUTS],
+            snapshots=settings.topic("snapshots"),
+            create=settings.topics.create,
+            timeout=settings.broker.answer_timeout,
+        )
+        settings.check_stream(deployment.partitions)
+        check_limits(settings, deployment)
+        # Seconds, the first time: in the group this would hold everybody up.
+        settings.engine_class.compile()
+        self._source = Source.of(settings, client, deployment)
+        return deployment
+
+    def _build(self, deployment: Deployment) -> None:
+        settings = self._settings
+        options = TransportOptions(
+            before_revoke=self._before_revoke,
+            positions=self._positions_for,
+            failed=self._fail,
+            fetch_wait_ms=embedded.FETCH_WAIT_MS if deployment.embedded else FETCH_WAIT_MS,
+        )
+        self._app = make_app(settings, self, options)
+        self._delivery = self._make_delivery(deployment)
+        names = [settings.topic(kind) for kind in (*OUTPUTS, "snapshots")]
+        self._processor = Processor(
+            self._delivery,
+            Destinations(*names),
+            commit_interval=settings.delivery.commit_interval,
+            done=self._done,
+            failed=self._fail,
+        )
+
+    def _make_delivery(self, deployment: Deployment) -> Delivery:
+        settings = self._settings
+        producer = producer_settings(
+            clients.librdkafka(settings),
+            compression=settings.output.compression,
+            message_bytes={
+                topic: size for topic, size in deployment.message_bytes.items() if topic not in settings.input.topics
+            },
+        )
+        timeout = settings.delivery.transaction_timeout
+        if settings.delivery.mode == "at_least_once":
+            commit = self._app.consumer.commit_positions
+            return AtLeastOnce(producer, commit_offsets=commit, timeout=timeout)
+        return ExactlyOnce(producer, group=settings.group, transactional_id=settings.transactional_id, timeout=timeout)
+
+    # Called by Faust and by the transport, in the loop.
+
+    async def consume(self, stream: Any) -> None:
+        """Hand the chunks of an input topic to the processor."""
+        consumer = self._app.consumer
+        async for event in stream.noack().events():
+            chunk: Chunk = event.message
+            if consumer.is_current(chunk):
+                self._processor.submit(chunk)
+            else:
+                consumer.done(chunk)
+
+    async def restore(self, app: Any, **kwargs: Any) -> None:
+        """Restore the models of the assigned partitions and let the processor have them."""
+        try:
+            await self._restore(self._app.consumer.membership)
+        except RestoreCancelledError:
+            _log.info("another rebalance began, its restore replaces this one")
+        except BaseException as error:  # an exception would end Faust without a word
+            self._fail(error)
+
+    async def _restore(self, membership: Membership | None) -> None:
+        rebalance = self._rebalances
+        if membership is None or not membership.partitions:
+            _log.info("no partition is assigned: the group has more workers than the input has partitions")
+            return
+        listed = ", ".join(f"{topic}[{partition}]" for topic, partition in sorted(membership.partitions))
+        _log.info("assigned: %s (generation %d)", listed, membership.generation)
+        if not self._delivery_started:
+            # It ends what an earlier worker of this id left open, which the restore would wait for. Not earlier: now
+            # the HTTP port is ours, so that no worker beside us uses the same id.
+            await asyncio.to_thread(self._delivery.start)
+            self._delivery_started = True
+        self._cancelled = cancelled = threading.Event()
+        assigned = sorted(membership.partitions)
+        restored = await asyncio.to_thread(
+            lambda: restore_partitions(self._source, assigned, self._make_task, cancelled)
+        )
+        if not await self._app.consumer.is_member(membership) or rebalance != self._rebalances:
+            # Whatever changed brings a rebalance, and that another restore.
+            raise RestoreCancelledError
+        partitions = {
+            TP(*at): Partition(part.task, part.writer, part.start, part.committed) for at, part in restored.items()
+        }
+        self._positions = membership, {tp: partition.position for tp, partition in partitions.items()}
+        await asyncio.wrap_future(self._processor.open(membership, partitions))
+        _log.info(
+            "processing from %s", ", ".join(f"{tp.topic}[{tp.partition}]@{p.position}" for tp, p in partitions.items())
+        )
+
+    def _make_task(self, topic: str, partition: int) -> PartitionTask:
+        return PartitionTask(self._settings, topic, partition)
+
+    async def _before_revoke(self) -> None:
+        self._rebalances += 1
+        self._positions = None
+        self._cancelled.set()
+        await asyncio.wrap_future(self._processor.close())
+
+    async def before_stop(self) -> None:
+        """Close the last transaction, with a snapshot of everything that changed."""
+        self._positions = None
+        self._cancelled.set()
+        self._app.consumer.stop_flow()
+        await asyncio.wrap_future(self._processor.close(everything=True))
+
+    def _positions_for(self, membership: Membership) -> Mapping[TP, int]:
+        if self._positions is None or self._positions[0] != membership:
+            return {}
+        return self._positions[1]
+
+    def health(self) -> tuple[bool, Mapping[str, Any]]:
+        """Return whether records flow, and the counters."""
+        assigned = sorted(self._positions[1]) if self._positions else []
+        ready = self._failure is None and (bool(assigned) or self._app.unassigned) and not self._app.rebalancing
+        counters = {name: round(value, 3) for name, value in asdict(self._processor.counters).items()}
+        return ready, {"partitions": [f"{topic}[{partition}]" for topic, partition in assigned], **counters}
+
+    # Called from any thread.
+
+    def _done(self, chunk: Chunk) -> None:
+        self._loop.call_soon_threadsafe(self._app.consumer.done, chunk)
+
+    def _fail(self, error: BaseException) -> None:
+        self._loop.call_soon_threadsafe(self._note_failure, error)
+
+    # The end.
+
+    def _note_failure(self, error: BaseException) -> None:
+        if self._failure is None:
+            self._failure = error
+            self._told.set()
+
+    def _stop(self, why: str) -> None:
+        self._why = why
+        self._cancelled.set()
+        self._told.set()
+
+    def _started(self, starting: "asyncio.Future[None]") -> None:
+        if starting.cancelled() or starting.exception() is None:
+            return
+        error = starting.exception()
+        if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+            error = port_taken(self._settings.worker.web_host, self._settings.worker.web_port)
+        self._note_failure(error or RuntimeError("Faust ended"))
+
+    async def _end(self) -> None:
+        """Stop Faust; its consumer closes our transaction first."""
+        _log.info("stopping: %s", self._why)
+        try:
+            async with asyncio.timeout(STOP_SECONDS):
+                await self._app.stop()
+        except TimeoutError:
+            _log.warning("not everything ended within %g s; the group learns it by the session's timeout", STOP_SECONDS)
+        await asyncio.sleep(0)
+        if self._failure is None:
+            await asyncio.to_thread(self._processor.stop)
+
+    async def _leave(self) -> None:
+        """Tell the group, so that the others get the partitions at once; nothing is committed any more."""
+        consumer = getattr(self._app, "_consumer", None)
+        if consumer is not None:
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(LEAVE_SECONDS):
+                    await consumer.leave_group()
+
+
+def check_port(host: str, port: int) -> None:
+    """Refuse to start on a port that another worker has.
+
+    Raises
+    ------
+    ConfigurationError
+        Naming the port and the setting.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+            probe.listen()
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise port_taken(host, port) from error
+            raise ConfigurationError(
+                f"worker.web_host = {host}, worker.web_port = {port}: cannot listen there ({error.strerror}); "
+                "choose an address of this machine and a port of at least 1024"
+            ) from error
+
+
+def port_taken(host: str, port: int) -> ConfigurationError:
+    """Return the error for a port that something else listens on."""
+    return ConfigurationError(
+        f"worker.web_port = {port}: something listens on {host}:{port} already, perhaps another worker; give each "
+        "worker of a machine its own port (--web-port)"
+    )
+
+
+def check_limits(settings: Settings, deployment: Deployment) -> None:
+    """Refuse settings that the topics do not allow.
+
+    Raises
+    ------
+    ConfigurationError
+        Naming setting and topic.
+    """
+    if deployment.embedded and settings.delivery.mode == "exactly_once":
+        raise ConfigurationError(
+            'delivery.mode = "exactly_once": the embedded broker accepts transactions and does not keep them; set '
+            '"at_least_once", or use Kafka'
+        )
+    topic, limit = settings.topic("dead_letters"), settings.limits.dead_letter_bytes
+    taken = deployment.message_bytes.get(topic)
+    if taken is not None and limit > taken:
+        raise ConfigurationError(
+            f"limits.dead_letter_bytes = {limit}: topic {topic} takes messages of {taken} bytes (max.message.bytes); "
+            "lower the setting or raise the topic's"
+        )
