@@ -1,0 +1,102 @@
+"""A consumer of the demo's outputs, as anybody would write one: at least once, so it drops repeats by their id."""
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from resonance.pipeline.demo.quiet import SILENT
+from resonance.pipeline.embedded import PARTITIONS
+from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.records import Message
+
+
+class Followed(NamedTuple):
+    """An output that was not seen before."""
+
+    topic: str
+    partition: int
+    message: Message
+
+
+class Follower:
+    """Reads output topics from their beginning.
+
+    Parameters
+    ----------
+    client : mapping
+        What a client of the broker needs.
+    topics : sequence of str
+        Topics to read, all partitions.
+
+    Attributes
+    ----------
+    repeats : int
+        Outputs that came again.
+    differing : list of str
+        Ids of those whose bytes were not the same again; none, if all is well.
+    """
+
+    def __init__(self, client: Mapping[str, Any], topics: Sequence[str]) -> None:
+        self.repeats = 0
+        self.differing: list[str] = []
+        self._seen: dict[tuple[str, str], Message] = {}
+        # The embedded broker's offsets have no gaps: one that is missing was dropped before it was read.
+        self._next = {(topic, partition): 0 for topic in topics for partition in range(PARTITIONS)}
+        self._consumer = Consumer(
+            {
+                **client,
+                "group.id": "resonance-demo-follower",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "error",
+                "fetch.wait.max.ms": 50,
+            },
+            logger=SILENT,
+        )
+        self._consumer.assign([TopicPartition(topic, partition, 0) for topic, partition in self._next])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._consumer.close()
+
+    def poll(self, timeout: float) -> list[Followed]:
+        """Return what is new, waiting at most `timeout` seconds for it.
+
+        Raises
+        ------
+        BrokerError
+            Outputs were dropped before they were read, or cannot be read.
+        """
+        try:
+            received = self._consumer.consume(5000, timeout)
+        except KafkaException as error:
+            raise BrokerError(f"the outputs cannot be read: {error.args[0].str()}") from error
+        return [found for message in received if (found := self._take(message)) is not None]
+
+    def _take(self, received: Any) -> Followed | None:
+        error = received.error()
+        if error is not None:
+            if error.retriable():
+                return None
+            raise BrokerError(f"the outputs cannot be read: {error.str()}; the embedded broker may have dropped some")
+        topic, partition, offset = received.topic(), received.partition(), received.offset()
+        expected = self._next[topic, partition]
+        if offset != expected:
+            raise BrokerError(
+                f"{topic}[{partition}]: the embedded broker dropped offsets {expected} to {offset - 1} before they "
+                "were read; feed fewer records, or use Kafka"
+            )
+        self._next[topic, partition] = offset + 1
+        message = Message(received.key(), received.value(), list(received.headers() or []))
+        name = next((value.decode() for header, value in message.headers if header == "ce_id" and value), "")
+        known = self._seen.setdefault((topic, name), message)
+        if known is message:
+            return Followed(topic, partition, message)
+        self.repeats += 1
+        if known != message:
+            self.differing.append(name)
+        return None

@@ -1,0 +1,182 @@
+"""The demo on the screen: sentences that scroll by, and below them a panel with the present state.
+
+Where standard output is no terminal, the same sentences and a line of progress now and then go to standard error.
+"""
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Protocol, Self
+
+from resonance.pipeline.demo.story import Line, Story
+from resonance.pipeline.demo.telemetry import REGIONS
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+STYLES = {
+    "incident": ("bold cyan", "▶"),
+    "worker": ("bold red", "✖"),
+    "note": ("dim", "·"),
+    "emerged": ("green", "●"),
+    "split": ("bold yellow", "◐"),
+    "absorbed": ("bold magenta", "◑"),
+    "vanished": ("red", "○"),
+    "version_started": ("blue", "◆"),
+}
+"""Style and sign of each kind of line."""
+
+PROGRESS_SECONDS = 5.0
+"""Time between two lines of progress where there is no terminal."""
+
+_BARS = "▁▂▃▄▅▆▇█"
+_SPARK = 36
+_BAR = 44
+
+
+class View(Protocol):
+    """Shows a story while it happens."""
+
+    def __enter__(self) -> Self:
+        """Begin."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """End, leaving the terminal as it was."""
+
+    def update(self) -> None:
+        """Show what is new."""
+
+
+class LiveView:
+    """Sentences above a panel that is drawn anew.
+
+    Parameters
+    ----------
+    story : Story
+        What to show.
+    console : Console
+        A terminal.
+    """
+
+    def __init__(self, story: Story, console: Console) -> None:
+        self._story = story
+        self._console = console
+        self._shown = 0
+        self._live = Live(console=console, refresh_per_second=8, transient=True, get_renderable=lambda: panel(story))
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.update()
+        self._live.stop()
+
+    def update(self) -> None:
+        """Print new sentences above the panel."""
+        new = self._story.log[self._shown :]
+        self._shown += len(new)
+        if new:
+            self._console.print(Group(*map(said, new)))
+
+
+class PlainView:
+    """Lines of text, for logs and pipes.
+
+    Parameters
+    ----------
+    story : Story
+        What to show.
+    console : Console
+        Where to write.
+    """
+
+    def __init__(self, story: Story, console: Console) -> None:
+        self._story = story
+        self._console = console
+        self._shown = 0
+        self._progress = 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.update()
+
+    def update(self) -> None:
+        """Write new sentences, and from time to time where things stand."""
+        story = self._story
+        lines = [f"{line.seconds:5.1f} s  {line.text}" for line in story.log[self._shown :]]
+        self._shown = len(story.log)
+        if story.seconds - self._progress >= PROGRESS_SECONDS:
+            self._progress = story.seconds
+            clusters = sum(map(len, story.clusters))
+            lines.append(
+                f"{story.seconds:5.1f} s  {sum(story.answered):,} of {len(story.telemetry):,} records answered, "
+                f"{story.rate:,.0f}/s, {story.waiting:,} waiting, {clusters} clusters; worker {story.worker}"
+            )
+        for line in lines:
+            self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def said(line: Line) -> Text:
+    """Return a line of the log in its colours."""
+    style, sign = STYLES[line.kind]
+    return Text.assemble((f"{line.seconds:5.1f} s ", "dim"), (f"{sign} {line.text}", style))
+
+
+def panel(story: Story) -> RenderableType:
+    """Return the present state of a story as a panel."""
+    table = Table(box=None, expand=True, padding=(0, 1), header_style="dim")
+    table.add_column("region")
+    table.add_column("stream")
+    for name in ("sent", "answered", "waiting", "novel", "clusters"):
+        table.add_column(name, justify="right")
+    table.add_column("")
+    for partition, region in enumerate(REGIONS):
+        fed, answered = story.fed[partition], story.answered[partition]
+        found = len(story.clusters[partition])
+        table.add_row(
+            region,
+            Text(f"p{partition}", "dim"),
+            f"{fed:,}",
+            f"{answered:,}",
+            Text(f"{fed - answered:,}", "red" if fed - answered > 500 else ""),
+            f"{story.novel[partition] / answered:.1%}" if answered else "",
+            str(found),
+            Text("●" * found, "green"),
+        )
+    total = len(story.telemetry)
+    done = sum(story.answered) / total
+    bar = Text("━" * round(_BAR * done), "cyan") + Text("━" * (_BAR - round(_BAR * done)), "grey30")
+    rate = Text.assemble(
+        (f"{story.rate:>7,.0f} records/s  ", "bold"),
+        (spark(story.rates[-_SPARK:]), "cyan"),
+        f"  {story.waiting:,} wait",
+    )
+    alive = story.worker.startswith("running")
+    worker = Text.assemble("worker ", (story.worker, "green" if alive else "bold red"))
+    return Panel(
+        Group(table, Text(), rate, Text.assemble(bar, f"  {done:.0%} of {total:,} records"), worker),
+        title="Resonance: clusters of four regions' telemetry, live",
+        title_align="left",
+        subtitle=f"{story.seconds:.0f} s",
+        subtitle_align="right",
+        box=box.ROUNDED,
+        border_style="cyan" if alive else "red",
+        width=100,
+    )
+
+
+def spark(values: Sequence[float]) -> str:
+    """Return numbers as a row of bars, the highest full."""
+    top = max(values, default=0.0)
+    return "".join(_BARS[round((len(_BARS) - 1) * value / top)] if top > 0 else _BARS[0] for value in values)
