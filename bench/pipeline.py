@@ -191,7 +191,7 @@ def main() -> None:
         if "worker" in found and not given.no_latency:
             rows += latency_rows(bench, found["worker"].rate / 10)
     if given.profile and "worker" in found:
-        from bench.profile import profile_rows  # noqa: PLC0415 - compiles kernels, which only a profile needs
+        from bench.stages import profile_rows  # noqa: PLC0415 - compiles kernels, which only a profile needs
 
         rows += profile_rows(found["worker"])
     show("Pipeline: one worker on a real Kafka", rows or other_rows(found), given.json)
