@@ -45,6 +45,8 @@ class Source:
         Of each input topic, under the present settings.
     patience : float
         Seconds without any progress after which the broker is given up.
+    session_timeout : float
+        Seconds after which the group forgets a member that is gone.
     """
 
     client: Mapping[str, Any]
@@ -53,6 +55,7 @@ class Source:
     deployment: Deployment
     identities: Mapping[str, Identity]
     patience: float = 90.0
+    session_timeout: float = 45.0
 
     @classmethod
     def of(cls, settings: Settings, client: Mapping[str, Any], deployment: Deployment) -> Self:
@@ -82,7 +85,15 @@ class Source:
         }
         # A dead worker's transaction holds the committed offsets back until the broker aborts it.
         patience = settings.delivery.transaction_timeout + 30
-        return cls(client, settings.group, settings.topic("snapshots"), deployment, identities, patience)
+        return cls(
+            client,
+            settings.group,
+            settings.topic("snapshots"),
+            deployment,
+            identities,
+            patience,
+            settings.broker.session_timeout,
+        )
 
 
 @dataclass(slots=True)
@@ -195,6 +206,7 @@ def read_tables(reader: LogReader, source: Source, partitions: Collection[int]) 
         for entry in records:
             tables[partition].apply(entry.key, entry.value)
     for table in tables.values():
+        table.check()
         for record in table.records().values():
             _check_owner(source, record.identity)
     return tables

@@ -28,6 +28,7 @@ from typing import Any, Final, Protocol, Self
 
 import orjson
 from resonance.pipeline import stops
+from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.fault_points import reach
 from resonance.pipeline.records import Message, SourceRecord, StreamSnapshot
 
@@ -316,40 +317,64 @@ class SnapshotTable:
         self._records: dict[str, PartitionRecord] = {}
         self._epochs: dict[str, int] = {}
         self._overtaken: set[str] = set()
+        self._broken: dict[bytes, MismatchError] = {}
 
     def apply(self, key: bytes | None, value: bytes | None) -> None:
-        """Take the next record of the topic in; the newest value of a key counts, as compaction has it.
-
-        Raises
-        ------
-        MismatchError
-            The record was written by a newer release, or by another program under a key of ours.
-        """
+        """Take the next record of the topic in; the newest value of a key counts, as compaction has it."""
         try:
             kind, name, *_ = orjson.loads(key or b"")
         except _UNREADABLE:
             # Not a key of ours: another program wrote it, and it is in nobody's way.
             return
-        if kind == "chunk":
-            self._apply_chunk(name, key or b"", value)
-        elif kind == "manifest" and value is None:
-            self._manifests.pop(name, None)
-        elif kind == "manifest" and value is not None:
-            try:
-                manifest = Manifest.parse(value, f"{self._where}, stream {name}")
-            except _UNREADABLE:
-                raise stops.unreadable(self._where, f"the manifest of stream {name}") from None
-            self._manifests[name] = manifest
-            (self._overtaken.discard if self._latest(manifest.topic, manifest.epoch) else self._overtaken.add)(name)
-        elif kind == "partition" and value is None:
-            self._records.pop(name, None)
-        elif kind == "partition" and value is not None:
-            try:
-                record = PartitionRecord.parse(value, self._where)
-            except _UNREADABLE:
-                raise stops.unreadable(self._where, f"the record of input topic {name}") from None
-            self._records[name] = record
-            self._latest(name, record.epoch)
+        if key is None or kind not in ("chunk", "manifest", "partition"):
+            return
+        self._broken.pop(key, None)
+        try:
+            if kind == "chunk":
+                self._apply_chunk(name, key, value)
+            elif kind == "manifest":
+                self._apply_manifest(name, value)
+            else:
+                self._apply_record(name, value)
+        except MismatchError as stop:
+            # A reset may have put a tombstone behind it.
+            self._broken[key] = stop
+
+    def check(self) -> None:
+        """Raise what is wrong with a record, once all are there.
+
+        Raises
+        ------
+        MismatchError
+            A live record was written by a newer release, or by another program under a key of ours.
+        """
+        for stop in self._broken.values():
+            raise stop
+
+    def _apply_manifest(self, stream: str, value: bytes | None) -> None:
+        self._manifests.pop(stream, None)
+        if value is None:
+            return
+        try:
+            manifest = Manifest.parse(value, f"{self._where}, stream {stream}")
+        except _UNREADABLE:
+            raise stops.unreadable(self._where, f"the manifest of stream {stream}") from None
+        self._manifests[stream] = manifest
+        if self._is_latest(manifest.topic, manifest.epoch):
+            self._overtaken.discard(stream)
+        else:
+            self._overtaken.add(stream)
+
+    def _apply_record(self, topic: str, value: bytes | None) -> None:
+        self._records.pop(topic, None)
+        if value is None:
+            return
+        try:
+            record = PartitionRecord.parse(value, self._where)
+        except _UNREADABLE:
+            raise stops.unreadable(self._where, f"the record of input topic {topic}") from None
+        self._records[topic] = record
+        self._is_latest(topic, record.epoch)
 
     def _apply_chunk(self, stream: str, key: bytes, value: bytes | None) -> None:
         chunks = self._chunks.setdefault(stream, {})
@@ -358,7 +383,7 @@ class SnapshotTable:
         else:
             chunks[key] = value
 
-    def _latest(self, topic: str, epoch: int) -> bool:
+    def _is_latest(self, topic: str, epoch: int) -> bool:
         """Whether no later owner wrote before this epoch's present record."""
         highest = self._epochs[topic] = max(epoch, self._epochs.get(topic, 0))
         return epoch == highest

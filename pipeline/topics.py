@@ -60,6 +60,7 @@ def prepare_topics(
     outputs: Sequence[str],
     snapshots: str,
     create: bool = True,
+    replication_factor: int = -1,
     timeout: float = 10.0,
 ) -> Deployment:
     """Check the topics of a deployment and make the missing outputs.
@@ -76,6 +77,8 @@ def prepare_topics(
         The compacted topic.
     create : bool
         Make missing outputs; otherwise a missing one is an error with the command that makes it.
+    replication_factor : int
+        Copies of the topics that are made; -1 = the broker's default.
     timeout : float
         Seconds that the broker has for its first answer.
 
@@ -85,7 +88,7 @@ def prepare_topics(
         The broker does not answer, an input is missing, partition counts differ, or the snapshots topic is not
         compacted.
     """
-    broker = _Broker(client, timeout)
+    broker = _Broker(client, timeout, replication_factor)
     counts = broker.partition_counts()
     for topic in inputs:
         if topic not in counts and broker.embedded:
@@ -173,9 +176,10 @@ def _checked(
 class _Broker:
     """The questions that the check asks, with errors that a user can act on."""
 
-    def __init__(self, client: Mapping[str, Any], timeout: float) -> None:
+    def __init__(self, client: Mapping[str, Any], timeout: float, replication_factor: int) -> None:
         self.servers = str(client["bootstrap.servers"])
         self._timeout = timeout
+        self._copies = replication_factor
         self._reasons: list[str] = []
         # librdkafka tells why a connection fails (name, certificate, password) to this callback alone.
         self._admin = AdminClient(
@@ -192,7 +196,7 @@ class _Broker:
             reason = self._reasons[-1] if self._reasons else error.args[0].str()
             raise BrokerError(
                 f"no Kafka broker answers at {self.servers} within {timeout:g} s ({reason}); "
-                "start it, or set broker.bootstrap (and broker.security)"
+                "start it, or set broker.bootstrap (and broker.security_protocol)"
             ) from error
 
     def partition_counts(self) -> dict[str, int]:
@@ -203,7 +207,7 @@ class _Broker:
         self._admin.list_topics(topic, timeout=self._timeout)
 
     def create(self, topic: str, partitions: int, config: Mapping[str, str], command: str) -> None:
-        request = NewTopic(topic, partitions, config=dict(config))
+        request = NewTopic(topic, partitions, self._copies, config=dict(config))
         try:
             self._admin.create_topics([request], request_timeout=self._timeout)[topic].result(self._timeout + 5)
         except (KafkaException, TimeoutError) as error:

@@ -153,14 +153,21 @@ def test_a_newer_format_is_refused(kind):
     written, _ = rounds(1)
     message = next(m for m in written[0] if orjson.loads(m.key)[0] == kind)
     newer = orjson.dumps(orjson.loads(message.value) | {"format": 2, "new": True})
+    table = table_of([message._replace(value=newer)])
     with pytest.raises(MismatchError, match="format 2, this release reads formats up to 1"):
-        SnapshotTable("snap", 0).apply(message.key, newer)
+        table.check()
 
 
 @pytest.mark.parametrize("value", [b"", b"{}", b'{"format": 1}', b"\xff", b"[]"])
-def test_what_another_program_wrote_under_our_keys_is_named(value):
-    with pytest.raises(MismatchError, match=r"snap\[0\]: the manifest of stream p0 cannot be read"):
-        SnapshotTable("snap", 0).apply(manifest_key("p0"), value)
+def test_what_another_program_wrote_under_our_keys_is_named_until_it_is_gone(value):
+    written, _ = rounds(1)
+    table = table_of(written[0])
+    table.apply(manifest_key("p0:a"), value)
+    with pytest.raises(MismatchError, match=r"snap\[0\]: the manifest of stream p0:a cannot be read"):
+        table.check()
+    assert table.streams("in") == []
+    table.apply(manifest_key("p0:a"), None)
+    table.check()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,217 @@
+"""What mends a named stop: each gives something up, so that only a user can ask for it.
+
+A mending is done before the worker joins its group, on a group without members, and written at once where the broker
+has transactions: offsets, tombstones and new snapshots count together. Where nothing is broken it changes nothing, so
+that a flag that stays on the command line does no harm, but for `reset`, which begins anew whenever it is asked to.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+from confluent_kafka import Consumer, ConsumerGroupState, KafkaError, KafkaException, Producer
+from confluent_kafka import TopicPartition as Offset
+from confluent_kafka.admin import AdminClient
+from resonance.pipeline import stops
+from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.log_reader import NO_OFFSET, LogReader, TopicPartition
+from resonance.pipeline.records import Message
+from resonance.pipeline.restore import Source, read_tables
+from resonance.pipeline.snapshots import SnapshotWriter, Task
+
+ANSWER_SECONDS: Final = 30.0
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is written for an input partition: messages to the snapshots topic, and where the group goes on."""
+
+    at: TopicPartition
+    messages: Sequence[Message]
+    offset: int
+
+
+def resume_from_snapshots(source: Source, *, atomic: bool = True) -> int:
+    """Set lost and set-back offsets to where the snapshots end.
+
+    Parameters
+    ----------
+    source : Source
+        The deployment.
+    atomic : bool
+        The broker has transactions.
+
+    Returns
+    -------
+    int
+        Partitions whose offset was set; the others were in order.
+    """
+    _wait_for_empty_group(source)
+    inputs = _inputs(source)
+    with LogReader(source.client, source.group, source.patience) as reader:
+        tables = read_tables(reader, source, range(source.deployment.partitions))
+        committed = reader.committed(inputs)
+    changes = []
+    for at in inputs:
+        record = tables[at[1]].records().get(at[0])
+        if record is not None and committed[at] < record.committed:
+            changes.append(Change(at, [], record.position))
+            was = "had no offset" if committed[at] == NO_OFFSET else f"was at offset {committed[at]}"
+            _log.warning("%s[%d]: group %s %s, goes on at %d", *at, source.group, was, record.position)
+    _write(source, changes, atomic=atomic)
+    return len(changes)
+
+
+def reset(source: Source, make_task: Callable[[str, int], Task], *, atomic: bool = True) -> int:
+    """Forget models and offsets, and begin anew where the log begins now.
+
+    Parameters
+    ----------
+    source : Source
+        The deployment.
+    make_task : callable
+        Makes an empty task for an input partition.
+    atomic : bool
+        The broker has transactions.
+
+    Returns
+    -------
+    int
+        Records of the snapshots topic that were forgotten.
+    """
+    _wait_for_empty_group(source)
+    inputs = _inputs(source)
+    forgotten = 0
+    changes = []
+    with LogReader(source.client, source.group, source.patience) as reader:
+        live = _live_records(reader, source)
+        bounds = reader.bounds(inputs)
+    epochs = {partition: _checked_epoch(source, records) for partition, records in live.items()}
+    for at in inputs:
+        topic, partition = at
+        first, _ = bounds[at]
+        writer = SnapshotWriter(source.identities[topic], epoch=epochs[partition] + 1)
+        begin = list(writer.messages(make_task(topic, partition), first, first))
+        # The first input of a partition forgets for all of them, whatever stands there.
+        old = set(live.pop(partition, {})) - {message.key for message in begin}
+        forgotten += len(old)
+        changes.append(Change(at, [*(Message(key, None, []) for key in sorted(old)), *begin], first))
+        _log.warning("%s[%d]: group %s begins anew at offset %d", topic, partition, source.group, first)
+    _write(source, changes, atomic=atomic)
+    return forgotten
+
+
+def _inputs(source: Source) -> list[TopicPartition]:
+    return [(topic, partition) for topic in source.identities for partition in range(source.deployment.partitions)]
+
+
+def _live_records(reader: LogReader, source: Source) -> dict[int, dict[bytes, bytes]]:
+    """Return the live records under keys of ours by partition, without asking what they mean."""
+    wanted = [(source.snapshots, partition) for partition in range(source.deployment.partitions)]
+    live: dict[int, dict[bytes, bytes]] = {partition: {} for _, partition in wanted}
+    for (_, partition), records in reader.read(reader.bounds(wanted)):
+        for record in records:
+            if record.key is None or not record.key.startswith((b'["chunk",', b'["manifest",', b'["partition",')):
+                continue
+            if record.value is None:
+                live[partition].pop(record.key, None)
+            else:
+                live[partition][record.key] = record.value
+    return live
+
+
+def _checked_epoch(source: Source, live: Mapping[bytes, bytes]) -> int:
+    """Return the highest epoch of the records of a partition, as far as they can be read and are this pipeline's."""
+    highest = 0
+    pipeline = next(iter(source.identities.values())).pipeline
+    for key, value in live.items():
+        if key.startswith(b'["chunk",'):
+            continue
+        try:
+            data = orjson.loads(value)
+            owner, epoch = data.get("pipeline", pipeline), int(data["epoch"])
+        except (ValueError, KeyError, TypeError, AttributeError):
+            continue
+        if owner != pipeline:
+            raise stops.other_pipeline(source.snapshots, owner, pipeline)
+        highest = max(highest, epoch)
+    return highest
+
+
+def _wait_for_empty_group(source: Source) -> None:
+    """Wait until the group has no members: a worker that was killed counts as one until its session times out.
+
+    Raises
+    ------
+    BrokerError
+        Somebody is still there.
+    """
+    if source.deployment.embedded:
+        return
+    admin = AdminClient({"log_level": 0, **source.client})
+    end = time.monotonic() + source.session_timeout + 5
+    told = False
+    while True:
+        try:
+            group = admin.describe_consumer_groups([source.group], request_timeout=ANSWER_SECONDS)[
+                source.group
+            ].result()
+        except KafkaException as error:
+            raise BrokerError(f"group {source.group} cannot be described: {error.args[0].str()}") from error
+        if group.state in (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD):
+            return
+        hosts = ", ".join(sorted({f"{member.client_id} on {member.host}" for member in group.members})) or "joining"
+        if time.monotonic() > end:
+            raise BrokerError(
+                f"group {source.group} has {len(group.members)} members ({hosts}); stop every worker of the group first"
+            )
+        if not told:
+            _log.info("waiting for the members of group %s to be gone: %s", source.group, hosts)
+            told = True
+        time.sleep(0.5)
+
+
+def _write(source: Source, changes: Sequence[Change], *, atomic: bool) -> None:
+    """Write the changes; in one transaction if `atomic`."""
+    if not changes:
+        return
+    failures: list[KafkaError] = []
+    settings: dict[str, Any] = {
+        **source.client,
+        "enable.idempotence": True,
+        "compression.type": "lz4",
+        "on_delivery": lambda error, _: failures.append(error) if error else None,
+    }
+    if atomic:
+        settings["transactional.id"] = f"{source.group}-mending"
+    producer = Producer(settings)
+    consumer = Consumer({"log_level": 0, **source.client, "group.id": source.group, "enable.auto.commit": False})
+    offsets = [Offset(*change.at, change.offset) for change in changes]
+    try:
+        if atomic:
+            producer.init_transactions(ANSWER_SECONDS)
+            producer.begin_transaction()
+        for change in changes:
+            for key, value, _ in change.messages:
+                producer.produce(source.snapshots, value, key, change.at[1])
+                producer.poll(0)
+        if producer.flush(ANSWER_SECONDS) or failures:
+            reason = failures[0].str() if failures else "no answer"
+            raise BrokerError(f"topic {source.snapshots} could not be written ({reason}); nothing was changed")
+        if atomic:
+            producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), ANSWER_SECONDS)
+            producer.commit_transaction(ANSWER_SECONDS)
+        else:
+            consumer.commit(offsets=offsets, asynchronous=False)
+    except KafkaException as error:
+        raise BrokerError(
+            f"group {source.group} and topic {source.snapshots} could not be changed: {error.args[0].str()}; "
+            "run the same command again"
+        ) from error
+    finally:
+        consumer.close()

@@ -1,0 +1,105 @@
+"""The commands that mend a named stop, on a real broker: afterwards the worker starts, and answers as it should."""
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient
+from resonance.pipeline.errors import BrokerError, MismatchError
+from resonance.pipeline.mending import reset, resume_from_snapshots
+from resonance.pipeline.snapshots import manifest_key, partition_key
+
+from tests.brokers import produce, read_topic
+from tests.integration.toy_pipeline import Pipeline, models
+from tests.pipeline.toy_task import ToyTask
+
+pytestmark = pytest.mark.broker
+
+
+@pytest.fixture
+def pipeline(broker):
+    return Pipeline(broker)
+
+
+def lose_offsets(pipeline):
+    admin = AdminClient(pipeline.client)
+    admin.delete_consumer_groups([pipeline.group])[pipeline.group].result(10)
+    with pytest.raises(MismatchError, match="--resume-from-snapshot"):
+        pipeline.restored()
+
+
+@pytest.mark.parametrize("atomic", [True, False])
+def test_resuming_goes_on_where_the_snapshots_end(pipeline, atomic):
+    producer = pipeline.transactional("worker")
+    pipeline.feed(40)
+    pipeline.work(producer, until=25)
+    pipeline.feed(20)
+    lose_offsets(pipeline)
+    assert resume_from_snapshots(pipeline.source, atomic=atomic) == 2
+    assert {part.start for part in pipeline.restored().values()} == {25}
+    pipeline.work(producer)
+    assert models(pipeline.restored()) == pipeline.expected()
+    assert resume_from_snapshots(pipeline.source, atomic=atomic) == 0
+
+
+def test_resuming_after_an_offset_was_set_back(pipeline):
+    producer = pipeline.transactional("worker")
+    pipeline.feed(40)
+    pipeline.work(producer)
+    with_offsets = Consumer(pipeline.client | {"group.id": pipeline.group})
+    places = with_offsets.committed(pipeline.places(), timeout=10)
+    for place in places:
+        place.offset = 7
+    with_offsets.commit(offsets=places, asynchronous=False)
+    with pytest.raises(MismatchError, match="is at offset 7, but its snapshots prove that it had committed 40"):
+        pipeline.restored()
+    assert resume_from_snapshots(pipeline.source) == 2
+    assert {part.start for part in pipeline.restored().values()} == {40}
+
+
+@pytest.mark.parametrize("atomic", [True, False])
+def test_a_reset_begins_anew_with_nothing_left(pipeline, atomic):
+    producer = pipeline.transactional("worker")
+    for _ in range(3):
+        pipeline.feed(30)
+        pipeline.work(producer)
+    assert reset(pipeline.source, ToyTask, atomic=atomic) > 10
+    live = {}
+    for message in read_topic(pipeline.broker, pipeline.snapshots):
+        live[message.partition(), message.key()] = message.value()
+    left = {at for at, value in live.items() if value is not None}
+    assert left == {(partition, partition_key(pipeline.topic)) for partition in pipeline.partitions}
+    parts = pipeline.restored()
+    assert {(part.start, part.replayed) for part in parts.values()} == {(0, 0)}
+    pipeline.work(producer)
+    assert models(pipeline.restored()) == pipeline.expected()
+
+
+def test_a_reset_mends_snapshots_that_cannot_be_read(pipeline):
+    producer = pipeline.transactional("worker")
+    pipeline.feed(30)
+    pipeline.work(producer)
+    damage = [(0, manifest_key("p0:k1"), b"?"), (1, partition_key(pipeline.topic), b'{"format": 9}')]
+    produce(pipeline.broker, pipeline.snapshots, damage)
+    with pytest.raises(MismatchError, match="--reset"):
+        pipeline.restored()
+    reset(pipeline.source, ToyTask)
+    pipeline.work(producer)
+    assert models(pipeline.restored()) == pipeline.expected()
+
+
+def test_a_reset_leaves_another_pipeline_alone(pipeline):
+    pipeline.feed(30)
+    pipeline.work(pipeline.transactional("worker"))
+    with pytest.raises(MismatchError, match="belongs to pipeline pipe, this one is other"):
+        reset(pipeline.deployed(pipeline="other"), ToyTask)
+
+
+def test_a_group_with_members_is_not_mended(pipeline):
+    pipeline.source = pipeline.deployed(session_timeout=-5)
+    member = Consumer(pipeline.client | {"group.id": pipeline.group, "client.id": "still-here"})
+    member.subscribe([pipeline.topic])
+    member.poll(5)
+    try:
+        with pytest.raises(BrokerError, match=r"members .still-here on .*; stop every worker of the group first"):
+            reset(pipeline.source, ToyTask)
+    finally:
+        member.close()

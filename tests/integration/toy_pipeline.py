@@ -1,0 +1,98 @@
+"""A pipeline of toy tasks on a real broker: what it does is known without looking."""
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from resonance.pipeline.log_reader import LogReader
+from resonance.pipeline.restore import Source, restore_partitions
+from resonance.pipeline.snapshots import Identity
+from resonance.pipeline.topics import prepare_topics
+
+from tests.brokers import create_topic, topic_name
+from tests.pipeline.toy_task import ToyTask
+
+
+class Pipeline:
+    """An input with transactions in it, a group without members, and a worker in a loop."""
+
+    def __init__(self, broker, partitions=2, **config):
+        self.broker = broker
+        self.client = {"bootstrap.servers": broker}
+        self.topic = create_topic(broker, "in", partitions=partitions, **config)
+        self.snapshots, self.group = topic_name("snap"), topic_name("group")
+        self.partitions = range(partitions)
+        self.assigned = [(self.topic, partition) for partition in self.partitions]
+        self.source = self.deployed()
+        self.sender = self.transactional("sender")
+        self.sent = 0
+
+    def places(self):
+        """The input partitions as confluent-kafka has them."""
+        return [TopicPartition(*at) for at in self.assigned]
+
+    def deployed(self, *, session_timeout=6, **changes):
+        found = prepare_topics(self.client, inputs=[self.topic], outputs=[], snapshots=self.snapshots)
+        facts = {
+            "pipeline": "pipe",
+            "inputs": (self.topic,),
+            "topic": self.topic,
+            "topic_id": found.topic_ids[self.topic],
+            "partitions": found.partitions,
+            "engine": "toy",
+            "revision": 1,
+        }
+        identity = Identity(**facts | changes)
+        return Source(self.client, self.group, self.snapshots, found, {self.topic: identity}, 20, session_timeout)
+
+    def transactional(self, name, **config):
+        identity = {"transactional.id": f"{self.group}-{name}", "transaction.timeout.ms": 5000}
+        producer = Producer(self.client | identity | config)
+        producer.init_transactions(20)
+        return producer
+
+    def feed(self, count, *, commit=True):
+        """Append a transaction of `count` records to each partition."""
+        self.sender.begin_transaction()
+        for _ in range(count):
+            for partition in self.partitions:
+                self.sender.produce(self.topic, b"value %d" % self.sent, b"k%d" % (self.sent % 3), partition)
+            self.sent += 1
+        self.sender.flush(10)
+        (self.sender.commit_transaction if commit else self.sender.abort_transaction)(10)
+
+    def records(self):
+        with LogReader(self.client, self.group, 20) as reader:
+            return [(at, records) for at, records in reader.read(reader.bounds(self.assigned))]
+
+    def restored(self, cancelled=None, **changes):
+        source = self.deployed(**changes) if changes else self.source
+        return restore_partitions(source, self.assigned, ToyTask, cancelled)
+
+    def work(self, producer, *, until=None, finish=True, everything=False):
+        """Restore, process up to an offset, and commit outputs, snapshots and offsets in one transaction."""
+        parts = self.restored()
+        positions = {at: part.start for at, part in parts.items()}
+        for at, records in self.records():
+            mine = [r for r in records if positions[at] <= r.offset < (until or r.offset + 1)]
+            parts[at].task.process(mine)
+            positions[at] = max([positions[at], *(r.offset + 1 for r in mine)])
+        producer.begin_transaction()
+        for at, part in parts.items():
+            for message in part.writer.messages(part.task, positions[at], positions[at], everything=everything):
+                producer.produce(self.snapshots, message.value, message.key, at[1])
+        offsets = [TopicPartition(*at, offset) for at, offset in positions.items()]
+        metadata = Consumer(self.client | {"group.id": self.group}).consumer_group_metadata()
+        producer.send_offsets_to_transaction(offsets, metadata, 10)
+        producer.flush(10)
+        if finish:
+            producer.commit_transaction(10)
+        return parts
+
+    def expected(self, until=None):
+        tasks = {at: ToyTask(*at) for at in self.assigned}
+        for at, records in self.records():
+            tasks[at].process([r for r in records if until is None or r.offset < until])
+        return {at: task.models for at, task in tasks.items()}
+
+
+def models(parts):
+    """Models of restored partitions."""
+    return {at: part.task.models for at, part in parts.items()}
