@@ -10,11 +10,13 @@ from typing import Any  # noqa: E402
 from resonance.engine.base import Cluster, Engine, Event, Prediction, Reason, Step  # noqa: E402
 from resonance.engine.caea import CAEA  # noqa: E402
 from resonance.engine.errors import EngineError, ParameterError, RecordError, StateError  # noqa: E402
+from resonance.engine.hcaea import HCAEA  # noqa: E402
 from resonance.engine.parameters import Parameter  # noqa: E402
 
 __all__ = [
     "CAEA",
     "ENGINES",
+    "HCAEA",
     "Cluster",
     "Engine",
     "EngineError",
@@ -29,7 +31,7 @@ __all__ = [
     "make_engine",
 ]
 
-ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (CAEA,)}
+ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (CAEA, HCAEA)}
 """Every engine by its name in settings."""
 
 

@@ -235,4 +235,5 @@ def check_batch(X: ArrayLike, dimension: int) -> FloatArray:
         value = batch[index, feature]
         problem = f"beyond {MAGNITUDE:g}" if np.isfinite(value) else "not finite"
         raise RecordError(int(index), f"feature {feature} is {value!r}: {problem}")
-    return batch
+    # Kernels are compiled for arrays that may be written to.
+    return batch if batch.flags.writeable else batch.copy()

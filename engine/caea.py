@@ -7,7 +7,7 @@ import numpy as np
 from numba import types
 from numba.typed import List
 from numpy.typing import ArrayLike, NDArray
-from resonance.engine.base import BoolArray, Cluster, Engine, Event, FloatArray, IntArray, Prediction, Step, check_batch
+from resonance.engine.base import Cluster, Engine, FloatArray, IntArray, Prediction, Step, check_batch
 from resonance.engine.caea_batch import learn_batch, predict_batch
 from resonance.engine.caea_step import TOLD, bandwidth_factors
 from resonance.engine.errors import RecordError, StateError
@@ -60,7 +60,7 @@ def record_labels(labels: Sequence[int] | NDArray[np.int64] | None, count: int) 
         raise RecordError(0, f"{count} records have labels of shape {array.shape}")
     if count and (not np.issubdtype(array.dtype, np.integer) or array.min() < -1):
         raise RecordError(0, "a label is an integer of at least 0, or -1 for none")
-    return array.astype(np.int64)
+    return array.astype(np.int64)  # a copy: the kernels are compiled for arrays that may be written to
 
 
 class CAEA(Engine):
@@ -160,9 +160,10 @@ class CAEA(Engine):
         -------
         Step
             As `learn`.
-        ndarray of shape (n, 10)
+        ndarray of shape (n, 11)
             Columns: founded, case (1 new node, 2 first winner, 3 both), CIM of the first and second winner, id of
-            the second, threshold, bandwidth, answer, score, nodes afterwards; no rows without `told`.
+            the second, threshold, bandwidth, answer, score, position of the second winner, nodes afterwards; no
+            rows without `told`.
         """
         batch = check_batch(X, self.dimension)
         marks = record_labels(labels, len(batch))
@@ -312,6 +313,3 @@ def nodes_of(floats: FloatArray, integers: IntArray, d: int) -> dict[str, NDArra
         "cowin": cowin.copy(),
         "labels": labels.copy(),
     }
-
-
-__all__ = ["CAEA", "BoolArray", "Event"]

@@ -46,7 +46,8 @@ THRESHOLD = 5
 SIGMA = 6
 ANSWER = 7  # cluster before learning, -1 for none
 SCORE = 8
-TOLD = 9
+SECOND_AT = 9  # its position
+TOLD = 10
 
 
 @jit
@@ -110,16 +111,15 @@ def bandwidth(floats, integers, rules, factors, x, work):
         return (q if q > 0.0 else 1e-6) * factors[1]
     ring = floats[at_ring(d, integers[CAPACITY]) :]
     mean, square = work[:d], work[d : 2 * d]
-    # Sums of differences from the first record: a constant attribute has a spread of exactly 0.
     for i in range(d):
         mean[i] = 0.0
         square[i] = 0.0
-    for r in range(1, m):
+    for r in range(m):
         row = ring[r * d : (r + 1) * d]
         for i in range(d):
-            mean[i] += row[i] - ring[i]
+            mean[i] += row[i]
     for i in range(d):
-        mean[i] = ring[i] + mean[i] / m
+        mean[i] /= m
     for r in range(m):
         row = ring[r * d : (r + 1) * d]
         for i in range(d):
@@ -315,7 +315,7 @@ def learn_one(floats, integers, rules, factors, x, clock, sums, squares, work, t
     told[FOUNDED] = 1.0
     told[CASE] = 1.0
     told[V1] = told[V2] = told[THRESHOLD] = told[SIGMA] = told[SCORE] = np.nan
-    told[SECOND] = told[ANSWER] = -1.0
+    told[SECOND] = told[ANSWER] = told[SECOND_AT] = -1.0
     if k < h and integers[CLUSTERS] == 0:
         return _found_early(floats, integers, rules, factors, x, clock, sums, squares, work)
 
@@ -346,6 +346,7 @@ def learn_one(floats, integers, rules, factors, x, clock, sums, squares, work, t
     told[V1] = v1
     told[V2] = v2
     told[SECOND] = integers[at_field(ID, capacity) + k2]
+    told[SECOND_AT] = k2
     told[THRESHOLD] = threshold
     told[SIGMA] = sigma
     if v1 > threshold:  # case I (14)

@@ -29,9 +29,11 @@ EVENTS = 6  # events so far
 PARENT = 7  # index of the parent model, -1 for the root
 PARENT_ID = 8  # id of the node in the parent model that this model is the child of
 LEVEL = 9  # 0 for the root
-LEAVES = 10  # leaves of the subtree that begins with this model's nodes
-CLOCK = 11  # ticks of the clock by which the longest idle leaf is found
-LABELS = 12  # label classes for which there is room
+SUBTREE = 10  # on the second level: nodes of this model and of all below it
+LABELS = 11  # label classes for which there is room
+WAIT_FIRST = 12  # records that wait until there is a node for them: a chain in the pool, -1 for none
+WAIT_LAST = 13
+WAITING = 14
 
 # Fields of a node, a row of C integers each.
 COUNT = 0  # M
@@ -143,6 +145,7 @@ def new_block(d, h, capacity, classes):
     integers = np.zeros(at_labels(capacity, capacity, classes), dtype=np.int64)
     integers[CAPACITY] = capacity
     integers[PARENT] = -1
+    integers[WAIT_FIRST] = integers[WAIT_LAST] = -1
     integers[LABELS] = classes
     return floats, integers
 

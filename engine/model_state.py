@@ -8,7 +8,6 @@ from resonance.engine.arithmetic import jit
 from resonance.engine.model_block import (
     CAPACITY,
     CHILD,
-    CLOCK,
     CLUSTER,
     CLUSTER_FIELDS,
     CLUSTERS,
@@ -26,6 +25,7 @@ from resonance.engine.model_block import (
     NEXT_ID,
     PARENT_ID,
     SMALLEST,
+    SUBTREE,
     SUM_SIGMA,
     WON,
     K,
@@ -41,7 +41,7 @@ from resonance.engine.model_block import (
     new_block,
 )
 
-_HEAD = (N, K, NEXT_ID, NEXT_CLUSTER, CLUSTERS, EVENTS, PARENT_ID, LEVEL, CLOCK)
+_HEAD = (N, K, NEXT_ID, NEXT_CLUSTER, CLUSTERS, EVENTS, PARENT_ID, LEVEL, SUBTREE)
 _FIELDS = (COUNT, ID, MADE, WON, CLUSTER)
 
 

@@ -28,8 +28,8 @@ from resonance.engine.model_block import (
 EMERGED, ABSORBED, SPLIT, VANISHED = 0, 1, 2, 3
 KINDS: tuple[EventKind, ...] = ("emerged", "absorbed", "split", "vanished")
 
-NO_REASON, AFFINITY, SIZE, NODE_REMOVED = 0, 1, 2, 3
-CRITERIA = ("", "affinity", "min_cluster_records", "node_removed")
+NO_REASON, AFFINITY, SIZE = 0, 1, 2
+CRITERIA = ("", "affinity", "min_cluster_records")
 
 # An event is a row of floats: this head, the path of the model, then the clusters before and after, each as
 # id, size, nodes, centre, spread.

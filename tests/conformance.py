@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from resonance.engine import CAEA
+from resonance.engine import CAEA, HCAEA
 
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
 Vector = dict[str, np.ndarray[Any, Any]]
@@ -64,7 +64,7 @@ def check_caea(path: Path) -> None:
     equal("step_id", step.path[:, 0], v["step_id"])
     equal("step_case", told[:, 1].astype(int), v["step_case"])
     equal("step_second", told[:, 4].astype(int), v["step_second"])
-    equal("step_nodes", told[:, 9].astype(int), v["step_nodes"])
+    equal("step_nodes", told[:, 10].astype(int), v["step_nodes"])
     for name, column in (("step_v1", 2), ("step_v2", 3), ("step_threshold", 5), ("step_sigma", 6)):
         close(name, told[:, column], v[name])
     nodes = model.nodes
@@ -113,7 +113,63 @@ def check_reading(path: Path) -> None:
     equal("cluster_id", [c.id for c in model.clusters()], v["cluster_id"])
 
 
-CHECKS: dict[str, Callable[[Path], None]] = {"caea": check_caea, "reading": check_reading}
+def _leaves(model: HCAEA, v: Vector, prefix: str) -> None:
+    """Compare the leaves of a tree."""
+    leaves = model.leaves
+    golden = v[f"{prefix}leaf_path"]
+    equal(f"{prefix}leaf_path", leaves["path"][:, : golden.shape[1]], golden)
+    equal(
+        f"{prefix}leaf_path",
+        leaves["path"][:, golden.shape[1] :],
+        np.full_like(leaves["path"][:, golden.shape[1] :], -1),
+    )
+    counts = np.zeros(v[f"{prefix}leaf_labels"].shape, dtype=np.int64)
+    counts[:, : leaves["labels"].shape[1]] = leaves["labels"]
+    equal(f"{prefix}leaf_labels", counts, v[f"{prefix}leaf_labels"])
+    close(f"{prefix}leaf_weight", leaves["weight"], v[f"{prefix}leaf_weight"])
+    close(f"{prefix}leaf_sigma", leaves["sigma"], v[f"{prefix}leaf_sigma"])
+
+
+def check_treefix(path: Path) -> None:
+    """Compare the tree of a run in which orphans reach no child."""
+    v = load(path)
+    X, y = dataset(path.parent, v)
+    model = HCAEA(
+        int(v["lam"]),
+        int(v["age_max"]),
+        grace=0,
+        reading="components",
+        max_depth=None,
+        min_child_records=1,
+        orphans="drop",
+        max_leaves=1_000_000,
+    )
+    model.learn(X, y)
+    _leaves(model, v, "treefix_")
+    equal("treefix_leaf_count", model.leaves["count"], v["treefix_leaf_count"])
+
+
+def check_caea_and_tree(path: Path) -> None:
+    """Compare a flat run, and the tree over the same records."""
+    check_caea(path)
+    check_treefix(path)
+
+
+def check_hcaea(path: Path) -> None:
+    """Compare paths and leaves of a run in which orphans go to the nearest node."""
+    v = load(path)
+    X, y = dataset(path.parent, v)
+    model = HCAEA(int(v["lam"]), 10, grace=0, reading="components", max_depth=3)
+    step = model.learn(X, y)
+    equal("step_path", step.path[:, : v["step_path"].shape[1]], v["step_path"])
+    _leaves(model, v, "")
+
+
+CHECKS: dict[str, Callable[[Path], None]] = {
+    "caea": check_caea_and_tree,
+    "hcaea": check_hcaea,
+    "reading": check_reading,
+}
 
 
 def vectors(folder: Path) -> Iterator[tuple[Path, Callable[[Path], None]]]:

@@ -1,0 +1,291 @@
+"""HCAEA: a tree of CAEA models, each node's records divided further by a model of their own."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numba.typed import List
+from numpy.typing import ArrayLike, NDArray
+from resonance.engine.base import Cluster, Engine, Prediction, Step, check_batch
+from resonance.engine.caea import PAPER, PARAMETERS, check_room, nodes_of, record_labels, rules_from
+from resonance.engine.caea_batch import majority_label
+from resonance.engine.caea_step import bandwidth_factors
+from resonance.engine.errors import StateError
+from resonance.engine.events import cluster_of, events_from
+from resonance.engine.hcaea_batch import (
+    FLOATS,
+    INTEGERS,
+    learn_batch,
+    pack_tree,
+    predict_clusters,
+    predict_labels,
+    unpack_tree,
+)
+from resonance.engine.hcaea_tree import ROOT, new_model
+from resonance.engine.kept_records import new_pool
+from resonance.engine.model_block import CAPACITY, CHILD, CLUSTERS, ID, K, at_field, resized
+from resonance.engine.parameters import Parameter, check_parameters
+from resonance.engine.reading import stored_shapes
+from resonance.engine.state import pack, unpack
+
+NO_LIMIT = 64
+"""Levels that a tree without `max_depth` may have: more than any stream has reached."""
+
+
+class HCAEA(Engine):
+    """Hierarchical divisive clustering: a CAEA whose nodes have CAEA models of their own.
+
+    A record is learned by the root, then by the child model of the node it was given to, and so on; the tree is the
+    one that the paper's layer-by-layer training gives, but built online. A node that is removed takes its subtree
+    with it, and its last records go to its neighbours.
+
+    Parameters
+    ----------
+    lambda_, age_max, grace, reading, tau, min_cluster_records, max_nodes
+        As for `CAEA`, for every model of the tree.
+    max_depth : int or None, default 3
+        Levels in all, the root included; None for no limit (64).
+    min_child_records : int or None, default None
+        Records that a node needs before it gets a child model; None means d + 1. A larger one, say `lambda_`, makes
+        the tree coarser, smaller and faster.
+    orphans : {"nearest", "drop"}, default "nearest"
+        Whether the last records of a removed node go to the nearest one that is left, or to no child at all.
+    max_leaves : int, default 1000
+        Bound of the subtree of each root node: beyond it the leaf that won longest ago is removed. With `max_nodes`
+        it bounds the memory of a stream.
+
+    Notes
+    -----
+    A child model with 2 nodes or fewer is not valid: it goes on learning, and its parent's node counts as a leaf.
+    Every model reads its own clusters; `Step.cluster` has one for each level of a record's path.
+
+    References
+    ----------
+    N. Masuyama, N. Amako, Y. Yamada, Y. Nojima, H. Ishibuchi, "Adaptive resonance theory-based topological
+    clustering with a divisive hierarchical structure capable of continual learning", IEEE Access, 2022.
+    Algorithm 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from resonance.engine import HCAEA
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(1000, 2)) * 0.05 + rng.integers(0, 3, size=(1000, 1))
+    >>> step = HCAEA().learn(X)
+    >>> step.path.shape
+    (1000, 3)
+    """
+
+    name: ClassVar[str] = "hcaea"
+    revision: ClassVar[int] = 1
+    parameters: ClassVar[tuple[Parameter, ...]] = (
+        *PARAMETERS,
+        Parameter("max_depth", int, 3, "levels in all, the root included", 1, NO_LIMIT, optional=True),
+        Parameter(
+            "min_child_records",
+            int,
+            None,
+            "records that a node needs before it gets a child model; by default d + 1",
+            low=1,
+            optional=True,
+        ),
+        Parameter(
+            "orphans", str, "nearest", "where the last records of a removed node go", choices=("nearest", "drop")
+        ),
+        Parameter("max_leaves", int, 1000, "leaves of the subtree of each root node", low=2),
+    )
+    presets: ClassVar[dict[str, dict[str, Any]]] = {"paper": PAPER}
+
+    def __init__(
+        self,
+        lambda_: int = 50,
+        age_max: int = 10,
+        grace: int = 2,
+        reading: str = "affinity",
+        tau: float = 0.08,
+        min_cluster_records: int = 25,
+        max_nodes: int = 1000,
+        max_depth: int | None = 3,
+        min_child_records: int | None = None,
+        orphans: str = "nearest",
+        max_leaves: int = 1000,
+    ) -> None:
+        self._given = check_parameters(
+            self.parameters,
+            {
+                "lambda": lambda_,
+                "age_max": age_max,
+                "grace": grace,
+                "reading": reading,
+                "tau": tau,
+                "min_cluster_records": min_cluster_records,
+                "max_nodes": max_nodes,
+                "max_depth": max_depth,
+                "min_child_records": min_child_records,
+                "orphans": orphans,
+                "max_leaves": max_leaves,
+            },
+        )
+        check_room(self._given)
+        self.depth = NO_LIMIT if max_depth is None else max_depth
+        self.dimension = 0
+
+    def _begin(self, dimension: int) -> None:
+        """Take the dimension of the first batch."""
+        self.dimension = dimension
+        self._rules = rules_from({**self._given, "max_depth": self.depth}, dimension)
+        self._factors = bandwidth_factors(dimension, self._rules.h)
+        self._classes = 0
+        self._floats = List.empty_list(FLOATS)
+        self._integers = List.empty_list(INTEGERS)
+        records, pool = new_pool(dimension, 64)
+        self._floats.append(records)
+        self._integers.append(pool)
+        self._log = List.empty_list(FLOATS)
+
+    def learn(self, X: ArrayLike, labels: Sequence[int] | NDArray[np.int64] | None = None) -> Step:  # noqa: D102
+        batch = check_batch(X, self.dimension)
+        marks = record_labels(labels, len(batch))
+        count = len(batch)
+        cluster = np.full((count, self.depth), -1, dtype=np.int64)
+        path = np.full((count, self.depth), -1, dtype=np.int64)
+        score, novel = np.empty(count), np.empty(count, dtype=np.bool_)
+        if count == 0:
+            return Step(cluster, score, novel, path)
+        if not self.dimension:
+            self._begin(batch.shape[1])
+            new_model(self._floats, self._integers, self._rules, -1, -1, 0, 0)
+        self._make_room_for_labels(int(marks.max()) + 1)
+        learn_batch(
+            self._floats,
+            self._integers,
+            self._rules,
+            self._factors,
+            batch,
+            marks,
+            self._log,
+            cluster,
+            score,
+            novel,
+            path,
+        )
+        return Step(cluster, score, novel, path, events_from(self._log, self.dimension))
+
+    def _make_room_for_labels(self, classes: int) -> None:
+        if classes <= self._classes:
+            return
+        self._classes = classes
+        for m in range(ROOT, len(self._integers)):
+            head = self._integers[m]
+            if len(head) > 1:  # not an unused entry
+                self._floats[m], self._integers[m] = resized(
+                    self._floats[m], head, self.dimension, self._rules.h, int(head[CAPACITY]), classes
+                )
+
+    @property
+    def leaves(self) -> dict[str, NDArray[Any]]:
+        """The leaves of the tree, depth first in node order.
+
+        Returns
+        -------
+        dict
+            ``path`` (L, depth; padded with -1), ``weight`` (L, d), ``sigma``, ``count`` and ``label`` (L,; the
+            majority, -1 for none or a tie), ``labels`` (L, classes).
+        """
+        if not self.dimension:
+            raise StateError("there are no leaves before the first record")
+        rows: list[tuple[int, int, tuple[int, ...]]] = []
+        self._find_leaves(ROOT, (), rows)
+        models = {m: nodes_of(self._floats[m], self._integers[m], self.dimension) for m in {m for m, _, _ in rows}}
+        found = {
+            name: np.array([models[m][name][at] for m, at, _ in rows])
+            for name in ("sigma", "count", "weight", "labels")
+        }
+        labels = found["labels"].reshape(len(rows), -1)
+        return {
+            "path": np.array([path + (-1,) * (self.depth - len(path)) for _, _, path in rows], dtype=np.int64),
+            "label": np.array([majority_label(row) for row in labels], dtype=np.int64),
+            **found,
+        }
+
+    def _find_leaves(self, m: int, path: tuple[int, ...], rows: list[tuple[int, int, tuple[int, ...]]]) -> None:
+        """Append model, position and path of each leaf at and below a model."""
+        head = self._integers[m]
+        capacity, k = int(head[CAPACITY]), int(head[K])
+        names = head[at_field(ID, capacity) : at_field(ID, capacity) + k].tolist()
+        children = head[at_field(CHILD, capacity) : at_field(CHILD, capacity) + k].tolist()
+        for at, (name, child) in enumerate(zip(names, children, strict=True)):
+            if child >= 0 and self._integers[child][K] > 2:
+                self._find_leaves(child, (*path, name), rows)
+            else:
+                rows.append((m, at, (*path, name)))
+
+    def predict(self, X: ArrayLike) -> Prediction:  # noqa: D102
+        batch = check_batch(X, self.dimension)
+        count = len(batch)
+        cluster = np.full((count, self.depth), -1, dtype=np.int64)
+        label, score = np.full(count, -1, dtype=np.int64), np.full(count, np.nan)
+        if self.dimension and count:
+            predict_clusters(self._floats, self._integers, self._rules, batch, cluster, score)
+            leaves = self.leaves
+            total = len(leaves["sigma"])
+            if total and self._classes:
+                stride = (total + 7) // 8 * 8
+                weights = np.zeros((self.dimension, stride))
+                weights[:, :total] = leaves["weight"].T
+                predict_labels(weights.ravel(), stride, total, leaves["sigma"], leaves["label"], batch, label)
+        return Prediction(cluster, score, label)
+
+    def clusters(self) -> list[Cluster]:  # noqa: D102
+        found: list[Cluster] = []
+        if self.dimension:
+            self._collect(ROOT, (), found)
+        return sorted(found, key=lambda cluster: (cluster.path, cluster.id))
+
+    def _collect(self, m: int, path: tuple[int, ...], found: list[Cluster]) -> None:
+        """Add the clusters of a model and of all below it."""
+        head = self._integers[m]
+        if head[CLUSTERS]:
+            shapes = stored_shapes(self._floats[m], head, self._rules)
+            found.extend(cluster_of(row, path, self.dimension) for row in shapes)
+        capacity, k = int(head[CAPACITY]), int(head[K])
+        names = head[at_field(ID, capacity) : at_field(ID, capacity) + k]
+        children = head[at_field(CHILD, capacity) : at_field(CHILD, capacity) + k]
+        for node in np.flatnonzero(children >= 0):
+            self._collect(int(children[node]), (*path, int(names[node])), found)
+
+    def state(self) -> bytes:  # noqa: D102
+        header: dict[str, Any] = {"parameters": self._given, "dimension": self.dimension}
+        if not self.dimension:
+            return pack(self.name, self.revision, header, {})
+        header["classes"] = self._classes
+        floats, integers = pack_tree(self._floats, self._integers, self._rules)
+        arrays = {"floats": np.concatenate(list(floats)), "integers": np.concatenate(list(integers))}
+        return pack(self.name, self.revision, header, arrays)
+
+    @classmethod
+    def from_state(cls, data: bytes) -> Self:  # noqa: D102
+        header, arrays = unpack(data, cls.name, cls.revision)
+        model = cls.make(header["parameters"])
+        if header["dimension"]:
+            model._begin(header["dimension"])
+            model._classes = header["classes"]
+            whole = unpack_tree(
+                model._floats,
+                model._integers,
+                model._rules,
+                model._classes,
+                arrays["floats"],
+                arrays["integers"],
+            )
+            if not whole:
+                raise StateError(f"the state of {cls.name} does not hold the tree that it says it holds")
+        return model
+
+    @classmethod
+    def compile(cls) -> None:
+        """Compile every kernel, or load it from the cache, before the first record comes."""
+        model = cls(lambda_=3, min_child_records=2)
+        model.learn(np.arange(48.0).reshape(24, 2) % 7.0, labels=[0] * 24)
+        model.predict(np.zeros((1, 2)))
+        cls.from_state(model.state())

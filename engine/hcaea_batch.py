@@ -1,0 +1,172 @@
+"""A batch learned, or answered, by a tree of CAEA models; and the tree packed for a snapshot."""
+
+import numpy as np
+from numba import types
+from numba.typed import List
+from resonance.engine.arithmetic import jit
+from resonance.engine.caea_step import TOLD, cim, scale_of, smallest, squared_cim
+from resonance.engine.hcaea_tree import ROOT, learn_record, subtree
+from resonance.engine.kept_records import append_record, label_of, next_record, put_record
+from resonance.engine.model_block import (
+    CAPACITY,
+    CHILD,
+    CLUSTER,
+    F_HEAD,
+    FIRST,
+    ID,
+    KEPT,
+    LAST,
+    LEVEL,
+    PARENT,
+    PARENT_ID,
+    SUM_SIGMA,
+    WAIT_FIRST,
+    WAIT_LAST,
+    WAITING,
+    K,
+    at_field,
+)
+from resonance.engine.model_state import model_lengths, packed_model, unpacked_model
+
+FLOATS, INTEGERS = types.float64[::1], types.int64[::1]
+_FAR = np.int64(0x7FF0000000000000)
+
+
+@jit
+def learn_batch(floats, integers, rules, factors, X, labels, log, clusters, score, novel, nodes):
+    """Learn a batch in order; fill what is answered for each record."""
+    room = (rules.max_nodes + 16) // 8 * 8
+    scratch = (
+        np.empty(room),
+        np.empty(room, dtype=np.int64),
+        np.empty(room, dtype=np.int64),
+        np.empty(2 * rules.d),
+        np.empty(TOLD),
+    )
+    told = np.empty(2)
+    rows, levels = np.empty((rules.max_depth, rules.d)), np.empty((7, rules.max_depth), dtype=np.int64)
+    for t in range(len(X)):
+        rows[0] = X[t]
+        learn_record(
+            floats, integers, rules, factors, rows, labels[t], t, log, scratch, levels, clusters[t], nodes[t], told
+        )  # fmt: skip
+        score[t] = told[0]
+        novel[t] = told[1] == 1.0
+
+
+@jit
+def predict_labels(weights, stride, leaves, sigma, label, X, out):
+    """Answer each record with the majority label of the nearest leaf that has one, by the mean bandwidth of all."""
+    d = X.shape[1]
+    total = 0.0
+    for j in range(leaves):
+        total += sigma[j]
+    scale = scale_of(total / leaves)
+    sums, squares = np.empty(stride), np.empty(stride, dtype=np.int64)
+    for t in range(len(X)):
+        squared_cim(weights, stride, leaves, d, scale, X[t], sums, squares)
+        for j in range(leaves):
+            if label[j] < 0:
+                squares[j] = _FAR
+        where, best = smallest(squares, stride)
+        if best < _FAR:
+            out[t] = label[where]
+
+
+@jit
+def predict_clusters(floats, integers, rules, X, clusters, score):
+    """Answer each record on every level of the path that it would take."""
+    room = (rules.max_nodes + 16) // 8 * 8
+    sums, squares = np.empty(room), np.empty(room, dtype=np.int64)
+    for t in range(len(X)):
+        m = ROOT
+        while m >= 0 and integers[m][K] > 0:
+            block, head = floats[m], integers[m]
+            capacity, k, level = head[CAPACITY], head[K], head[LEVEL]
+            squared_cim(
+                block[F_HEAD:], capacity, k, rules.d, scale_of(block[SUM_SIGMA] / k), X[t], sums, squares
+            )  # fmt: skip
+            where, _ = smallest(squares, (k + 7) & ~7)
+            near, best = -1, _FAR
+            for j in range(k):
+                if head[at_field(CLUSTER, capacity) + j] >= 0 and squares[j] < best:
+                    near, best = j, squares[j]
+            if near >= 0:
+                clusters[t, level] = head[at_field(CLUSTER, capacity) + near]
+                if level == 0:
+                    score[t] = 1.0 - cim(best)
+            m = head[at_field(CHILD, capacity) + where]
+
+
+@jit
+def _pack_chain(floats, pool, d, slot, count):
+    """Return the `count` records of a chain one behind the other, and their labels."""
+    records, labels = np.empty(count * d), np.empty(count, dtype=np.int64)
+    for at in range(count):
+        records[at * d : (at + 1) * d] = floats[slot * d : (slot + 1) * d]
+        labels[at] = label_of(pool, slot)
+        slot = next_record(pool, slot)
+    return records, labels
+
+
+@jit
+def pack_tree(floats, integers, rules):
+    """Return the models with what their nodes keep, depth first in node order, as two lists of arrays."""
+    out_floats, out_integers = List.empty_list(FLOATS), List.empty_list(INTEGERS)
+    for m in subtree(integers, ROOT, False):
+        head = integers[m]
+        capacity, k = head[CAPACITY], head[K]
+        block, packed = packed_model(floats[m], head, rules.d, rules.h)
+        out_floats.append(block)
+        out_integers.append(packed)
+        kept = np.empty(k + 1, dtype=np.int64)
+        kept[:k] = head[at_field(KEPT, capacity) : at_field(KEPT, capacity) + k]
+        kept[k] = head[WAITING]
+        out_integers.append(kept)
+        for node in range(k + 1):
+            slot = head[at_field(FIRST, capacity) + node] if node < k else head[WAIT_FIRST]
+            records, labels = _pack_chain(floats[0], integers[0], rules.d, slot, kept[node])
+            out_floats.append(records)
+            out_integers.append(labels)
+    return out_floats, out_integers
+
+
+@jit
+def unpack_tree(floats, integers, rules, classes, packed_floats, packed):
+    """Append every model of a packed tree; return False where the arrays do not hold a whole one."""
+    d, h = rules.d, rules.h
+    at_f, at_i = 0, 0
+    last = np.full(rules.max_depth + 1, -1, dtype=np.int64)  # the last model of each level: the parent of what comes
+    while at_i < len(packed):
+        length_f, length_i = model_lengths(packed, at_i, d, h)
+        if at_f + length_f > len(packed_floats) or at_i + length_i > len(packed):
+            return False
+        block, head = unpacked_model(
+            packed_floats[at_f : at_f + length_f], packed[at_i : at_i + length_i], d, h, classes
+        )  # fmt: skip
+        at_f += length_f
+        at_i += length_i
+        m = len(integers)
+        level, capacity, k = head[LEVEL], head[CAPACITY], head[K]
+        if level > 0:
+            parent = integers[last[level - 1]]
+            head[PARENT] = last[level - 1]
+            for node in range(parent[K]):
+                if parent[at_field(ID, parent[CAPACITY]) + node] == head[PARENT_ID]:
+                    parent[at_field(CHILD, parent[CAPACITY]) + node] = m
+        last[level] = m
+        kept = packed[at_i : at_i + k + 1]
+        at_i += k + 1
+        for node in range(k + 1):
+            for _ in range(kept[node]):
+                slot = put_record(floats, integers, d, packed_floats[at_f : at_f + d], packed[at_i])
+                at_f += d
+                at_i += 1
+                if node < k:
+                    first, tail = at_field(FIRST, capacity) + node, at_field(LAST, capacity) + node
+                    append_record(integers[0], head, first, tail, at_field(KEPT, capacity) + node, slot)
+                else:
+                    append_record(integers[0], head, WAIT_FIRST, WAIT_LAST, WAITING, slot)
+        floats.append(block)
+        integers.append(head)
+    return at_f == len(packed_floats)

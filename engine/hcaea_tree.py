@@ -1,0 +1,392 @@
+"""A tree of CAEA models in two lists of blocks, and one record learned by it (Algorithm 2, online).
+
+``floats[m]`` and ``integers[m]`` are the blocks of model m; entry 0 is the pool of kept records, entry 1 the root. A
+record is learned depth first: by a model, then by the child of the node it was given to. So what the orphans of a
+deletion step do to a sibling happens before the next record comes, as in learning one by one.
+"""
+
+import numpy as np
+from resonance.engine.arithmetic import jit
+from resonance.engine.caea_batch import longest_idle
+from resonance.engine.caea_step import (
+    ANSWER,
+    CASE,
+    FOUNDED,
+    SCORE,
+    SECOND_AT,
+    isolated_nodes,
+    learn_one,
+    scale_of,
+    smallest,
+    squared_cim,
+)
+from resonance.engine.kept_records import (
+    FREE_MODEL,
+    append_record,
+    drop_all,
+    drop_first,
+    free_record,
+    label_of,
+    move_all,
+    next_record,
+    put_record,
+)
+from resonance.engine.model_block import (
+    CAPACITY,
+    CHILD,
+    CLUSTER_ID,
+    CLUSTERS,
+    DEGREE,
+    F_HEAD,
+    FIRST,
+    ID,
+    KEPT,
+    LABELS,
+    LAST,
+    LEVEL,
+    PARENT,
+    PARENT_ID,
+    SMALLEST,
+    SUBTREE,
+    SUM_SIGMA,
+    WAIT_FIRST,
+    WAIT_LAST,
+    WAITING,
+    WON,
+    K,
+    N,
+    at_cluster,
+    at_field,
+    at_labels,
+    new_block,
+    remove_nodes,
+    resized,
+)
+from resonance.engine.reading import NO_REASON, VANISHED, read_clusters, stored_shapes, tell
+
+ROOT = 1
+
+
+@jit
+def new_model(floats, integers, rules, parent, parent_id, level, classes):
+    """Add an empty model to the tree; return its index."""
+    block, head = new_block(rules.d, rules.h, SMALLEST, classes)
+    head[PARENT] = parent
+    head[PARENT_ID] = parent_id
+    head[LEVEL] = level
+    m = integers[0][FREE_MODEL]
+    if m < 0:
+        floats.append(block)
+        integers.append(head)
+        return len(integers) - 1
+    integers[0][FREE_MODEL] = integers[m][0]
+    floats[m] = block
+    integers[m] = head
+    return m
+
+
+@jit
+def drop_kept(pool, head, capacity, node):
+    """Let a node keep nothing."""
+    drop_all(
+        pool, head, at_field(FIRST, capacity) + node, at_field(LAST, capacity) + node, at_field(KEPT, capacity) + node
+    )
+
+
+@jit
+def subtree(integers, m, valid):
+    """Return the models at and below `m`, depth first in node order; with `valid`, only those of more than 2 nodes."""
+    found = np.empty(8, dtype=np.int64)
+    stack = np.empty(8, dtype=np.int64)
+    stack[0] = m
+    count, left = 0, 1
+    while left > 0:
+        left -= 1
+        m = stack[left]
+        if count == len(found):
+            found = np.concatenate((found, np.empty(count, dtype=np.int64)))
+        found[count] = m
+        count += 1
+        head = integers[m]
+        children = at_field(CHILD, head[CAPACITY])
+        if left + head[K] > len(stack):
+            stack = np.concatenate((stack, np.empty(head[K] + len(stack), dtype=np.int64)))
+        for node in range(head[K] - 1, -1, -1):
+            child = head[children + node]
+            if child >= 0 and (not valid or integers[child][K] > 2):
+                stack[left] = child
+                left += 1
+    return found[:count]
+
+
+@jit
+def path_to(integers, m, path):
+    """Write the node ids that lead to a model."""
+    while integers[m][PARENT] >= 0:
+        path[integers[m][LEVEL] - 1] = integers[m][PARENT_ID]
+        m = integers[m][PARENT]
+
+
+@jit
+def remove_model(floats, integers, rules, m, record, log):
+    """Remove a model and all below it; its clusters vanish. Return how many nodes went."""
+    path = np.empty(rules.max_depth + 1, dtype=np.int64)
+    models = subtree(integers, m, False)
+    nodes = 0
+    for q in models:
+        head = integers[q]
+        nodes += head[K]
+        for node in range(head[K]):
+            drop_kept(integers[0], head, head[CAPACITY], node)
+        drop_all(integers[0], head, WAIT_FIRST, WAIT_LAST, WAITING)
+        if head[CLUSTERS] > 0:
+            path_to(integers, q, path)
+            shapes = stored_shapes(floats[q], head, rules)
+            none = np.empty((0, shapes.shape[1]))
+            for c in range(head[CLUSTERS]):
+                cluster = head[at_cluster(CLUSTER_ID, head[CAPACITY]) + c]
+                tell(head, path, record, VANISHED, cluster, -1, NO_REASON, 0.0, 0.0, shapes[c : c + 1], none, log)
+    for q in models:
+        gone = np.empty(1, dtype=np.int64)
+        gone[0] = integers[0][FREE_MODEL]
+        integers[q] = gone
+        floats[q] = np.empty(0)
+        integers[0][FREE_MODEL] = q
+    return nodes
+
+
+@jit
+def _keep(pool, head, capacity, node, slot, limit):
+    """Let a node keep a record, and no more than the last `limit`."""
+    first, last = at_field(FIRST, capacity) + node, at_field(LAST, capacity) + node
+    count = at_field(KEPT, capacity) + node
+    append_record(pool, head, first, last, count, slot)
+    if head[count] > limit:
+        drop_first(pool, head, first, last, count)
+
+
+@jit
+def _release_subtree(floats, integers, rules, m, node, top, record, log):
+    """Remove the child model of a node that is about to go."""
+    head = integers[m]
+    child = head[at_field(CHILD, head[CAPACITY]) + node]
+    if child >= 0:
+        nodes = remove_model(floats, integers, rules, child, record, log)
+        if top >= 0:
+            integers[top][SUBTREE] -= nodes
+
+
+@jit
+def _evict(floats, integers, rules, m, node, top, record, log):
+    """Remove one node with its subtree and its kept records: memory is bounded, nobody inherits."""
+    _release_subtree(floats, integers, rules, m, node, top, record, log)
+    head = integers[m]
+    drop_kept(integers[0], head, head[CAPACITY], node)
+    gone = np.empty(1, dtype=np.int64)
+    gone[0] = node
+    remove_nodes(floats[m], head, rules.d, gone, 1)
+    if top >= 0:
+        integers[top][SUBTREE] -= 1
+
+
+@jit
+def _bound_leaves(floats, integers, rules, top, record, log):
+    """Remove the longest idle leaves until the subtree of a root node has no more than `max_leaves`."""
+    while integers[top][SUBTREE] > rules.max_leaves:
+        leaves, won, where, at = 0, np.int64(0x7FFFFFFFFFFFFFFF), top, np.int64(-1)
+        for m in subtree(integers, top, True):
+            head = integers[m]
+            children, wins = at_field(CHILD, head[CAPACITY]), at_field(WON, head[CAPACITY])
+            for node in range(head[K]):
+                child = head[children + node]
+                if child < 0 or integers[child][K] <= 2:
+                    leaves += 1
+                    if head[wins + node] < won:
+                        won, where, at = head[wins + node], m, np.int64(node)
+        if leaves <= rules.max_leaves:
+            return
+        _evict(floats, integers, rules, where, at, top, record, log)
+
+
+@jit
+def _delete_isolated(floats, integers, rules, m, top, record, log, gone):
+    """Remove the isolated nodes of a model with their subtrees; what they kept waits for a new node."""
+    block, head = floats[m], integers[m]
+    capacity = head[CAPACITY]
+    removed = isolated_nodes(head, rules, gone)
+    if removed == 0:
+        return
+    for r in range(removed):
+        node = gone[r]
+        _release_subtree(floats, integers, rules, m, node, top, record, log)
+        if rules.nearest:
+            first, last = at_field(FIRST, capacity) + node, at_field(LAST, capacity) + node
+            count = at_field(KEPT, capacity) + node
+            move_all(integers[0], head, first, last, count, WAIT_FIRST, WAIT_LAST, WAITING)
+        else:
+            drop_kept(integers[0], head, capacity, node)
+    remove_nodes(block, head, rules.d, gone, removed)
+    if top >= 0:
+        integers[top][SUBTREE] -= removed
+
+
+@jit
+def _nearest_node(block, head, rules, x, sums, squares):
+    """Return the position of the node nearest to `x`."""
+    k = head[K]
+    scale = scale_of(block[SUM_SIGMA] / k)
+    squared_cim(block[F_HEAD:], head[CAPACITY], k, rules.d, scale, x, sums, squares)
+    where, _ = smallest(squares, (k + 7) & ~7)
+    return where
+
+
+@jit
+def _learn_here(floats, integers, rules, factors, m, top, clock, x, label, scratch):
+    """Learn a record with one model alone and let its node keep it; return the position of the node."""
+    sums, squares, _, work, row = scratch
+    head = integers[m]
+    capacity = head[CAPACITY]
+    if head[K] == capacity:
+        capacity *= 2
+        floats[m], integers[m] = resized(floats[m], head, rules.d, rules.h, capacity, head[LABELS])
+        head = integers[m]
+    node = learn_one(floats[m], head, rules, factors, x, clock, sums, squares, work, row)
+    if label >= 0:
+        head[at_labels(node, capacity, head[LABELS]) + label] += 1
+    if row[FOUNDED] == 1.0 and top >= 0:
+        integers[top][SUBTREE] += 1
+    if head[LEVEL] + 1 < rules.max_depth:
+        children = at_field(CHILD, capacity)
+        if rules.nearest or head[children + node] < 0:
+            slot = put_record(floats, integers, rules.d, x, label)
+            _keep(integers[0], head, capacity, node, slot, rules.keep)
+        second = np.int64(row[SECOND_AT])
+        if rules.nearest and row[CASE] == 3.0 and head[children + second] >= 0:
+            drop_kept(integers[0], head, capacity, second)  # it has an edge now
+    return node
+
+
+@jit
+def _adopt(floats, integers, rules, m, x, scratch):
+    """Take the first waiting record to the nearest node; return the node's position and the record's label."""
+    sums, squares, _, _, _ = scratch
+    block, head, pool = floats[m], integers[m], integers[0]
+    capacity, k = head[CAPACITY], head[K]
+    slot = head[WAIT_FIRST]
+    label = label_of(pool, slot)
+    x[:] = floats[0][slot * rules.d : (slot + 1) * rules.d]
+    head[WAIT_FIRST] = next_record(pool, slot)
+    if head[WAIT_FIRST] < 0:
+        head[WAIT_LAST] = -1
+    head[WAITING] -= 1
+    scale = scale_of(block[SUM_SIGMA] / k)
+    squared_cim(block[F_HEAD:], capacity, k, rules.d, scale, x, sums, squares)
+    node, _ = smallest(squares, (k + 7) & ~7)
+    if label >= 0:
+        head[at_labels(node, capacity, head[LABELS]) + label] += 1
+    if head[at_field(CHILD, capacity) + node] < 0 or head[at_field(DEGREE, capacity) + node] == 0:
+        _keep(pool, head, capacity, node, slot, rules.keep)
+    else:
+        free_record(pool, slot)
+    return node, label
+
+
+# What a level of the descent does next.
+LEARN, DESCEND, FEED, SETTLE, ADOPT = 0, 1, 2, 3, 4
+
+
+@jit
+def learn_record(floats, integers, rules, factors, X, label, record, log, scratch, levels, clusters, nodes, told):
+    """Learn a record with the root and all below it.
+
+    The descent keeps its own stack, one row a level: at a level a record is learned (LEARN) and goes to the child of
+    its node (DESCEND, or FEED when the child is new and learns all that the node kept); when it is back, isolated
+    nodes go and clusters are read (SETTLE), and each orphan goes to the child of the node nearest to it (ADOPT).
+
+    Parameters
+    ----------
+    X : ndarray of shape (max_depth, d)
+        The record in row 0; the other rows are room for those that deeper levels learn.
+    levels : ndarray of int64, shape (7, max_depth)
+        Room for the stack.
+    scratch : tuple of ndarray
+        sums, squares, gone, work, row; valid only between two calls.
+    clusters, nodes, told : ndarray
+        Filled with the answer for the record: cluster and node on each level; score, founded. Orphans and kept
+        records that are learned on the way are not answered again.
+    """
+    model, phase, at, mark, slots, outer, answers = levels
+    path = np.empty(rules.max_depth + 1, dtype=np.int64)
+    gone, row = scratch[2], scratch[4]
+    top, clock = np.int64(-1), np.int64(0)
+    level = 0
+    model[0], phase[0], mark[0], outer[0], answers[0] = ROOT, LEARN, label, 1, 1
+    while level >= 0:
+        m = model[level]
+        head = integers[m]
+        todo = phase[level]
+        if todo == LEARN:
+            if level <= 1:
+                top = m if level == 1 else np.int64(-1)
+                clock = head[N] + 1
+            node = _learn_here(floats, integers, rules, factors, m, top, clock, X[level], mark[level], scratch)
+            head = integers[m]
+            at[level] = node
+            if answers[level] == 1:
+                clusters[level] = np.int64(row[ANSWER])
+                nodes[level] = head[at_field(ID, head[CAPACITY]) + node]
+                if level == 0:
+                    told[0] = row[SCORE]
+                    told[1] = row[FOUNDED]
+            outer[level] = 1
+            phase[level] = DESCEND if level + 1 < rules.max_depth else SETTLE
+        elif todo == DESCEND:
+            capacity, node = head[CAPACITY], at[level]
+            path[level] = head[at_field(ID, capacity) + node]
+            child = head[at_field(CHILD, capacity) + node]
+            phase[level] = SETTLE
+            if child >= 0:
+                X[level + 1] = X[level]
+                model[level + 1], phase[level + 1], mark[level + 1] = child, LEARN, mark[level]
+                answers[level + 1] = answers[level] * outer[level]
+                level += 1
+            elif head[at_field(KEPT, capacity) + node] >= rules.min_child_records:
+                child = new_model(floats, integers, rules, m, path[level], level + 1, head[LABELS])
+                head[at_field(CHILD, capacity) + node] = child
+                model[level + 1] = child
+                slots[level] = head[at_field(FIRST, capacity) + node]
+                phase[level] = FEED
+        elif todo == FEED:
+            slot = slots[level]
+            if slot < 0:
+                phase[level] = SETTLE
+                continue
+            slots[level] = next_record(integers[0], slot)
+            X[level + 1] = floats[0][slot * rules.d : (slot + 1) * rules.d]
+            mark[level + 1] = label_of(integers[0], slot)
+            # The last one that the node kept is the one that has just come.
+            answers[level + 1] = answers[level] * outer[level] if slots[level] < 0 else 0
+            phase[level + 1] = LEARN
+            level += 1
+        elif todo == SETTLE:
+            capacity, node = head[CAPACITY], at[level]
+            if head[at_field(CHILD, capacity) + node] >= 0 and (
+                not rules.nearest or head[at_field(DEGREE, capacity) + node] > 0
+            ):
+                drop_kept(integers[0], head, capacity, node)
+            if outer[level] == 1:
+                outer[level] = 0
+                above = top if level > 0 else np.int64(-1)
+                if head[K] > rules.max_nodes:
+                    _evict(floats, integers, rules, m, longest_idle(head), above, record, log)
+                if head[N] % rules.interval == 0:
+                    _delete_isolated(floats, integers, rules, m, above, record, log, gone)
+                    read_clusters(floats[m], head, rules, path, record, log)
+            phase[level] = ADOPT
+        elif head[WAIT_FIRST] >= 0 and head[K] > 0:
+            at[level], mark[level] = _adopt(floats, integers, rules, m, X[level], scratch)
+            phase[level] = DESCEND
+        else:
+            if level == 1:
+                _bound_leaves(floats, integers, rules, top, record, log)
+            level -= 1

@@ -1,0 +1,124 @@
+"""The records that nodes of a hierarchy keep: chains in one pool, the first entry of a tree's two lists.
+
+A node keeps its records until it has a child model to learn them, and its last ones as long as it may still be
+removed. ``floats[0]`` holds the records one behind the other; ``integers[0]`` a head, for each record the next one of
+its chain, and for each its label.
+"""
+
+import numpy as np
+from resonance.engine.arithmetic import jit
+
+FREE = 0  # first unused record
+ROOM = 1  # records there is room for
+FREE_MODEL = 2  # first unused entry of the tree's lists
+P_HEAD = 4
+
+
+@jit
+def new_pool(d, room):
+    """Return an empty pool for `room` records."""
+    integers = np.empty(P_HEAD + 2 * room, dtype=np.int64)
+    integers[FREE] = 0 if room > 0 else -1
+    integers[ROOM] = room
+    integers[FREE_MODEL] = -1
+    integers[3] = 0
+    for slot in range(room):
+        integers[P_HEAD + slot] = slot + 1 if slot + 1 < room else -1
+        integers[P_HEAD + room + slot] = -1
+    return np.zeros(d * room), integers
+
+
+@jit
+def _grow(floats, integers, d):
+    """Double the pool; the new records are free."""
+    old_floats, old = floats[0], integers[0]
+    room = old[ROOM]
+    new_floats, new = new_pool(d, 2 * room)
+    new_floats[: d * room] = old_floats
+    for slot in range(room):
+        new[P_HEAD + slot] = old[P_HEAD + slot]
+        new[P_HEAD + 2 * room + slot] = old[P_HEAD + room + slot]
+    new[FREE] = room
+    new[FREE_MODEL] = old[FREE_MODEL]
+    floats[0] = new_floats
+    integers[0] = new
+
+
+@jit
+def put_record(floats, integers, d, x, label):
+    """Copy a record into the pool; return where it is."""
+    if integers[0][FREE] < 0:
+        _grow(floats, integers, d)
+    records, pool = floats[0], integers[0]
+    slot = pool[FREE]
+    pool[FREE] = pool[P_HEAD + slot]
+    pool[P_HEAD + slot] = -1
+    pool[P_HEAD + pool[ROOM] + slot] = label
+    for i in range(d):
+        records[slot * d + i] = x[i]
+    return slot
+
+
+@jit
+def next_record(pool, slot):
+    """Return the record that follows in the chain, -1 at its end."""
+    return pool[P_HEAD + slot]
+
+
+@jit
+def label_of(pool, slot):
+    """Return the label of a record."""
+    return pool[P_HEAD + pool[ROOM] + slot]
+
+
+@jit
+def free_record(pool, slot):
+    """Give a record back."""
+    pool[P_HEAD + slot] = pool[FREE]
+    pool[FREE] = slot
+
+
+@jit
+def append_record(pool, block, first, last, count, slot):
+    """Append a record to the chain whose ends and length stand in `block` at `first`, `last` and `count`."""
+    pool[P_HEAD + slot] = -1
+    if block[first] < 0:
+        block[first] = slot
+    else:
+        pool[P_HEAD + block[last]] = slot
+    block[last] = slot
+    block[count] += 1
+
+
+@jit
+def drop_first(pool, block, first, last, count):
+    """Give back the oldest record of a chain."""
+    slot = block[first]
+    block[first] = pool[P_HEAD + slot]
+    if block[first] < 0:
+        block[last] = -1
+    block[count] -= 1
+    free_record(pool, slot)
+
+
+@jit
+def drop_all(pool, block, first, last, count):
+    """Give back every record of a chain."""
+    while block[first] >= 0:
+        drop_first(pool, block, first, last, count)
+
+
+@jit
+def move_all(pool, block, first, last, count, to_first, to_last, to_count):
+    """Append one chain of `block` to another one of it, and leave the first empty."""
+    if block[first] < 0:
+        return
+    if block[to_first] < 0:
+        block[to_first] = block[first]
+    else:
+        pool[P_HEAD + block[to_last]] = block[first]
+    block[to_last] = block[last]
+    block[to_count] += block[count]
+    block[first] = -1
+    block[last] = -1
+    block[count] = 0
