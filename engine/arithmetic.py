@@ -118,9 +118,3 @@ def log1p(x):
         return x
     # What rounding took from u is given back to first order.
     return log(u) - ((u - 1.0) - x) / u
-
-
-@jit
-def exp(x):
-    """Return e**x for |x| < 600, within 1e-13 relative; for constants, not for inner loops."""
-    return exp_minus(-x) if x <= 0.0 else 1.0 / exp_minus(x)

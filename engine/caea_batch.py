@@ -20,12 +20,12 @@ from resonance.engine.model_block import (
     F_HEAD,
     ID,
     LABELS,
-    SUM_SIGMA,
     WON,
     K,
     N,
     at_field,
     at_labels,
+    mean_sigma,
     remove_nodes,
     resized,
 )
@@ -90,7 +90,7 @@ def predict_batch(floats, integers, rules, X, cluster, score, label):
     for t in range(len(X)):
         if k == 0:
             break
-        squared_cim(floats[F_HEAD:], capacity, k, rules.d, scale_of(floats[SUM_SIGMA] / k), X[t], sums, squares)
+        squared_cim(floats[F_HEAD:], capacity, k, rules.d, scale_of(mean_sigma(floats, k)), X[t], sums, squares)
         taken[:] = far
         for j in range(k):
             if integers[clusters + j] >= 0:

@@ -4,8 +4,11 @@ Equation numbers are those of Masuyama et al., IEEE Access 2022. CIM is kept squ
 threshold: the order of nodes is the same, and one square root a record is enough.
 """
 
+from decimal import Decimal, localcontext
+
 import numpy as np
-from resonance.engine.arithmetic import bits_of, exp, exp_minus, float_of, inline, jit, log
+from resonance.engine.arithmetic import bits_of, exp_minus, float_of, inline, jit
+from resonance.engine.base import FloatArray
 from resonance.engine.model_block import (
     CAPACITY,
     CHILD,
@@ -20,10 +23,10 @@ from resonance.engine.model_block import (
     LAST,
     MADE,
     NEXT_ID,
-    SUM_SIGMA,
     WON,
     K,
     N,
+    add_sigma,
     at_cowin,
     at_edge,
     at_field,
@@ -31,6 +34,7 @@ from resonance.engine.model_block import (
     at_sigma,
     at_threshold,
     at_weight,
+    mean_sigma,
 )
 
 _SMALLEST_SIGMA = 1e-150
@@ -50,13 +54,16 @@ SECOND_AT = 9  # its position
 TOLD = 10
 
 
-@jit
-def bandwidth_factors(d, h):
-    """Return, for m = 0..h, ``(4 / (2 + d))^(1 / (4 + d)) * m^(-1 / (4 + d))`` (8); entry 0 is not used."""
-    factors = np.ones(h + 1)
-    for m in range(1, h + 1):
-        factors[m] = exp((log(4.0 / (2.0 + d)) - log(float(m))) / (4.0 + d))
-    return factors
+def bandwidth_factors(d: int, h: int) -> FloatArray:
+    """Return ``(4 / (2 + d))^(1 / (4 + d))`` in entry 0 and ``m^(-1 / (4 + d))`` in entry m = 1..h (8).
+
+    Taken in decimal arithmetic and rounded once: a library's power function differs from machine to machine.
+    """
+    with localcontext() as context:
+        context.prec = 40
+        exponent = Decimal(1) / (4 + d)
+        first = (Decimal(4) / (2 + d)) ** exponent
+        return np.array([float(first)] + [float(Decimal(m) ** -exponent) for m in range(1, h + 1)])
 
 
 @jit
@@ -108,7 +115,7 @@ def bandwidth(floats, integers, rules, factors, x, work):
         for i in range(d):
             total += (x[i] - mean) * (x[i] - mean)
         q = np.sqrt(total / (d - 1)) if d > 1 else 0.0
-        return (q if q > 0.0 else 1e-6) * factors[1]
+        return factors[0] * (q if q > 0.0 else 1e-6)
     ring = floats[at_ring(d, integers[CAPACITY]) :]
     mean, square = work[:d], work[d : 2 * d]
     for i in range(d):
@@ -125,13 +132,13 @@ def bandwidth(floats, integers, rules, factors, x, work):
         for i in range(d):
             square[i] += (row[i] - mean[i]) * (row[i] - mean[i])
     for i in range(d):
-        square[i] = square[i] if square[i] > 0.0 else 1e-12 * (m - 1)
-    # The factor and the root are monotone: the median of sigma is taken over the sums of squares.
+        square[i] = square[i] if square[i] > 0.0 else 1e-12 * (m - 1)  # q = 1e-6
+    # Root and factors are monotone: the median of sigma is taken over the sums of squares.
     lower, upper = _two_middle(square, d)
-    factor = factors[m] / np.sqrt(float(m - 1))
+    sigma = factors[0] * np.sqrt(upper / (m - 1)) * factors[m]
     if lower == upper:
-        return np.sqrt(lower) * factor
-    return (np.sqrt(lower) * factor + np.sqrt(upper) * factor) / 2.0
+        return sigma
+    return (factors[0] * np.sqrt(lower / (m - 1)) * factors[m] + sigma) / 2.0
 
 
 @inline
@@ -200,7 +207,7 @@ def append_node(floats, integers, rules, x, sigma, threshold, clock):
         floats[at_weight(i, capacity) + k] = x[i]
     floats[at_sigma(d, capacity) + k] = sigma
     floats[at_threshold(d, capacity) + k] = threshold
-    floats[SUM_SIGMA] += sigma
+    add_sigma(floats, sigma)
     integers[at_field(COUNT, capacity) + k] = 1
     integers[at_field(ID, capacity) + k] = integers[NEXT_ID]
     integers[at_field(MADE, capacity) + k] = integers[N]
@@ -219,7 +226,7 @@ def _set_initial_thresholds(floats, integers, rules, sums, squares):
     """Set every V to the mean of the smallest CIM of each node to another one (7)."""
     capacity, k, d = integers[CAPACITY], integers[K], rules.d
     weights = floats[F_HEAD:]
-    scale = scale_of(floats[SUM_SIGMA] / k)
+    scale = scale_of(mean_sigma(floats, k))
     x = np.empty(d)
     total = 0.0
     for node in range(k):
@@ -321,7 +328,7 @@ def learn_one(floats, integers, rules, factors, x, clock, sums, squares, work, t
 
     weights = floats[F_HEAD:]
     padded = (k + 7) & ~7
-    sigma = floats[SUM_SIGMA] / k if k > 0 else 1.0
+    sigma = mean_sigma(floats, k) if k > 0 else 1.0
     squared_cim(weights, capacity, k, d, scale_of(sigma), x, sums, squares)
     k1, best = smallest(squares, padded)
     clusters = integers[at_field(CLUSTER, capacity) : at_field(CLUSTER, capacity) + k]

@@ -19,12 +19,12 @@ from resonance.engine.model_block import (
     LEVEL,
     PARENT,
     PARENT_ID,
-    SUM_SIGMA,
     WAIT_FIRST,
     WAIT_LAST,
     WAITING,
     K,
     at_field,
+    mean_sigma,
 )
 from resonance.engine.model_state import model_lengths, packed_model, unpacked_model
 
@@ -84,7 +84,7 @@ def predict_clusters(floats, integers, rules, X, clusters, score):
             block, head = floats[m], integers[m]
             capacity, k, level = head[CAPACITY], head[K], head[LEVEL]
             squared_cim(
-                block[F_HEAD:], capacity, k, rules.d, scale_of(block[SUM_SIGMA] / k), X[t], sums, squares
+                block[F_HEAD:], capacity, k, rules.d, scale_of(mean_sigma(block, k)), X[t], sums, squares
             )  # fmt: skip
             where, _ = smallest(squares, (k + 7) & ~7)
             near, best = -1, _FAR

@@ -48,7 +48,6 @@ from resonance.engine.model_block import (
     PARENT_ID,
     SMALLEST,
     SUBTREE,
-    SUM_SIGMA,
     WAIT_FIRST,
     WAIT_LAST,
     WAITING,
@@ -58,6 +57,7 @@ from resonance.engine.model_block import (
     at_cluster,
     at_field,
     at_labels,
+    mean_sigma,
     new_block,
     remove_nodes,
     resized,
@@ -234,7 +234,7 @@ def _delete_isolated(floats, integers, rules, m, top, record, log, gone):
 def _nearest_node(block, head, rules, x, sums, squares):
     """Return the position of the node nearest to `x`."""
     k = head[K]
-    scale = scale_of(block[SUM_SIGMA] / k)
+    scale = scale_of(mean_sigma(block, k))
     squared_cim(block[F_HEAD:], head[CAPACITY], k, rules.d, scale, x, sums, squares)
     where, _ = smallest(squares, (k + 7) & ~7)
     return where
@@ -279,7 +279,7 @@ def _adopt(floats, integers, rules, m, x, scratch):
     if head[WAIT_FIRST] < 0:
         head[WAIT_LAST] = -1
     head[WAITING] -= 1
-    scale = scale_of(block[SUM_SIGMA] / k)
+    scale = scale_of(mean_sigma(block, k))
     squared_cim(block[F_HEAD:], capacity, k, rules.d, scale, x, sums, squares)
     node, _ = smallest(squares, (k + 7) & ~7)
     if label >= 0:

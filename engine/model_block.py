@@ -16,7 +16,8 @@ from resonance.engine.arithmetic import inline, jit
 
 # The heads.
 F_HEAD = 8
-SUM_SIGMA = 0  # sum of all bandwidths, in node order
+SUM_SIGMA = 0  # sum of all bandwidths, in node order, and what rounding took from it
+LOST_SIGMA = 1
 
 I_HEAD = 16
 N = 0  # records learned
@@ -184,6 +185,31 @@ def resized(floats, integers, d, h, capacity, classes):
 
 
 @inline
+def add_sigma(floats, sigma):
+    """Add a bandwidth to the sum of all, with compensation (Neumaier): the mean is right to the last bit."""
+    total = floats[SUM_SIGMA]
+    new = total + sigma
+    floats[LOST_SIGMA] += (total - new) + sigma if total >= sigma else (sigma - new) + total
+    floats[SUM_SIGMA] = new
+
+
+@inline
+def mean_sigma(floats, k):
+    """Return the mean bandwidth of `k` nodes (10)(11)."""
+    return (floats[SUM_SIGMA] + floats[LOST_SIGMA]) / k
+
+
+@jit
+def sum_sigma(floats, integers, d):
+    """Add all bandwidths anew, in node order: the sum is a function of the present nodes alone."""
+    a = at_sigma(d, integers[CAPACITY])
+    floats[SUM_SIGMA] = 0.0
+    floats[LOST_SIGMA] = 0.0
+    for node in range(integers[K]):
+        add_sigma(floats, floats[a + node])
+
+
+@inline
 def _close_row(row, gone, removed, k):
     """Close the gaps that the `removed` positions listed in `gone` leave in a row of `k`, and clear its end."""
     to = gone[0]
@@ -241,9 +267,4 @@ def remove_nodes(floats, integers, d, gone, removed):
         for c in range(classes):
             integers[a + c] = 0
     integers[K] = left
-    # The sum runs in node order, so that it is a function of the present nodes alone.
-    total = 0.0
-    a = at_sigma(d, capacity)
-    for node in range(left):
-        total += floats[a + node]
-    floats[SUM_SIGMA] = total
+    sum_sigma(floats, integers, d)

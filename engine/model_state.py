@@ -26,7 +26,6 @@ from resonance.engine.model_block import (
     PARENT_ID,
     SMALLEST,
     SUBTREE,
-    SUM_SIGMA,
     WON,
     K,
     N,
@@ -37,8 +36,8 @@ from resonance.engine.model_block import (
     at_labels,
     at_ring,
     at_shape,
-    at_sigma,
     new_block,
+    sum_sigma,
 )
 
 _HEAD = (N, K, NEXT_ID, NEXT_CLUSTER, CLUSTERS, EVENTS, PARENT_ID, LEVEL, SUBTREE)
@@ -152,8 +151,5 @@ def unpacked_model(packed_floats, packed, d, h, classes):
     at += held * d
     shapes = at_shape(d, h, capacity, 0)
     floats[shapes : shapes + clusters * 2 * d] = packed_floats[at : at + clusters * 2 * d]
-    total = 0.0
-    for node in range(k):
-        total += floats[at_sigma(d, capacity) + node]
-    floats[SUM_SIGMA] = total
+    sum_sigma(floats, integers, d)
     return floats, integers

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
-from resonance.engine.arithmetic import exp, jit, log1p
+from resonance.engine.arithmetic import exp_minus, jit, log1p
 from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
 from resonance.engine.errors import ParameterError, RecordError, StateError
 from resonance.engine.state import pack, unpack
@@ -482,12 +482,18 @@ def _range(values: FloatArray) -> tuple[float, float]:
     return (low, width) if farthest / width <= MAGNITUDE else (0.0, 1.0)
 
 
+@jit
+def _exp(x):  # type: ignore[no-untyped-def]
+    """Return e**x for |x| < 600."""
+    return exp_minus(-x) if x <= 0.0 else 1.0 / exp_minus(x)
+
+
 def _inverse_log1p(t: float) -> tuple[float, float]:
     """Return exp(t) - 1 and its slope exp(t), finite."""
     if abs(t) < 1e-5:
         # The difference would lose the digits that this keeps.
         return t + 0.5 * t * t, 1.0 + t
-    # Halved, because exp is defined up to 600 and the logarithm of the largest number is 709.8.
-    root = exp(0.5 * min(t, 1000.0)) if t > 0.0 else exp(t)
+    # Halved, because _exp is defined up to 600 and the logarithm of the largest number is 709.8.
+    root = _exp(0.5 * min(t, 1000.0)) if t > 0.0 else _exp(t)
     slope = min(root * root, _LARGEST) if t > 0.0 else root
     return slope - 1.0, slope
