@@ -18,6 +18,13 @@ LIBRARIES = {
 """Least serious messages of each library, unless everything is asked for."""
 
 
+def lower(record: logging.LogRecord) -> bool:
+    """Call a library's error a warning: it tries again by itself, and where it cannot the worker says so."""
+    if record.levelno == logging.ERROR:
+        record.levelno, record.levelname = logging.WARNING, "WARNING"
+    return True
+
+
 class Format(logging.Formatter):
     """``2025-01-31T12:00:00.123Z INFO    text``; tracebacks only where everything is asked for."""
 
@@ -47,3 +54,5 @@ def configure(level: str) -> None:
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     for name, least in LIBRARIES.items():
         logging.getLogger(name).setLevel(logging.DEBUG if debug else least)
+    # A filter of a logger is asked for its own records only: aiokafka has one for each of its modules.
+    handler.addFilter(lambda record: not record.name.startswith("aiokafka") or lower(record))

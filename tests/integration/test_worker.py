@@ -1,0 +1,131 @@
+"""The worker as a process on a real broker: what goes in, what comes out, once."""
+
+import json
+import random
+import time
+
+import pytest
+from confluent_kafka import Producer
+
+from tests.brokers import produce, read_topic
+from tests.integration.workers import Deployment, records
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(180)]
+BOTH = pytest.mark.parametrize("mode", ["exactly_once", "at_least_once"])
+
+
+@pytest.fixture
+def deployment(broker):
+    return Deployment(broker)
+
+
+def transactional(deployment):
+    producer = Producer({"bootstrap.servers": deployment.broker, "transactional.id": deployment.input, "linger.ms": 0})
+    producer.init_transactions(20)
+    return producer
+
+
+def transaction(producer, deployment, first, count, *, commit=True):
+    producer.begin_transaction()
+    for partition, key, value in records(count, deployment.partitions, first=first):
+        producer.produce(deployment.input, value, key, partition)
+    producer.flush(20)
+    producer.commit_transaction(20) if commit else producer.abort_transaction(20)
+
+
+def wait_until(condition, timeout=30):
+    end = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < end, "not in time"
+        time.sleep(0.1)
+
+
+@BOTH
+def test_only_committed_records_are_answered_live_and_after_a_kill(deployment, mode):
+    producer = transactional(deployment)
+    mode = {"delivery.mode": mode}
+    transaction(producer, deployment, 0, 400)
+    with deployment.worker(settings=mode) as worker:
+        worker.wait_for(lambda health: health["records"] == 400)
+        transaction(producer, deployment, 400, 400, commit=False)
+        transaction(producer, deployment, 800, 400)
+        worker.wait_for(lambda health: health["records"] == 800)
+        # Markers and aborted records are behind the committed offset: nothing lags.
+        wait_until(lambda: deployment.committed() == deployment.ends())
+        worker.kill()
+    transaction(producer, deployment, 1200, 400, commit=False)
+    transaction(producer, deployment, 1600, 400)
+    with deployment.worker(settings=mode) as worker:
+        worker.wait_for(lambda health: health["records"] == 400)
+        transaction(producer, deployment, 2000, 4, commit=False)
+        wait_until(lambda: deployment.committed() == deployment.ends())
+        assert worker.terminate() == 0
+    expected = [(m.partition(), m.offset()) for m in read_topic(deployment.broker, deployment.input)]
+    assert len(expected) == 1200
+    assert deployment.answers() == expected
+
+
+@BOTH
+def test_a_clean_stop_leaves_nothing_to_learn_again(deployment, mode):
+    mode = {"delivery.mode": mode}
+    produce(deployment.broker, deployment.input, records(2000))
+    with deployment.worker(settings=mode) as worker:
+        worker.wait_for(lambda health: health["records"] == 2000)
+        assert worker.terminate() == 0
+        assert worker.log().splitlines()[-1].endswith("the worker ends: SIGTERM")
+    assert deployment.committed() == deployment.ends()
+    produce(deployment.broker, deployment.input, records(400, first=2000))
+    with deployment.worker(settings=mode) as worker:
+        worker.wait_for(lambda health: health["records"] == 400)
+        assert worker.terminate() == 0
+        assert "0 records learned again" in worker.log()
+    assert deployment.answers() == [(partition, offset) for partition in range(4) for offset in range(600)]
+
+
+@pytest.mark.parametrize("codec", ["lz4", "zstd", "snappy", "gzip"])
+def test_compressed_inputs_are_read(broker, codec):
+    deployment = Deployment(broker, partitions=1)
+    produce(broker, deployment.input, records(500, 1), compression_type=codec)
+    with deployment.worker() as worker:
+        worker.wait_for(lambda health: health["records"] == 500)
+        assert worker.terminate() == 0
+    assert deployment.answers() == [(0, offset) for offset in range(500)]
+
+
+def test_large_records_and_dead_letters_leave_their_neighbours_unharmed(broker):
+    deployment = Deployment(broker, partitions=1, max_message_bytes=12_000_000)
+    noise = random.Random(1).randbytes(10_000_000)
+    huge = b'{"features": [1, 2, 3, 4], "text": "' + noise.hex().encode()[: 10_000_000 - 60] + b'"}'
+    small = [value for _, _, value in records(40, 1)]
+    values = [*small[:20], noise, *small[20:30], huge, b"no JSON", *small[30:]]
+    produce(broker, deployment.input, [(0, b"k", value) for value in values], message_max_bytes=12_000_000)
+    with deployment.worker() as worker:
+        worker.wait_for(lambda health: health["records"] == len(values))
+        assert worker.terminate() == 0
+    dead = {20: noise, 31: huge, 32: b"no JSON"}
+    assert [offset for _, offset in deployment.answers()] == [n for n in range(len(values)) if n not in dead]
+    letters = read_topic(broker, f"{deployment.name}.dead-letters")
+    headers = [dict(letter.headers()) for letter in letters]
+    prefix = f"{deployment.name}.error."
+    assert [int(h[prefix + "offset"]) for h in headers] == list(dead)
+    for letter, value in zip(letters, dead.values(), strict=True):
+        assert value.startswith(letter.value())
+        assert len(letter.value()) == len(value) or len(letter.value()) < 1_000_000
+    assert letters[2].value() == b"no JSON"
+
+
+def test_answers_say_where_they_come_from(broker):
+    deployment = Deployment(broker, partitions=2, settings={"input.id_path": "id", "prepare.scale": "warmup"})
+    produce(broker, deployment.input, records(300, 2), headers=[("traceparent", b"00-1-2-03")])
+    with deployment.worker() as worker:
+        worker.wait_for(lambda health: health["records"] == 300)
+        assert worker.terminate() == 0
+    answers = read_topic(broker, f"{deployment.name}.assignments")
+    assert len(answers) == 300
+    for answer in answers:
+        value, headers = json.loads(answer.value()), dict(answer.headers())
+        source = value["source"]
+        assert (source["topic"], source["partition"]) == (deployment.input, answer.partition())
+        assert value["id"] == f"r{source['offset'] * 2 + answer.partition()}"
+        assert headers["ce_id"].decode() == f"{deployment.input}-{source['partition']}-{source['offset']}"
+        assert headers["traceparent"] == b"00-1-2-03"

@@ -1,0 +1,107 @@
+"""Workers that come and go while there is more to do than they can."""
+
+import threading
+import time
+
+import pytest
+
+from tests.brokers import produce
+from tests.integration.workers import Deployment, records
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
+
+SLOW = ("tests.integration.slow_worker", "0.0001", "worker")
+BACKLOG = 400_000
+"""Forty seconds of work at 100 microseconds a record."""
+
+
+@pytest.fixture
+def deployment(broker):
+    made = Deployment(broker)
+    produce(broker, made.input, records(BACKLOG), compression_type="lz4")
+    return made
+
+
+def partitions_of(*workers):
+    return sorted(name for worker in workers for name in worker.health().get("partitions", []))
+
+
+def wait_for_share(worker, count, timeout):
+    began = time.monotonic()
+    worker.wait_for(lambda health: health["ready"] and len(health["partitions"]) == count, timeout)
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize("mode", ["exactly_once", "at_least_once"])
+def test_joining_and_stopping_under_full_backlog_takes_seconds(deployment, mode):
+    mode = {"delivery.mode": mode}
+    with deployment.worker(command=SLOW, settings=mode) as first:
+        first.wait_for(lambda health: health["records"] > 5000, 90)
+        with deployment.worker(command=SLOW, settings=mode) as second:
+            # From the moment it can join: interpreter, imports and kernels come before.
+            second.wait_for(lambda health: True, 60)
+            joined = wait_for_share(second, 2, 15)
+            wait_for_share(first, 2, 5)
+            assert partitions_of(first, second) == [f"{deployment.input}[{p}]" for p in range(4)]
+            before = [worker.health()["records"] for worker in (first, second)]
+            first.wait_for(lambda health: health["records"] > before[0] + 2000, 10)
+            second.wait_for(lambda health: health["records"] > before[1] + 2000, 10)
+            began = time.monotonic()
+            assert first.terminate() == 0
+            stopped = time.monotonic() - began
+            left = wait_for_share(second, 4, 15)
+            assert second.terminate() == 0
+        assert "Traceback" not in first.log() + second.log()
+    assert max(joined, stopped, left) < 5, (joined, stopped, left)
+    answers = deployment.answers()
+    assert len(answers) > 10_000
+    by_partition = {p: [offset for q, offset in answers if q == p] for p in range(4)}
+    for offsets in by_partition.values():
+        assert offsets == list(range(len(offsets)))
+
+
+def test_a_second_worker_on_the_same_port_ends_before_it_could_fence_the_first(deployment):
+    with deployment.worker() as first:
+        first.wait_for(lambda health: health["records"] > 1000, 90)
+        with deployment.worker(settings={"worker.web_port": first.port}) as second:
+            assert second.ended() == 2
+            assert f"worker.web_port = {first.port}: something listens on" in second.log().splitlines()[-1]
+        count = first.health()["records"]
+        first.wait_for(lambda health: health["records"] > count)
+        assert first.terminate() == 0
+
+
+def test_a_worker_whose_id_is_taken_over_says_so(deployment):
+    same = {"worker.id": "the-same"}
+    with deployment.worker(command=SLOW, settings=same) as first:
+        first.wait_for(lambda health: health["records"] > 5000, 90)
+        with deployment.worker(settings=same) as second:
+            assert first.ended() == 71
+            last = first.log().splitlines()[-1]
+            assert "exit code 71" in last
+            assert "another worker with the same worker id has taken over" in last
+            second.wait_for(lambda health: len(health["partitions"]) == 4, 30)
+            assert second.terminate() == 0
+    answers = deployment.answers()
+    assert len(answers) == len(set(answers))
+
+
+def test_more_workers_than_partitions_wait(broker):
+    deployment = Deployment(broker, partitions=1)
+    produce(broker, deployment.input, records(1000, 1))
+    with deployment.worker() as first, deployment.worker() as second:
+        threads = [threading.Thread(target=worker.ready) for worker in (first, second)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        end = time.monotonic() + 20
+        while first.health()["records"] + second.health()["records"] < 1000:
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        idle = first if not first.health()["partitions"] else second
+        busy = second if idle is first else first
+        assert busy.terminate() == 0
+        idle.wait_for(lambda health: len(health["partitions"]) == 1, 20)
+        assert idle.terminate() == 0
+    assert deployment.answers() == [(0, offset) for offset in range(1000)]

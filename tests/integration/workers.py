@@ -1,0 +1,183 @@
+"""Workers as processes of their own, as a user starts them, and what they leave on the bus."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+from confluent_kafka import Consumer, TopicPartition
+
+from tests.brokers import create_topic, read_topic, topic_name
+from tests.brokers.jvm import free_port
+
+ROOT = Path(__file__).resolve().parents[2]
+CLI = ("resonance.pipeline.cli", "worker")
+
+
+class WorkerProcess:
+    """``resonance worker`` with its health page and its log.
+
+    Parameters
+    ----------
+    settings : mapping
+        Dotted settings, given as options.
+    command : sequence of str
+        Python module to run, and its first arguments.
+    arguments : sequence of str
+        Further options.
+    environment : mapping, optional
+        Variables added to the present ones.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        *,
+        command: Sequence[str] = CLI,
+        arguments: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.port = int(settings.get("worker.web_port", 0)) or free_port()
+        given = {**settings, "worker.web_port": self.port}
+        options = [part for name, value in given.items() for part in ("--set", f"{name}={value}")]
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - read after the worker's end, and closed with this object
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("RESONANCE_")}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", *command, *options, *arguments],
+            cwd=ROOT,
+            env={**inherited, **(environment or {})},
+            stdout=self._log,
+            stderr=self._log,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.kill()
+            self.process.wait()
+        if error is not None:
+            error.add_note(f"the worker on port {self.port} said:\n{self.log()}")
+
+    def log(self) -> str:
+        """Everything it has said so far."""
+        self._log.seek(0)
+        return self._log.read().decode(errors="replace")
+
+    def health(self) -> dict[str, Any]:
+        """What its health page says; empty while there is none."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=2) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            return json.load(error)
+        except OSError:
+            return {}
+
+    def wait_for(self, condition: Callable[[dict[str, Any]], object], timeout: float = 40) -> dict[str, Any]:
+        """Wait until its health page says something."""
+        end = time.monotonic() + timeout
+        while True:
+            health = self.health()
+            if health and condition(health):
+                return health
+            assert self.process.poll() is None, f"it ended with {self.process.returncode}:\n{self.log()}"
+            assert time.monotonic() < end, f"not within {timeout:g} s, it says {health}:\n{self.log()}"
+            time.sleep(0.05)
+
+    def ready(self, timeout: float = 60) -> dict[str, Any]:
+        """Wait until records flow; compiling an engine for the first time takes long."""
+        return self.wait_for(lambda health: health["ready"], timeout)
+
+    def ended(self, timeout: float = 40) -> int:
+        """Wait for its end; return the exit code."""
+        return self.process.wait(timeout)
+
+    def terminate(self, timeout: float = 40) -> int:
+        """End it as Kubernetes does; return the exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.ended(timeout)
+
+    def kill(self) -> None:
+        """End it as a power failure does."""
+        self.process.kill()
+        self.process.wait()
+
+
+class Deployment:
+    """A pipeline on a broker, with an input topic of its own."""
+
+    def __init__(self, broker: str, *, partitions: int = 4, settings: Mapping[str, Any] | None = None, **topic: Any):
+        self.broker = broker
+        self.partitions = partitions
+        self.name = topic_name("pipeline")
+        self.input = create_topic(broker, "input", partitions=partitions, **topic)
+        self.settings = {
+            "name": self.name,
+            "broker.bootstrap": broker,
+            "broker.session_timeout": 6,
+            "input.topics": self.input,
+            "stream": "partition",
+            "prepare.scale": "none",
+            "delivery.transaction_timeout": 10,
+            **(settings or {}),
+        }
+
+    def worker(self, *, settings: Mapping[str, Any] | None = None, **how: Any) -> WorkerProcess:
+        """Start a worker."""
+        return WorkerProcess({**self.settings, **(settings or {})}, **how)
+
+    def answers(self) -> list[tuple[int, int]]:
+        """Partition and offset of the record of each assignment, in their order."""
+        sources = [json.loads(m.value())["source"] for m in read_topic(self.broker, f"{self.name}.assignments")]
+        return [(source["partition"], source["offset"]) for source in sources]
+
+    def committed(self) -> dict[int, int]:
+        """The group's committed offsets."""
+        with consumer(self.broker, self.name) as asked:
+            places = [TopicPartition(self.input, partition) for partition in range(self.partitions)]
+            return {place.partition: place.offset for place in asked.committed(places, timeout=20)}
+
+    def ends(self) -> dict[int, int]:
+        """Where the input's partitions end, markers included."""
+        with consumer(self.broker, self.name) as asked:
+            return {
+                partition: asked.get_watermark_offsets(TopicPartition(self.input, partition), timeout=20)[1]
+                for partition in range(self.partitions)
+            }
+
+
+@contextmanager
+def consumer(broker: str, group: str) -> Iterator[Consumer]:
+    """A client of a group that never joins it."""
+    made = Consumer(
+        {
+            "bootstrap.servers": broker,
+            "group.id": group,
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+        }
+    )
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def records(count: int, partitions: int = 4, *, first: int = 0) -> Iterator[tuple[int, bytes, bytes]]:
+    """Yield (partition, key, value) of records with four features around a few places."""
+    for n in range(first, first + count):
+        place = n * 2654435761 % 5
+        features = [place + (n * 40503 * (d + 1) % 1000) / 5000 for d in range(4)]
+        yield n % partitions, b"k%d" % (n % 7), json.dumps({"id": f"r{n}", "features": features}).encode()
