@@ -103,6 +103,17 @@ def show_settings(
         typer.echo("\n".join(toml(values)))
 
 
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the results go.")] = Path("demo-results"),
+    seconds: Annotated[float, typer.Option(min=5, max=600, help="How long the telemetry takes.")] = 45.0,
+) -> None:
+    """Watch a worker cluster the telemetry of four regions, be killed, and go on as if nothing had happened."""
+    from resonance.pipeline.demo.run import Options, run  # noqa: PLC0415
+
+    end(run(Options(folder, seconds)))
+
+
 def given(pairs: Sequence[str] | None, named: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a command line: ``--set`` and the options of their own.
 

@@ -40,7 +40,8 @@ CLUSTER_ID_PREFIX = "mockCluster"
 """How the ids of librdkafka's mock clusters begin."""
 
 _log = logging.getLogger(__name__)
-_silent = logging.Logger("librdkafka", level=logging.CRITICAL + 1)
+SILENT = logging.Logger("librdkafka", level=logging.CRITICAL + 1)
+"""Logger for clients of a broker that comes and goes; without one librdkafka writes to standard error."""
 
 
 def is_embedded(cluster_id: str | None) -> bool:
@@ -93,14 +94,14 @@ class EmbeddedBroker:
 
     def __enter__(self) -> Self:
         # The cluster lives as long as this client; it is of no other use.
-        self._cluster = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "mock"}, logger=_silent)
+        self._cluster = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "mock"}, logger=SILENT)
         try:
             brokers = self._cluster.list_topics(timeout=10).brokers.values()
         except KafkaException as error:
             self._cluster = None
             raise BrokerError(f"the embedded broker does not answer: {error.args[0].str()}; start again") from error
         self.bootstrap = ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
-        self._producer = Producer(self.client_settings() | {"linger.ms": 5, "acks": "all"}, logger=_silent)
+        self._producer = Producer(self.client_settings() | {"linger.ms": 5, "acks": "all"}, logger=SILENT)
         self.create(self._topics)
         _log.info("embedded broker on %s", self.bootstrap)
         return self

@@ -1,12 +1,11 @@
 """What has happened so far, as far as the outputs tell: counts, present clusters, and a log in sentences."""
 
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import orjson
-from resonance.pipeline.demo.telemetry import REGIONS, Telemetry
+from resonance.pipeline.demo.telemetry import REGIONS, Incident, Telemetry
 from resonance.pipeline.sentences import sentence
 from resonance.schemas import Assignment, ClusterEvent, ClusterSnapshot
 
@@ -73,7 +72,9 @@ class Story:
         self.log: list[Line] = []
         self.rates: list[float] = []
         self.worker = ""
-        self._incidents = deque(telemetry.incidents)
+        self._incidents: list[list[Incident]] = [[] for _ in range(count)]
+        for incident in telemetry.incidents:
+            self._incidents[incident.partition].append(incident)
         self._ticked, self._ticked_answers = clock(), 0
 
     @property
@@ -98,9 +99,9 @@ class Story:
     def sent(self, partition: int) -> None:
         """Count a record that was sent, and tell the incidents that begin with it."""
         self.fed[partition] += 1
-        while self._incidents and self.fed[self._incidents[0].partition] > self._incidents[0].at:
-            incident = self._incidents.popleft()
-            self.say("incident", f"{REGIONS[incident.partition]}: {incident.text}")
+        for incident in self._incidents[partition]:
+            if incident.at + 1 == self.fed[partition]:
+                self.say("incident", f"{REGIONS[partition]}: {incident.text}")
 
     def assignment(self, partition: int, value: bytes) -> None:
         """Take an assignment."""

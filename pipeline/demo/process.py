@@ -1,0 +1,102 @@
+"""The demo's worker: the real command in its own process, which can be killed and started again."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import IO
+
+from resonance.pipeline.errors import ResonanceError
+from resonance.pipeline.settings_sources import PREFIX
+
+STOP_SECONDS = 15.0
+"""How long a worker has to end after SIGTERM before it is killed."""
+
+
+class WorkerFailedError(ResonanceError):
+    """The demo's worker ended by itself."""
+
+
+class WorkerProcess:
+    """``resonance worker`` with a settings file, its log in a file.
+
+    Parameters
+    ----------
+    config : Path
+        The settings file.
+    log : Path
+        Where its output goes.
+
+    Attributes
+    ----------
+    pid : int
+        Its process id; 0 before the first start.
+    """
+
+    def __init__(self, config: Path, log: Path) -> None:
+        self._config = config
+        self._log_path = log
+        self._log: IO[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self.pid = 0
+
+    def start(self) -> None:
+        """Start it."""
+        self._log = self._log or self._log_path.open("wb")
+        # The settings file says all: what the user has set in the environment is meant for other workers.
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "resonance.pipeline.cli", "worker", "--config", str(self._config)],
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=self._log,
+            env=environment,
+            # Ctrl-C is for the demo, which then stops its worker in order.
+            start_new_session=True,
+        )
+        self.pid = self._process.pid
+
+    def check(self) -> None:
+        """Raise `WorkerFailedError` if it is not running."""
+        code = None if self._process is None else self._process.poll()
+        if code is not None:
+            raise WorkerFailedError(
+                f"the worker ended with exit code {code}: {self._last_line()} (its log: {self._log_path})"
+            )
+
+    def kill(self) -> None:
+        """Kill it with SIGKILL: no goodbye, nothing flushed."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def stop(self) -> None:
+        """Stop it, in order if it can, and close its log."""
+        try:
+            if self._process is not None and self._process.poll() is None:
+                self._process.send_signal(signal.SIGTERM)
+                try:
+                    self._process.wait(STOP_SECONDS)
+                except subprocess.TimeoutExpired:
+                    self.kill()
+        except BaseException:
+            self.kill()  # a second Ctrl-C
+            raise
+        finally:
+            if self._log is not None:
+                self._log.close()
+                self._log = None
+
+    def _last_line(self) -> str:
+        lines = self._log_path.read_text(errors="replace").splitlines() if self._log_path.exists() else []
+        return lines[-1] if lines else "it said nothing"
+
+
+def free_port() -> int:
+    """Return a loopback port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,242 @@
+"""The end of the demo: its outputs beside an uninterrupted replay, its clusters beside the truth, and the files."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+from resonance.pipeline.demo.lifelines import missing_extra
+from resonance.pipeline.demo.story import Story
+from resonance.pipeline.demo.telemetry import REGIONS, START_MS, Telemetry
+from resonance.pipeline.partition import PartitionTask
+from resonance.pipeline.records import Message, Outputs, Record
+from resonance.pipeline.sentences import sentence
+from resonance.pipeline.settings import Settings
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+REPLAY_BATCH = 1000
+"""Records that the replay gives to a task at once; the worker had other batches, and the bits are the same."""
+
+_LAST = 20  # what truly is there at the end is read from the last twentieth
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Outputs of one kind beside those of a replay.
+
+    Attributes
+    ----------
+    expected : int
+        Outputs of the replay.
+    identical : int
+        Those that the worker wrote with the same key, value and headers.
+    missing, different, unexpected : int
+        Those that it did not write, wrote otherwise, and wrote beyond them.
+    """
+
+    expected: int
+    identical: int
+    missing: int
+    different: int
+    unexpected: int
+
+    @property
+    def exact(self) -> bool:
+        """Whether both are the same."""
+        return self.identical == self.expected and not self.unexpected
+
+
+@dataclass(frozen=True, slots=True)
+class RegionQuality:
+    """How the clusters of a region compare with the truth.
+
+    Attributes
+    ----------
+    region : str
+        The region.
+    found, true : int
+        Clusters present at the end, and kinds of requests that there were then.
+    ari, ari_second_half : float
+        Adjusted Rand index of the answers, each given before its record was learned: of all, and of the second half.
+    """
+
+    region: str
+    found: int
+    true: int
+    ari: float
+    ari_second_half: float
+
+
+def replay(settings: Settings, telemetry: Telemetry) -> list[Outputs]:
+    """Return what partition tasks that nothing interrupts make of the script, by partition."""
+    topic = settings.input.topics[0]
+    results = []
+    for partition in range(len(REGIONS)):
+        task = PartitionTask(settings, topic, partition)
+        merged = Outputs()
+        for first in range(0, telemetry.records, REPLAY_BATCH):
+            samples = [
+                (offset, telemetry.sample(partition, offset))
+                for offset in range(first, min(first + REPLAY_BATCH, telemetry.records))
+            ]
+            # The records carry their own time, so that Kafka's does not matter.
+            part = task.process(
+                [Record(topic, partition, offset, START_MS, sample.key, sample.value) for offset, sample in samples]
+            )
+            merged.assignments += part.assignments
+            merged.events += part.events
+            merged.dead_letters += part.dead_letters
+        results.append(merged)
+    return results
+
+
+def compare(expected: Sequence[Sequence[Message]], written: Sequence[Sequence[Message]]) -> Comparison:
+    """Compare two lists of outputs, each by partition, by their ids.
+
+    Parameters
+    ----------
+    expected : sequence of sequence of Message
+        What a replay gives.
+    written : sequence of sequence of Message
+        What was found on the bus, repeats dropped.
+    """
+    identical = missing = different = unexpected = 0
+    for wanted, found in zip(expected, written, strict=True):
+        by_id = {message_id(message): message for message in found}
+        for message in wanted:
+            other = by_id.pop(message_id(message), None)
+            if other is None:
+                missing += 1
+            elif _plain(other) == _plain(message):
+                identical += 1
+            else:
+                different += 1
+        unexpected += len(by_id)
+    return Comparison(sum(map(len, expected)), identical, missing, different, unexpected)
+
+
+def message_id(message: Message) -> bytes | None:
+    """Return the id that an output carries in its headers."""
+    return next((value for name, value in message.headers if name == "ce_id"), None)
+
+
+def _plain(message: Message) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]:
+    return message.key, message.value, [tuple(header) for header in message.headers]
+
+
+def quality(story: Story) -> list[RegionQuality]:
+    """Return how the clusters of each region compare with the truth.
+
+    Raises
+    ------
+    ConfigurationError
+        scikit-learn is not installed.
+    """
+    try:
+        from sklearn.metrics import adjusted_rand_score  # noqa: PLC0415
+    except ImportError as error:
+        raise missing_extra("scikit-learn") from error
+    telemetry, half = story.telemetry, story.telemetry.records // 2
+    rows = []
+    for partition, region in enumerate(REGIONS):
+        truth = telemetry.truth[partition]
+        answers = [name or "" for name in story.assigned[partition]]
+        rows.append(
+            RegionQuality(
+                region,
+                len(story.clusters[partition]),
+                len(set(truth[-max(len(truth) // _LAST, 1) :].tolist())),
+                float(adjusted_rand_score(truth, answers)),
+                float(adjusted_rand_score(truth[half:], answers[half:])),
+            )
+        )
+    return rows
+
+
+def write_results(folder: Path, assignments: Sequence[Sequence[Message]], events: Sequence[Sequence[Message]]) -> None:
+    """Write what the worker said as JSON lines: ``assignments.jsonl`` and ``events.jsonl``, by partition, in order."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, outputs in (("assignments", assignments), ("events", events)):
+        with (folder / f"{name}.jsonl").open("wb") as file:
+            for partition in outputs:
+                file.writelines((message.value or b"null") + b"\n" for message in partition)
+
+
+def outcome_table(story: Story) -> RenderableType:
+    """Return what happened to each region beside what the events said of it."""
+    table = Table(box=box.SIMPLE_HEAD, title="What happened, and what the events said", title_justify="left")
+    table.add_column("region", style="bold")
+    table.add_column("what happened", style="cyan")
+    table.add_column("cluster events")
+    for partition, region in enumerate(REGIONS):
+        incidents = [incident for incident in story.telemetry.incidents if incident.partition == partition]
+        bounds = [0, *(incident.at for incident in incidents), story.telemetry.records]
+        texts = ["as usual", *(incident.text for incident in incidents)]
+        for number, text in enumerate(texts):
+            said = [
+                sentence(event)
+                for event in story.events[partition]
+                if bounds[number] <= event["cause"]["source"]["offset"] < bounds[number + 1]
+            ]
+            if number == 0:
+                said = [f"{len(said)} events, until {_present(story, partition, bounds[1])} clusters were known"]
+            told = "\n".join(said) or "none: every cluster kept its id"
+            table.add_row(region if number == 0 else "", text, told)
+    return table
+
+
+def _present(story: Story, partition: int, offset: int) -> int:
+    begun = [event for event in story.events[partition] if event["cause"]["source"]["offset"] < offset]
+    return sum({"emerged": 1, "split": 1}.get(event["kind"], -1) for event in begun)
+
+
+def verdict(
+    assignments: Comparison, events: Comparison, repeats: int, rows: Sequence[RegionQuality], seconds: float
+) -> RenderableType:
+    """Return the figures of the demo for the screen."""
+    table = Table(box=box.SIMPLE_HEAD, title="Clusters found at the end, beside the truth", title_justify="left")
+    table.add_column("region", style="bold")
+    for name in ("found", "true", "ARI", "ARI, second half"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(row.region, str(row.found), str(row.true), f"{row.ari:.3f}", f"{row.ari_second_half:.3f}")
+    mean = sum(row.ari_second_half for row in rows) / len(rows)
+    table.add_row(
+        "all", str(sum(r.found for r in rows)), str(sum(r.true for r in rows)), "", f"{mean:.3f}", style="dim"
+    )
+    return Group(
+        table,
+        _compared("assignments", assignments),
+        _compared("cluster events", events),
+        Text(f"  {_repeated(repeats)}", "dim"),
+        Text(
+            f"  ARI is prequential: each answer was given before its record was learned. {seconds:.0f} s in all", "dim"
+        ),
+    )
+
+
+def _repeated(repeats: int) -> str:
+    if not repeats:
+        return "no output came twice, although delivery here is at least once: this kill fell between two commits"
+    return f"{repeats:,} outputs came twice, byte for byte (delivery here is at least once); dropped by their id"
+
+
+def _compared(what: str, result: Comparison) -> Text:
+    text = f"{result.identical:,} of {result.expected:,} {what} are identical to an uninterrupted replay"
+    if result.exact:
+        return Text.assemble(("✔ ", "bold green"), (text, "bold"))
+    gone = f"; {result.missing:,} missing, {result.different:,} different, {result.unexpected:,} too many"
+    return Text.assemble(("✖ ", "bold red"), (text + gone, "bold red"))
+
+
+def as_json(
+    assignments: Comparison, events: Comparison, repeats: int, rows: Sequence[RegionQuality], seconds: float
+) -> bytes:
+    """Return the figures of the demo for programs."""
+    return orjson.dumps(
+        {"assignments": assignments, "events": events, "repeats": repeats, "regions": rows, "seconds": seconds},
+        option=orjson.OPT_INDENT_2,
+    )

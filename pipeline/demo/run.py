@@ -1,0 +1,296 @@
+"""Runs the demo from the first record to the verdict."""
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from resonance.pipeline.cli import toml
+from resonance.pipeline.demo import report
+from resonance.pipeline.demo.follower import Follower
+from resonance.pipeline.demo.lifelines import draw, missing_extra
+from resonance.pipeline.demo.process import WorkerProcess, free_port
+from resonance.pipeline.demo.story import Story
+from resonance.pipeline.demo.telemetry import FEATURES, RECORDS, REGIONS, Telemetry
+from resonance.pipeline.demo.view import LiveView, PlainView, View
+from resonance.pipeline.embedded import EmbeddedBroker
+from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.records import Message
+from resonance.pipeline.settings import Settings
+from rich.console import Console
+
+TOPIC = "telemetry"
+"""The input topic."""
+
+READY_SECONDS = 120.0
+"""How long the worker may take for its first answer; the first time on a machine it compiles its kernels."""
+
+STALL_SECONDS = 60.0
+"""How long nothing may be answered while records wait."""
+
+PAUSE_SECONDS = 1.5
+"""How long the killed worker stays dead, for the eye."""
+
+BURST = 2000
+"""Records sent at once before the kill, so that it comes while the worker is busy."""
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C."""
+
+DIFFERENT = 1
+"""Exit code when the outputs are not those of the replay."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How the demo runs.
+
+    Attributes
+    ----------
+    folder : Path
+        Where results, settings and the worker's log go.
+    seconds : float
+        How long it takes to send all records.
+    records : int
+        Records of each region.
+    seed : int
+        Of the telemetry; only the default is rehearsed.
+    kill_at : float
+        Share of the records after which the worker is killed.
+    """
+
+    folder: Path = field(default_factory=lambda: Path("demo-results"))
+    seconds: float = 45.0
+    records: int = RECORDS
+    seed: int = 0
+    kill_at: float = 0.5
+
+
+def run(options: Options, console: Console | None = None) -> int:
+    """Run the demo and return the exit code of the process.
+
+    Parameters
+    ----------
+    options : Options
+        How.
+    console : Console, optional
+        For the view and the verdict; default standard output.
+
+    Raises
+    ------
+    ResonanceError
+        Something that the demo needs is missing, or did not work.
+    """
+    for module, package in (("matplotlib", "matplotlib"), ("sklearn", "scikit-learn")):
+        if find_spec(module) is None:
+            raise missing_extra(package)
+    console = console or Console()
+    with _interruptible():
+        try:
+            return _Demo(options, console).run()
+        except KeyboardInterrupt:
+            Console(stderr=True).print("interrupted: worker and broker are stopped", style="yellow")
+            return INTERRUPTED
+
+
+class _Demo:
+    def __init__(self, options: Options, console: Console) -> None:
+        self._options = options
+        self._console = console
+        self._telemetry = Telemetry(options.records, options.seed)
+        self._story = Story(self._telemetry)
+        self._view: View
+        if console.is_terminal:
+            self._view = LiveView(self._story, console)
+        else:
+            self._view = PlainView(self._story, Console(stderr=True, soft_wrap=True))
+        self._assignments: list[list[Message]] = [[] for _ in REGIONS]
+        self._events: list[list[Message]] = [[] for _ in REGIONS]
+        self._killed_at: list[int] = []
+
+    def run(self) -> int:
+        folder = self._options.folder
+        folder.mkdir(parents=True, exist_ok=True)
+        settings = _settings("127.0.0.1:9092")
+        outputs = [settings.topic(kind) for kind in ("assignments", "cluster_events")]
+        others = [settings.topic(kind) for kind in ("dead_letters", "snapshots")]
+        with ExitStack() as stack:
+            broker = stack.enter_context(EmbeddedBroker([TOPIC, *outputs, *others]))
+            settings = _settings(broker.bootstrap)
+            config = folder / "resonance.toml"
+            config.write_text("\n".join(toml(_values(broker.bootstrap))) + "\n")
+            follower = stack.enter_context(Follower(broker.client_settings(), outputs))
+            worker = WorkerProcess(config, folder / "worker.log")
+            stack.callback(worker.stop)
+            stack.enter_context(self._view)
+            self._play(broker, follower, worker, outputs[0])
+            self._story.say("note", "all records are answered; stopping the worker, replaying the log without a break")
+            self._story.worker = "stopping"
+            self._view.update()
+        return self._judge(settings, follower)
+
+    # The play
+
+    def _play(self, broker: EmbeddedBroker, follower: Follower, worker: WorkerProcess, assignments: str) -> None:
+        """Feed, follow, kill and restart, until every record is answered."""
+        story, options = self._story, self._options
+        total = len(self._telemetry)
+        self._start(worker, "started")
+        samples = iter(self._telemetry)
+        # One record of each region, to see that everything is connected before the clock starts.
+        self._send(broker, samples, len(REGIONS))
+        kill = round(total * options.kill_at)
+        began: float | None = None
+        dead_since: float | None = None
+        last_answer = time.monotonic()
+        while sum(story.answered) < total:
+            now = time.monotonic()
+            if began is not None:
+                due = min(total, len(REGIONS) + int((total - len(REGIONS)) * (now - began) / options.seconds))
+                self._send(broker, samples, max(due - sum(story.fed), 0))
+            answered = sum(story.answered)
+            self._receive(follower, assignments)
+            if sum(story.answered) > answered:
+                last_answer = time.monotonic()
+                if began is None:
+                    began = last_answer
+                if dead_since is None and not story.worker.startswith("running"):
+                    self._connected(worker)
+            if dead_since is not None and now - dead_since >= PAUSE_SECONDS:
+                self._start(worker, "started again")
+                dead_since = None
+            elif dead_since is None:
+                worker.check()
+                if not self._killed_at and sum(story.fed) >= kill and began is not None:
+                    burst = min(BURST, total - sum(story.fed))
+                    self._send(broker, samples, burst)
+                    self._kill(worker, follower, assignments)
+                    began -= burst / self._rate()  # the feed goes on from here at its pace
+                    dead_since = time.monotonic()
+            self._check_stall(now - last_answer, began is None)
+            story.tick()
+            self._view.update()
+        story.tick()
+
+    def _send(self, broker: EmbeddedBroker, samples: Iterator[Any], count: int) -> None:
+        for _ in range(count):
+            sample = next(samples)
+            broker.append(TOPIC, sample.partition, sample.value, sample.key)
+            self._story.sent(sample.partition)
+        if count > 0:
+            broker.flush()
+
+    def _receive(self, follower: Follower, assignments: str, wait: float = 0.03) -> None:
+        for topic, partition, message in follower.poll(wait):
+            value = message.value or b""
+            if topic == assignments:
+                self._assignments[partition].append(message)
+                self._story.assignment(partition, value)
+            else:
+                self._events[partition].append(message)
+                self._story.event(partition, value)
+
+    def _start(self, worker: WorkerProcess, how: str) -> None:
+        worker.start()
+        self._story.worker = f"{how}, pid {worker.pid}: it loads and joins its group"
+        self._story.say("note", f"worker {how} as process {worker.pid}")
+
+    def _connected(self, worker: WorkerProcess) -> None:
+        story = self._story
+        story.worker = f"running, pid {worker.pid}"
+        if self._killed_at:
+            story.say(
+                "note", f"worker {worker.pid} has restored its models and goes on; {story.waiting:,} records wait"
+            )
+        else:
+            story.say("note", f"worker {worker.pid} answers; sending {self._rate():,.0f} records a second")
+
+    def _kill(self, worker: WorkerProcess, follower: Follower, assignments: str) -> None:
+        """Kill the worker between the first answers to a burst and the commit that would close it."""
+        story = self._story
+        known, until = sum(story.answered), time.monotonic() + 1
+        while sum(story.answered) == known and time.monotonic() < until:
+            self._receive(follower, assignments, 0.002)
+        worker.kill()
+        self._killed_at = list(story.answered)
+        story.worker = f"KILLED: process {worker.pid} is gone"
+        story.say("worker", f"worker {worker.pid} killed with SIGKILL, in the middle of its work; records keep coming")
+
+    def _rate(self) -> float:
+        return len(self._telemetry) / self._options.seconds
+
+    def _check_stall(self, seconds: float, starting: bool) -> None:
+        limit = READY_SECONDS if starting else STALL_SECONDS
+        if seconds > limit:
+            raise BrokerError(
+                f"the worker has answered nothing for {limit:.0f} s while {self._story.waiting:,} records wait; "
+                f"its log is {self._options.folder / 'worker.log'}"
+            )
+
+    # The verdict
+
+    def _judge(self, settings: Settings, follower: Follower) -> int:
+        options, story, console = self._options, self._story, self._console
+        expected = report.replay(settings, self._telemetry)
+        assignments = report.compare([part.assignments for part in expected], self._assignments)
+        events = report.compare([part.events for part in expected], self._events)
+        rows = report.quality(story)
+        report.write_results(options.folder, self._assignments, self._events)
+        picture = options.folder / "lifelines.png"
+        draw(picture, self._telemetry, story.events, story.assigned, self._killed_at or None)
+        figures = (assignments, events, follower.repeats, rows, story.seconds)
+        (options.folder / "report.json").write_bytes(report.as_json(*figures))
+        console.print(report.outcome_table(story))
+        console.print(report.verdict(*figures))
+        for name, what in (
+            ("assignments.jsonl", "an answer for each record"),
+            ("events.jsonl", "the life of the clusters"),
+            ("lifelines.png", "the same as a picture"),
+        ):
+            console.print(f"  {options.folder / name}  [dim]{what}[/]", highlight=False, soft_wrap=True)
+        for name in follower.differing[:3]:
+            console.print(f"output {name} came twice with different bytes", style="bold red")
+        exact = assignments.exact and events.exact and not follower.differing
+        return 0 if exact else DIFFERENT
+
+
+def _values(bootstrap: str) -> dict[str, Any]:
+    """Return the settings of the demo's worker: the defaults wherever the embedded broker allows."""
+    return {
+        "name": "demo",
+        "stream": "partition",
+        "broker": {"bootstrap": bootstrap, "session_timeout": 6},
+        "worker": {"web_port": free_port()},
+        "input": {"topics": [TOPIC], "features": list(FEATURES), "id_path": "id", "time_path": "time"},
+        "delivery": {"mode": "at_least_once"},
+        "snapshots": {"records": 1000},
+    }
+
+
+def _settings(bootstrap: str) -> Settings:
+    return Settings.of(_values(bootstrap))
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Treat a request to end, and a terminal that is closed, like Ctrl-C."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    names = ("SIGTERM", "SIGHUP") if sys.platform != "win32" else ("SIGTERM",)
+    before = {name: signal.signal(getattr(signal, name), interrupt) for name in names}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(getattr(signal, name), handler)

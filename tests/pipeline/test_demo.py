@@ -1,0 +1,195 @@
+"""The demo, short: a worker is killed, and its outputs are still those of a run that nothing interrupted."""
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+from resonance.pipeline.demo.follower import Follower
+from resonance.pipeline.demo.lifelines import draw, lines
+from resonance.pipeline.demo.report import Comparison, RegionQuality, compare, verdict
+from resonance.pipeline.demo.run import Options, run
+from resonance.pipeline.demo.story import Story
+from resonance.pipeline.demo.telemetry import Telemetry
+from resonance.pipeline.demo.view import LiveView, PlainView, panel, spark
+from resonance.pipeline.embedded import EmbeddedBroker
+from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.records import Message
+from rich.console import Console
+
+
+def cluster(name, **centre):
+    return {"id": name, "size": 30, "centre": centre, "spread": dict.fromkeys(centre, 1.0), "nodes": 2}
+
+
+def event(kind, name, offset, other=None):
+    """An event of partition 0 as it stands on the bus."""
+    after = [] if kind in ("absorbed", "vanished") else [cluster(name, latency_ms=100.0)]
+    value = {"kind": kind, "stream": "p0", "version": 1, "level": 1, "seq": 0, "cluster": name, "before": []}
+    value |= {"after": after, "cause": {"id": None, "source": {"topic": "t", "partition": 0, "offset": offset}}}
+    return value | ({"other": other} if other else {})
+
+
+def message(name, value=b"{}"):
+    return Message(b"key", value, [("ce_id", name.encode())])
+
+
+def test_the_demo_is_exact_although_its_worker_is_killed(tmp_path):
+    screen = io.StringIO()
+    code = run(Options(folder=tmp_path, seconds=3, records=1500), Console(file=screen, width=120))
+    shown = screen.getvalue()
+    assert "6,000 of 6,000 assignments are identical to an uninterrupted replay" in shown
+    assert code == 0
+    figures = orjson.loads((tmp_path / "report.json").read_bytes())
+    assert figures["assignments"] == {
+        "expected": 6000,
+        "identical": 6000,
+        "missing": 0,
+        "different": 0,
+        "unexpected": 0,
+    }
+    answers = [orjson.loads(line) for line in (tmp_path / "assignments.jsonl").read_bytes().splitlines()]
+    assert len(answers) == 6000
+    assert (tmp_path / "events.jsonl").read_bytes().count(b"\n") == figures["events"]["expected"] > 0
+    assert (tmp_path / "lifelines.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "worker.log").read_text().count("processing from") == 2, "it was started twice"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.parametrize("after", ["worker started", "worker.*killed"])
+def test_ctrl_c_ends_everything_without_a_traceback(tmp_path, after):
+    code = "from resonance.pipeline.demo.run import *; sys.exit(run(Options(Path(sys.argv[1]), 3, 1500, 0, 0.2)))"
+    demo = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stderr=subprocess.PIPE, text=True)
+    said = []
+    for line in demo.stderr:
+        said.append(line)
+        if after.split(".*")[-1] in line:
+            break
+    demo.send_signal(signal.SIGINT)
+    said.append(demo.stderr.read())
+    assert demo.wait(30) == 130
+    text = "".join(said)
+    assert "Traceback" not in text
+    assert "interrupted: worker and broker are stopped" in text
+    pids = [int(line.rsplit(" ", 1)[1]) for line in text.splitlines() if " as process " in line]
+    assert pids
+    time.sleep(0.1)
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_a_worker_that_ends_by_itself_ends_the_demo_with_its_last_line(tmp_path, monkeypatch):
+    monkeypatch.setattr("resonance.pipeline.demo.run.TOPIC", "demo.snapshots")
+    with pytest.raises(Exception, match=r"input\.topics"):
+        run(Options(folder=tmp_path, seconds=3, records=300), Console(file=io.StringIO()))
+
+
+def test_the_follower_drops_repeats_and_keeps_those_that_differ():
+    with EmbeddedBroker(["out"]) as broker, Follower(broker.client_settings(), ["out"]) as follower:
+        for value, name in ((b"1", b"a"), (b"1", b"a"), (b"2", b"b"), (b"3", b"b")):
+            broker.append("out", 0, value, None, [("ce_id", name)])
+        broker.flush()
+        new = []
+        while len(new) < 2 or follower.repeats < 2:
+            new += follower.poll(0.1)
+    assert [followed.message.value for followed in new] == [b"1", b"2"]
+    assert follower.differing == ["b"]
+
+
+def test_the_follower_says_when_the_broker_dropped_what_it_had_not_read():
+    with EmbeddedBroker(["out"]) as broker:
+        for _ in range(6):
+            broker.append("out", 0, os.urandom(700_000))
+            broker.flush()
+        broker._used.clear()  # what the budget would have refused
+        for _ in range(6):
+            broker.append("out", 0, os.urandom(700_000))
+            broker.flush()
+        with Follower(broker.client_settings(), ["out"]) as follower, pytest.raises(BrokerError, match="dropped"):
+            for _ in range(100):
+                follower.poll(0.1)
+
+
+def test_a_comparison_counts_what_is_missing_different_and_too_much():
+    expected = [[message("a"), message("b"), message("c")], []]
+    written = [[message("b"), message("c", b"other")], [message("d")]]
+    found = compare(expected, written)
+    assert found == Comparison(expected=3, identical=1, missing=1, different=1, unexpected=1)
+    assert not found.exact
+    assert compare(expected, expected).exact
+    screen = io.StringIO()
+    Console(file=screen, width=120).print(verdict(found, found, 3, [RegionQuality("r", 7, 7, 0.9, 0.95)], 1.0))
+    assert "1 of 3 assignments are identical" in screen.getvalue()
+    assert "1 missing, 1 different, 1 too many" in screen.getvalue()
+
+
+def test_a_story_folds_events_and_tells_them(tmp_path):
+    now = [0.0]
+    story = Story(Telemetry(100), clock=lambda: now[0])
+    story.event(0, orjson.dumps(event("emerged", "p0/1/0", 10)))
+    story.event(0, orjson.dumps(event("split", "p0/1/1", 20, "p0/1/0")))
+    story.event(0, orjson.dumps(event("absorbed", "p0/1/1", 30, "p0/1/0")))
+    assert set(story.clusters[0]) == {"p0/1/0"}
+    answer = {"cluster": "p0/1/0", "novel": True, "source": {"topic": "t", "partition": 0, "offset": 7}}
+    story.sent(0)
+    assert story.waiting == 1
+    story.assignment(0, orjson.dumps(answer))
+    now[0] = 2.0
+    story.tick()
+    assert (story.waiting, story.assigned[0][7], story.novel[0], story.rate) == (0, "p0/1/0", 1, 0.5)
+    for _ in range(40):
+        story.sent(0)
+    assert [line.kind for line in story.log] == ["emerged", "split", "absorbed", "incident"]
+
+
+def test_sentences_and_progress_are_plain_lines_without_a_terminal():
+    now, screen = [0.0], io.StringIO()
+    story = Story(Telemetry(10), clock=lambda: now[0])
+    with PlainView(story, Console(file=screen)) as view:
+        story.say("worker", "worker killed")
+        view.update()
+        now[0] = 6.0
+        view.update()
+        view.update()
+    first, second = screen.getvalue().splitlines()
+    assert first == "  0.0 s  worker killed"
+    assert second.startswith("  6.0 s  0 of 40 records answered")
+
+
+def test_the_live_view_leaves_the_sentences_and_takes_its_panel_away():
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=110)
+    story = Story(Telemetry(10))
+    with LiveView(story, console) as view:
+        story.say("split", "p0/1/7 split from p0/1/3: latency_ms 80 -> 420")
+        view.update()
+    assert screen.getvalue().count("p0/1/7 split from p0/1/3: latency_ms 80 -> 420") == 1
+    story.worker = "running, pid 7"
+    console.print(panel(story))
+    assert "running, pid 7" in screen.getvalue()
+    assert spark([0, 5, 10]) == "▁▅█"
+    assert spark([0, 0]) == "▁▁"
+
+
+def test_a_line_lives_from_its_first_event_to_its_last():
+    heights = np.linspace(0, 100, 1000)
+    events = [event("emerged", "a", 99), event("split", "b", 499, "a"), event("absorbed", "b", 799, "a")]
+    assigned = [None] * 100 + ["a"] * 400 + ["a", "b"] * 150 + ["a"] * 200
+    first, second = lines(events, assigned, heights, ["x"] * 1000)
+    assert (first.name, first.born, first.ended, first.kind) == ("a", 99, 1000, "x")
+    assert (second.parent, second.heir, second.born, second.ended) == ("a", "a", 499, 799)
+    assert second.share.max() == pytest.approx(0.5, abs=0.02)
+    assert np.all((second.height >= 49) & (second.height <= 81))
+
+
+def test_a_picture_is_drawn_even_of_nothing(tmp_path: Path):
+    telemetry = Telemetry(50)
+    draw(tmp_path / "picture.png", telemetry, [[]] * 4, [[None] * 50] * 4)
+    assert (tmp_path / "picture.png").stat().st_size > 10_000
