@@ -13,18 +13,26 @@ from resonance.engine.caea_step import TOLD, bandwidth_factors
 from resonance.engine.errors import RecordError, StateError
 from resonance.engine.events import cluster_of, events_from
 from resonance.engine.model_block import (
+    AGE,
     CAPACITY,
     CLUSTER,
     CLUSTERS,
     COUNT,
     F_HEAD,
+    FEWEST_LINKS,
+    FIELDS,
     ID,
     LABELS,
+    LINKED,
+    LINKS,
+    OTHER,
     SMALLEST,
+    WINS,
     K,
     Rules,
-    at_edge,
     at_field,
+    at_labels,
+    at_link,
     new_block,
     resized,
 )
@@ -145,7 +153,7 @@ class CAEA(Engine):
         self.dimension = dimension
         self._rules = rules_from(self._given, dimension)
         self._factors = bandwidth_factors(dimension, self._rules.h)
-        self._floats, self._integers = new_block(dimension, self._rules.h, SMALLEST, 0)
+        self._floats, self._integers = new_block(dimension, self._rules.h, SMALLEST, FEWEST_LINKS, 0)
         self._log = List.empty_list(types.float64[::1])
 
     def learn(self, X: ArrayLike, labels: Sequence[int] | NDArray[np.int64] | None = None) -> Step:  # noqa: D102
@@ -195,8 +203,8 @@ class CAEA(Engine):
 
     def _make_room_for_labels(self, classes: int) -> None:
         if classes > self._integers[LABELS]:
-            self._floats, self._integers = resized(
-                self._floats, self._integers, self.dimension, self._rules.h, int(self._integers[CAPACITY]), classes
+            self._floats, self._integers = with_classes(
+                self._floats, self._integers, self.dimension, self._rules.h, classes
             )
 
     def predict(self, X: ArrayLike) -> Prediction:  # noqa: D102
@@ -291,17 +299,25 @@ def rules_from(given: dict[str, Any], dimension: int) -> Rules:
     )
 
 
+def with_classes(floats: FloatArray, integers: IntArray, d: int, h: int, classes: int) -> tuple[FloatArray, IntArray]:
+    """Return the blocks of a model with room for `classes` labels."""
+    blocks: tuple[FloatArray, IntArray] = resized(
+        floats, integers, d, h, int(integers[CAPACITY]), int(integers[LINKS]), classes
+    )
+    return blocks
+
+
 def nodes_of(floats: FloatArray, integers: IntArray, d: int) -> dict[str, NDArray[Any]]:
     """Return the nodes of a model's blocks; see `CAEA.nodes`."""
-    capacity, k, classes = (int(integers[at]) for at in (CAPACITY, K, LABELS))
+    capacity, k, links, classes = (int(integers[at]) for at in (CAPACITY, K, LINKS, LABELS))
     rows = floats[F_HEAD : F_HEAD + (d + 2) * capacity].reshape(d + 2, capacity)[:, :k]
-    fields = integers[at_field(0, capacity) : at_field(10, capacity)].reshape(10, capacity)[:, :k]
-    start = int(at_edge(0, capacity))
-    edges = integers[start : start + capacity * capacity].reshape(capacity, capacity)[:k, :k]
-    start += capacity * capacity
-    cowin = integers[start : start + capacity * capacity].reshape(capacity, capacity)[:k, :k]
-    start += capacity * capacity
-    labels = integers[start : start + capacity * classes].reshape(capacity, classes)[:k]
+    fields = integers[at_field(0, capacity) : at_field(FIELDS, capacity)].reshape(FIELDS, capacity)[:, :k]
+    table = integers[at_link(0, 0, capacity, links) : at_link(k, 0, capacity, links)].reshape(k, 3, links)
+    age, cowin = np.full((k, k), -1, dtype=np.int64), np.zeros((k, k), dtype=np.int64)
+    node, at = np.nonzero(np.arange(links) < fields[LINKED][:, None])
+    age[node, table[node, OTHER, at]] = table[node, AGE, at] - 1
+    cowin[node, table[node, OTHER, at]] = table[node, WINS, at]
+    start = int(at_labels(0, capacity, links, classes))
     return {
         "id": fields[ID].copy(),
         "count": fields[COUNT].copy(),
@@ -309,7 +325,7 @@ def nodes_of(floats: FloatArray, integers: IntArray, d: int) -> dict[str, NDArra
         "weight": rows[:d].T.copy(),
         "sigma": rows[d].copy(),
         "threshold": rows[d + 1].copy(),
-        "age": edges - 1,
-        "cowin": cowin.copy(),
-        "labels": labels.copy(),
+        "age": age,
+        "cowin": cowin,
+        "labels": integers[start : start + k * classes].reshape(k, classes).copy(),
     }

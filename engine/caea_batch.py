@@ -20,6 +20,7 @@ from resonance.engine.model_block import (
     F_HEAD,
     ID,
     LABELS,
+    LINKS,
     WON,
     K,
     N,
@@ -27,7 +28,7 @@ from resonance.engine.model_block import (
     at_labels,
     mean_sigma,
     remove_nodes,
-    resized,
+    with_room,
 )
 from resonance.engine.reading import read_clusters
 
@@ -48,9 +49,9 @@ def learn_batch(floats, integers, rules, factors, X, labels, path, log, cluster,
     gone = np.empty(capacity, dtype=np.int64)
     work, row = np.empty(2 * d), np.empty(TOLD)
     for t in range(len(X)):
-        if integers[K] == capacity:
-            capacity *= 2
-            floats, integers = resized(floats, integers, d, rules.h, capacity, integers[LABELS])
+        floats, integers = with_room(floats, integers, d, rules.h)
+        if integers[CAPACITY] > capacity:
+            capacity = integers[CAPACITY]
             sums, squares = np.empty(capacity), np.empty(capacity, dtype=np.int64)
             gone = np.empty(capacity, dtype=np.int64)
         k = learn_one(floats, integers, rules, factors, X[t], integers[N] + 1, sums, squares, work, row)
@@ -59,7 +60,7 @@ def learn_batch(floats, integers, rules, factors, X, labels, path, log, cluster,
         novel[t] = row[FOUNDED] == 1.0
         node[t, 0] = integers[at_field(ID, capacity) + k]
         if labels[t] >= 0:
-            integers[at_labels(k, capacity, integers[LABELS]) + labels[t]] += 1
+            integers[at_labels(k, capacity, integers[LINKS], integers[LABELS]) + labels[t]] += 1
         if integers[K] > rules.max_nodes:
             gone[0] = longest_idle(integers)
             remove_nodes(floats, integers, d, gone, 1)
@@ -81,7 +82,8 @@ def predict_batch(floats, integers, rules, X, cluster, score, label):
     sums, squares = np.empty(capacity), np.empty(capacity, dtype=np.int64)
     majority = np.full(k, -1, dtype=np.int64)
     for j in range(k):
-        counts = integers[at_labels(j, capacity, classes) : at_labels(j, capacity, classes) + classes]
+        at = at_labels(j, capacity, integers[LINKS], classes)
+        counts = integers[at : at + classes]
         majority[j] = majority_label(counts)
     clusters = at_field(CLUSTER, capacity)
     padded = (k + 7) & ~7

@@ -10,6 +10,7 @@ import numpy as np
 from resonance.engine.arithmetic import bits_of, exp_minus, float_of, inline, jit
 from resonance.engine.base import FloatArray
 from resonance.engine.model_block import (
+    AGE,
     CAPACITY,
     CHILD,
     CLUSTER,
@@ -21,19 +22,23 @@ from resonance.engine.model_block import (
     ID,
     KEPT,
     LAST,
+    LINKED,
+    LINKS,
     MADE,
     NEXT_ID,
+    OTHER,
     WON,
     K,
     N,
+    add_link,
     add_sigma,
-    at_cowin,
-    at_edge,
     at_field,
+    at_link,
     at_ring,
     at_sigma,
     at_threshold,
     at_weight,
+    find_link,
     mean_sigma,
 )
 
@@ -216,6 +221,7 @@ def append_node(floats, integers, rules, x, sigma, threshold, clock):
         integers[at_field(field, capacity) + k] = -1
     integers[at_field(KEPT, capacity) + k] = 0
     integers[at_field(DEGREE, capacity) + k] = 0
+    integers[at_field(LINKED, capacity) + k] = 0
     integers[NEXT_ID] += 1
     integers[K] = k + 1
     return k
@@ -263,41 +269,53 @@ def _found_early(floats, integers, rules, factors, x, clock, sums, squares, work
 
 
 @jit
-def _move_neighbours(floats, integers, rules, k1, x, both):
-    """Age the edges at `k1` (17), remove the old ones, and let its neighbours move where `both` won (20)."""
-    capacity, k, d = integers[CAPACITY], integers[K], rules.d
-    degree = at_field(DEGREE, capacity)
-    left = integers[degree + k1]
-    if left == 0:
-        return
-    row, column = at_edge(k1, capacity), at_edge(0, capacity) + k1
-    counts = at_field(COUNT, capacity)
-    for j in range(k):
-        age = integers[np.uintp(row + j)]
+def _win(floats, integers, rules, k1, k2, x, both):
+    """Count the common win of `k1` and `k2` and age the edges at `k1` (17).
+
+    Where `both` won, the neighbours of `k1` move (20) and the two get an edge of age 0 (21). That comes last: a new
+    edge does not move `k2`.
+    """
+    capacity, links, d = integers[CAPACITY], integers[LINKS], rules.d
+    degree, counts = at_field(DEGREE, capacity), at_field(COUNT, capacity)
+    row = at_link(k1, OTHER, capacity, links)
+    found = np.int64(-1)
+    for at in range(integers[at_field(LINKED, capacity) + k1]):
+        j = integers[row + at]
+        age = integers[row + links + at]
+        if j == k2:
+            found = np.int64(at)
         if age == 0:
             continue
-        left -= 1
-        age += 1
-        if age > rules.age_max + 1:
-            integers[row + j] = 0
-            integers[column + j * capacity] = 0
+        mirror = at_link(j, AGE, capacity, links) + find_link(integers, j, k1, capacity, links)
+        age = age + 1 if age <= rules.age_max else 0
+        integers[row + links + at] = age
+        integers[mirror] = age
+        if age == 0:
             integers[degree + j] -= 1
             integers[degree + k1] -= 1
-        else:
-            integers[row + j] = age
-            integers[column + j * capacity] = age
-            if both:
-                share = 0.1 / integers[counts + j]
-                for i in range(d):
-                    at = np.uintp(at_weight(i, capacity) + j)
-                    floats[at] += (x[i] - floats[at]) * share
-        if left == 0:
-            break
+        elif both:
+            share = 0.1 / integers[counts + j]
+            for i in range(d):
+                w = np.uintp(at_weight(i, capacity) + j)
+                floats[w] += (x[i] - floats[w]) * share
+    if found < 0:
+        add_link(integers, k1, k2, 1 if both else 0, 1)
+        add_link(integers, k2, k1, 1 if both else 0, 1)
+        return
+    mirror = at_link(k2, OTHER, capacity, links) + find_link(integers, k2, k1, capacity, links)
+    integers[row + 2 * links + found] += 1
+    integers[mirror + 2 * links] += 1
+    if both:
+        if integers[row + links + found] == 0:
+            integers[degree + k1] += 1
+            integers[degree + k2] += 1
+        integers[row + links + found] = 1
+        integers[mirror + links] = 1
 
 
 @inline
 def learn_one(floats, integers, rules, factors, x, clock, sums, squares, work, told):
-    """Learn `x` and answer for it; the block has room for one more node. Deletion and reading come after.
+    """Learn `x` and answer for it; the block has room for one more node and link. Deletion and reading come after.
 
     Parameters
     ----------
@@ -370,16 +388,7 @@ def learn_one(floats, integers, rules, factors, x, clock, sums, squares, work, t
         floats[at] += (x[i] - floats[at]) * share
     integers[at_field(COUNT, capacity) + k1] = count + 1  # (19)
     integers[at_field(WON, capacity) + k1] = clock
-    integers[at_cowin(k1, capacity) + k2] += 1
-    integers[at_cowin(k2, capacity) + k1] += 1
-    _move_neighbours(floats, integers, rules, k1, x, both)
-    if both:  # (21): a new edge does not move k2, so it comes last
-        edge = at_edge(k1, capacity) + k2
-        if integers[edge] == 0:
-            integers[at_field(DEGREE, capacity) + k1] += 1
-            integers[at_field(DEGREE, capacity) + k2] += 1
-        integers[edge] = 1
-        integers[at_edge(k2, capacity) + k1] = 1
+    _win(floats, integers, rules, k1, k2, x, both)
     return k1
 
 

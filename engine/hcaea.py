@@ -7,7 +7,7 @@ import numpy as np
 from numba.typed import List
 from numpy.typing import ArrayLike, NDArray
 from resonance.engine.base import Cluster, Engine, Prediction, Step, check_batch
-from resonance.engine.caea import PAPER, PARAMETERS, check_room, nodes_of, record_labels, rules_from
+from resonance.engine.caea import PAPER, PARAMETERS, check_room, nodes_of, record_labels, rules_from, with_classes
 from resonance.engine.caea_batch import majority_label
 from resonance.engine.caea_step import bandwidth_factors
 from resonance.engine.errors import StateError
@@ -23,7 +23,7 @@ from resonance.engine.hcaea_batch import (
 )
 from resonance.engine.hcaea_tree import ROOT, new_model
 from resonance.engine.kept_records import new_pool
-from resonance.engine.model_block import CAPACITY, CHILD, CLUSTERS, ID, K, at_field, resized
+from resonance.engine.model_block import CAPACITY, CHILD, CLUSTERS, ID, K, at_field
 from resonance.engine.parameters import Parameter, check_parameters
 from resonance.engine.reading import stored_shapes
 from resonance.engine.state import pack, unpack
@@ -178,8 +178,8 @@ class HCAEA(Engine):
         for m in range(ROOT, len(self._integers)):
             head = self._integers[m]
             if len(head) > 1:  # not an unused entry
-                self._floats[m], self._integers[m] = resized(
-                    self._floats[m], head, self.dimension, self._rules.h, int(head[CAPACITY]), classes
+                self._floats[m], self._integers[m] = with_classes(
+                    self._floats[m], head, self.dimension, self._rules.h, classes
                 )
 
     @property

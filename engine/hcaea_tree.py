@@ -38,12 +38,15 @@ from resonance.engine.model_block import (
     CLUSTERS,
     DEGREE,
     F_HEAD,
+    FEWEST_LINKS,
     FIRST,
     ID,
     KEPT,
     LABELS,
     LAST,
     LEVEL,
+    LINKS,
+    MOST_LINKS,
     PARENT,
     PARENT_ID,
     SMALLEST,
@@ -60,7 +63,7 @@ from resonance.engine.model_block import (
     mean_sigma,
     new_block,
     remove_nodes,
-    resized,
+    with_room,
 )
 from resonance.engine.reading import NO_REASON, VANISHED, read_clusters, stored_shapes, tell
 
@@ -70,7 +73,7 @@ ROOT = 1
 @jit
 def new_model(floats, integers, rules, parent, parent_id, level, classes):
     """Add an empty model to the tree; return its index."""
-    block, head = new_block(rules.d, rules.h, SMALLEST, classes)
+    block, head = new_block(rules.d, rules.h, SMALLEST, FEWEST_LINKS, classes)
     head[PARENT] = parent
     head[PARENT_ID] = parent_id
     head[LEVEL] = level
@@ -245,14 +248,13 @@ def _learn_here(floats, integers, rules, factors, m, top, clock, x, label, scrat
     """Learn a record with one model alone and let its node keep it; return the position of the node."""
     sums, squares, _, work, row = scratch
     head = integers[m]
-    capacity = head[CAPACITY]
-    if head[K] == capacity:
-        capacity *= 2
-        floats[m], integers[m] = resized(floats[m], head, rules.d, rules.h, capacity, head[LABELS])
+    if head[K] == head[CAPACITY] or head[MOST_LINKS] == head[LINKS]:
+        floats[m], integers[m] = with_room(floats[m], head, rules.d, rules.h)
         head = integers[m]
+    capacity = head[CAPACITY]
     node = learn_one(floats[m], head, rules, factors, x, clock, sums, squares, work, row)
     if label >= 0:
-        head[at_labels(node, capacity, head[LABELS]) + label] += 1
+        head[at_labels(node, capacity, head[LINKS], head[LABELS]) + label] += 1
     if row[FOUNDED] == 1.0 and top >= 0:
         integers[top][SUBTREE] += 1
     if head[LEVEL] + 1 < rules.max_depth:
@@ -283,7 +285,7 @@ def _adopt(floats, integers, rules, m, x, scratch):
     squared_cim(block[F_HEAD:], capacity, k, rules.d, scale, x, sums, squares)
     node, _ = smallest(squares, (k + 7) & ~7)
     if label >= 0:
-        head[at_labels(node, capacity, head[LABELS]) + label] += 1
+        head[at_labels(node, capacity, head[LINKS], head[LABELS]) + label] += 1
     if head[at_field(CHILD, capacity) + node] < 0 or head[at_field(DEGREE, capacity) + node] == 0:
         _keep(pool, head, capacity, node, slot, rules.keep)
     else:

@@ -6,7 +6,10 @@ capacity in nodes, a multiple of 8, so that a loop over nodes fills the vector l
 the same reason, and the lanes behind the last node hold zeros.
 
 Floats: head | weights d x C | bandwidth C | threshold C | last h records h x d | cluster centres and spreads C/2 x 2d
-Integers: head | one row of C for each field of a node | clusters 4 x C/2 | edges C x C | co-wins C x C | labels C x c
+Integers: head | one row of C for each field of a node | clusters 4 x C/2 | links C x 3 x L | labels C x c
+
+A link joins two nodes that have won together: how often, and the age of the edge between them if there is one (there
+is no edge without a common win). It stands in the rows of both; a row has room for L links.
 """
 
 from typing import NamedTuple
@@ -19,7 +22,7 @@ F_HEAD = 8
 SUM_SIGMA = 0  # sum of all bandwidths, in node order, and what rounding took from it
 LOST_SIGMA = 1
 
-I_HEAD = 16
+I_HEAD = 24
 N = 0  # records learned
 K = 1  # nodes
 CAPACITY = 2
@@ -35,6 +38,8 @@ LABELS = 11  # label classes for which there is room
 WAIT_FIRST = 12  # records that wait until there is a node for them: a chain in the pool, -1 for none
 WAIT_LAST = 13
 WAITING = 14
+LINKS = 15  # links a node has room for
+MOST_LINKS = 16  # no node has more
 
 # Fields of a node, a row of C integers each.
 COUNT = 0  # M
@@ -47,7 +52,8 @@ FIRST = 6  # its kept records: a chain in the pool, -1 for none
 LAST = 7
 KEPT = 8
 DEGREE = 9  # edges at it
-FIELDS = 10
+LINKED = 10  # links at it
+FIELDS = 11
 
 # Fields of a confirmed cluster, a row of C/2 integers each.
 CLUSTER_ID = 0
@@ -56,8 +62,15 @@ CLUSTER_NODES = 2
 CLUSTER_MADE = 3  # n when it was first read
 CLUSTER_FIELDS = 4
 
+# Parts of a row of links.
+OTHER = 0  # position of the other node
+AGE = 1  # age of the edge + 1, 0 where there is none
+WINS = 2  # common wins
+
 SMALLEST = 16
 """Nodes that a new model has room for."""
+FEWEST_LINKS = 4
+"""Links that a node of a new model has room for."""
 
 
 class Rules(NamedTuple):
@@ -122,29 +135,24 @@ def at_cluster(field, capacity):
 
 
 @inline
-def at_edge(k, capacity):
-    """Where the row of edges of node `k` begins: age + 1, 0 where there is none."""
-    return I_HEAD + (FIELDS + CLUSTER_FIELDS // 2) * capacity + k * capacity
+def at_link(k, part, capacity, links):
+    """Where a part of the links of node `k` begins."""
+    return I_HEAD + (FIELDS + CLUSTER_FIELDS // 2) * capacity + (3 * k + part) * links
 
 
 @inline
-def at_cowin(k, capacity):
-    """Where the row of co-wins of node `k` begins."""
-    return I_HEAD + (FIELDS + CLUSTER_FIELDS // 2 + capacity) * capacity + k * capacity
-
-
-@inline
-def at_labels(k, capacity, classes):
+def at_labels(k, capacity, links, classes):
     """Where the label counts of node `k` begin."""
-    return I_HEAD + (FIELDS + CLUSTER_FIELDS // 2 + 2 * capacity) * capacity + k * classes
+    return I_HEAD + (FIELDS + CLUSTER_FIELDS // 2 + 3 * links) * capacity + k * classes
 
 
 @jit
-def new_block(d, h, capacity, classes):
+def new_block(d, h, capacity, links, classes):
     """Return the two blocks of an empty model."""
     floats = np.zeros(at_shape(d, h, capacity, capacity // 2), dtype=np.float64)
-    integers = np.zeros(at_labels(capacity, capacity, classes), dtype=np.int64)
+    integers = np.zeros(at_labels(capacity, capacity, links, classes), dtype=np.int64)
     integers[CAPACITY] = capacity
+    integers[LINKS] = links
     integers[PARENT] = -1
     integers[WAIT_FIRST] = integers[WAIT_LAST] = -1
     integers[LABELS] = classes
@@ -152,13 +160,14 @@ def new_block(d, h, capacity, classes):
 
 
 @jit
-def resized(floats, integers, d, h, capacity, classes):
-    """Return a copy of a model with room for `capacity` nodes and `classes` labels."""
-    old, old_classes, k = integers[CAPACITY], integers[LABELS], integers[K]
-    new_floats, new_integers = new_block(d, h, capacity, classes)
+def resized(floats, integers, d, h, capacity, links, classes):
+    """Return a copy of a model with room for `capacity` nodes, `links` at each of them, and `classes` labels."""
+    old, old_links, old_classes, k = integers[CAPACITY], integers[LINKS], integers[LABELS], integers[K]
+    new_floats, new_integers = new_block(d, h, capacity, links, classes)
     new_floats[:F_HEAD] = floats[:F_HEAD]
     new_integers[:I_HEAD] = integers[:I_HEAD]
     new_integers[CAPACITY] = capacity
+    new_integers[LINKS] = links
     new_integers[LABELS] = classes
     for row in range(d + 2):  # weights, bandwidth, threshold
         a, b = F_HEAD + row * capacity, F_HEAD + row * old
@@ -175,13 +184,54 @@ def resized(floats, integers, d, h, capacity, classes):
         a, b = at_cluster(field, capacity), at_cluster(field, old)
         new_integers[a : a + clusters] = integers[b : b + clusters]
     for node in range(k):
-        a, b = at_edge(node, capacity), at_edge(node, old)
-        new_integers[a : a + k] = integers[b : b + k]
-        a, b = at_cowin(node, capacity), at_cowin(node, old)
-        new_integers[a : a + k] = integers[b : b + k]
-        a, b = at_labels(node, capacity, classes), at_labels(node, old, old_classes)
+        linked = integers[at_field(LINKED, old) + node]
+        for part in range(3):
+            a, b = at_link(node, part, capacity, links), at_link(node, part, old, old_links)
+            new_integers[a : a + linked] = integers[b : b + linked]
+        a, b = at_labels(node, capacity, links, classes), at_labels(node, old, old_links, old_classes)
         new_integers[a : a + old_classes] = integers[b : b + old_classes]
     return new_floats, new_integers
+
+
+@jit
+def with_room(floats, integers, d, h):
+    """Return the blocks of a model, larger ones where there is no room for another node or link."""
+    capacity, links = integers[CAPACITY], integers[LINKS]
+    nodes_full, links_full = integers[K] == capacity, integers[MOST_LINKS] == links
+    if not nodes_full and not links_full:
+        return floats, integers
+    return resized(
+        floats,
+        integers,
+        d,
+        h,
+        2 * capacity if nodes_full else capacity,
+        2 * links if links_full else links,
+        integers[LABELS],
+    )
+
+
+@inline
+def find_link(integers, k, other, capacity, links):
+    """Return the position in the row of node `k` of its link to `other`, -1 where there is none."""
+    row = at_link(k, OTHER, capacity, links)
+    for at in range(integers[at_field(LINKED, capacity) + k]):
+        if integers[row + at] == other:
+            return at
+    return -1
+
+
+@jit
+def add_link(integers, k, other, age, wins):
+    """Append a link to the row of node `k`; the row has room."""
+    capacity, links = integers[CAPACITY], integers[LINKS]
+    at = integers[at_field(LINKED, capacity) + k]
+    integers[at_link(k, OTHER, capacity, links) + at] = other
+    integers[at_link(k, AGE, capacity, links) + at] = age
+    integers[at_link(k, WINS, capacity, links) + at] = wins
+    integers[at_field(LINKED, capacity) + k] = at + 1
+    integers[at_field(DEGREE, capacity) + k] += 1 if age > 0 else 0
+    integers[MOST_LINKS] = max(integers[MOST_LINKS], at + 1)
 
 
 @inline
@@ -223,48 +273,62 @@ def _close_row(row, gone, removed, k):
 
 
 @jit
+def _close_links(integers, gone, removed):
+    """Move the rows of links of the nodes that stay, drop links to those that go, and renumber the rest."""
+    capacity, links, k = integers[CAPACITY], integers[LINKS], integers[K]
+    linked, degree = at_field(LINKED, capacity), at_field(DEGREE, capacity)
+    renamed = np.empty(k, dtype=np.int64)
+    r = 0
+    for node in range(k):
+        if r < removed and gone[r] == node:
+            renamed[node] = -1
+            r += 1
+        else:
+            renamed[node] = node - r
+    most = 0
+    for node in range(k):
+        if renamed[node] < 0:
+            continue
+        row, to = at_link(node, OTHER, capacity, links), at_link(renamed[node], OTHER, capacity, links)
+        count = 0
+        for at in range(integers[linked + node]):
+            other, age = renamed[integers[row + at]], integers[row + links + at]
+            if other < 0:
+                integers[degree + node] -= 1 if age > 0 else 0
+                continue
+            integers[to + count] = other
+            integers[to + links + count] = age
+            integers[to + 2 * links + count] = integers[row + 2 * links + at]
+            count += 1
+        integers[linked + node] = count
+        most = max(most, count)
+    integers[MOST_LINKS] = most
+
+
+@jit
 def remove_nodes(floats, integers, d, gone, removed):
     """Remove the nodes at the ascending positions ``gone[:removed]``; the others keep their order.
 
-    Edges at a removed node go with it; its row and column of co-wins too.
+    Links to a removed node go with it.
     """
     capacity, k, classes = integers[CAPACITY], integers[K], integers[LABELS]
-    left = k - removed
-    for r in range(removed):
-        a = at_edge(gone[r], capacity)
-        degree = at_field(DEGREE, capacity)
-        for j in range(k):
-            if integers[a + j] > 0:
-                integers[degree + j] -= 1
+    links, left = integers[LINKS], k - removed
+    _close_links(integers, gone, removed)
     for row in range(d + 2):
         _close_row(floats[F_HEAD + row * capacity :], gone, removed, k)
     for field in range(FIELDS):
         _close_row(integers[at_field(field, capacity) :], gone, removed, k)
-    to, r = 0, 0
-    for node in range(k):
-        if r < removed and gone[r] == node:
-            r += 1
-            continue
-        for matrix in range(2):
-            base = at_edge(0, capacity) if matrix == 0 else at_cowin(0, capacity)
-            row = integers[base + node * capacity : base + (node + 1) * capacity]
-            _close_row(row, gone, removed, k)
-            if to != node:
-                target = integers[base + to * capacity : base + (to + 1) * capacity]
-                for j in range(k):  # up to k: the row that ends here was a removed one
-                    target[j] = row[j]
-        if to != node:
-            a, b = at_labels(to, capacity, classes), at_labels(node, capacity, classes)
+    if classes > 0:
+        to, r = gone[0], 0
+        for node in range(gone[0], k):
+            if r < removed and gone[r] == node:
+                r += 1
+                continue
+            a, b = at_labels(to, capacity, links, classes), at_labels(node, capacity, links, classes)
             for c in range(classes):
                 integers[a + c] = integers[b + c]
-        to += 1
-    for node in range(left, k):
-        a, b = at_edge(node, capacity), at_cowin(node, capacity)
-        for j in range(k):
-            integers[a + j] = 0
-            integers[b + j] = 0
-        a = at_labels(node, capacity, classes)
-        for c in range(classes):
-            integers[a + c] = 0
+            to += 1
+        for at in range(at_labels(left, capacity, links, classes), at_labels(k, capacity, links, classes)):
+            integers[at] = 0
     integers[K] = left
     sum_sigma(floats, integers, d)

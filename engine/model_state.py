@@ -12,28 +12,31 @@ from resonance.engine.model_block import (
     CLUSTER_FIELDS,
     CLUSTERS,
     COUNT,
-    DEGREE,
     EVENTS,
     F_HEAD,
+    FEWEST_LINKS,
     FIRST,
     ID,
     LABELS,
     LAST,
     LEVEL,
+    LINKED,
+    LINKS,
     MADE,
     NEXT_CLUSTER,
     NEXT_ID,
+    OTHER,
     PARENT_ID,
     SMALLEST,
     SUBTREE,
     WON,
     K,
     N,
+    add_link,
     at_cluster,
-    at_cowin,
-    at_edge,
     at_field,
     at_labels,
+    at_link,
     at_ring,
     at_shape,
     new_block,
@@ -48,7 +51,7 @@ _FIELDS = (COUNT, ID, MADE, WON, CLUSTER)
 def packed_model(floats, integers, d, h):
     """Return the contents of a model as one array of floats and one of integers."""
     capacity, k, clusters = integers[CAPACITY], integers[K], integers[CLUSTERS]
-    classes, held = integers[LABELS], min(integers[N], h)
+    classes, links, held = integers[LABELS], integers[LINKS], min(integers[N], h)
     out_floats = np.empty((d + 2) * k + held * d + clusters * 2 * d)
     at = 0
     for row in range(d + 2):
@@ -60,21 +63,20 @@ def packed_model(floats, integers, d, h):
     shapes = at_shape(d, h, capacity, 0)
     out_floats[at:] = floats[shapes : shapes + clusters * 2 * d]
 
-    edges, wins, marks = 0, 0, 0
+    joined, marks = 0, 0
     for i in range(k):
-        for j in range(i):
-            edges += 1 if integers[at_edge(i, capacity) + j] > 0 else 0
-            wins += 1 if integers[at_cowin(i, capacity) + j] > 0 else 0
+        joined += integers[at_field(LINKED, capacity) + i]
         for c in range(classes):
-            marks += 1 if integers[at_labels(i, capacity, classes) + c] > 0 else 0
-    fields, triples = len(_FIELDS) * k + CLUSTER_FIELDS * clusters, edges + wins + marks
-    out = np.empty(len(_HEAD) + 3 + fields + 3 * triples, dtype=np.int64)
+            marks += 1 if integers[at_labels(i, capacity, links, classes) + c] > 0 else 0
+    joined //= 2
+    fields = len(_FIELDS) * k + CLUSTER_FIELDS * clusters
+    out = np.empty(len(_HEAD) + 2 + fields + 4 * joined + 3 * marks, dtype=np.int64)
     at = 0
     for field in _HEAD:
         out[at] = integers[field]
         at += 1
-    out[at], out[at + 1], out[at + 2] = edges, wins, marks
-    at += 3
+    out[at], out[at + 1] = joined, marks
+    at += 2
     for field in _FIELDS:
         out[at : at + k] = integers[at_field(field, capacity) : at_field(field, capacity) + k]
         at += k
@@ -82,15 +84,20 @@ def packed_model(floats, integers, d, h):
         a = at_cluster(field, capacity)
         out[at : at + clusters] = integers[a : a + clusters]
         at += clusters
-    for part in range(3):
-        for i in range(k):
-            base = at_labels(i, capacity, classes)
-            if part < 2:
-                base = at_edge(i, capacity) if part == 0 else at_cowin(i, capacity)
-            for j in range(classes if part == 2 else i):
-                if integers[base + j] > 0:
-                    out[at], out[at + 1], out[at + 2] = i, j, integers[base + j]
-                    at += 3
+    for i in range(k):
+        row, count = at_link(i, OTHER, capacity, links), integers[at_field(LINKED, capacity) + i]
+        # By the other node: the order in which links came is no part of the model.
+        for a in np.argsort(integers[row : row + count]):
+            if integers[row + a] < i:
+                out[at], out[at + 1] = i, integers[row + a]
+                out[at + 2], out[at + 3] = integers[row + links + a], integers[row + 2 * links + a]
+                at += 4
+    for i in range(k):
+        base = at_labels(i, capacity, links, classes)
+        for c in range(classes):
+            if integers[base + c] > 0:
+                out[at], out[at + 1], out[at + 2] = i, c, integers[base + c]
+                at += 3
     return out_floats, out
 
 
@@ -99,9 +106,9 @@ def model_lengths(integers, at, d, h):
     """Return how many floats and integers the packed model has whose integers begin at `at`."""
     k, clusters, held = integers[at + 1], integers[at + 4], min(integers[at], h)
     head = at + len(_HEAD)
-    triples = integers[head] + integers[head + 1] + integers[head + 2]
     floats = (d + 2) * k + held * d + clusters * 2 * d
-    return floats, len(_HEAD) + 3 + len(_FIELDS) * k + CLUSTER_FIELDS * clusters + 3 * triples
+    fields = len(_FIELDS) * k + CLUSTER_FIELDS * clusters
+    return floats, len(_HEAD) + 2 + fields + 4 * integers[head] + 3 * integers[head + 1]
 
 
 @jit
@@ -111,14 +118,23 @@ def unpacked_model(packed_floats, packed, d, h, classes):
     capacity = SMALLEST
     while capacity <= k:
         capacity *= 2
-    floats, integers = new_block(d, h, capacity, classes)
+    head = len(_HEAD)
+    joined, marks = packed[head], packed[head + 1]
+    clusters, held = packed[4], min(packed[0], h)
+    at_joined = head + 2 + len(_FIELDS) * k + CLUSTER_FIELDS * clusters
+    degree = np.zeros(k + 1, dtype=np.int64)
+    for at in range(at_joined, at_joined + 4 * joined, 4):
+        degree[packed[at]] += 1
+        degree[packed[at + 1]] += 1
+    links = FEWEST_LINKS
+    while links <= degree.max():
+        links *= 2
+    floats, integers = new_block(d, h, capacity, links, classes)
     at = 0
     for field in _HEAD:
         integers[field] = packed[at]
         at += 1
-    edges, wins, marks = packed[at], packed[at + 1], packed[at + 2]
-    at += 3
-    clusters, held = integers[CLUSTERS], min(integers[N], h)
+    at += 2
     for field in _FIELDS:
         integers[at_field(field, capacity) : at_field(field, capacity) + k] = packed[at : at + k]
         at += k
@@ -128,21 +144,14 @@ def unpacked_model(packed_floats, packed, d, h, classes):
         a = at_cluster(field, capacity)
         integers[a : a + clusters] = packed[at : at + clusters]
         at += clusters
-    degree = at_field(DEGREE, capacity)
-    for part in range(3):
-        for _ in range(edges if part == 0 else wins if part == 1 else marks):
-            i, j, value = packed[at], packed[at + 1], packed[at + 2]
-            at += 3
-            if part == 2:
-                integers[at_labels(i, capacity, classes) + j] = value
-            elif part == 1:
-                integers[at_cowin(i, capacity) + j] = value
-                integers[at_cowin(j, capacity) + i] = value
-            else:
-                integers[at_edge(i, capacity) + j] = value
-                integers[at_edge(j, capacity) + i] = value
-                integers[degree + i] += 1
-                integers[degree + j] += 1
+    for _ in range(joined):
+        i, j, age, wins = packed[at], packed[at + 1], packed[at + 2], packed[at + 3]
+        add_link(integers, i, j, age, wins)
+        add_link(integers, j, i, age, wins)
+        at += 4
+    for _ in range(marks):
+        integers[at_labels(packed[at], capacity, links, classes) + packed[at + 1]] = packed[at + 2]
+        at += 3
     at = 0
     for row in range(d + 2):
         floats[F_HEAD + row * capacity : F_HEAD + row * capacity + k] = packed_floats[at : at + k]

@@ -1,7 +1,7 @@
 """Clusters read from the nodes of a model, with ids that are carried from reading to reading."""
 
 import numpy as np
-from resonance.engine.arithmetic import float_of, inline, jit
+from resonance.engine.arithmetic import float_of, jit
 from resonance.engine.base import EventKind
 from resonance.engine.model_block import (
     CAPACITY,
@@ -14,13 +14,16 @@ from resonance.engine.model_block import (
     COUNT,
     EVENTS,
     LEVEL,
+    LINKED,
+    LINKS,
     NEXT_CLUSTER,
+    OTHER,
+    WINS,
     K,
     N,
     at_cluster,
-    at_cowin,
-    at_edge,
     at_field,
+    at_link,
     at_shape,
     at_weight,
 )
@@ -39,86 +42,122 @@ E_HEAD = 11
 SHAPE_HEAD = 3
 
 
-@inline
-def _affinity(b, w, i, j):
-    return b[i, j] / np.sqrt(w[i] * w[j])
+@jit
+def _excess(integers, start, length, other, value, w):
+    """Fill the rows of what co-winning exceeds chance: ``other[start:start + length]`` ascending, with `value`.
+
+    `w` gets the sums of the rows.
+    """
+    capacity, links, k = integers[CAPACITY], integers[LINKS], integers[K]
+    volume = np.zeros(k)
+    total = 0.0
+    for i in range(k):
+        row = at_link(i, WINS, capacity, links)
+        for at in range(integers[at_field(LINKED, capacity) + i]):
+            volume[i] += integers[row + at]
+        total += volume[i]
+    end = 0
+    for i in range(k):
+        row = at_link(i, OTHER, capacity, links)
+        start[i] = end
+        for at in range(integers[at_field(LINKED, capacity) + i]):
+            j = integers[row + at]
+            excess = integers[row + 2 * links + at] - volume[i] * volume[j] / total
+            if excess > 0.0:
+                # Links stand in the order in which they came: sums must not depend on it.
+                to = end
+                while to > start[i] and other[to - 1] > j:
+                    other[to], value[to] = other[to - 1], value[to - 1]
+                    to -= 1
+                other[to], value[to] = j, excess
+                end += 1
+        length[i] = end - start[i]
+        for at in range(start[i], end):
+            w[i] += value[at]
+    return end
 
 
 @jit
-def _scan_row(b, w, near, count, r, best, partner):
+def _between(start, length, other, value, i, j):
+    """Return the excess between the groups `i` and `j`."""
+    for at in range(start[i], start[i] + length[i]):
+        if other[at] == j:
+            return value[at]
+    return 0.0
+
+
+@jit
+def _scan_row(start, length, other, value, w, r, best, partner):
     """Find the later group that is nearest to group `r`; the earliest one at ties."""
     best[r] = -1.0
     partner[r] = -1
-    for at in range(count[r]):
-        j = near[r, at]
+    for at in range(start[r], start[r] + length[r]):
+        j = other[at]
         if j > r:
-            s = _affinity(b, w, r, j)
+            s = value[at] / np.sqrt(w[r] * w[j])
             if s > best[r] or (s == best[r] and j < partner[r]):
                 best[r] = s
                 partner[r] = j
 
 
 @jit
-def _forget(near, count, k, j):
-    """Take `j` from the neighbours of `k`."""
-    for at in range(count[k]):
-        if near[k, at] == j:
-            count[k] -= 1
-            near[k, at] = near[k, count[k]]
-            return
+def _join_rows(start, length, other, value, end, where, i, j):
+    """Write the row of group `i` with that of `j` added to it at `end`, and tell their neighbours; return its length.
 
-
-@jit
-def _excess(integers, b, w, near, count):
-    """Fill `b` with the co-winning that exceeds chance, `w` with its sums, `near` with the pairs that have any."""
-    capacity, k = integers[CAPACITY], integers[K]
-    volume = np.zeros(k)
-    total = 0.0
-    for i in range(k):
-        row = integers[at_cowin(i, capacity) : at_cowin(i, capacity) + k]
-        wins = np.int64(0)
-        for j in range(k):
-            wins += row[j]
-        volume[i] = wins
-        total += wins
-    if total == 0.0:
-        return
-    for i in range(k):
-        if volume[i] == 0.0:
-            continue
-        row = integers[at_cowin(i, capacity) : at_cowin(i, capacity) + capacity]
-        for block in range(0, k, 8):
-            # Few pairs co-win: eight of them are passed over at once (behind the last node stand zeros).
-            any_wins = np.int64(0)
-            for j in range(block, block + 8):
-                any_wins |= row[j]
-            if any_wins == 0:
-                continue
-            for j in range(block, block + 8):
-                if row[j] > 0:
-                    excess = row[j] - volume[i] * volume[j] / total
-                    if excess > 0.0:
-                        b[i, j] = excess
-                        w[i] += excess
-                        near[i, count[i]] = j
-                        count[i] += 1
-
-
-@jit
-def _group_by_affinity(integers, tau, group, b, w, last):
-    """Average linkage on `b`: join the pair of groups with the largest s = B_ij / sqrt(w_i w_j) while s >= tau.
-
-    `group` gets for each node the first node of its group, `last` for each group the affinity of its last join.
+    `where` is -1 everywhere before and after.
     """
-    k = integers[K]
-    near = np.empty((k, k), dtype=np.int32)
-    count = np.zeros(k, dtype=np.int64)
-    best = np.empty(k)
-    partner = np.empty(k, dtype=np.int64)
-    _excess(integers, b, w, near, count)
+    count = 0
+    for at in range(start[i], start[i] + length[i]):
+        n = other[at]
+        if n != j:
+            other[end + count], value[end + count] = n, value[at]
+            where[n] = end + count
+            count += 1
+    for at in range(start[j], start[j] + length[j]):
+        n = other[at]
+        if n == i:
+            continue
+        if where[n] < 0:
+            other[end + count], value[end + count] = n, value[at]
+            count += 1
+            for b in range(start[n], start[n] + length[n]):  # what was its neighbour j is now i
+                if other[b] == j:
+                    other[b] = i
+            continue
+        value[where[n]] += value[at]
+        last = start[n] + length[n] - 1
+        for b in range(start[n], last + 1):
+            if other[b] == i:
+                value[b] = value[where[n]]
+        for b in range(start[n], last + 1):
+            if other[b] == j:
+                other[b], value[b] = other[last], value[last]
+                break
+        length[n] -= 1
+    for at in range(end, end + count):
+        where[other[at]] = -1
+    return count
+
+
+@jit
+def _group_by_affinity(integers, tau, group, last):
+    """Average linkage on the excess B: join the pair of groups with the largest B_ij / sqrt(w_i w_j) while >= tau.
+
+    `group` gets for each node the first node of its group, `last` for each group the affinity of its last join. What
+    is left of B between the groups is returned, as rows.
+    """
+    capacity, k = integers[CAPACITY], integers[K]
+    joined = 0
+    for i in range(k):
+        joined += integers[at_field(LINKED, capacity) + i]
+        group[i] = i
+    other, value = np.empty(2 * joined + k, dtype=np.int64), np.empty(2 * joined + k)
+    start, length = np.zeros(k, dtype=np.int64), np.zeros(k, dtype=np.int64)
+    where = np.full(k, -1, dtype=np.int64)
+    w, best, partner = np.zeros(k), np.empty(k), np.empty(k, dtype=np.int64)
+    end = _excess(integers, start, length, other, value, w)
     for r in range(k):
-        group[r] = r
-        _scan_row(b, w, near, count, r, best, partner)
+        _scan_row(start, length, other, value, w, r, best, partner)
     order = best.view(np.int64)
     while True:
         # The bits of floats that are not negative are in the order of the floats, and -1 is below them all.
@@ -127,47 +166,39 @@ def _group_by_affinity(integers, tau, group, b, w, last):
             top = max(top, order[r])
         s = float_of(top)
         if s < tau:
-            return
+            break
         i = 0
         while order[i] != top:
             i += 1
         j = partner[i]
         last[i] = s
         group[j] = i
-        for at in range(count[j]):
-            n = near[j, at]
-            if n == i:
-                continue
-            if b[i, n] == 0.0:
-                near[i, count[i]] = n
-                count[i] += 1
-                near[n, count[n]] = i
-                count[n] += 1
-            b[i, n] += b[j, n]
-            b[n, i] = b[i, n]
-            _forget(near, count, n, j)
-        _forget(near, count, i, j)
-        b[i, j] = 0.0
-        b[j, i] = 0.0
+        if end + length[i] + length[j] > len(other):
+            other = np.concatenate((other, np.empty(len(other) + k, dtype=np.int64)))
+            value = np.concatenate((value, np.empty(len(value) + k)))
+        count = _join_rows(start, length, other, value, end, where, i, j)
+        start[i], length[i], length[j] = end, count, 0
+        end += count
         w[i] += w[j]
         best[j] = -1.0
-        count[j] = 0
-        _scan_row(b, w, near, count, i, best, partner)
-        for at in range(count[i]):
-            n = near[i, at]
+        partner[j] = -1
+        _scan_row(start, length, other, value, w, i, best, partner)
+        for at in range(start[i], start[i] + count):
+            n = other[at]
             if partner[n] == i or partner[n] == j:
-                _scan_row(b, w, near, count, n, best, partner)
+                _scan_row(start, length, other, value, w, n, best, partner)
             elif n < i:
-                s = _affinity(b, w, n, i)
+                s = value[at] / np.sqrt(w[n] * w[i])
                 if s > best[n] or (s == best[n] and i < partner[n]):
                     best[n] = s
                     partner[n] = i
+    return start, length, other, value, w
 
 
 @jit
 def _group_by_edges(integers, group):
     """Take connected components; `group` gets for each node the first node of its component."""
-    capacity, k = integers[CAPACITY], integers[K]
+    capacity, links, k = integers[CAPACITY], integers[LINKS], integers[K]
     stack = np.empty(k, dtype=np.int64)
     group[:k] = -1
     for first in range(k):
@@ -178,9 +209,11 @@ def _group_by_edges(integers, group):
         left = 1
         while left > 0:
             left -= 1
-            row = integers[at_edge(stack[left], capacity) : at_edge(stack[left], capacity) + k]
-            for j in range(k):
-                if row[j] > 0 and group[j] < 0:
+            node = stack[left]
+            row = at_link(node, OTHER, capacity, links)
+            for at in range(integers[at_field(LINKED, capacity) + node]):
+                j = integers[row + at]
+                if integers[row + links + at] > 0 and group[j] < 0:
                     group[j] = first
                     stack[left] = j
                     left += 1
@@ -346,11 +379,11 @@ def read_clusters(floats, integers, rules, path, record, log):
     group = np.empty(k, dtype=np.int64)
     first = np.empty(k, dtype=np.int64)
     last = np.zeros(k)
-    w = np.zeros(k)
     affinity = rules.affinity
-    b = np.zeros((k, k)) if affinity else np.zeros((0, 0))
+    start, length, other = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    excess, w = np.empty(0), np.empty(0)
     if affinity:
-        _group_by_affinity(integers, rules.tau, group, b, w, last)
+        start, length, other, excess, w = _group_by_affinity(integers, rules.tau, group, last)
     else:
         _group_by_edges(integers, group)
     groups = _confirm(integers, rules, group, first)
@@ -446,7 +479,7 @@ def read_clusters(floats, integers, rules, path, record, log):
                 value = 0.0
                 if affinity:
                     i, j = first[heir[c]], first[g]
-                    value = _affinity(b, w, i, j)
+                    value = _between(start, length, other, excess, i, j) / np.sqrt(w[i] * w[j])
                 tell(
                     integers,
                     path,
