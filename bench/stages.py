@@ -8,6 +8,7 @@ import numpy as np
 import orjson
 from resonance.engine import make_engine
 from resonance.engine.prepare import Preparation
+from resonance.pipeline.collector import collect_rarely
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Record
 from resonance.pipeline.settings import Settings
@@ -33,6 +34,7 @@ def _per_record(work: Callable[[Any], Any], parts: Iterable[Any], records: int) 
 
 def task_rows() -> list[Row]:
     """Return the cost of the partition task for a record, and of its steps, each beside the whole."""
+    collect_rarely()
     X = np.round(blobs(RECORDS, FEATURES, SPREADS[FEATURES], seed=3), 9)
     values = [orjson.dumps({"id": f"r{i:07d}", "features": row, "time": i}) for i, row in enumerate(X.tolist())]
     records = [Record("features", 0, i, 1_700_000_000_000 + i, b"k0", value) for i, value in enumerate(values)]

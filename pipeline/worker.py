@@ -16,6 +16,7 @@ from resonance.pipeline import clients, embedded, logs
 from resonance.pipeline.app import WorkerApp, make_app
 from resonance.pipeline.at_least_once import AtLeastOnce
 from resonance.pipeline.chunk import Chunk, Membership
+from resonance.pipeline.collector import collect_rarely
 from resonance.pipeline.delivery import Delivery, producer_settings
 from resonance.pipeline.errors import ConfigurationError, ResonanceError
 from resonance.pipeline.exactly_once import ExactlyOnce
@@ -43,6 +44,7 @@ def run(settings: Settings) -> int:
     the process should end.
     """
     logs.configure(settings.worker.log_level)
+    collect_rarely()
     try:
         why = asyncio.new_event_loop().run_until_complete(Worker(settings).run())
     except ResonanceError as error:
