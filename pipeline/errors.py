@@ -8,6 +8,7 @@ ResonanceError
 └── FencedError         71   another worker with the same worker id took over
 """
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 
@@ -30,9 +31,21 @@ class BrokerError(ResonanceError):
 
 
 class MismatchError(ResonanceError):
-    """Input log, committed offset and snapshots do not belong together: a named stop with its remedy."""
+    """Input log, committed offset and snapshots do not belong together: a named stop with its remedy.
+
+    Parameters
+    ----------
+    text : str
+        What, where, and what to do.
+    remedies : sequence of str
+        Options of the command line that mend it.
+    """
 
     exit_code = 65
+
+    def __init__(self, text: str, remedies: Sequence[str] = ()) -> None:
+        super().__init__(text)
+        self.remedies = tuple(remedies)
 
 
 class DeliveryError(ResonanceError):

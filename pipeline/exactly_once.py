@@ -179,7 +179,7 @@ class ExactlyOnce:
             producer.flush(self._timeout)
             with suppress(KafkaException):
                 producer.commit_transaction(0.001)
-            reach("during-commit")
+        reach("during-commit")
         self._repeat("the commit", producer.commit_transaction)
         self.open = False
 

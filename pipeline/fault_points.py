@@ -33,8 +33,8 @@ _name, _left = _armed(text) if (text := os.environ.get(VARIABLE, "")) else ("", 
 
 
 def armed(name: str) -> bool:
-    """Whether the environment asked for an end at the point `name`, for places that take preparation to hit."""
-    return name == _name
+    """Whether the next arrival at the point `name` is the last, for places that take preparation to hit."""
+    return name == _name and _left <= 1
 
 
 def reach(name: str) -> None:

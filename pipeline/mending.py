@@ -1,5 +1,7 @@
 """What mends a named stop: each gives something up, so that only a user can ask for it.
 
+`resume_from_snapshots`, `reset` and `begin_versions` are the three that `stops` names.
+
 A mending is done before the worker joins its group, on a group without members, and written at once where the broker
 has transactions: offsets, tombstones and new snapshots count together. Where nothing is broken it changes nothing, so
 that a flag that stays on the command line does no harm, but for `reset`, which begins anew whenever it is asked to.
@@ -8,7 +10,7 @@ that a flag that stays on the command line does no harm, but for `reset`, which 
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import orjson
@@ -16,11 +18,13 @@ from confluent_kafka import Consumer, ConsumerGroupState, KafkaError, KafkaExcep
 from confluent_kafka import TopicPartition as Offset
 from confluent_kafka.admin import AdminClient
 from resonance.pipeline import stops
-from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.errors import BrokerError, ConfigurationError, MismatchError
 from resonance.pipeline.log_reader import NO_OFFSET, LogReader, TopicPartition
-from resonance.pipeline.records import Message
-from resonance.pipeline.restore import Source, read_tables
-from resonance.pipeline.snapshots import SnapshotWriter, Task
+from resonance.pipeline.partition import PartitionTask
+from resonance.pipeline.records import Message, StreamSnapshot
+from resonance.pipeline.restore import Source, read_tables, restore_partitions
+from resonance.pipeline.settings import Settings
+from resonance.pipeline.snapshots import Identity, PartitionRecord, SnapshotTable, SnapshotWriter, Task
 
 ANSWER_SECONDS: Final = 30.0
 
@@ -104,6 +108,116 @@ def reset(source: Source, make_task: Callable[[str, int], Task], *, atomic: bool
         _log.warning("%s[%d]: group %s begins anew at offset %d", topic, partition, source.group, first)
     _write(source, changes, atomic=atomic)
     return forgotten
+
+
+def begin_versions(
+    settings: Settings, source: Source, make_task: Callable[[Settings, str, int], PartitionTask], *, atomic: bool = True
+) -> int:
+    """Begin new models, under the present settings, where the old ones cannot go on; the place in the log stays.
+
+    Where the log still allows it the old models are rebuilt up to that place first, under the settings they were
+    learned with; otherwise their last snapshots stand for them.
+
+    Parameters
+    ----------
+    settings : Settings
+        The present ones.
+    source : Source
+        The deployment under them.
+    make_task : callable
+        Makes an empty task under some settings for an input partition.
+    atomic : bool
+        The broker has transactions.
+
+    Returns
+    -------
+    int
+        Partitions that got new models; the others go on as they are.
+
+    Raises
+    ------
+    MismatchError
+        Something that new models do not mend.
+    """
+    _wait_for_empty_group(source)
+    inputs = _inputs(source)
+    changes = []
+    with LogReader(source.client, source.group, source.patience) as reader:
+        tables = read_tables(reader, source, range(source.deployment.partitions))
+        committed = reader.committed(inputs)
+        bounds = reader.bounds(inputs)
+    for at in inputs:
+        topic, partition = at
+        try:
+            restore_partitions(source, [at], lambda topic, partition: make_task(settings, topic, partition))
+        except MismatchError as stop:
+            if stops.NEW_VERSION not in stop.remedies:
+                raise
+            _log.info("new models, because %s", stop)
+        else:
+            continue
+        table, record = tables[partition], tables[partition].records().get(topic)
+        first, end = bounds[at]
+        start = min(max(committed[at], record.position if record else first, first), end)
+        task = make_task(settings, topic, partition)
+        old = _old_models(settings, source, at, table, make_task)
+        if old:
+            _take_over(settings, task, record)
+        for snapshot in old:
+            task.restore(replace(snapshot, next=start), new_version=True)
+        messages = table.writer(source.identities[topic]).messages(task, start, start, everything=True)
+        changes.append(Change(at, list(messages), start))
+        _log.warning("%s[%d]: %d streams begin new models at offset %d", topic, partition, len(old), start)
+    _write(source, changes, atomic=atomic)
+    return len(changes)
+
+
+def _take_over(settings: Settings, task: PartitionTask, record: PartitionRecord | None) -> None:
+    """Give a task what the partition knew of its records' features, where they stand where they stood."""
+    before = record.identity.settings.get("input.features") if record else None
+    if settings.features is None and before != settings.input.features:
+        raise ConfigurationError(
+            f"input.features = {settings.input.features!r} was {before!r}: what stands there is not known before "
+            "records are read, so new models cannot take over; list the paths one by one, or use --reset"
+        )
+    if record is not None and settings.features is None:
+        task.restore_partition(record.state)
+
+
+def _old_models(
+    settings: Settings,
+    source: Source,
+    at: TopicPartition,
+    table: SnapshotTable,
+    make_task: Callable[[Settings, str, int], PartitionTask],
+) -> list[StreamSnapshot]:
+    """Return the old models of a partition: at its place in the log, or as they were last snapshotted."""
+    record = table.records().get(at[0])
+    snapshots = {stream: table.newest(stream)[0] for stream in table.streams(at[0])}
+    if record is None:
+        return list(snapshots.values())
+    now = source.identities[at[0]]
+    try:
+        learned = _settings_then(settings, record.identity)
+        # The present program learns again: it has to be the revision that learned before.
+        identity = replace(record.identity, revision=now.revision)
+        old_source = replace(source, identities={at[0]: identity})
+        part = restore_partitions(old_source, [at], lambda *own: make_task(learned, *own))[at]
+    except (MismatchError, ConfigurationError) as error:
+        _log.warning("%s[%d]: the last snapshots stand for the old models: %s", *at, error)
+        return list(snapshots.values())
+    snapshots |= {stream: part.task.snapshot(stream) for stream in part.task.dirty()}
+    return list(snapshots.values())
+
+
+def _settings_then(settings: Settings, identity: Identity) -> Settings:
+    """Return the settings under which models were learned."""
+    values = settings.model_dump()
+    values["engine"] = {"name": identity.engine}
+    for name, value in [*identity.settings.items(), *identity.limits.items()]:
+        section, _, key = name.rpartition(".")
+        (values[section] if section else values)[key] = value
+    return Settings.of(values)
 
 
 def _inputs(source: Source) -> list[TopicPartition]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Self, TypeVar
 
 import orjson
+from resonance.engine.prepare import REVISION as PREPARE_REVISION
 from resonance.pipeline import stops
 from resonance.pipeline.fault_points import reach
 from resonance.pipeline.log_reader import NO_OFFSET, LogReader, TopicPartition
@@ -76,7 +77,7 @@ class Source:
                 topic_id=deployment.topic_ids[topic],
                 partitions=deployment.partitions,
                 engine=settings.engine.name,
-                revision=settings.engine_class.revision,
+                revision=f"{settings.engine_class.revision}.{PREPARE_REVISION}",
                 # As they come back from the bus: what is compared must have gone through the same mill.
                 settings=orjson.loads(orjson.dumps(models)),
                 limits=limits,
@@ -124,7 +125,19 @@ class Restored(Generic[TaskT]):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a partition stands in its log, by the broker and by its snapshots."""
+    """Where a partition stands in its log, by the broker and by its snapshots.
+
+    Attributes
+    ----------
+    replay_from : int
+        Lowest offset that no snapshot contains.
+    start : int
+        Everything below it was answered.
+    committed : int
+        The group's offset, or `NO_OFFSET`.
+    record : PartitionRecord or None
+        What the snapshots topic has of the partition.
+    """
 
     replay_from: int
     start: int

@@ -89,8 +89,8 @@ class Identity:
         Partitions of it.
     engine : str
         Name of the engine.
-    revision : int
-        Its revision.
+    revision : str
+        Its revision, and that of everything else that decides bits.
     settings : mapping of str to object
         Everything else on which the models depend besides the log.
     limits : mapping of str to object
@@ -103,7 +103,7 @@ class Identity:
     topic_id: str
     partitions: int
     engine: str
-    revision: int
+    revision: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     limits: Mapping[str, Any] = field(default_factory=dict)
 
@@ -366,15 +366,17 @@ class SnapshotTable:
             self._overtaken.add(stream)
 
     def _apply_record(self, topic: str, value: bytes | None) -> None:
-        self._records.pop(topic, None)
+        before = self._records.pop(topic, None)
         if value is None:
             return
         try:
             record = PartitionRecord.parse(value, self._where)
         except _UNREADABLE:
             raise stops.unreadable(self._where, f"the record of input topic {topic}") from None
-        self._records[topic] = record
-        self._is_latest(topic, record.epoch)
+        # An owner taken for dead knows less than the one whose record stands before its own.
+        if self._is_latest(topic, record.epoch) or before is None:
+            before = record
+        self._records[topic] = before
 
     def _apply_chunk(self, stream: str, key: bytes, value: bytes | None) -> None:
         chunks = self._chunks.setdefault(stream, {})

@@ -23,7 +23,8 @@ _MEANING: Final = {
 def _stop(problem: str, *commands: str) -> MismatchError:
     """Return the error: the problem, then each command with what it does."""
     remedies = "; or ".join(f"`resonance worker {command}` ({_MEANING[command]})" for command in commands)
-    return MismatchError(f"{problem}. To mend it, stop every worker of the group and start one with {remedies}")
+    text = f"{problem}. To mend it, stop every worker of the group and start one with {remedies}"
+    return MismatchError(text, commands)
 
 
 def truncated(topic: str, partition: int, needed: int, first: int) -> MismatchError:

@@ -37,7 +37,7 @@ class Pipeline:
             "topic_id": found.topic_ids[self.topic],
             "partitions": found.partitions,
             "engine": "toy",
-            "revision": 1,
+            "revision": "1",
         }
         identity = Identity(**facts | changes)
         return Source(self.client, self.group, self.snapshots, found, {self.topic: identity}, 20, session_timeout)

@@ -16,7 +16,7 @@ from resonance.pipeline.topics import Deployment
 
 from tests.pipeline.toy_task import ToyTask
 
-IDENTITY = Identity("pipe", ("in",), "in", "id-1", 4, "toy", 1, {"engine.k": 3}, {"limits.streams": 9})
+IDENTITY = Identity("pipe", ("in",), "in", "id-1", 4, "toy", "1", {"engine.k": 3}, {"limits.streams": 9})
 AT = ("in", 0)
 
 
@@ -302,7 +302,7 @@ def test_other_settings_are_a_stop_that_lists_them(log):
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"revision": 2}, "revision of the engine was 1, is 2"),
+        ({"revision": "2"}, 'revision of the engine was "1", is "2"'),
         ({"limits": {"limits.streams": 10}}, "limits.streams was 9, is 10"),
     ],
 )

@@ -8,7 +8,7 @@ from resonance.pipeline.snapshots import Identity, SnapshotTable, SnapshotWriter
 
 from tests.pipeline.toy_task import ToyTask
 
-IDENTITY = Identity("pipe", ("in",), "in", "id-1", 4, "toy", 1, {"engine.k": 3})
+IDENTITY = Identity("pipe", ("in",), "in", "id-1", 4, "toy", "1", {"engine.k": 3})
 
 
 def record(offset, key=b"a"):

@@ -1,0 +1,365 @@
+"""Two workers, a backlog, and everything that ends a process; then the books are compared with an undisturbed run.
+
+A disturbance comes when the group has moved on by a random number of records since the one before, and the workers'
+pace is set so that the backlog lasts until the last one: they fall into the work, whatever the machine is like.
+"""
+
+import json
+import random
+import re
+import signal
+import subprocess
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from confluent_kafka import Consumer, Producer, TopicPartition
+from resonance.pipeline.clients import librdkafka
+from resonance.pipeline.fault_points import VARIABLE
+from resonance.pipeline.log_reader import LogReader
+from resonance.pipeline.partition import PartitionTask
+from resonance.pipeline.records import Message, Record
+from resonance.pipeline.restore import Restored, Source, restore_partitions
+from resonance.pipeline.settings import Settings
+from resonance.pipeline.topics import prepare_topics
+
+from tests.brokers import read_topic
+from tests.integration.workers import Deployment, WorkerProcess
+
+SHARED = Path(__file__).resolve().parents[2].parent / "shared"
+OUTPUTS = ("assignments", "cluster_events", "dead_letters")
+REFUSED = re.compile(
+    r"Unknown member|[Gg]eneration id is not valid|CommitFailedError|given this worker's partitions away"
+)
+"""How the broker refuses the commit of a worker that no longer belongs to its group."""
+
+
+def datasets() -> list[np.ndarray]:
+    """Real data of two shapes: statlog, or breast cancer where it is not at hand, and digits."""
+    from sklearn.datasets import load_breast_cancer, load_digits
+
+    file = SHARED / "data" / "statlog.npz"
+    first = np.load(file)["X"] if file.exists() else load_breast_cancer().data
+    return [first, load_digits().data]
+
+
+def values(count: int, partitions: int, keys: int) -> Iterator[tuple[int, bytes, bytes | None]]:
+    """Yield (partition, key, value): the data sets over and over, and here and there something unusable."""
+    sets = [[json.dumps(row.tolist()) for row in rows] for rows in datasets()]
+    for n in range(count):
+        partition, place = n % partitions, n // partitions
+        rows = sets[partition % len(sets)]
+        value: bytes | None = b'{"id": "r%d", "features": %s}' % (n, rows[place % len(rows)].encode())
+        if n % 997 == 500:
+            value = b"this is no JSON"
+        elif n % 1499 == 700:
+            value = None
+        elif n % 1999 == 900:
+            value = b'{"id": "r%d", "features": [1, 2, 3]}' % n
+        yield partition, b"k%d" % (place % keys), value
+
+
+def feed(broker: str, topic: str, records: Iterator[tuple[int, bytes, bytes | None]], seed: int) -> int:
+    """Write records in transactions, with aborted ones between them; return how many count."""
+    rng, sent = random.Random(seed), 0
+    producer = Producer(
+        {"bootstrap.servers": broker, "transactional.id": f"{topic}-feed", "linger.ms": 5, "batch.size": 500_000}
+    )
+    producer.init_transactions(30)
+    waiting = iter(records)
+    while batch := [record for record, _ in zip(waiting, range(rng.randrange(200, 1200)), strict=False)]:
+        producer.begin_transaction()
+        for partition, key, value in batch:
+            producer.produce(topic, value, key, partition)
+        producer.commit_transaction(60)
+        sent += len(batch)
+        if rng.random() < 0.5:
+            producer.begin_transaction()
+            for partition, key, value in batch[: rng.randrange(1, 40)]:
+                producer.produce(topic, value, key, partition)
+            producer.flush(30)
+            producer.abort_transaction(60)
+    return sent
+
+
+@dataclass
+class Tally:
+    """What happened in a run."""
+
+    done: Counter[str] = field(default_factory=Counter)
+    exits: Counter[int] = field(default_factory=Counter)
+    refused: int = 0
+    lag_at_last: int = 0
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        ends = ", ".join(f"{code}: {number}" for code, number in sorted(self.exits.items()))
+        done = ", ".join(f"{number} {what}" for what, number in sorted(self.done.items()))
+        return (
+            f"{done}; exits {{{ends}}}; {self.refused} commits refused; backlog at the last one {self.lag_at_last:,}; "
+            f"{self.seconds:.0f} s"
+        )
+
+
+class Chaos:
+    """A deployment of two workers that are disturbed.
+
+    Parameters
+    ----------
+    broker : str
+        Bootstrap servers.
+    records : int
+        Backlog.
+    settings : mapping
+        Of the workers, beside those of every run.
+    folder : Path
+        For the file with the workers' pace.
+    seed : int
+        Of the moments.
+    """
+
+    PARTITIONS = 4
+    WORKERS = 2
+    SECONDS = 14.0
+    """What a disturbance takes at most, as a rule."""
+
+    def __init__(self, broker: str, *, records: int, settings: Mapping[str, Any], folder: Path, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.tally = Tally()
+        self.deployment = Deployment(
+            broker,
+            partitions=self.PARTITIONS,
+            settings={
+                "prepare.scale": "warmup",
+                "input.id_path": "id",
+                "snapshots.ratio": 0,
+                # Longer than a worker is stopped: what refuses its commit must be the group, not the transaction's end.
+                "delivery.transaction_timeout": 40,
+                **settings,
+            },
+        )
+        keys = 3 if self.deployment.settings["stream"] == "key" else 5
+        self.records = feed(broker, self.deployment.input, values(records, self.PARTITIONS, keys), seed)
+        self._pace = folder / "pace"
+        self._command = ("tests.integration.paced_worker", str(self._pace), "worker")
+        self._workers: list[WorkerProcess | None] = [None] * self.WORKERS
+        self._ports: list[int] = [0] * self.WORKERS
+        self._progress = Consumer({"bootstrap.servers": broker, "group.id": self.deployment.name})
+        self._ends = sum(self.deployment.ends().values())
+        self.logs: list[str] = []
+
+    def __enter__(self) -> "Chaos":
+        self._began = time.monotonic()
+        self._set_pace(60.0, self._ends)
+        for number in range(self.WORKERS):
+            self._start(number)
+        for worker in self._workers:
+            assert worker is not None
+            worker.ready()
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        for number, worker in enumerate(self._workers):
+            if worker is not None:
+                if error is not None:
+                    error.add_note(f"worker {number}: {worker.log()[-3000:]}")
+                worker.__exit__(None, None, None)
+        self._progress.close()
+
+    # Disturbances
+
+    def disturb(self, kinds: Sequence[str], stop_seconds: float) -> None:
+        """Disturb the workers once for each of `kinds`, spread over the backlog.
+
+        A kind is ``kill``, ``term``, ``stop``, or the name of a fault point.
+        """
+        for number, kind in enumerate(kinds):
+            here = self._position()
+            self._set_pace((len(kinds) - number + 1) * self.SECONDS, self._ends - here)
+            target = here + self.rng.randrange(20, 400)
+            self._wait_until(lambda target=target: self._position() >= target, "progress")
+            time.sleep(self.rng.uniform(0.0, 0.3))
+            self.tally.lag_at_last = self._ends - self._position()
+            victim = self.rng.randrange(self.WORKERS)
+            if kind == "kill":
+                self._end(victim, signal.SIGKILL)
+                self._start(victim)
+            elif kind == "term":
+                self._end(victim, signal.SIGTERM)
+                self._start(victim)
+            elif kind == "stop":
+                self._stop(victim, stop_seconds)
+            else:
+                self._at(kind, victim)
+            self.tally.done[kind] += 1
+
+    def _stop(self, victim: int, seconds: float) -> None:
+        """Stop a worker for so long that the group goes on without it, and let it go on as if nothing had been."""
+        worker = self._worker(victim)
+        worker.process.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        worker.process.send_signal(signal.SIGCONT)
+        end = time.monotonic() + 20
+        while worker.process.poll() is None and time.monotonic() < end and not REFUSED.search(worker.log()):
+            time.sleep(0.1)
+        self._keep_running()
+
+    def _at(self, point: str, victim: int) -> None:
+        """Let a worker end itself at a named point."""
+        other = 1 - victim
+        often = point not in ("during-restore", "in-revoke", "between-snapshot-chunks")
+        count = self.rng.randrange(1, 6) if often else 1
+        self._end(victim, signal.SIGTERM)
+        self._start(victim, {VARIABLE: f"{point}:{count}"})
+        worker = self._worker(victim)
+        for _ in range(4):
+            if point != "in-revoke" and self._ends_within(worker, 15):
+                break
+            # Something to revoke; or its partitions have no backlog any more: the other one leaves and comes back.
+            self._wait_until(lambda: worker.process.poll() is not None or worker.health().get("ready"), "readiness")
+            if worker.process.poll() is None:
+                self._end(other, signal.SIGTERM)
+                self._start(other)
+            if self._ends_within(worker, 20):
+                break
+        assert worker.process.returncode == -signal.SIGKILL, (point, worker.process.returncode, worker.log()[-2000:])
+        self._note(victim)
+        self._start(victim)
+
+    def _set_pace(self, seconds: float, records: int) -> None:
+        """Let the workers together take so long for so many records; those of one partition come one by one."""
+        fresh = self._pace.with_suffix(".new")
+        fresh.write_text(f"{seconds * self.WORKERS / max(records, 1):.6f}")
+        fresh.replace(self._pace)
+
+    @staticmethod
+    def _ends_within(worker: WorkerProcess, seconds: float) -> bool:
+        try:
+            worker.ended(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def finish(self, how: signal.Signals, timeout: float) -> None:
+        """Wait until the group has reached the end of the log, and end the workers."""
+        self._set_pace(0.0, 1)
+        self._wait_until(lambda: self._position() >= self._ends, "the end of the log", timeout)
+        self.tally.seconds = time.monotonic() - self._began
+        for number in range(self.WORKERS):
+            self._end(number, how)
+
+    def _wait_until(self, condition: Any, what: str, timeout: float = 120) -> None:
+        end = time.monotonic() + timeout
+        while not condition():
+            self._keep_running()
+            assert time.monotonic() < end, f"no {what} in {timeout:g} s; at {self._position()} of {self._ends}"
+            time.sleep(0.05)
+
+    # Workers
+
+    def _worker(self, number: int) -> WorkerProcess:
+        worker = self._workers[number]
+        assert worker is not None
+        return worker
+
+    def _start(self, number: int, environment: Mapping[str, str] | None = None) -> None:
+        port = {"worker.web_port": self._ports[number]} if self._ports[number] else {}
+        worker = self.deployment.worker(settings=port, command=self._command, environment=environment)
+        # The same port is the same worker id: the next process ends what the one before left open.
+        self._ports[number] = worker.port
+        self._workers[number] = worker
+
+    def _end(self, number: int, how: signal.Signals) -> None:
+        worker = self._worker(number)
+        worker.process.send_signal(how)
+        code = worker.ended(40)
+        assert code in ((-signal.SIGKILL,) if how == signal.SIGKILL else (0, 70)), (code, worker.log()[-3000:])
+        self._note(number)
+
+    def _keep_running(self) -> None:
+        """Do what a supervisor does: start again what has ended."""
+        for number in range(self.WORKERS):
+            worker = self._workers[number]
+            if worker is not None and worker.process.poll() not in (None, -signal.SIGKILL):
+                assert worker.process.returncode == 70, (worker.process.returncode, worker.log()[-3000:])
+                self._note(number)
+                self._start(number)
+
+    def _note(self, number: int) -> None:
+        worker = self._worker(number)
+        log = worker.log()
+        assert "Traceback" not in log, log[-5000:]
+        self.tally.exits[worker.process.returncode] += 1
+        self.tally.refused += bool(REFUSED.search(log))
+        self.logs.append(log)
+        worker.__exit__(None, None, None)
+        self._workers[number] = None
+
+    def _position(self) -> int:
+        places = [TopicPartition(self.deployment.input, partition) for partition in range(self.PARTITIONS)]
+        return sum(max(place.offset, 0) for place in self._progress.committed(places, timeout=20))
+
+    # The books
+
+    def settings(self) -> Settings:
+        """The settings that the workers had."""
+        given = dict(self.deployment.settings)
+        return Settings.of({**given, "input.topics": [given["input.topics"]]})
+
+    def source(self) -> Source:
+        """What a worker restores from."""
+        settings = self.settings()
+        client = librdkafka(settings)
+        names = [settings.topic(kind) for kind in OUTPUTS]
+        deployment = prepare_topics(
+            client, inputs=settings.input.topics, outputs=names, snapshots=settings.topic("snapshots"), create=False
+        )
+        return Source.of(settings, client, deployment)
+
+    def written(self, kind: str) -> dict[int, list[tuple[bytes | None, bytes | None, list[Any]]]]:
+        """What stands on an output topic, by partition."""
+        found = defaultdict(list)
+        for message in read_topic(self.deployment.broker, self.settings().topic(kind)):
+            found[message.partition()].append((message.key(), message.value(), list(message.headers() or ())))
+        return dict(found)
+
+    def undisturbed(self) -> tuple[dict[int, PartitionTask], dict[str, dict[int, list[Any]]]]:
+        """Tasks at the end of the log and all their outputs, by kind and partition, of a run without a broker."""
+        settings, topic = self.settings(), self.deployment.input
+        tasks = {partition: PartitionTask(settings, topic, partition) for partition in range(self.PARTITIONS)}
+        outputs: dict[str, dict[int, list[Any]]] = {kind: defaultdict(list) for kind in OUTPUTS}
+        with LogReader(librdkafka(settings), settings.group, 30) as reader:
+            for (_, partition), records in reader.read(reader.bounds([(topic, partition) for partition in tasks])):
+                for part in _cut(records, self.rng):
+                    made = tasks[partition].process(part)
+                    for kind, messages in zip(OUTPUTS, (made.assignments, made.events, made.dead_letters), strict=True):
+                        outputs[kind][partition] += [_plain(message) for message in messages]
+        return tasks, {kind: dict(found) for kind, found in outputs.items()}
+
+    def restored(self) -> dict[int, Restored[PartitionTask]]:
+        """What the next worker would begin with."""
+        settings = self.settings()
+        assigned = [(self.deployment.input, partition) for partition in range(self.PARTITIONS)]
+        parts = restore_partitions(self.source(), assigned, lambda topic, p: PartitionTask(settings, topic, p))
+        return {partition: part for (_, partition), part in parts.items()}
+
+
+def _cut(records: Sequence[Record], rng: random.Random) -> Iterator[Sequence[Record]]:
+    position = 0
+    while position < len(records):
+        size = rng.choice((1, 7, 100, 1000))
+        yield records[position : position + size]
+        position += size
+
+
+def _plain(message: Message) -> tuple[bytes | None, bytes | None, list[Any]]:
+    return message.key, message.value, [tuple(header) for header in message.headers]
+
+
+def states(task: PartitionTask) -> dict[str, bytes]:
+    """State of every stream that learned since the task's last snapshots."""
+    return {stream: task.snapshot(stream).body for stream in task.dirty()}

@@ -1,0 +1,105 @@
+"""The promise, under everything that ends a process: outputs and state are those of a run that never stopped.
+
+The short form runs with all tests. The long form (100,000 records, 10 SIGKILL, 5 SIGTERM, 3 SIGSTOP of 15 s, every
+named point) takes about ten minutes for each case::
+
+    RESONANCE_KILL_TEST=long .venv/bin/python -m pytest tests/integration/test_kill.py -rP --timeout 3600
+"""
+
+import os
+import random
+import signal
+
+import pytest
+from resonance.pipeline.fault_points import FAULT_POINTS
+
+from tests.integration.chaos import OUTPUTS, Chaos, states
+
+LONG = os.environ.get("RESONANCE_KILL_TEST") == "long"
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+
+CASES = [
+    pytest.param("caea", "exactly_once", "key", id="caea-exactly-once"),
+    pytest.param("hcaea", "exactly_once", "partition", id="hcaea-exactly-once"),
+    pytest.param("caea", "at_least_once", "partition", id="caea-at-least-once"),
+]
+SHORT = {
+    "caea-exactly-once": ["kill", "during-commit"],
+    "hcaea-exactly-once": ["term", "in-revoke"],
+    "caea-at-least-once": ["kill", "between-snapshot-chunks"],
+}
+
+
+@pytest.mark.parametrize(("engine", "delivery", "stream"), CASES)
+def test_outputs_and_state_are_those_of_a_run_that_never_stopped(broker, request, tmp_path, engine, delivery, stream):
+    seed = int(os.environ.get("RESONANCE_KILL_SEED", "1"))
+    every = ["kill"] * 10 + ["term"] * 5 + ["stop"] * 3 + list(FAULT_POINTS)
+    kinds = every if LONG else SHORT[request.node.callspec.id]
+    random.Random(seed).shuffle(kinds)
+    chaos = Chaos(
+        broker,
+        records=100_000 if LONG else 8_000,
+        settings={
+            "engine.name": engine,
+            "delivery.mode": delivery,
+            "stream": stream,
+            "snapshots.records": 300,
+        },
+        folder=tmp_path,
+        seed=seed,
+    )
+    with chaos:
+        chaos.disturb(kinds, stop_seconds=15)
+        # Without a clean stop: the last records are in no snapshot.
+        chaos.finish(signal.SIGKILL, timeout=600)
+    tasks, expected = chaos.undisturbed()
+    parts = chaos.restored()
+    again = sum(part.replayed for part in parts.values())
+    case = request.node.callspec.id
+    print(f"{case}, {chaos.records:,} records: {chaos.tally}; {again} learned again at the end")  # noqa: T201
+
+    assert sum(len(messages) for messages in expected["assignments"].values()) > 0.99 * chaos.records
+    assert all(sum(map(len, expected[kind].values())) for kind in OUTPUTS)
+    for kind in OUTPUTS:
+        written = chaos.written(kind)
+        for partition, messages in expected[kind].items():
+            found = written.get(partition, [])
+            if delivery == "at_least_once":
+                found, repeats = without_repeats(found)
+                assert repeats <= len(messages)
+            assert found == messages, first_difference(kind, partition, found, messages)
+
+    for partition, task in tasks.items():
+        restored = parts[partition].task
+        assert {name: restored.snapshot(name).body for name in task.dirty()} == states(task)
+        assert parts[partition].start == parts[partition].committed == chaos.deployment.ends()[partition]
+    assert chaos.tally.lag_at_last > 0, "the backlog was worked off before the last disturbance"
+    assert not LONG or chaos.tally.refused >= 1
+
+
+def without_repeats(found):
+    """The messages without those that came before with the same bytes, and how many these are."""
+    seen, kept = set(), []
+    for message in found:
+        whole = repr(message)
+        if whole not in seen:
+            seen.add(whole)
+            kept.append(message)
+    return sorted(kept, key=place), len(found) - len(kept)
+
+
+def place(message):
+    """Offset of an output's source: in its ``ce_id`` (topic-partition-offset), or in a header of its own."""
+    headers = dict(message[2])
+    if "ce_id" in headers:
+        return int(headers["ce_id"].decode().split("/")[0].rpartition("-")[2])
+    return int(next(value for name, value in headers.items() if name.endswith(".error.offset")))
+
+
+def first_difference(kind, partition, found, expected):
+    """The place where two lists of outputs part."""
+    for number, (one, two) in enumerate(zip(found, expected, strict=False)):
+        if one != two:
+            return f"{kind}[{partition}] {number}: {one} instead of {two}"
+    return f"{kind}[{partition}]: {len(found)} instead of {len(expected)}"
