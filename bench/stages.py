@@ -37,7 +37,7 @@ def task_rows() -> list[Row]:
     collect_rarely()
     X = np.round(blobs(RECORDS, FEATURES, SPREADS[FEATURES], seed=3), 9)
     values = [orjson.dumps({"id": f"r{i:07d}", "features": row, "time": i}) for i, row in enumerate(X.tolist())]
-    records = [Record("features", 0, i, 1_700_000_000_000 + i, b"k0", value) for i, value in enumerate(values)]
+    records = [Record("features", 0, i, 1_700_000_000_000 + i // 50, b"k0", value) for i, value in enumerate(values)]
     cuts = range(WARM, RECORDS, CHUNK)
     chunks, raw = [records[i : i + CHUNK] for i in cuts], [X[i : i + CHUNK] for i in cuts]
     timed = RECORDS - WARM
