@@ -123,7 +123,8 @@ class Processor:
         self._since: float | None = None
         self._commit: Future[None] | None = None
         self._offsets: dict[TP, int] = {}
-        self._record_seconds = 0.0
+        # Slow until it is seen: the first slice of a slow engine must not be a whole chunk.
+        self._record_seconds = SLICE_SECONDS / SLICE_RECORDS
         self._thread = threading.Thread(target=self._run, name="processor", daemon=True)
 
     def start(self) -> None:

@@ -11,8 +11,9 @@ import signal
 import subprocess
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +48,10 @@ def datasets() -> list[np.ndarray]:
     return [first, load_digits().data]
 
 
-def values(count: int, partitions: int, keys: int) -> Iterator[tuple[int, bytes, bytes | None]]:
+def values(first: int, count: int, partitions: int, keys: int) -> Iterator[tuple[int, bytes, bytes | None]]:
     """Yield (partition, key, value): the data sets over and over, and here and there something unusable."""
     sets = [[json.dumps(row.tolist()) for row in rows] for rows in datasets()]
-    for n in range(count):
+    for n in range(first, first + count):
         partition, place = n % partitions, n // partitions
         rows = sets[partition % len(sets)]
         value: bytes | None = b'{"id": "r%d", "features": %s}' % (n, rows[place % len(rows)].encode())
@@ -63,27 +64,24 @@ def values(count: int, partitions: int, keys: int) -> Iterator[tuple[int, bytes,
         yield partition, b"k%d" % (place % keys), value
 
 
-def feed(broker: str, topic: str, records: Iterator[tuple[int, bytes, bytes | None]], seed: int) -> int:
-    """Write records in transactions, with aborted ones between them; return how many count."""
-    rng, sent = random.Random(seed), 0
+def feed(broker: str, topic: str, records: Iterable[tuple[int, bytes, bytes | None]], rng: random.Random) -> None:
+    """Write records in transactions, with aborted ones between them."""
     producer = Producer(
         {"bootstrap.servers": broker, "transactional.id": f"{topic}-feed", "linger.ms": 5, "batch.size": 500_000}
     )
     producer.init_transactions(30)
     waiting = iter(records)
-    while batch := [record for record, _ in zip(waiting, range(rng.randrange(200, 1200)), strict=False)]:
+    while batch := list(islice(waiting, rng.randrange(200, 1200))):
         producer.begin_transaction()
         for partition, key, value in batch:
             producer.produce(topic, value, key, partition)
         producer.commit_transaction(60)
-        sent += len(batch)
         if rng.random() < 0.5:
             producer.begin_transaction()
             for partition, key, value in batch[: rng.randrange(1, 40)]:
                 producer.produce(topic, value, key, partition)
             producer.flush(30)
             producer.abort_transaction(60)
-    return sent
 
 
 @dataclass
@@ -124,6 +122,7 @@ class Chaos:
 
     PARTITIONS = 4
     WORKERS = 2
+    TAIL = 100
     SECONDS = 14.0
     """What a disturbance takes at most, as a rule."""
 
@@ -142,15 +141,21 @@ class Chaos:
                 **settings,
             },
         )
-        keys = 3 if self.deployment.settings["stream"] == "key" else 5
-        self.records = feed(broker, self.deployment.input, values(records, self.PARTITIONS, keys), seed)
+        self.records = 0
+        self._feed(records)
         self._pace = folder / "pace"
         self._command = ("tests.integration.paced_worker", str(self._pace), "worker")
         self._workers: list[WorkerProcess | None] = [None] * self.WORKERS
         self._ports: list[int] = [0] * self.WORKERS
         self._progress = Consumer({"bootstrap.servers": broker, "group.id": self.deployment.name})
-        self._ends = sum(self.deployment.ends().values())
         self.logs: list[str] = []
+
+    def _feed(self, count: int) -> None:
+        keys = 3 if self.deployment.settings["stream"] == "key" else 5
+        records = values(self.records, count, self.PARTITIONS, keys)
+        feed(self.deployment.broker, self.deployment.input, records, self.rng)
+        self.records += count
+        self._ends = sum(self.deployment.ends().values())
 
     def __enter__(self) -> "Chaos":
         self._began = time.monotonic()
@@ -248,6 +253,9 @@ class Chaos:
         """Wait until the group has reached the end of the log, and end the workers."""
         self._set_pace(0.0, 1)
         self._wait_until(lambda: self._position() >= self._ends, "the end of the log", timeout)
+        # A few more, so that the end of the log is in no snapshot.
+        self._feed(self.TAIL)
+        self._wait_until(lambda: self._position() >= self._ends, "the last records", timeout)
         self.tally.seconds = time.monotonic() - self._began
         for number in range(self.WORKERS):
             self._end(number, how)
