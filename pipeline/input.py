@@ -7,7 +7,7 @@ is cut into small parts, and only a part that holds a fault is looked at record 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -30,6 +30,15 @@ _BRACKET_TO_BRACE = ord("{") ^ ord("[")
 _loads = orjson.loads
 
 
+class Probe(NamedTuple):
+    """A usable record of which it is not known yet how many features it should have; members as in `Decoded`."""
+
+    shape: Shape
+    id: str | None
+    time: str
+    included: str | None
+
+
 @dataclass(slots=True, eq=False)
 class Decoded:
     """A batch as the models see it.
@@ -46,6 +55,8 @@ class Decoded:
         The records' times.
     included : list of str, optional
         Copied members as a JSON object, where ``output.include`` is set.
+    sizes : list of int
+        Bytes of the records' values.
     faults : list of Fault
         The records that are not usable.
     skipped : int
@@ -57,6 +68,7 @@ class Decoded:
     ids: list[str] | None
     times: list[str]
     included: list[str] | None
+    sizes: list[int]
     faults: list[Fault] = field(default_factory=list)
     skipped: int = 0
 
@@ -72,7 +84,7 @@ class InputMapping:
     Attributes
     ----------
     layout : Layout or None
-        Where the features stand; None until the first records have shown it (`shape_of`, `decide`).
+        Where the features stand; None until the first records have shown it (`probe`, `decide`).
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -94,7 +106,7 @@ class InputMapping:
         """Take what the feature path leads to from now on."""
         self.layout = Layout(self._settings, shape)
 
-    def shape_of(self, record: SourceRecord) -> Shape | None:
+    def probe(self, record: SourceRecord) -> Probe | None:
         """Return what the feature path leads to in a record, all of which is usable; None for a null value.
 
         Raises
@@ -107,15 +119,9 @@ class InputMapping:
         parsed = self._parsed(record.value)
         shape = feature_shape(parsed, self._settings)
         Layout(self._settings, shape).row(parsed)
-        self._id(parsed)
-        self._time(parsed, record.timestamp)
-        return shape
-
-    def answer_of(self, record: SourceRecord) -> tuple[str | None, str, str | None]:
-        """Return id, time and copied members of a usable record, as in `Decoded`."""
-        parsed = self._parsed(record.value or b"")
-        time = self._time(parsed, record.timestamp)
-        return self._id(parsed), time, self._included([parsed])[0] if self._include else None
+        own = self._id(parsed) or "null" if self._id_path else None
+        included = self._included([parsed])[0] if self._include else None
+        return Probe(shape, own, self._time(parsed, record.timestamp), included)
 
     def decode(self, records: Sequence[SourceRecord]) -> Decoded:
         """Decode a batch.
@@ -146,7 +152,8 @@ class InputMapping:
     def _whole(self, records: Sequence[SourceRecord], layout: Layout) -> Decoded:
         """Decode a batch without any fault; a fault is an exception of some kind."""
         values: list[Any] = [record.value for record in records]
-        if values and max(map(len, values)) > self._limit:
+        sizes = list(map(len, values))
+        if sizes and max(sizes) > self._limit:
             raise ValueError("too large")
         objects = list(map(_loads, values))
         if objects and set(map(type, objects)) != {dict}:
@@ -156,7 +163,7 @@ class InputMapping:
         times = self._times(objects, records)
         ids = self._ids(objects) if self._id_path else None
         included = self._included(objects) if self._include else None
-        return Decoded(list(range(len(values))), rows, ids, times, included)
+        return Decoded(list(range(len(values))), rows, ids, times, included, sizes)
 
     def _check_depth(self, values: list[bytes], objects: list[Any], openings: int) -> None:
         """Raise where a record is nested too deep.
@@ -208,7 +215,7 @@ class InputMapping:
         return texts
 
     def _one_by_one(self, records: Sequence[SourceRecord], layout: Layout, start: int) -> Decoded:
-        decoded = Decoded([], np.empty(0), [] if self._id_path else None, [], [] if self._include else None)
+        decoded = Decoded([], np.empty(0), [] if self._id_path else None, [], [] if self._include else None, [])
         rows: list[list[float]] = []
         for index, record in enumerate(records, start):
             if record.value is None:
@@ -222,6 +229,7 @@ class InputMapping:
                 decoded.faults.append(error.at(index))
                 continue
             decoded.index.append(index)
+            decoded.sizes.append(len(record.value))
             rows.append(row)
             decoded.times.append(time)
             if decoded.ids is not None:
@@ -232,7 +240,7 @@ class InputMapping:
         return decoded
 
     def _joined(self, parts: list[Decoded], layout: Layout) -> Decoded:
-        whole = Decoded([], np.empty((0, layout.dimension)), None, [], None)
+        whole = Decoded([], np.empty((0, layout.dimension)), None, [], None, [])
         if self._id_path:
             whole.ids = [text for part in parts for text in part.ids or ()]
         if self._include:
@@ -240,6 +248,7 @@ class InputMapping:
         for part in parts:
             whole.index += part.index
             whole.times += part.times
+            whole.sizes += part.sizes
             whole.faults += part.faults
             whole.skipped += part.skipped
         if parts:

@@ -3,7 +3,6 @@
 A layout is decided by the settings, or by the first usable records of a partition where the settings leave it open.
 """
 
-from array import array
 from collections.abc import Callable, Sequence
 from itertools import chain
 from operator import itemgetter
@@ -154,11 +153,11 @@ class Layout:
         if kinds.count(float) != len(flat):
             found = set(kinds)
             if not found <= {float, int}:
-                # array() would take a boolean for a number.
+                # numpy would take a boolean for a number.
                 if not (self._accepts_missing and found <= {float, int, type(None)}):
                     raise TypeError("not numbers")
                 flat = [np.nan if value is None else value for value in flat]
-        return np.frombuffer(array("d", flat))
+        return np.fromiter(flat, np.float64, len(flat))
 
     def _flat(self, containers: list[Any], group: _Group) -> list[Any]:
         if self._length and len(group.keys) == self._length:

@@ -33,7 +33,7 @@ DeadLetter = TypedDict(
         "stage": DeadLetterStage,
         "class": DeadLetterClass,
         "message": str,
-        "truncated": NotRequired[Literal["true"]],
+        "truncated": NotRequired[str],
         "length": NotRequired[str],
         "sha256": NotRequired[str],
     },
@@ -50,8 +50,8 @@ class : str
     The kind of fault, one word for alerts and queries.
 message : str
     What is wrong and what to do, for people.
-truncated : "true", optional
-    The value was cut because the topic would not take it whole.
+truncated : str, optional
+    What was cut because the topic would not take it whole: ``value``, ``headers`` (all of the original's), ``key``.
 length : str, optional
     Bytes of the whole value, when it was cut.
 sha256 : str, optional

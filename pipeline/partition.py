@@ -1,0 +1,604 @@
+"""The partition task: all of the pipeline that thinks.
+
+It owns the models of one input partition, by stream. Records go in, in offset order; answers, events and dead letters
+come out. It knows no Kafka, no clock and no thread, so the worker, a replay, the benchmarks and the tests call the
+same thing, and what comes out is a function of the input log alone, however the log is cut into batches.
+"""
+
+import logging
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter, itemgetter
+from typing import Any
+from urllib.parse import quote_from_bytes, unquote_to_bytes
+
+import orjson
+from resonance.engine.base import FloatArray
+from resonance.engine.errors import ParameterError, StateError
+from resonance.engine.prepare import REVISION as PREPARE_REVISION
+from resonance.pipeline import stops
+from resonance.pipeline.encoding import Encoder, Origins, StreamTexts, describe
+from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.faults import Fault, FaultError
+from resonance.pipeline.input import Decoded, InputMapping, Probe
+from resonance.pipeline.layout import Layout, Shape
+from resonance.pipeline.records import Message, Outputs, SourceRecord, StreamSnapshot
+from resonance.pipeline.settings import Settings
+from resonance.pipeline.stream_model import Fed, StreamModel
+from resonance.schemas import ClusterSnapshot
+
+PROBED = 20
+"""Usable records of a partition that decide what a single feature path leads to."""
+
+PIECE = 512
+"""Records that are handled at once; what they become on the way still fits a core's own cache."""
+
+FORMAT = 1
+"""Format of `PartitionTask.partition_state` and of the headers of snapshots."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What a partition task has seen since it was made, silent records included.
+
+    Attributes
+    ----------
+    records : int
+        Records.
+    skipped : int
+        Records with a null value.
+    dead_letters : Counter of str
+        Dead letters by class.
+    outvoted : int
+        Records that were answered ``warming_up`` and then had other features than most.
+    streams : int
+        Streams.
+    values_compared, values_outside : int
+        Values of features that have a frozen range, and how many of them were outside it; since the streams began.
+    """
+
+    records: int
+    skipped: int
+    dead_letters: Counter[str]
+    outvoted: int
+    streams: int
+    values_compared: int
+    values_outside: int
+
+
+@dataclass(slots=True, eq=False)
+class _Batch:
+    """A decoded batch on its way through the models."""
+
+    decoded: Decoded
+    origins: Origins
+
+    def blame(self, error: FaultError, positions: Iterable[int]) -> None:
+        """Make dead letters of usable records."""
+        self.decoded.faults += [error.at(self.decoded.index[position]) for position in positions]
+
+
+class PartitionTask:
+    """The models of one input partition.
+
+    Parameters
+    ----------
+    settings : Settings
+        The deployment's.
+    topic : str
+        Input topic.
+    partition : int
+        Partition of it.
+
+    Attributes
+    ----------
+    emit_from : int
+        Records below this offset are learned and not answered: their outputs have been delivered before.
+    dead_letter_run : tuple of (str, int)
+        Class and number of the dead letters in a row at the end of what was seen.
+    """
+
+    def __init__(self, settings: Settings, topic: str, partition: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.emit_from = 0
+        self.dead_letter_run: tuple[str, int] = ("", 0)
+        self._settings = settings
+        self._mapping = InputMapping(settings)
+        self._encoder = Encoder(settings, topic, partition)
+        self._by_key = settings.stream == "key"
+        self._prefix = (f"{topic}." if len(settings.input.topics) > 1 else "") + f"p{partition}"
+        self._wanted = settings.output.assignments
+        # By key; the only stream of a partition has the key None.
+        self._models: dict[bytes | None, StreamModel] = {}
+        self._names: dict[str, StreamModel] = {}
+        self._texts: dict[str, StreamTexts] = {}
+        # Lowest offset of each stream that its last snapshot does not contain.
+        self._dirty: dict[str, int] = {}
+        self._due: set[str] = set()
+        # Records that were answered before it was known how many features they should have.
+        self._held: list[tuple[SourceRecord, bytes | None, Probe]] = []
+        self._probed_until = 0
+        self._records = self._skipped = self._outvoted = 0
+        self._dead: Counter[str] = Counter()
+
+    def process(self, records: Sequence[SourceRecord]) -> Outputs:
+        """Learn records and answer them.
+
+        Parameters
+        ----------
+        records : sequence of SourceRecord
+            In offset order; gaps are allowed.
+
+        Returns
+        -------
+        Outputs
+            In offset order, each kind for itself. Every record with a value is an assignment or a dead letter, unless
+            the settings leave assignments out or it was learned or delivered before.
+        """
+        outputs = Outputs()
+        if records and records[0].offset < self.emit_from:
+            delivered = bisect_left(records, self.emit_from, key=attrgetter("offset"))
+            self._run(records[:delivered], None)
+            records = records[delivered:]
+        self._run(records, outputs)
+        return outputs
+
+    def catch_up(self, records: Sequence[SourceRecord]) -> None:
+        """Learn records without answering them; each stream skips what is below its own `next`."""
+        self._run(records, None)
+
+    def _run(self, records: Sequence[SourceRecord], outputs: Outputs | None) -> None:
+        self._records += len(records)
+        probed = 0
+        while probed < len(records) and (self._mapping.layout is None or records[probed].offset < self._probed_until):
+            self._probe(records[probed], outputs)
+            probed += 1
+        for start in range(probed, len(records), PIECE):
+            self._batch(records[start : start + PIECE], outputs)
+
+    # A batch, once the features are known
+
+    def _batch(self, records: Sequence[SourceRecord], outputs: Outputs | None) -> None:
+        decoded = self._mapping.decode(records)
+        self._skipped += decoded.skipped
+        usable = records if len(decoded.index) == len(records) else [records[i] for i in decoded.index]
+        batch = _Batch(decoded, Origins.of(usable, decoded))
+        answers: list[tuple[Sequence[int], list[Message]]] = []
+        events: list[tuple[int, Message]] = []
+        for key, group in self._groups(batch):
+            model = self._model(key, batch, group)
+            if model is None:
+                continue
+            positions = _behind(group, batch.origins.offsets, model.next)
+            if not positions:
+                continue
+            rows, own, sizes = decoded.rows, batch.origins, decoded.sizes
+            if len(positions) < len(usable):
+                rows, own, sizes = rows[positions], own.take(positions), [sizes[i] for i in positions]
+            told = None if outputs is None else own
+            fed, messages = self._learn(model, rows, own.offsets, sum(sizes), told)
+            for at, problem in fed.faults:
+                batch.blame(FaultError("limit", "out_of_range", problem), [positions[at]])
+            if outputs is not None:
+                events += [(positions[at], message) for at, message in messages]
+                answers += [(_through(places, positions), texts) for places, texts in self._answers(model, own, fed)]
+            self._remember(model, fed)
+        if outputs is not None:
+            outputs.assignments += _in_order(answers, len(usable))
+            events.sort(key=itemgetter(0))
+            outputs.events += [message for _, message in events]
+        self._bury(records, decoded.faults, outputs)
+
+    def _groups(self, batch: _Batch) -> Iterable[tuple[bytes | None, Sequence[int]]]:
+        """Return the positions of each stream's records, streams in the order of their first record."""
+        keys = batch.origins.keys
+        if not self._by_key:
+            return [(None, range(len(keys)))] if keys else []
+        groups: dict[bytes | None, list[int]] = {}
+        for position, key in enumerate(keys):
+            if (group := groups.get(key)) is None:
+                groups[key] = [position]
+            else:
+                group.append(position)
+        for key in list(groups):
+            if error := self._key_fault(key):
+                batch.blame(error, groups.pop(key))
+        return groups.items()
+
+    def _model(self, key: bytes | None, batch: _Batch, group: Sequence[int]) -> StreamModel | None:
+        """Return the model of a stream; None, with dead letters, where there is no room for another one."""
+        model = self._models.get(key)
+        if model is None:
+            if len(self._models) >= self._settings.limits.streams:
+                batch.blame(self._no_room(key), group)
+                return None
+            model = self._new_model(key)
+        return model
+
+    def _learn(
+        self, model: StreamModel, rows: FloatArray, offsets: list[int], size: int, told: Origins | None
+    ) -> tuple[Fed, list[tuple[int, Message]]]:
+        """Give rows to a stream's model and return what became of them, with the events' messages.
+
+        Parameters
+        ----------
+        model : StreamModel
+            Has seen none of them.
+        rows : ndarray of shape (n, features)
+            The rows.
+        offsets : list of int
+            Their records.
+        size : int
+            Bytes of these.
+        told : Origins or None
+            The records that the events name as their causes, one for each row or one for all; None says nothing.
+        """
+        messages: list[tuple[int, Message]] = []
+        texts = self._texts_of(model)
+        if model.announce:
+            model.announce = False
+            if told is not None:
+                messages.append((0, self._encoder.version_started(model, told, 0)))
+            model.seq += 1
+        fed = model.feed(rows)
+        for at, event in fed.events:
+            if told is not None:
+                cause = at if len(told.offsets) == len(rows) else 0
+                messages.append((at, self._encoder.event(model, texts, event, told, cause)))
+            model.seq += 1
+        model.next = offsets[-1] + 1
+        model.records += len(offsets)
+        model.input_bytes += size
+        self._dirty.setdefault(model.name, offsets[0])
+        limits = self._settings.snapshots
+        if model.records >= limits.records and model.input_bytes >= limits.ratio * model.snapshot_bytes:
+            self._due.add(model.name)
+        return fed, messages
+
+    def _answers(self, model: StreamModel, own: Origins, fed: Fed) -> list[tuple[Sequence[int], list[Message]]]:
+        """Return the answers to a stream's rows that the settings want, with their positions among the rows."""
+        answers: list[tuple[Sequence[int], list[Message]]] = []
+        if self._wanted == "none":
+            return answers
+        texts = self._texts_of(model)
+        if fed.warming:
+            answers.append((fed.warming, self._encoder.warming(texts, own.take(fed.warming))))
+        if fed.step is not None:
+            answers.append((fed.learned, self._encoder.assignments(texts, own.take(fed.learned), fed.step)))
+        if self._wanted == "all":
+            return answers
+        if self._wanted == "novel":
+            kept = [False] * len(fed.warming) + ([] if fed.step is None else fed.step.novel.tolist())
+        else:
+            statuses = _statuses(fed)
+            kept = [now != before for now, before in zip(statuses, (model.last, *statuses), strict=False)]
+        places = [place for some, _ in answers for place in some]
+        messages = [message for _, some in answers for message in some]
+        chosen = [i for i, keep in enumerate(kept) if keep]
+        return [([places[i] for i in chosen], [messages[i] for i in chosen])]
+
+    def _remember(self, model: StreamModel, fed: Fed) -> None:
+        """Keep the last answer where the next one is compared with it."""
+        if self._wanted == "changes":
+            statuses = _statuses(fed)
+            model.last = statuses[-1] if statuses else model.last
+
+    # Streams
+
+    @property
+    def streams(self) -> list[str]:
+        """Names of the streams, in the order of their beginning."""
+        return list(self._names)
+
+    def clusters(self, stream: str) -> list[ClusterSnapshot]:
+        """Return the present clusters of a stream as the bus describes them."""
+        model = self._names[stream]
+        return [describe(model, self._texts_of(model), cluster) for cluster in model.engine.clusters()]
+
+    @property
+    def counts(self) -> Counts:
+        """What was seen so far."""
+        preparations = [model.preparation for model in self._models.values()]
+        return Counts(
+            self._records,
+            self._skipped,
+            Counter(self._dead),
+            self._outvoted,
+            len(self._models),
+            sum(preparation.compared for preparation in preparations),
+            sum(preparation.outside for preparation in preparations),
+        )
+
+    def _new_model(self, key: bytes | None) -> StreamModel:
+        layout = self._known_layout()
+        name = self._name(key)
+        try:
+            model = StreamModel(self._settings, name, layout.features)
+        except ParameterError as error:
+            # The names came with the data, so the settings could not be checked against them at the start.
+            features = ", ".join(layout.features[:20])
+            raise ConfigurationError(
+                f"prepare.{error.name} = {error.value!r}: must be {error.allowed}; the records of {self.topic}"
+                f"[{self.partition}] have the features {features}"
+            ) from None
+        self._models[key] = self._names[name] = model
+        return model
+
+    def _name(self, key: bytes | None) -> str:
+        return self._prefix if key is None else f"{self._prefix}:{quote_from_bytes(key, safe='')}"
+
+    def _known_layout(self) -> Layout:
+        if self._mapping.layout is None:
+            raise RuntimeError("a stream begins before its features are known")
+        return self._mapping.layout
+
+    def _texts_of(self, model: StreamModel) -> StreamTexts:
+        texts = self._texts.get(model.name)
+        if texts is None:
+            texts = self._texts[model.name] = StreamTexts(model.name, model.version, model.engine.depth)
+        return texts
+
+    # Dead letters
+
+    def _key_fault(self, key: bytes | None) -> FaultError | None:
+        limit = self._settings.limits.key_bytes
+        if key is None:
+            return FaultError("validate", "no_key", 'no key, and stream = "key" gives every key a model of its own')
+        if len(key) > limit:
+            text = f"a key of {len(key):,} bytes, limits.key_bytes allows {limit:,}; raise it, or send shorter keys"
+            return FaultError("limit", "key_too_long", text)
+        return None
+
+    def _no_room(self, key: bytes | None) -> FaultError:
+        limit = self._settings.limits.streams
+        return FaultError(
+            "limit",
+            "too_many_streams",
+            f"key {key!r} would begin a stream, and limits.streams = {limit:,} are there in this partition; raise it, "
+            "or spread the keys over more partitions",
+        )
+
+    def _bury(self, records: Sequence[SourceRecord], faults: list[Fault], outputs: Outputs | None) -> None:
+        """Make dead letters of the faults of a batch."""
+        faults.sort(key=attrgetter("index"))
+        (kind, count), before = self.dead_letter_run, -1
+        for fault in faults:
+            count = count + 1 if (fault.kind, fault.index) == (kind, before + 1) else 1
+            kind, before = fault.kind, fault.index
+            self._dead[kind] += 1
+        self.dead_letter_run = (kind, count) if before == len(records) - 1 else ("", 0)
+        if outputs is not None:
+            outputs.dead_letters += [self._encoder.dead_letter(records[fault.index], fault) for fault in faults]
+
+    # The first records, where they decide what a single feature path leads to
+
+    def _probe(self, record: SourceRecord, outputs: Outputs | None) -> None:
+        """Answer a record and hold it back until enough of them have shown the features.
+
+        A restore that begins below the record that decided goes this way again, so that everything comes out as it
+        did: streams that were snapshotted since skip their records, the others get theirs at the same moment.
+        """
+        key = record.key if self._by_key else None
+        try:
+            probe = self._mapping.probe(record)
+            if probe is None:
+                self._skipped += 1
+                return
+            if self._by_key and (error := self._key_fault(key)):
+                raise error
+            begun = {own for _, own, _ in self._held}.union(self._models)
+            if key not in begun and len(begun) >= self._settings.limits.streams:
+                raise self._no_room(key)
+        except FaultError as error:
+            self._bury([record], [error.at(0)], outputs)
+            return
+        self._bury([record], [], outputs)
+        model = self._models.get(key)
+        if model is None or record.offset >= model.next:
+            first = key not in {own for _, own, _ in self._held}
+            self._held.append((record, key, probe))
+            if outputs is not None and (self._wanted == "all" or (self._wanted == "changes" and first)):
+                texts = StreamTexts(self._name(key), 1, 1)
+                outputs.assignments += self._encoder.warming(texts, Origins.of_probe(record, probe))
+        if self._mapping.layout is None:
+            if len(self._held) == PROBED:
+                self._decide()
+                self._release(record, probe, outputs)
+        elif record.offset == self._probed_until - 1:
+            self._release(record, probe, outputs)
+
+    def _decide(self) -> None:
+        """Take the features that most of the held records have; the first seen of those that are equally frequent."""
+        shape, votes = Counter(probe.shape for _, _, probe in self._held).most_common(1)[0]
+        self._mapping.decide(shape)
+        self._probed_until = self._held[-1][0].offset + 1
+        lost = "" if votes == PROBED else f"; the other {PROBED - votes} were answered warming_up and are not learned"
+        _log.info(
+            "%s[%d]: a record has %d features, as %d of the first %d usable ones%s",
+            self.topic,
+            self.partition,
+            self._known_layout().dimension,
+            votes,
+            PROBED,
+            lost,
+        )
+
+    def _release(self, deciding: SourceRecord, probe: Probe, outputs: Outputs | None) -> None:
+        """Give the held records to their models; what they cause happens with the record that decided."""
+        shape = self._known_layout().shape
+        held = [(record, key) for record, key, own in self._held if own.shape == shape]
+        self._outvoted += len(self._held) - len(held)
+        self._held = []
+        decoded = self._mapping.decode([record for record, _ in held])
+        cause = None if outputs is None else Origins.of_probe(deciding, probe)
+        for key in dict.fromkeys(key for _, key in held):
+            positions = [i for i, (_, own) in enumerate(held) if own == key]
+            model = self._models.get(key) or self._new_model(key)
+            offsets = [held[i][0].offset for i in positions]
+            size = sum(decoded.sizes[i] for i in positions)
+            _, messages = self._learn(model, decoded.rows[positions], offsets, size, cause)
+            if outputs is not None:
+                outputs.events += [message for _, message in messages]
+            self._remember(model, Fed(warming=positions))
+
+    # Snapshots
+
+    @property
+    def replay_from(self) -> int | None:
+        """Lowest offset of a record whose stream has not been snapshotted since; None when all are."""
+        offsets = list(self._dirty.values())
+        if self._held:
+            offsets.append(self._held[0][0].offset)
+        return min(offsets, default=None)
+
+    def due(self) -> list[str]:
+        """Return the streams whose next snapshot is due, the longest dirty first."""
+        return sorted(self._due, key=self._dirty.__getitem__)
+
+    def dirty(self) -> list[str]:
+        """Return the streams that have learned since their snapshot, the longest dirty first."""
+        return sorted(self._dirty, key=self._dirty.__getitem__)
+
+    def snapshot(self, stream: str) -> StreamSnapshot:
+        """Return the state of a stream, which is clean then."""
+        model = self._names[stream]
+        body = model.state()
+        model.records = model.input_bytes = 0
+        model.snapshot_bytes = len(body)
+        self._dirty.pop(stream, None)
+        self._due.discard(stream)
+        return StreamSnapshot(stream, model.next, self._header(model.version), body)
+
+    def _header(self, version: int) -> dict[str, Any]:
+        settings = self._settings
+        return {
+            "format": FORMAT,
+            "pipeline": settings.name,
+            "topic": self.topic,
+            "engine": settings.engine.name,
+            "revision": [settings.engine_class.revision, PREPARE_REVISION],
+            "parameters": settings.engine_parameters,
+            "prepare": settings.prepare.model_dump(mode="json"),
+            "features": list(self._known_layout().features),
+            "version": version,
+        }
+
+    def restore(self, snapshot: StreamSnapshot, *, new_version: bool = False) -> None:
+        """Continue a stream from a snapshot.
+
+        Parameters
+        ----------
+        snapshot : StreamSnapshot
+            Of a stream of this partition.
+        new_version : bool
+            Begin the next version of the stream's model there instead, under the present settings.
+
+        Raises
+        ------
+        MismatchError
+            The model was learned with other settings, which are named; or the state cannot be read.
+        """
+        where = f"{self.topic}[{self.partition}] stream {snapshot.stream} at offset {snapshot.next}"
+        if snapshot.header.get("format", FORMAT) > FORMAT:
+            raise stops.newer_format(where, snapshot.header["format"], FORMAT)
+        features = self._known_layout().features
+        if not new_version and (changed := self._differences(snapshot.header)):
+            raise stops.settings_differ(where, changed)
+        settings, name = self._settings, snapshot.stream
+        try:
+            if new_version:
+                model = StreamModel.next_version(settings, name, features, snapshot.body)
+            else:
+                model = StreamModel.from_state(settings, name, snapshot.body)
+        except StateError as error:
+            raise stops.unreadable(where, f"the state ({error})") from None
+        key = unquote_to_bytes(name.removeprefix(f"{self._prefix}:")) if self._by_key else None
+        self._models[key] = self._names[name] = model
+        self._texts.pop(name, None)
+        if new_version:
+            self._dirty[name] = model.next
+
+    def _differences(self, header: dict[str, Any]) -> list[str]:
+        """Return one phrase for each setting under which the model would have been another."""
+        # As they come back from the bus: tuples are lists there.
+        now = orjson.loads(orjson.dumps(self._header(0)))
+        before = {"engine": header.get("engine"), "features": header.get("features")}
+        after = {"engine": now["engine"], "features": now["features"]}
+        for section, name in (("parameters", "engine"), ("prepare", "prepare")):
+            if section == "prepare" or before["engine"] == after["engine"]:
+                before |= {f"{name}.{key}": value for key, value in header.get(section, {}).items()}
+                after |= {f"{name}.{key}": value for key, value in now[section].items()}
+        return [
+            f"{setting} was {_written(before.get(setting))}, is {_written(after.get(setting))}"
+            for setting in sorted({*before, *after})
+            if before.get(setting) != after.get(setting)
+        ]
+
+    def partition_state(self) -> bytes:
+        """Return what the partition knows beside its streams, as JSON."""
+        layout = self._mapping.layout
+        shape = None if layout is None or layout.shape is None else layout.shape._asdict()
+        return orjson.dumps({"format": FORMAT, "shape": shape, "probed_until": self._probed_until})
+
+    def restore_partition(self, state: bytes) -> None:
+        """Continue from `partition_state`, before any stream is restored.
+
+        Raises
+        ------
+        MismatchError
+            It cannot be read, or a newer release wrote it.
+        """
+        where = f"{self.topic}[{self.partition}]"
+        try:
+            content = orjson.loads(state)
+            found, shape, until = content["format"], content["shape"], int(content["probed_until"])
+            known = None if shape is None else Shape(int(shape["length"]), tuple(map(str, shape["names"])))
+        except (ValueError, KeyError, TypeError):
+            raise stops.unreadable(where, "the state of the partition") from None
+        if found > FORMAT:
+            raise stops.newer_format(where, found, FORMAT)
+        if known is not None and self._mapping.layout is None:
+            self._mapping.decide(known)
+            self._probed_until = until
+
+
+def _behind(group: Sequence[int], offsets: list[int], place: int) -> Sequence[int]:
+    """Return the positions of a group whose records are not below an offset."""
+    if offsets[group[0]] >= place:
+        return group
+    return group[bisect_left(group, place, key=offsets.__getitem__) :]
+
+
+def _through(places: Sequence[int], positions: Sequence[int]) -> Sequence[int]:
+    """Return the positions in a batch of places in a group of it."""
+    if isinstance(positions, range) and positions.start == 0:
+        return places
+    return [positions[place] for place in places]
+
+
+def _in_order(answers: list[tuple[Sequence[int], list[Message]]], count: int) -> list[Message]:
+    """Join the answers of the streams in the order of the records."""
+    if len(answers) == 1:
+        return answers[0][1]
+    slots: list[Message | None] = [None] * count
+    for positions, messages in answers:
+        for position, message in zip(positions, messages, strict=True):
+            slots[position] = message
+    return [message for message in slots if message is not None]
+
+
+def _statuses(fed: Fed) -> list[tuple[str, int]]:
+    """Return status and cluster of the answers to rows, in order."""
+    statuses = [("warming_up", -1)] * len(fed.warming)
+    if fed.step is not None:
+        statuses += [("assigned", cluster) for cluster in fed.step.cluster[:, 0].tolist()]
+    return statuses
+
+
+def _written(value: Any) -> str:
+    return orjson.dumps(value).decode()

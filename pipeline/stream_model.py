@@ -1,0 +1,211 @@
+"""The model of one stream: its preparation, its engine, and where in the log it stands."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from resonance.engine import ENGINES, make_engine
+from resonance.engine.base import Engine, Event, FloatArray, Step
+from resonance.engine.errors import RecordError, StateError
+from resonance.engine.prepare import Preparation
+from resonance.engine.state import pack, unpack
+from resonance.pipeline.settings import Settings
+
+STATE_REVISION = 1
+"""Raised when the members of a stream's state change."""
+
+_KIND = "stream"
+
+
+@dataclass(slots=True, eq=False)
+class Fed:
+    """What became of the rows that a stream was given, all by their positions.
+
+    Attributes
+    ----------
+    warming : sequence of int
+        Rows that the warm-up held back.
+    learned : sequence of int
+        Rows that were learned at once; `step` has their answers.
+    step : Step or None
+        None when nothing was learned at once.
+    events : list of (int, Event)
+        Each with the row that caused it.
+    faults : list of (int, str)
+        Rows that cannot be prepared, and why.
+    """
+
+    warming: Sequence[int] = ()
+    learned: Sequence[int] = ()
+    step: Step | None = None
+    events: list[tuple[int, Event]] = field(default_factory=list)
+    faults: list[tuple[int, str]] = field(default_factory=list)
+
+
+class StreamModel:
+    """A stream's model; what it becomes depends on the stream's rows alone.
+
+    Parameters
+    ----------
+    settings : Settings
+        Preparation and engine.
+    name : str
+        The stream.
+    features : sequence of str
+        Names of the columns of a row.
+    version : int
+        Version of the model.
+
+    Attributes
+    ----------
+    next : int
+        Offset behind the last record that the model was given.
+    seq : int
+        Number of the stream's next event.
+    announce : bool
+        The start of this version is still to be told, with the stream's next record.
+    last : tuple or None
+        Status and cluster of the last answer, for ``output.assignments = "changes"``.
+    records, input_bytes : int
+        What the model was given since the last snapshot.
+    snapshot_bytes : int
+        Size of the last snapshot.
+    """
+
+    __slots__ = (
+        "announce",
+        "engine",
+        "input_bytes",
+        "last",
+        "name",
+        "next",
+        "preparation",
+        "records",
+        "seq",
+        "snapshot_bytes",
+        "version",
+    )
+
+    def __init__(self, settings: Settings, name: str, features: Sequence[str], version: int = 1) -> None:
+        self.name = name
+        self.version = version
+        self.preparation: Preparation = settings.preparation(features)
+        self.engine: Engine = make_engine(settings.engine.name, settings.engine_parameters)
+        self.next = 0
+        self.seq = 0
+        self.announce = False
+        self.last: tuple[str, int] | None = None
+        self.records = 0
+        self.input_bytes = 0
+        self.snapshot_bytes = 0
+
+    def feed(self, rows: FloatArray) -> Fed:
+        """Hold back or learn rows, in order.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n, features)
+            As `Layout.rows` gives them.
+        """
+        if self.preparation.ready:
+            try:
+                step = self.engine.learn(self.preparation.apply(rows))
+            except RecordError:
+                return self._rest(rows, 0, Fed())
+            return Fed((), range(len(rows)), step, [(event.index, event) for event in step.events])
+        return self._warm_up(rows)
+
+    def _warm_up(self, rows: FloatArray) -> Fed:
+        fed = Fed()
+        warming: list[int] = []
+        position = 0
+        while position < len(rows) and not self.preparation.ready:
+            taken = np.arange(position, min(position + self.preparation.wanted, len(rows)))
+            position = int(taken[-1]) + 1
+            taken = self._usable(rows, taken, fed)
+            self.preparation.hold(rows[taken])
+            warming += taken.tolist()
+            if self.preparation.wanted == 0:
+                step = self.engine.learn(self.preparation.freeze())
+                # Whatever the held records caused happens now, with the record that ended the warm-up.
+                fed.events += [(warming[-1], event) for event in step.events]
+        fed.warming = warming
+        return self._rest(rows, position, fed) if position < len(rows) else fed
+
+    def _rest(self, rows: FloatArray, position: int, fed: Fed) -> Fed:
+        """Learn the rows from a position on, without those that cannot be prepared."""
+        learned = self._usable(rows, np.arange(position, len(rows)), fed)
+        fed.learned = learned.tolist()
+        if len(learned):
+            fed.step = self.engine.learn(self.preparation.apply(rows[learned]))
+            fed.events += [(fed.learned[event.index], event) for event in fed.step.events]
+        return fed
+
+    def _usable(self, rows: FloatArray, positions: Any, fed: Fed) -> Any:
+        problems = self.preparation.check(rows[positions])
+        if not problems:
+            return positions
+        fed.faults += [(int(positions[i]), problem) for i, problem in problems.items()]
+        return np.delete(positions, list(problems))
+
+    def state(self) -> bytes:
+        """Everything the stream's next answer depends on: canonical (equal states, equal bytes)."""
+        header = {
+            "version": self.version,
+            "next": self.next,
+            "seq": self.seq,
+            "announce": self.announce,
+            "last": self.last,
+        }
+        parts = {"prepare": self.preparation.state(), "engine": self.engine.state()}
+        return pack(
+            _KIND, STATE_REVISION, header, {name: np.frombuffer(part, np.uint8) for name, part in parts.items()}
+        )
+
+    @classmethod
+    def from_state(cls, settings: Settings, name: str, data: bytes) -> "StreamModel":
+        """Continue from `state`.
+
+        Parameters
+        ----------
+        settings : Settings
+            Those under which the state was made, as far as the model is concerned.
+        name : str
+            The stream.
+        data : bytes
+            The state.
+
+        Raises
+        ------
+        StateError
+            Damaged, or written by a newer program.
+        """
+        header, arrays = unpack(data, _KIND, STATE_REVISION)
+        model = cls.__new__(cls)
+        model.name = name
+        model.preparation = Preparation.from_state(arrays["prepare"].tobytes())
+        model.engine = ENGINES[settings.engine.name].from_state(arrays["engine"].tobytes())
+        model._place(header)
+        model.snapshot_bytes = len(data)
+        return model
+
+    @classmethod
+    def next_version(cls, settings: Settings, name: str, features: Sequence[str], data: bytes) -> "StreamModel":
+        """Begin the next version of a stream's model where another one stands; parameters as in `from_state`."""
+        header, _ = unpack(data, _KIND, STATE_REVISION)
+        model = cls(settings, name, features)
+        model._place(header)
+        model.version += 1
+        model.announce = True
+        model.last = None
+        return model
+
+    def _place(self, header: dict[str, Any]) -> None:
+        try:
+            self.version, self.next, self.seq = (int(header[member]) for member in ("version", "next", "seq"))
+            self.announce = bool(header["announce"])
+            self.last = (str(header["last"][0]), int(header["last"][1])) if header["last"] else None
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise StateError(f"the state of stream {self.name} cannot be read: {error!r}") from error
+        self.records = self.input_bytes = self.snapshot_bytes = 0

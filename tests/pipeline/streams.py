@@ -1,0 +1,101 @@
+"""Records with clusters that come, move and go, and what tests ask of a partition task."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import orjson
+from resonance.pipeline.partition import PartitionTask
+from resonance.pipeline.records import Message, Outputs, Record, StreamSnapshot
+from resonance.pipeline.settings import Settings
+
+TOPIC = "features"
+STAMP = 1_700_000_000_000
+LIVELY: dict[str, Any] = {
+    "input.topics": [TOPIC],
+    "input.features": ["cpu", "latency_ms", "net.in"],
+    "engine.lambda": 20,
+    "engine.min_cluster_records": 5,
+    "prepare.warmup_records": 60,
+}
+"""Settings under which clusters change often."""
+
+
+def settings(**changes: Any) -> Settings:
+    """`LIVELY` with changes; a dot in a name is written ``__``."""
+    return Settings.of({**LIVELY, **{name.replace("__", "."): value for name, value in changes.items()}})
+
+
+def points(count: int, seed: int = 0, dimension: int = 3) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Points of five blobs; each stays away for a while and wanders slowly."""
+    rng = np.random.default_rng(seed)
+    centres = rng.random((5, dimension)) * [1.0, 400.0, *[8.0] * (dimension - 2)][:dimension]
+    scale = np.array([0.04, 12.0, *[0.3] * (dimension - 2)][:dimension])
+    rows = []
+    for i in range(count):
+        awake = [c for c in range(5) if (i // 170 + c) % 5 > 1]
+        chosen = awake[int(rng.integers(len(awake)))]
+        rows.append(centres[chosen] * (1 + 0.4 * i / count) + scale * rng.normal(size=dimension))
+    return np.array(rows)
+
+
+def value_of(row: Sequence[float], **members: Any) -> bytes:
+    cpu, latency, inward = row
+    return orjson.dumps({"cpu": cpu, "latency_ms": latency, "net": {"in": inward}, **members})
+
+
+def records(
+    rows: Iterable[Sequence[float]], first: int = 0, keys: Sequence[bytes | None] | None = None
+) -> list[Record]:
+    """One record for each row, offsets with the gaps that transaction markers leave."""
+    result = []
+    for i, row in enumerate(rows, first):
+        key = keys[i % len(keys)] if keys else None
+        result.append(Record(TOPIC, 0, i + i // 50, STAMP + 13 * i, key, value_of(list(row), id=f"r{i}")))
+    return result
+
+
+def task(given: Settings | None = None) -> PartitionTask:
+    return PartitionTask(given or settings(), TOPIC, 0)
+
+
+def run(worker: PartitionTask, log: Sequence[Record], size: int | None = None) -> Outputs:
+    """Process a log in batches of a size and join the outputs."""
+    whole = Outputs()
+    for start in range(0, len(log), size or max(1, len(log))):
+        join(whole, worker.process(log[start : start + (size or len(log))]))
+    return whole
+
+
+def join(whole: Outputs, part: Outputs) -> None:
+    whole.assignments += part.assignments
+    whole.events += part.events
+    whole.dead_letters += part.dead_letters
+
+
+def states(worker: PartitionTask) -> dict[str, bytes]:
+    return {name: model.state() for name, model in worker._names.items()}
+
+
+def restored(given: Settings, state: bytes, snapshots: Iterable[StreamSnapshot]) -> PartitionTask:
+    """A new task that goes on from snapshots, after these went over the bus."""
+    fresh = task(given)
+    fresh.restore_partition(state)
+    for snapshot in snapshots:
+        header = orjson.loads(orjson.dumps(snapshot.header))
+        fresh.restore(StreamSnapshot(snapshot.stream, snapshot.next, header, snapshot.body))
+    return fresh
+
+
+def payloads(messages: Iterable[Message]) -> list[dict[str, Any]]:
+    return [orjson.loads(message.value or b"") for message in messages]
+
+
+def errors(message: Message, name: str = "resonance") -> dict[str, str]:
+    """What the text headers of a dead letter say."""
+    prefix = f"{name}.error."
+    return {
+        header.removeprefix(prefix): (text or b"").decode()
+        for header, text in message.headers
+        if header.startswith(prefix)
+    }
