@@ -1,0 +1,33 @@
+"""The same records give the same bits, on every CPU and in every version."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.engine.bits import hashes
+
+RECORDED = Path(__file__).parents[1] / "data" / "engine_bits.json"
+
+
+def test_the_bits_are_those_of_this_revision():
+    """When this fails and the change is wanted, raise the engine's revision and record the new bits."""
+    assert hashes() == json.loads(RECORDED.read_text())
+
+
+@pytest.mark.slow
+def test_the_bits_do_not_depend_on_the_cpu(tmp_path):
+    plain = {
+        "NUMBA_CPU_NAME": "generic",
+        "NUMBA_CPU_FEATURES": "",
+        "NUMBA_CACHE_DIR": str(tmp_path),
+        "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-AVX512F,-FMA",
+        "OPENBLAS_CORETYPE": "Prescott",
+    }
+    program = [sys.executable, "-m", "tests.engine.bits"]
+    run = subprocess.run(program, env=os.environ | plain, capture_output=True, text=True, timeout=280, check=False)
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout) == json.loads(RECORDED.read_text())

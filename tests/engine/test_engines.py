@@ -1,0 +1,280 @@
+"""What every engine keeps, whatever its algorithm: an engine joins by a line in `ENGINES_HERE`."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from resonance.engine import CAEA, ENGINES, HCAEA, Engine, ParameterError, RecordError, StateError, Step, make_engine
+
+from tests.engine.streams import shifting
+
+ENGINES_HERE: dict[str, Callable[[], Engine]] = {
+    "caea": CAEA,
+    "caea-paper": lambda: CAEA.make(CAEA.presets["paper"]),
+    "caea-crowded": lambda: CAEA(lambda_=20, max_nodes=24, grace=4),
+    "hcaea": HCAEA,
+    "hcaea-paper": lambda: HCAEA.make({**HCAEA.presets["paper"], "max_depth": None}),
+    "hcaea-drop": lambda: HCAEA(lambda_=20, orphans="drop", min_child_records=10),
+    "hcaea-crowded": lambda: HCAEA(lambda_=20, max_nodes=40, max_leaves=30, min_cluster_records=5),
+}
+
+
+@pytest.fixture(params=ENGINES_HERE)
+def make(request):
+    return ENGINES_HERE[request.param]
+
+
+def learn_in_batches(engine: Engine, X: np.ndarray, size: int) -> list[Step]:
+    return [engine.learn(X[at : at + size]) for at in range(0, len(X), size)]
+
+
+def joined(steps: list[Step], size: int) -> dict[str, object]:
+    """Everything that was answered, with the indices of events counted over the whole stream."""
+    events = [
+        (
+            at * size + e.index,
+            e.kind,
+            e.path,
+            e.number,
+            e.cluster,
+            e.other,
+            None if e.reason is None else (e.reason.criterion, e.reason.value),
+            [(c.id, c.size, c.nodes, c.centre.tobytes(), c.spread.tobytes()) for c in (*e.before, *e.after)],
+        )
+        for at, step in enumerate(steps)
+        for e in step.events
+    ]
+    arrays = {
+        name: np.concatenate([getattr(step, name) for step in steps]).tobytes()
+        for name in ("cluster", "score", "novel", "path")
+    }
+    return {"events": events, **arrays}
+
+
+def test_a_batch_gives_the_bits_of_single_records(make):
+    X = shifting(1500)
+    whole, single, sevens = make(), make(), make()
+    expected = joined(learn_in_batches(whole, X, 1000), 1000)
+    assert joined(learn_in_batches(single, X, 1), 1) == expected
+    assert joined(learn_in_batches(sevens, X, 7), 7) == expected
+    assert single.state() == whole.state() == sevens.state()
+
+
+def test_a_loaded_state_goes_on_with_the_same_bits(make):
+    X = shifting(3000)
+    engine = make()
+    for at in range(0, 2000, 250):
+        engine.learn(X[at : at + 250])
+        copy = type(engine).from_state(engine.state())
+        assert copy.state() == engine.state()
+    expected, got = engine.learn(X[2000:]), copy.learn(X[2000:])
+    assert joined([got], 1) == joined([expected], 1)
+    assert copy.state() == engine.state()
+    assert [c.id for c in copy.clusters()] == [c.id for c in engine.clusters()]
+
+
+def test_an_untouched_engine_has_a_state_too(make):
+    engine = make()
+    copy = type(engine).from_state(engine.state())
+    X = shifting(300)
+    assert joined([copy.learn(X)], 1) == joined([engine.learn(X)], 1)
+
+
+def test_two_interleaved_streams_equal_two_separate_runs(make):
+    X, Y = shifting(1000, seed=1), shifting(1000, seed=2)
+    a, b = make(), make()
+    for at in range(0, 1000, 10):
+        a.learn(X[at : at + 10])
+        b.learn(Y[at : at + 10])
+    alone = make()
+    alone.learn(X)
+    assert a.state() == alone.state()
+
+
+def test_folding_the_events_gives_the_clusters_at_every_record(make):
+    X = shifting(2500)
+    engine = make()
+    present: set[tuple[tuple[int, ...], int]] = set()
+    ever: set[tuple[tuple[int, ...], int]] = set()
+    numbers: dict[tuple[int, ...], int] = {}
+    for x in X:
+        for e in engine.learn(x[None]).events:
+            assert e.number == numbers.get(e.path, 0)
+            numbers[e.path] = e.number + 1
+            if e.kind in ("emerged", "split"):
+                assert (e.path, e.cluster) not in ever, "an id is never used again"
+                present.add((e.path, e.cluster))
+                ever.add((e.path, e.cluster))
+            else:
+                present.remove((e.path, e.cluster))
+        assert present == {(c.path, c.id) for c in engine.clusters()}
+    assert ever
+
+
+def test_predict_changes_nothing_and_agrees_with_learning(make):
+    X = shifting(1200)
+    engine = make()
+    engine.learn(X[:1000])
+    before = engine.state()
+    predicted = engine.predict(X[1000:1001])
+    assert engine.state() == before
+    step = engine.learn(X[1000:1001])
+    assert predicted.cluster[0, 0] == step.cluster[0, 0]
+    np.testing.assert_array_equal(predicted.score, step.score)
+
+
+def test_predict_before_any_record_has_no_answer(make):
+    answer = make().predict(np.zeros((2, 3)))
+    assert (answer.cluster == -1).all()
+    assert np.isnan(answer.score).all()
+
+
+def test_answers_are_in_their_ranges(make):
+    engine = make()
+    step = engine.learn(shifting(2000))
+    known = ~np.isnan(step.score)
+    assert ((step.score[known] >= 0) & (step.score[known] <= 1)).all()
+    assert (known == (step.cluster[:, 0] >= 0)).all()
+    assert step.path.shape == (2000, engine.depth)
+    assert (step.path[:, 0] >= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("bad", "index"),
+    [([np.nan, 0, 0, 0], 1), ([np.inf, 0, 0, 0], 1), ([1e200, 0, 0, 0], 1)],
+)
+def test_a_bad_record_is_named_and_leaves_the_state_untouched(make, bad, index):
+    engine = make()
+    engine.learn(shifting(200))
+    before = engine.state()
+    with pytest.raises(RecordError, match=f"record {index} of the batch: feature 0") as caught:
+        engine.learn(np.array([[0.1, 0.2, 0.3, 0.4], bad]))
+    assert caught.value.index == index
+    assert engine.state() == before
+
+
+def test_another_dimension_is_refused(make):
+    engine = make()
+    engine.learn(shifting(100))
+    with pytest.raises(RecordError, match="3 features, the model has 4"):
+        engine.learn(np.zeros((1, 3)))
+
+
+def test_extreme_but_finite_values_do_no_harm(make):
+    engine = make()
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3)) * 10.0 ** rng.integers(-150, 150, size=(300, 3))
+    step = engine.learn(np.clip(X, -1e150, 1e150))
+    known = ~np.isnan(step.score)
+    assert ((step.score[known] >= 0) & (step.score[known] <= 1)).all()
+    assert type(engine).from_state(engine.state()).state() == engine.state()
+
+
+def test_a_constant_stream_does_no_harm(make):
+    engine = make()
+    engine.learn(np.ones((500, 2)))
+    assert type(engine).from_state(engine.state()).state() == engine.state()
+
+
+def test_the_callers_array_is_neither_changed_nor_kept(make):
+    X = shifting(300)
+    copy = X.copy()
+    engine, other = make(), make()
+    engine.learn(X)
+    np.testing.assert_array_equal(X, copy)
+    X[:] = 7.0
+    other.learn(copy)
+    assert engine.state() == other.state()
+
+
+def test_arrays_of_any_kind_are_learned_alike(make):
+    X = shifting(200)
+    frozen = X.copy()
+    frozen.setflags(write=False)
+    plain, fortran, read_only, lists = make(), make(), make(), make()
+    plain.learn(X)
+    fortran.learn(np.asfortranarray(X))
+    read_only.learn(frozen)
+    lists.learn(X.tolist())
+    assert plain.state() == fortran.state() == read_only.state() == lists.state()
+
+
+def test_an_empty_batch_changes_nothing(make):
+    engine = make()
+    engine.learn(shifting(100))
+    before = engine.state()
+    step = engine.learn(np.empty((0, 4)))
+    assert len(step.novel) == 0
+    assert not step.events
+    assert engine.state() == before
+
+
+def test_damaged_and_foreign_states_are_refused(make):
+    engine = make()
+    engine.learn(shifting(100))
+    state = engine.state()
+    with pytest.raises(StateError):
+        type(engine).from_state(state[:-1])
+    with pytest.raises(StateError):
+        type(engine).from_state(state[:200] + bytes([state[200] ^ 1]) + state[201:])
+    other = HCAEA if isinstance(engine, CAEA) else CAEA
+    with pytest.raises(StateError, match="state of"):
+        other.from_state(state)
+
+
+def test_memory_is_bounded(make):
+    engine = make()
+    sizes = []
+    for seed in range(6):
+        engine.learn(shifting(2000, d=2, seed=seed))
+        sizes.append(len(engine.state()))
+    assert max(sizes[3:]) < 4 * max(sizes[:3])
+
+
+def test_every_engine_is_in_this_file_and_declares_what_it_takes():
+    assert {engine().name for engine in ENGINES_HERE.values()} == set(ENGINES)
+    for name, engine in ENGINES.items():
+        made = make_engine(name, {})
+        assert made.name == name
+        for preset in engine.presets.values():
+            make_engine(name, preset)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("lambda", 2, "lambda = 2: must be an integer of at least 3"),
+        ("lambda", 7.5, "lambda = 7.5: must be an integer of at least 3"),
+        ("lambda", True, "lambda = True: must be an integer of at least 3"),
+        ("tau", 1.0, "tau = 1.0: must be a number above 0 and below 1"),
+        ("reading", "edges", "reading = 'edges': must be one of affinity, components"),
+        ("lamda", 50, r"lamda = 50: .* \(did you mean lambda\?\)"),
+        ("max_nodes", 20, "max_nodes = 20: must be above lambda / 2 = 25"),
+    ],
+)
+def test_parameters_are_checked_with_one_wording(name, value, message):
+    with pytest.raises(ParameterError, match=message):
+        make_engine("hcaea", {name: value})
+
+
+def test_an_unknown_engine_is_refused():
+    with pytest.raises(ParameterError, match="engine = 'kmeans': must be one of caea, hcaea"):
+        make_engine("kmeans", {})
+
+
+def test_labels_never_influence_the_clusters(make):
+    X = shifting(600)
+    a, b = make(), make()
+    labels = np.arange(600) % 5
+    expected, got = a.learn(X), b.learn(X, labels)
+    assert joined([expected], 1) == joined([got], 1)
+    assert set(b.predict(X[:50]).label.tolist()) <= {-1, 0, 1, 2, 3, 4}
+    copy = type(b).from_state(b.state())
+    np.testing.assert_array_equal(copy.predict(X[:50]).label, b.predict(X[:50]).label)
+
+
+def test_labels_that_are_none_are_refused(make):
+    with pytest.raises(RecordError, match="a label is an integer"):
+        make().learn(np.zeros((1, 2)), [-2])
+    with pytest.raises(RecordError, match="labels of shape"):
+        make().learn(np.zeros((1, 2)), [1, 2])
