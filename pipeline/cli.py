@@ -41,6 +41,11 @@ Mode = Annotated[
 ]
 WorkerId = Annotated[str | None, typer.Option(help="Name of this worker, unique in the deployment.")]
 WebPort = Annotated[int | None, typer.Option(help="Port of the health pages, on this machine only.")]
+Resume = Annotated[
+    bool, typer.Option("--resume-from-snapshot", help="Go on where the snapshots end: the group's offsets are lost.")
+]
+Reset = Annotated[bool, typer.Option("--reset", help="Forget models and offsets; begin anew where the log begins.")]
+NewVersion = Annotated[bool, typer.Option("--new-version", help="Begin new models where the group stands.")]
 LogLevel = Annotated[str | None, typer.Option(metavar="debug|info|warning|error", help="Least serious log lines.")]
 
 
@@ -66,8 +71,17 @@ def worker(
     web_port: WebPort = None,
     log_level: LogLevel = None,
     settings: Set = None,
+    resume_from_snapshot: Resume = False,
+    reset: Reset = False,
+    new_version: NewVersion = False,
 ) -> None:
     """Run a worker."""
+    from resonance.pipeline import stops  # noqa: PLC0415 - as below
+
+    asked = {stops.RESUME: resume_from_snapshot, stops.RESET: reset, stops.NEW_VERSION: new_version}
+    mending = [command for command, given_ in asked.items() if given_]
+    if len(mending) > 1:
+        raise ConfigurationError(f"{' and '.join(mending)}: each gives up something else; choose one")
     flags = given(
         settings,
         {
@@ -84,7 +98,7 @@ def worker(
     from resonance.pipeline import worker as process  # noqa: PLC0415 - seconds of imports that --help can do without
     from resonance.pipeline.settings import Settings  # noqa: PLC0415
 
-    end(process.run(Settings.load(config, flags)))
+    end(process.run(Settings.load(config, flags), *mending))
 
 
 @app.command("settings", help=f"Show the settings a worker would have, secrets masked.\n\n{SETTINGS_HELP}")
@@ -106,7 +120,7 @@ def show_settings(
 @app.command()
 def demo(
     folder: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the results go.")] = Path("demo-results"),
-    seconds: Annotated[float, typer.Option(min=5, max=600, help="How long the telemetry takes.")] = 45.0,
+    seconds: Annotated[float, typer.Option(min=5, max=600, help="How long the telemetry takes.")] = 42.0,
 ) -> None:
     """Watch a worker cluster the telemetry of four regions, be killed, and go on as if nothing had happened."""
     from resonance.pipeline.demo.run import Options, run  # noqa: PLC0415

@@ -61,6 +61,7 @@ class LogReader:
     def __init__(
         self, client: Mapping[str, Any], group: str, patience: float, cancelled: threading.Event | None = None
     ) -> None:
+        self._client = dict(client)
         self._servers = str(client["bootstrap.servers"])
         self._group = group
         self._patience = patience
@@ -89,13 +90,33 @@ class LogReader:
 
     def bounds(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Range]:
         """Return where each log begins and where what is committed of it ends."""
-        found = {}
-        for partition in partitions:
-            place = Place(*partition)
-            found[partition] = self._patiently(
-                lambda place=place: self._consumer.get_watermark_offsets(place, timeout=QUESTION_SECONDS), "log ends"
-            )
+        return {partition: self._bounds(self._consumer, partition) for partition in partitions}
+
+    def _bounds(self, consumer: Consumer, partition: TopicPartition) -> Range:
+        place = Place(*partition)
+        found: Range = self._patiently(
+            lambda: consumer.get_watermark_offsets(place, timeout=QUESTION_SECONDS), "log ends"
+        )
         return found
+
+    def settled_bounds(self, partitions: Collection[TopicPartition], seconds: float) -> dict[TopicPartition, Range]:
+        """Return `bounds`, once every transaction that was open is ended, or after `seconds`.
+
+        The broker ends a transaction in each partition for itself: committed offsets can be seen before the records of
+        the same transaction.
+        """
+        settings = {"log_level": 0, **self._client, "group.id": self._group, "isolation.level": "read_uncommitted"}
+        everything = Consumer(settings)
+        try:
+            ends = {partition: self._bounds(everything, partition)[1] for partition in partitions}
+        finally:
+            everything.close()
+        until = time.monotonic() + seconds
+        while True:
+            found = self.bounds(partitions)
+            if all(found[partition][1] >= ends[partition] for partition in partitions) or time.monotonic() > until:
+                return found
+            time.sleep(0.02)
 
     def read(self, ranges: Mapping[TopicPartition, Range]) -> Iterator[tuple[TopicPartition, list[Record]]]:
         """Yield the committed records of each range in order, in batches.

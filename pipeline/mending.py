@@ -1,13 +1,13 @@
 """What mends a named stop: each gives something up, so that only a user can ask for it.
 
-`resume_from_snapshots`, `reset` and `begin_versions` are the three that `stops` names.
-
-A mending is done before the worker joins its group, on a group without members, and written at once where the broker
-has transactions: offsets, tombstones and new snapshots count together. Where nothing is broken it changes nothing, so
-that a flag that stays on the command line does no harm, but for `reset`, which begins anew whenever it is asked to.
+`resume_from_snapshots`, `reset` and `begin_versions` are the three that `stops` names. `mend` does one of them before
+the worker joins its group, on a group without members, and it is written at once where the broker has transactions:
+offsets, tombstones and new snapshots count together. Where nothing is broken it changes nothing, so that a flag that
+stays on the command line does no harm, but for `reset`, which begins anew whenever it is asked to.
 """
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from confluent_kafka import TopicPartition as Offset
 from confluent_kafka.admin import AdminClient
 from resonance.pipeline import stops
 from resonance.pipeline.errors import BrokerError, ConfigurationError, MismatchError
-from resonance.pipeline.log_reader import NO_OFFSET, LogReader, TopicPartition
+from resonance.pipeline.log_reader import NO_OFFSET, LogReader, RestoreCancelledError, TopicPartition
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Message, StreamSnapshot
 from resonance.pipeline.restore import Source, read_tables, restore_partitions
@@ -40,6 +40,41 @@ class Change:
     offset: int
 
 
+def mend(command: str, settings: Settings, source: Source, cancelled: threading.Event | None = None) -> int:
+    """Do what one of the commands that `stops` names stands for.
+
+    Parameters
+    ----------
+    command : str
+        `stops.RESUME`, `stops.RESET` or `stops.NEW_VERSION`.
+    settings : Settings
+        The deployment's.
+    source : Source
+        The deployment.
+    cancelled : Event, optional
+        Ends the waiting for an empty group, with `RestoreCancelledError`.
+
+    Returns
+    -------
+    int
+        Partitions that were changed.
+
+    Raises
+    ------
+    MismatchError
+        Something that this command does not mend.
+    BrokerError
+        The group has members, or the broker does not do it.
+    """
+    atomic = not source.deployment.embedded and settings.delivery.mode == "exactly_once"
+    _wait_for_empty_group(source, cancelled or threading.Event())
+    if command == stops.RESUME:
+        return resume_from_snapshots(source, atomic=atomic)
+    if command == stops.RESET:
+        return reset(source, lambda topic, partition: PartitionTask(settings, topic, partition), atomic=atomic)
+    return begin_versions(settings, source, PartitionTask, atomic=atomic)
+
+
 def resume_from_snapshots(source: Source, *, atomic: bool = True) -> int:
     """Set lost and set-back offsets to where the snapshots end.
 
@@ -55,10 +90,9 @@ def resume_from_snapshots(source: Source, *, atomic: bool = True) -> int:
     int
         Partitions whose offset was set; the others were in order.
     """
-    _wait_for_empty_group(source)
     inputs = _inputs(source)
     with LogReader(source.client, source.group, source.patience) as reader:
-        tables = read_tables(reader, source, range(source.deployment.partitions))
+        tables = read_tables(reader, source, range(source.deployment.partitions), settle=source.patience)
         committed = reader.committed(inputs)
     changes = []
     for at in inputs:
@@ -86,11 +120,9 @@ def reset(source: Source, make_task: Callable[[str, int], Task], *, atomic: bool
     Returns
     -------
     int
-        Records of the snapshots topic that were forgotten.
+        Partitions: all of them.
     """
-    _wait_for_empty_group(source)
     inputs = _inputs(source)
-    forgotten = 0
     changes = []
     with LogReader(source.client, source.group, source.patience) as reader:
         live = _live_records(reader, source)
@@ -103,11 +135,10 @@ def reset(source: Source, make_task: Callable[[str, int], Task], *, atomic: bool
         begin = list(writer.messages(make_task(topic, partition), first, first))
         # The first input of a partition forgets for all of them, whatever stands there.
         old = set(live.pop(partition, {})) - {message.key for message in begin}
-        forgotten += len(old)
         changes.append(Change(at, [*(Message(key, None, []) for key in sorted(old)), *begin], first))
         _log.warning("%s[%d]: group %s begins anew at offset %d", topic, partition, source.group, first)
     _write(source, changes, atomic=atomic)
-    return forgotten
+    return len(changes)
 
 
 def begin_versions(
@@ -139,11 +170,10 @@ def begin_versions(
     MismatchError
         Something that new models do not mend.
     """
-    _wait_for_empty_group(source)
     inputs = _inputs(source)
     changes = []
     with LogReader(source.client, source.group, source.patience) as reader:
-        tables = read_tables(reader, source, range(source.deployment.partitions))
+        tables = read_tables(reader, source, range(source.deployment.partitions), settle=source.patience)
         committed = reader.committed(inputs)
         bounds = reader.bounds(inputs)
     for at in inputs:
@@ -228,7 +258,7 @@ def _live_records(reader: LogReader, source: Source) -> dict[int, dict[bytes, by
     """Return the live records under keys of ours by partition, without asking what they mean."""
     wanted = [(source.snapshots, partition) for partition in range(source.deployment.partitions)]
     live: dict[int, dict[bytes, bytes]] = {partition: {} for _, partition in wanted}
-    for (_, partition), records in reader.read(reader.bounds(wanted)):
+    for (_, partition), records in reader.read(reader.settled_bounds(wanted, source.patience)):
         for record in records:
             if record.key is None or not record.key.startswith((b'["chunk",', b'["manifest",', b'["partition",')):
                 continue
@@ -257,7 +287,7 @@ def _checked_epoch(source: Source, live: Mapping[bytes, bytes]) -> int:
     return highest
 
 
-def _wait_for_empty_group(source: Source) -> None:
+def _wait_for_empty_group(source: Source, cancelled: threading.Event) -> None:
     """Wait until the group has no members: a worker that was killed counts as one until its session times out.
 
     Raises
@@ -287,7 +317,8 @@ def _wait_for_empty_group(source: Source) -> None:
         if not told:
             _log.info("waiting for the members of group %s to be gone: %s", source.group, hosts)
             told = True
-        time.sleep(0.5)
+        if cancelled.wait(0.5):
+            raise RestoreCancelledError
 
 
 def _write(source: Source, changes: Sequence[Change], *, atomic: bool) -> None:

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 
 import orjson
 from resonance.engine.prepare import REVISION as PREPARE_REVISION
@@ -22,6 +22,10 @@ from resonance.pipeline.log_reader import NO_OFFSET, LogReader, TopicPartition
 from resonance.pipeline.settings import Settings
 from resonance.pipeline.snapshots import Identity, PartitionRecord, SnapshotTable, SnapshotWriter, Task
 from resonance.pipeline.topics import Deployment
+
+SETTLE_SECONDS: Final = 1.0
+"""How long a restore waits for transactions on the snapshots topic to end; what they hold saves reading the input again,
+and without it the models come out the same."""
 
 TaskT = TypeVar("TaskT", bound=Task)
 
@@ -211,11 +215,16 @@ def restore_partitions(
     return restored
 
 
-def read_tables(reader: LogReader, source: Source, partitions: Collection[int]) -> dict[int, SnapshotTable]:
-    """Read partitions of the snapshots topic to their end, and check whose they are."""
+def read_tables(
+    reader: LogReader, source: Source, partitions: Collection[int], settle: float = SETTLE_SECONDS
+) -> dict[int, SnapshotTable]:
+    """Read partitions of the snapshots topic to their end, and check whose they are.
+
+    A transaction that is being ended when the reading begins is waited for, `settle` seconds at most.
+    """
     tables = {partition: SnapshotTable(source.snapshots, partition) for partition in partitions}
     wanted = [(source.snapshots, partition) for partition in partitions]
-    for (_, partition), records in reader.read(reader.bounds(wanted)):
+    for (_, partition), records in reader.read(reader.settled_bounds(wanted, settle)):
         for entry in records:
             tables[partition].apply(entry.key, entry.value)
     for table in tables.values():

@@ -21,6 +21,7 @@ from resonance.pipeline.delivery import Delivery, producer_settings
 from resonance.pipeline.errors import ConfigurationError, ResonanceError
 from resonance.pipeline.exactly_once import ExactlyOnce
 from resonance.pipeline.log_reader import RestoreCancelledError
+from resonance.pipeline.mending import mend
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.processor import Destinations, Partition, Processor
 from resonance.pipeline.restore import Source, restore_partitions
@@ -37,16 +38,17 @@ LEAVE_SECONDS = 2.0
 _log = logging.getLogger(__name__)
 
 
-def run(settings: Settings) -> int:
+def run(settings: Settings, mending: str = "") -> int:
     """Run a worker until it is told to stop or cannot go on; return the process's exit code.
 
+    With `mending`, one of the commands that a named stop told about, that is done before the worker joins its group.
     The last line of the log says why it ended. Threads of the client libraries may outlive the call after a failure:
     the process should end.
     """
     logs.configure(settings.worker.log_level)
     collect_rarely()
     try:
-        why = asyncio.new_event_loop().run_until_complete(Worker(settings).run())
+        why = asyncio.new_event_loop().run_until_complete(Worker(settings, mending).run())
     except ResonanceError as error:
         _log.debug("where it came from", exc_info=True)
         _log.error("the worker ends with exit code %d: %s", error.exit_code, error)
@@ -71,10 +73,13 @@ class Worker:
     ----------
     settings : Settings
         Of the deployment and this worker.
+    mending : str
+        What to mend first (`stops`); nothing by default.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, mending: str = "") -> None:
         self._settings = settings
+        self._mending = mending
         self._failure: BaseException | None = None
         self._told = asyncio.Event()
         self._why = ""
@@ -82,6 +87,7 @@ class Worker:
         self._cancelled = threading.Event()
         self._positions: tuple[Membership, dict[TP, int]] | None = None
         self._delivery_started = False
+        self._starting_delivery = threading.Lock()
         self._app: WorkerApp
         self._processor: Processor
         self._delivery: Delivery
@@ -132,6 +138,10 @@ class Worker:
         # Seconds, the first time: in the group this would hold everybody up.
         settings.engine_class.compile()
         self._source = Source.of(settings, client, deployment)
+        if self._mending:
+            with contextlib.suppress(RestoreCancelledError):
+                changed = mend(self._mending, settings, self._source, self._cancelled)
+                _log.info("%s changed %d partitions", self._mending, changed)
         return deployment
 
     def _build(self, deployment: Deployment) -> None:
@@ -186,6 +196,10 @@ class Worker:
             await self._restore(self._app.consumer.membership)
         except RestoreCancelledError:
             _log.info("another rebalance began, its restore replaces this one")
+        except asyncio.CancelledError:
+            # Faust stops, or another rebalance began; nothing was handed over, and the threads end by themselves.
+            self._cancelled.set()
+            raise
         except BaseException as error:  # an exception would end Faust without a word
             self._fail(error)
 
@@ -196,11 +210,9 @@ class Worker:
             return
         listed = ", ".join(f"{topic}[{partition}]" for topic, partition in sorted(membership.partitions))
         _log.info("assigned: %s (generation %d)", listed, membership.generation)
-        if not self._delivery_started:
-            # It ends what an earlier worker of this id left open, which the restore would wait for. Not earlier: now
-            # the HTTP port is ours, so that no worker beside us uses the same id.
-            await asyncio.to_thread(self._delivery.start)
-            self._delivery_started = True
+        # It ends what an earlier worker of this id left open, which the restore would wait for. Not earlier: now the
+        # HTTP port is ours, so that no worker beside us uses the same id.
+        await asyncio.to_thread(self._start_delivery)
         self._cancelled = cancelled = threading.Event()
         assigned = sorted(membership.partitions)
         restored = await asyncio.to_thread(
@@ -217,6 +229,13 @@ class Worker:
         _log.info(
             "processing from %s", ", ".join(f"{tp.topic}[{tp.partition}]@{p.position}" for tp, p in partitions.items())
         )
+
+    def _start_delivery(self) -> None:
+        # A restore that was cancelled leaves its thread behind, and the next one comes at once.
+        with self._starting_delivery:
+            if not self._delivery_started:
+                self._delivery.start()
+                self._delivery_started = True
 
     def _make_task(self, topic: str, partition: int) -> PartitionTask:
         return PartitionTask(self._settings, topic, partition)

@@ -4,14 +4,18 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 from resonance.pipeline.errors import BrokerError, MismatchError
-from resonance.pipeline.mending import reset, resume_from_snapshots
+from resonance.pipeline.mending import mend, reset, resume_from_snapshots
+from resonance.pipeline.settings import Settings
 from resonance.pipeline.snapshots import manifest_key, partition_key
+from resonance.pipeline.stops import RESET
 
 from tests.brokers import produce, read_topic
 from tests.integration.toy_pipeline import Pipeline, models
 from tests.pipeline.toy_task import ToyTask
 
 pytestmark = pytest.mark.broker
+
+SETTINGS = Settings.of({"input.topics": ["in"]})
 
 
 @pytest.fixture
@@ -61,7 +65,7 @@ def test_a_reset_begins_anew_with_nothing_left(pipeline, atomic):
     for _ in range(3):
         pipeline.feed(30)
         pipeline.work(producer)
-    assert reset(pipeline.source, ToyTask, atomic=atomic) > 10
+    assert reset(pipeline.source, ToyTask, atomic=atomic) == 2
     live = {}
     for message in read_topic(pipeline.broker, pipeline.snapshots):
         live[message.partition(), message.key()] = message.value()
@@ -100,6 +104,6 @@ def test_a_group_with_members_is_not_mended(pipeline):
     member.poll(5)
     try:
         with pytest.raises(BrokerError, match=r"members .still-here on .*; stop every worker of the group first"):
-            reset(pipeline.source, ToyTask)
+            mend(RESET, SETTINGS, pipeline.source)
     finally:
         member.close()
