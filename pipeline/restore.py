@@ -24,7 +24,7 @@ from resonance.pipeline.snapshots import Identity, PartitionRecord, SnapshotTabl
 from resonance.pipeline.topics import Deployment
 
 SETTLE_SECONDS: Final = 1.0
-"""How long a restore waits for transactions on the snapshots topic to end; what they hold saves reading the input again,
+"""How long a restore waits for transactions on the snapshots topic to end; what they hold saves reading input again,
 and without it the models come out the same."""
 
 TaskT = TypeVar("TaskT", bound=Task)
