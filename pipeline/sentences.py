@@ -5,7 +5,10 @@ from collections.abc import Iterable, Sequence
 from resonance.schemas import ClusterEvent, ClusterSnapshot
 
 SHOWN = 3
-"""Features that a sentence names at most."""
+"""Features by which a sentence describes a cluster, at most."""
+
+MOVED = 2
+"""Features of which it says how they moved, at most."""
 
 _NOTABLE = 2.0  # a feature is worth a word when it moved by this many spreads
 
@@ -56,7 +59,7 @@ def _moves(start: ClusterSnapshot | None, end: ClusterSnapshot | None) -> str:
     if start is None or end is None:
         return ""
     distances = _distances(end, start)
-    notable = sorted(distances, key=lambda feature: -distances[feature])[:SHOWN]
+    notable = sorted(distances, key=lambda feature: -distances[feature])[:MOVED]
     notable = [feature for feature in notable if distances[feature] >= _NOTABLE] or notable[:1]
     return ", ".join(f"{f} {number(start['centre'][f])} -> {number(end['centre'][f])}" for f in notable)
 

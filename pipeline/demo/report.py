@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import orjson
 from resonance.pipeline.demo.lifelines import missing_extra
 from resonance.pipeline.demo.story import Story
-from resonance.pipeline.demo.telemetry import REGIONS, START_MS, Telemetry
+from resonance.pipeline.demo.telemetry import FEATURES, REGIONS, START_MS, Telemetry
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Message, Outputs, Record
-from resonance.pipeline.sentences import sentence
+from resonance.pipeline.sentences import number, sentence
 from resonance.pipeline.settings import Settings
 from rich import box
 from rich.console import Group, RenderableType
@@ -19,6 +20,9 @@ from rich.text import Text
 
 REPLAY_BATCH = 1000
 """Records that the replay gives to a task at once; the worker had other batches, and the bits are the same."""
+
+NOTABLE = 3.0
+"""Spreads by which a cluster must have moved to be called drifting."""
 
 _LAST = 20  # what truly is there at the end is read from the last twentieth
 
@@ -175,17 +179,45 @@ def outcome_table(story: Story) -> RenderableType:
         incidents = [incident for incident in story.telemetry.incidents if incident.partition == partition]
         bounds = [0, *(incident.at for incident in incidents), story.telemetry.records]
         texts = ["as usual", *(incident.text for incident in incidents)]
-        for number, text in enumerate(texts):
+        for part, text in enumerate(texts):
             said = [
                 sentence(event)
                 for event in story.events[partition]
-                if bounds[number] <= event["cause"]["source"]["offset"] < bounds[number + 1]
+                if bounds[part] <= event["cause"]["source"]["offset"] < bounds[part + 1]
             ]
-            if number == 0:
+            if part == 0:
                 said = [f"{len(said)} events, until {_present(story, partition, bounds[1])} clusters were known"]
-            told = "\n".join(said) or "none: every cluster kept its id"
-            table.add_row(region if number == 0 else "", text, told)
+            told = "\n".join(said) or f"none: every cluster kept its id{drifted(story, partition, bounds[part])}"
+            table.add_row(region if part == 0 else "", text, told)
     return table
+
+
+def drifted(story: Story, partition: int, since: int) -> str:
+    """Say how the cluster that moved most did so under its id; nothing if none moved by more than `NOTABLE` spreads.
+
+    Parameters
+    ----------
+    story : Story
+        What was seen.
+    partition : int
+        Stream to look at.
+    since : int
+        Offset where to begin.
+    """
+    values = story.telemetry.values[partition][since:]
+    names = np.array([name or "" for name in story.assigned[partition][since:]])
+    moves = []
+    for name in story.clusters[partition]:
+        own = values[names == name]
+        tenth = len(own) // 10
+        if tenth > 1:
+            start, end = own[:tenth].mean(axis=0), own[-tenth:].mean(axis=0)
+            distance = np.abs(end - start) / np.maximum(own[:tenth].std(axis=0), 1e-9)
+            feature = int(distance.argmax())
+            text = f", {name} too: {FEATURES[feature]} {number(start[feature])} -> {number(end[feature])}"
+            moves.append((float(distance[feature]), text))
+    most, text = max(moves, default=(0.0, ""))
+    return text if most >= NOTABLE else ""
 
 
 def _present(story: Story, partition: int, offset: int) -> int:
@@ -220,7 +252,7 @@ def verdict(
 
 def _repeated(repeats: int) -> str:
     if not repeats:
-        return "no output came twice, although delivery here is at least once: this kill fell between two commits"
+        return "no output came twice, although delivery here is at least once: the kill left none half done"
     return f"{repeats:,} outputs came twice, byte for byte (delivery here is at least once); dropped by their id"
 
 

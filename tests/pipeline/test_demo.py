@@ -13,7 +13,7 @@ import orjson
 import pytest
 from resonance.pipeline.demo.follower import Follower
 from resonance.pipeline.demo.lifelines import draw, lines
-from resonance.pipeline.demo.report import Comparison, RegionQuality, compare, verdict
+from resonance.pipeline.demo.report import Comparison, RegionQuality, compare, drifted, verdict
 from resonance.pipeline.demo.run import Options, run
 from resonance.pipeline.demo.story import Story
 from resonance.pipeline.demo.telemetry import Telemetry
@@ -147,6 +147,16 @@ def test_a_story_folds_events_and_tells_them(tmp_path):
     for _ in range(40):
         story.sent(0)
     assert [line.kind for line in story.log] == ["emerged", "split", "absorbed", "incident"]
+
+
+def test_a_drift_is_told_although_no_event_says_it():
+    story = Story(Telemetry(1000))
+    story.clusters[2] = {"p2/1/6": cluster("p2/1/6"), "p2/1/0": cluster("p2/1/0")}
+    names = {"reports": "p2/1/6", "login": "p2/1/0"}
+    story.assigned[2] = [names.get(kind) for kind in story.telemetry.truth[2].tolist()]
+    assert drifted(story, 2, 150).startswith(", p2/1/6 too: latency_ms 7")
+    del story.clusters[2]["p2/1/6"]
+    assert drifted(story, 2, 150) == ""
 
 
 def test_sentences_and_progress_are_plain_lines_without_a_terminal():
