@@ -24,7 +24,9 @@ from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Message, StreamSnapshot
 from resonance.pipeline.restore import Source, read_tables, restore_partitions
 from resonance.pipeline.settings import Settings
-from resonance.pipeline.snapshots import Identity, PartitionRecord, SnapshotTable, SnapshotWriter, Task
+from resonance.pipeline.snapshot_records import Identity, PartitionRecord
+from resonance.pipeline.snapshot_table import SnapshotTable
+from resonance.pipeline.snapshots import SnapshotWriter, Task
 
 ANSWER_SECONDS: Final = 30.0
 

@@ -20,7 +20,9 @@ from resonance.pipeline import stops
 from resonance.pipeline.fault_points import reach
 from resonance.pipeline.log_reader import NO_OFFSET, LogReader, TopicPartition
 from resonance.pipeline.settings import Settings
-from resonance.pipeline.snapshots import Identity, PartitionRecord, SnapshotTable, SnapshotWriter, Task
+from resonance.pipeline.snapshot_records import Identity, PartitionRecord
+from resonance.pipeline.snapshot_table import SnapshotTable
+from resonance.pipeline.snapshots import SnapshotWriter, Task
 from resonance.pipeline.topics import Deployment
 
 SETTLE_SECONDS: Final = 1.0

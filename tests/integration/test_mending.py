@@ -6,7 +6,7 @@ from confluent_kafka.admin import AdminClient
 from resonance.pipeline.errors import BrokerError, MismatchError
 from resonance.pipeline.mending import mend, reset, resume_from_snapshots
 from resonance.pipeline.settings import Settings
-from resonance.pipeline.snapshots import manifest_key, partition_key
+from resonance.pipeline.snapshot_records import manifest_key, partition_key
 from resonance.pipeline.stops import RESET
 
 from tests.brokers import produce, read_topic

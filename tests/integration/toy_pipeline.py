@@ -3,7 +3,7 @@
 from confluent_kafka import Consumer, Producer, TopicPartition
 from resonance.pipeline.log_reader import LogReader
 from resonance.pipeline.restore import Source, restore_partitions
-from resonance.pipeline.snapshots import Identity
+from resonance.pipeline.snapshot_records import Identity
 from resonance.pipeline.topics import prepare_topics
 
 from tests.brokers import create_topic, topic_name

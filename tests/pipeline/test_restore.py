@@ -11,7 +11,8 @@ from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.log_reader import RestoreCancelledError
 from resonance.pipeline.records import Record
 from resonance.pipeline.restore import Source, restore_partitions
-from resonance.pipeline.snapshots import Identity, SnapshotWriter, chunk_key, manifest_key
+from resonance.pipeline.snapshot_records import Identity, chunk_key, manifest_key
+from resonance.pipeline.snapshots import SnapshotWriter
 from resonance.pipeline.topics import Deployment
 
 from tests.pipeline.toy_task import ToyTask

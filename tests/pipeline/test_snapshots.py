@@ -4,7 +4,9 @@ import orjson
 import pytest
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.records import Record
-from resonance.pipeline.snapshots import Identity, SnapshotTable, SnapshotWriter, chunk_key, manifest_key
+from resonance.pipeline.snapshot_records import Identity, chunk_key, manifest_key
+from resonance.pipeline.snapshot_table import SnapshotTable
+from resonance.pipeline.snapshots import SnapshotWriter
 
 from tests.pipeline.toy_task import ToyTask
 

@@ -1,0 +1,165 @@
+"""The records of the snapshots topic, their keys and their values.
+
+Records of a partition of the snapshots topic (keys are JSON arrays, so that no two of them can be confused):
+
+=========================================  ===========================================================================
+key                                        value
+=========================================  ===========================================================================
+``["chunk", stream, next, i]``             bytes of part i of the state that contains the records below ``next``
+``["manifest", stream]``                   which chunks make up the newest version and the one before, checksum, header
+``["partition", topic]``                   where a rebuild of the models of an input partition begins, and for whom
+=========================================  ===========================================================================
+
+A manifest describes the version before the newest as well, because compaction keeps only the newest manifest and its
+chunks may turn out to be damaged.
+"""
+
+import base64
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Final, Self
+
+import orjson
+from resonance.pipeline import stops
+
+FORMAT: Final = 1
+"""Raised with every change that an older release would read wrongly."""
+
+UNREADABLE: Final = (ValueError, KeyError, TypeError)
+"""What parsing a record raises that another program wrote under one of our keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Whose snapshots they are, and of which log.
+
+    Attributes
+    ----------
+    pipeline : str
+        Name of the pipeline.
+    inputs : tuple of str
+        All its input topics.
+    topic : str
+        The input topic concerned.
+    topic_id : str
+        Kafka's id of it; ``""`` where there is none.
+    partitions : int
+        Partitions of it.
+    engine : str
+        Name of the engine.
+    revision : str
+        Its revision, and that of everything else that decides bits.
+    settings : mapping of str to object
+        Everything else on which the models depend besides the log.
+    limits : mapping of str to object
+        What decides which records are learned at all; it may change where nothing has to be learned again.
+    """
+
+    pipeline: str
+    inputs: tuple[str, ...]
+    topic: str
+    topic_id: str
+    partitions: int
+    engine: str
+    revision: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    limits: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRecord:
+    """Where a rebuild of the models of an input partition begins.
+
+    Attributes
+    ----------
+    identity : Identity
+        Who wrote it, for which log.
+    replay_from : int
+        Lowest offset of a record that no snapshot contains.
+    position : int
+        Every record below this offset was answered when the record was written.
+    committed : int
+        The group's committed offset was at least this; -1 when it had none.
+    state : bytes
+        What the partition knows beside its streams, at `position`.
+    epoch : int
+        Number of the owner that wrote it.
+    """
+
+    identity: Identity
+    replay_from: int
+    position: int
+    committed: int
+    state: bytes
+    epoch: int = 0
+
+    def value(self) -> bytes:
+        """Return the record as it stands on the bus."""
+        names = ("replay_from", "position", "committed", "epoch")
+        own = {name: getattr(self, name) for name in names}
+        state = base64.b64encode(self.state).decode("ascii")
+        return orjson.dumps({"format": FORMAT, **own, **asdict(self.identity), "state": state})
+
+    @classmethod
+    def parse(cls, value: bytes, where: str) -> Self:
+        """Read `value`; `where` names the partition of the snapshots topic for errors."""
+        data = orjson.loads(value)
+        if data["format"] > FORMAT:
+            raise stops.newer_format(where, data["format"], FORMAT)
+        names = [entry.name for entry in fields(Identity)]
+        identity = Identity(**{name: data[name] for name in names} | {"inputs": tuple(data["inputs"])})
+        state = base64.b64decode(data["state"])
+        return cls(identity, data["replay_from"], data["position"], data["committed"], state, data["epoch"])
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One snapshot of a stream, as its manifest describes it."""
+
+    next: int
+    chunks: int
+    size: int
+    sha256: str
+    header: dict[str, Any]
+
+    def keys(self, stream: str) -> list[bytes]:
+        """Keys of its chunks, in order."""
+        return [chunk_key(stream, self.next, number) for number in range(self.chunks)]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The newest snapshot of a stream and the one before."""
+
+    topic: str
+    current: Version
+    previous: Version | None
+    epoch: int = 0
+
+    def value(self) -> bytes:
+        """Return the manifest as it stands on the bus."""
+        return orjson.dumps({"format": FORMAT, **asdict(self)})
+
+    @classmethod
+    def parse(cls, value: bytes, where: str) -> Self:
+        """Read `value`; `where` names the stream for errors."""
+        data = orjson.loads(value)
+        if data["format"] > FORMAT:
+            raise stops.newer_format(where, data["format"], FORMAT)
+        previous = data["previous"]
+        return cls(data["topic"], Version(**data["current"]), Version(**previous) if previous else None, data["epoch"])
+
+
+def chunk_key(stream: str, next_: int, number: int) -> bytes:
+    """Key of part `number` of the state of `stream` that contains the records below `next_`."""
+    return orjson.dumps(["chunk", stream, next_, number])
+
+
+def manifest_key(stream: str) -> bytes:
+    """Key of the manifest of `stream`."""
+    return orjson.dumps(["manifest", stream])
+
+
+def partition_key(topic: str) -> bytes:
+    """Key of the partition record of an input topic."""
+    return orjson.dumps(["partition", topic])
