@@ -2,8 +2,8 @@
 
 Four partitions of JSON records with 16 features, one worker, CAEA with about 50 nodes for each partition, exactly
 once; beside it a tuned loop of confluent-kafka that knows no models, and Faust as its documentation writes it. The
-broker runs on the same machine. Medians of alternating runs; each is watched from outside, from a tenth of its
-answers to the last.
+broker runs on the same machine. Medians of alternating runs; each is watched from outside, from its first answers to
+the last.
 """
 
 import socket
@@ -114,7 +114,7 @@ class Bench:
                 else running(["bench.contestants", kind, self.bootstrap, source, target])
             )
             with contestant as process:
-                return pace(process, answers.count, watched // 10, watched)
+                return pace(process, answers.count, watched)
 
     def latency(self, mode: str, rate: float) -> list[float]:
         """Feed a worker at a steady rate and return the milliseconds that its assignments took."""

@@ -88,8 +88,11 @@ class Answers:
         return self._last
 
 
-def pace(process: subprocess.Popen[bytes], count: Callable[[], int], first: int, last: int) -> Pace:
-    """Watch a process from its answer number `first` to its answer number `last`."""
+def pace(process: subprocess.Popen[bytes], count: Callable[[], int], last: int) -> Pace:
+    """Watch a process from its first answers to its answer number `last`.
+
+    Not from later on: a consumer that reads far ahead has then done much of the work for what is still to come.
+    """
     begin: tuple[int, float, float, Counter[str]] | None = None
     changed, seen = time.monotonic(), 0
     while process.poll() is None:
@@ -97,7 +100,7 @@ def pace(process: subprocess.Popen[bytes], count: Callable[[], int], first: int,
         now = time.monotonic()
         if answered != seen:
             changed, seen = now, answered
-        if begin is None and answered >= first:
+        if begin is None and answered > 0:
             begin = (answered, now, *cpu_of(process.pid))
         if begin is not None and answered >= last:
             cpu, threads = cpu_of(process.pid)
