@@ -200,3 +200,17 @@ def test_what_an_owner_taken_for_dead_appends_is_not_relied_on():
         table.apply(message.key, message.value)
     snapshot, relied_on = table.newest("p0:a")
     assert (snapshot.next, relied_on) == (50, True)
+
+
+def test_two_inputs_share_a_partition_and_keep_apart():
+    inputs = ("in", "more")
+    identities = [Identity("pipe", inputs, topic, f"id-{topic}", 4, "toy", "1", {"engine.k": 3}) for topic in inputs]
+    table = SnapshotTable("snap", 0)
+    for number, identity in enumerate(identities):
+        task = ToyTask()
+        task.process([record(offset, b"%d" % number) for offset in range(20 + number)])
+        for message in SnapshotWriter(identity).messages(task, 20 + number, 20 + number):
+            table.apply(message.key, message.value)
+    assert [table.streams(topic) for topic in inputs] == [["p0:0"], ["p0:1"]]
+    assert [table.records()[topic].position for topic in inputs] == [20, 21]
+    assert [table.records()[topic].identity for topic in inputs] == identities
