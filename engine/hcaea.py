@@ -15,6 +15,7 @@ from resonance.engine.events import cluster_of, events_from
 from resonance.engine.hcaea_batch import (
     FLOATS,
     INTEGERS,
+    QUEUE,
     learn_batch,
     pack_tree,
     predict_clusters,
@@ -138,9 +139,11 @@ class HCAEA(Engine):
         self._classes = 0
         self._floats = List.empty_list(FLOATS)
         self._integers = List.empty_list(INTEGERS)
+        self._queues = List.empty_list(QUEUE)
         records, pool = new_pool(dimension, 64)
         self._floats.append(records)
         self._integers.append(pool)
+        self._queues.append(np.empty((0, 3), dtype=np.int64))
         self._log = List.empty_list(FLOATS)
 
     def learn(self, X: ArrayLike, labels: Sequence[int] | NDArray[np.int64] | None = None) -> Step:  # noqa: D102
@@ -154,11 +157,12 @@ class HCAEA(Engine):
             return Step(cluster, score, novel, path)
         if not self.dimension:
             self._begin(batch.shape[1])
-            new_model(self._floats, self._integers, self._rules, -1, -1, 0, 0)
+            new_model(self._floats, self._integers, self._queues, self._rules, -1, -1, 0, 0)
         self._make_room_for_labels(int(marks.max()) + 1)
         learn_batch(
             self._floats,
             self._integers,
+            self._queues,
             self._rules,
             self._factors,
             batch,
@@ -273,6 +277,7 @@ class HCAEA(Engine):
             whole = unpack_tree(
                 model._floats,
                 model._integers,
+                model._queues,
                 model._rules,
                 model._classes,
                 arrays["floats"],

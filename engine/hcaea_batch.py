@@ -28,12 +28,12 @@ from resonance.engine.model_block import (
 )
 from resonance.engine.model_state import model_lengths, packed_model, unpacked_model
 
-FLOATS, INTEGERS = types.float64[::1], types.int64[::1]
+FLOATS, INTEGERS, QUEUE = types.float64[::1], types.int64[::1], types.int64[:, ::1]
 _FAR = np.int64(0x7FF0000000000000)
 
 
 @jit
-def learn_batch(floats, integers, rules, factors, X, labels, log, clusters, score, novel, nodes):
+def learn_batch(floats, integers, queues, rules, factors, X, labels, log, clusters, score, novel, nodes):
     """Learn a batch in order; fill what is answered for each record."""
     room = (rules.max_nodes + 16) // 8 * 8
     scratch = (
@@ -48,7 +48,8 @@ def learn_batch(floats, integers, rules, factors, X, labels, log, clusters, scor
     for t in range(len(X)):
         rows[0] = X[t]
         learn_record(
-            floats, integers, rules, factors, rows, labels[t], t, log, scratch, levels, clusters[t], nodes[t], told
+            floats, integers, queues, rules, factors, rows, labels[t], t, log, scratch, levels,
+            clusters[t], nodes[t], told,
         )  # fmt: skip
         score[t] = told[0]
         novel[t] = told[1] == 1.0
@@ -132,7 +133,7 @@ def pack_tree(floats, integers, rules):
 
 
 @jit
-def unpack_tree(floats, integers, rules, classes, packed_floats, packed):
+def unpack_tree(floats, integers, queues, rules, classes, packed_floats, packed):
     """Append every model of a packed tree; return False where the arrays do not hold a whole one."""
     d, h = rules.d, rules.h
     at_f, at_i = 0, 0
@@ -169,4 +170,5 @@ def unpack_tree(floats, integers, rules, classes, packed_floats, packed):
                     append_record(integers[0], head, WAIT_FIRST, WAIT_LAST, WAITING, slot)
         floats.append(block)
         integers.append(head)
+        queues.append(np.empty((0, 3), dtype=np.int64))
     return at_f == len(packed_floats)

@@ -40,17 +40,18 @@ from resonance.engine.model_block import (
     F_HEAD,
     FEWEST_LINKS,
     FIRST,
+    I_HEAD,
     ID,
     KEPT,
     LABELS,
     LAST,
+    LEAVES,
     LEVEL,
     LINKS,
     MOST_LINKS,
     PARENT,
     PARENT_ID,
     SMALLEST,
-    SUBTREE,
     WAIT_FIRST,
     WAIT_LAST,
     WAITING,
@@ -71,7 +72,7 @@ ROOT = 1
 
 
 @jit
-def new_model(floats, integers, rules, parent, parent_id, level, classes):
+def new_model(floats, integers, queues, rules, parent, parent_id, level, classes):
     """Add an empty model to the tree; return its index."""
     block, head = new_block(rules.d, rules.h, SMALLEST, FEWEST_LINKS, classes)
     head[PARENT] = parent
@@ -81,10 +82,12 @@ def new_model(floats, integers, rules, parent, parent_id, level, classes):
     if m < 0:
         floats.append(block)
         integers.append(head)
+        queues.append(np.empty((0, 3), dtype=np.int64))
         return len(integers) - 1
     integers[0][FREE_MODEL] = integers[m][0]
     floats[m] = block
     integers[m] = head
+    queues[m] = np.empty((0, 3), dtype=np.int64)
     return m
 
 
@@ -132,13 +135,11 @@ def path_to(integers, m, path):
 
 @jit
 def remove_model(floats, integers, rules, m, record, log):
-    """Remove a model and all below it; its clusters vanish. Return how many nodes went."""
+    """Remove a model and all below it; its clusters vanish."""
     path = np.empty(rules.max_depth + 1, dtype=np.int64)
     models = subtree(integers, m, False)
-    nodes = 0
     for q in models:
         head = integers[q]
-        nodes += head[K]
         for node in range(head[K]):
             drop_kept(integers[0], head, head[CAPACITY], node)
         drop_all(integers[0], head, WAIT_FIRST, WAIT_LAST, WAITING)
@@ -155,7 +156,6 @@ def remove_model(floats, integers, rules, m, record, log):
         integers[q] = gone
         floats[q] = np.empty(0)
         integers[0][FREE_MODEL] = q
-    return nodes
 
 
 @jit
@@ -169,78 +169,134 @@ def _keep(pool, head, capacity, node, slot, limit):
 
 
 @jit
-def _release_subtree(floats, integers, rules, m, node, top, record, log):
-    """Remove the child model of a node that is about to go."""
-    head = integers[m]
-    child = head[at_field(CHILD, head[CAPACITY]) + node]
-    if child >= 0:
-        nodes = remove_model(floats, integers, rules, child, record, log)
-        if top >= 0:
-            integers[top][SUBTREE] -= nodes
+def _leaves_below(integers, m):
+    """Return how many leaves there are at and below a model: nodes without a valid child, one of more than 2 nodes."""
+    leaves = 0
+    for q in subtree(integers, m, True):
+        head = integers[q]
+        children = at_field(CHILD, head[CAPACITY])
+        for node in range(head[K]):
+            child = head[children + node]
+            leaves += 1 if child < 0 or integers[child][K] <= 2 else 0
+    return leaves
 
 
 @jit
-def _evict(floats, integers, rules, m, node, top, record, log):
-    """Remove one node with its subtree and its kept records: memory is bounded, nobody inherits."""
-    _release_subtree(floats, integers, rules, m, node, top, record, log)
+def _is_shown(integers, m):
+    """Return whether the tree is read down to a model: it and those above it have more than 2 nodes each."""
+    while integers[m][LEVEL] > 1:
+        if integers[m][K] <= 2:
+            return False
+        m = integers[m][PARENT]
+    return True
+
+
+@jit
+def _count_founded(integers, m, top):
+    """Count the node that a model has just founded, below the second level, among the leaves of `top`."""
     head = integers[m]
-    drop_kept(integers[0], head, head[CAPACITY], node)
+    if head[LEVEL] == 1:
+        head[LEAVES] += 1
+    elif head[K] == 3 and _is_shown(integers, m):
+        # The model has become valid: its leaves stand for the node that it is the child of.
+        integers[top][LEAVES] += _leaves_below(integers, m) - 1
+    elif head[K] > 3 and _is_shown(integers, m):
+        integers[top][LEAVES] += 1
+
+
+@jit
+def _take_out(floats, integers, queues, rules, m, gone, removed, top, record, log):
+    """Remove nodes of a model with their subtrees; what they keep must be taken from them before."""
+    head = integers[m]
+    capacity, lost = head[CAPACITY], 0
+    children = at_field(CHILD, capacity)
+    shown = top >= 0 and _is_shown(integers, m)
+    for r in range(removed):
+        child = head[children + gone[r]]
+        if shown:
+            lost += _leaves_below(integers, child) if child >= 0 and integers[child][K] > 2 else 1
+        if child >= 0:
+            remove_model(floats, integers, rules, child, record, log)
+    remove_nodes(floats[m], head, rules.d, gone, removed)
+    if not shown:
+        return
+    integers[top][LEAVES] -= lost
+    if head[LEVEL] > 1 and head[K] <= 2:
+        # No longer valid: the node that it is the child of is a leaf again, and may be the longest idle one.
+        integers[top][LEAVES] += 1 - _leaves_below(integers, m)
+        queues[top] = np.empty((0, 3), dtype=np.int64)
+
+
+@jit
+def _evict(floats, integers, queues, rules, m, node, top, record, log):
+    """Remove one node with its subtree and its kept records: memory is bounded, nobody inherits."""
+    drop_kept(integers[0], integers[m], integers[m][CAPACITY], node)
     gone = np.empty(1, dtype=np.int64)
     gone[0] = node
-    remove_nodes(floats[m], head, rules.d, gone, 1)
-    if top >= 0:
-        integers[top][SUBTREE] -= 1
+    _take_out(floats, integers, queues, rules, m, gone, 1, top, record, log)
 
 
 @jit
-def _bound_leaves(floats, integers, rules, top, record, log):
-    """Remove the longest idle leaves until the subtree of a root node has no more than `max_leaves`."""
-    while integers[top][SUBTREE] > rules.max_leaves:
-        leaves, won, where, at = 0, np.int64(0x7FFFFFFFFFFFFFFF), top, np.int64(-1)
-        for m in subtree(integers, top, True):
-            head = integers[m]
-            children, wins = at_field(CHILD, head[CAPACITY]), at_field(WON, head[CAPACITY])
-            for node in range(head[K]):
-                child = head[children + node]
-                if child < 0 or integers[child][K] <= 2:
-                    leaves += 1
-                    if head[wins + node] < won:
-                        won, where, at = head[wins + node], m, np.int64(node)
-        if leaves <= rules.max_leaves:
-            return
-        _evict(floats, integers, rules, where, at, top, record, log)
+def _idle_leaves(integers, top):
+    """Return the leaves below `top` as rows (won, model, node id), the longest idle one last."""
+    rows = np.empty((integers[top][LEAVES], 3), dtype=np.int64)
+    at = 0
+    for m in subtree(integers, top, True):
+        head = integers[m]
+        capacity = head[CAPACITY]
+        for node in range(head[K]):
+            child = head[at_field(CHILD, capacity) + node]
+            if child < 0 or integers[child][K] <= 2:
+                rows[at, 0] = head[at_field(WON, capacity) + node]
+                rows[at, 1] = m
+                rows[at, 2] = head[at_field(ID, capacity) + node]
+                at += 1
+    return rows[np.argsort(rows[:, 0])[::-1]]
 
 
 @jit
-def _delete_isolated(floats, integers, rules, m, top, record, log, gone):
+def _bound_leaves(floats, integers, queues, rules, top, record, log):
+    """Remove the longest idle leaves until the subtree of a root node has no more than `max_leaves`.
+
+    The order is looked up in a queue made when the last one ran out. Who has won since, or is a leaf since, comes
+    after all who are still in it as they were: the first of these is the longest idle leaf of all.
+    """
+    while integers[top][LEAVES] > rules.max_leaves:
+        left = len(queues[top])
+        if left == 0:
+            queues[top] = _idle_leaves(integers, top)
+            continue
+        won, m, name = queues[top][left - 1]
+        queues[top] = queues[top][: left - 1]
+        head = integers[m]
+        if len(head) < I_HEAD:  # an unused entry
+            continue
+        capacity = head[CAPACITY]
+        for node in range(head[K]):
+            if head[at_field(ID, capacity) + node] == name:
+                child = head[at_field(CHILD, capacity) + node]
+                leaf = child < 0 or integers[child][K] <= 2
+                if leaf and head[at_field(WON, capacity) + node] == won:
+                    _evict(floats, integers, queues, rules, m, node, top, record, log)
+                break
+
+
+@jit
+def _delete_isolated(floats, integers, queues, rules, m, top, record, log, gone):
     """Remove the isolated nodes of a model with their subtrees; what they kept waits for a new node."""
-    block, head = floats[m], integers[m]
+    head = integers[m]
     capacity = head[CAPACITY]
     removed = isolated_nodes(head, rules, gone)
     if removed == 0:
         return
     for r in range(removed):
-        node = gone[r]
-        _release_subtree(floats, integers, rules, m, node, top, record, log)
         if rules.nearest:
-            first, last = at_field(FIRST, capacity) + node, at_field(LAST, capacity) + node
-            count = at_field(KEPT, capacity) + node
+            first, last = at_field(FIRST, capacity) + gone[r], at_field(LAST, capacity) + gone[r]
+            count = at_field(KEPT, capacity) + gone[r]
             move_all(integers[0], head, first, last, count, WAIT_FIRST, WAIT_LAST, WAITING)
         else:
-            drop_kept(integers[0], head, capacity, node)
-    remove_nodes(block, head, rules.d, gone, removed)
-    if top >= 0:
-        integers[top][SUBTREE] -= removed
-
-
-@jit
-def _nearest_node(block, head, rules, x, sums, squares):
-    """Return the position of the node nearest to `x`."""
-    k = head[K]
-    scale = scale_of(mean_sigma(block, k))
-    squared_cim(block[F_HEAD:], head[CAPACITY], k, rules.d, scale, x, sums, squares)
-    where, _ = smallest(squares, (k + 7) & ~7)
-    return where
+            drop_kept(integers[0], head, capacity, gone[r])
+    _take_out(floats, integers, queues, rules, m, gone, removed, top, record, log)
 
 
 @jit
@@ -256,7 +312,7 @@ def _learn_here(floats, integers, rules, factors, m, top, clock, x, label, scrat
     if label >= 0:
         head[at_labels(node, capacity, head[LINKS], head[LABELS]) + label] += 1
     if row[FOUNDED] == 1.0 and top >= 0:
-        integers[top][SUBTREE] += 1
+        _count_founded(integers, m, top)
     if head[LEVEL] + 1 < rules.max_depth:
         children = at_field(CHILD, capacity)
         if rules.nearest or head[children + node] < 0:
@@ -298,7 +354,9 @@ LEARN, DESCEND, FEED, SETTLE, ADOPT = 0, 1, 2, 3, 4
 
 
 @jit
-def learn_record(floats, integers, rules, factors, X, label, record, log, scratch, levels, clusters, nodes, told):
+def learn_record(
+    floats, integers, queues, rules, factors, X, label, record, log, scratch, levels, clusters, nodes, told
+):
     """Learn a record with the root and all below it.
 
     The descent keeps its own stack, one row a level: at a level a record is learned (LEARN) and goes to the child of
@@ -307,6 +365,8 @@ def learn_record(floats, integers, rules, factors, X, label, record, log, scratc
 
     Parameters
     ----------
+    queues : numba list of ndarray
+        An entry for each model, used for those of the second level: see `_bound_leaves`. No part of the state.
     X : ndarray of shape (max_depth, d)
         The record in row 0; the other rows are room for those that deeper levels learn.
     levels : ndarray of int64, shape (7, max_depth)
@@ -353,7 +413,7 @@ def learn_record(floats, integers, rules, factors, X, label, record, log, scratc
                 answers[level + 1] = answers[level] * outer[level]
                 level += 1
             elif head[at_field(KEPT, capacity) + node] >= rules.min_child_records:
-                child = new_model(floats, integers, rules, m, path[level], level + 1, head[LABELS])
+                child = new_model(floats, integers, queues, rules, m, path[level], level + 1, head[LABELS])
                 head[at_field(CHILD, capacity) + node] = child
                 model[level + 1] = child
                 slots[level] = head[at_field(FIRST, capacity) + node]
@@ -380,9 +440,9 @@ def learn_record(floats, integers, rules, factors, X, label, record, log, scratc
                 outer[level] = 0
                 above = top if level > 0 else np.int64(-1)
                 if head[K] > rules.max_nodes:
-                    _evict(floats, integers, rules, m, longest_idle(head), above, record, log)
+                    _evict(floats, integers, queues, rules, m, longest_idle(head), above, record, log)
                 if head[N] % rules.interval == 0:
-                    _delete_isolated(floats, integers, rules, m, above, record, log, gone)
+                    _delete_isolated(floats, integers, queues, rules, m, above, record, log, gone)
                     read_clusters(floats[m], head, rules, path, record, log)
             phase[level] = ADOPT
         elif head[WAIT_FIRST] >= 0 and head[K] > 0:
@@ -390,5 +450,5 @@ def learn_record(floats, integers, rules, factors, X, label, record, log, scratc
             phase[level] = DESCEND
         else:
             if level == 1:
-                _bound_leaves(floats, integers, rules, top, record, log)
+                _bound_leaves(floats, integers, queues, rules, top, record, log)
             level -= 1

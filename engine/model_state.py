@@ -19,6 +19,7 @@ from resonance.engine.model_block import (
     ID,
     LABELS,
     LAST,
+    LEAVES,
     LEVEL,
     LINKED,
     LINKS,
@@ -28,7 +29,6 @@ from resonance.engine.model_block import (
     OTHER,
     PARENT_ID,
     SMALLEST,
-    SUBTREE,
     WON,
     K,
     N,
@@ -43,7 +43,7 @@ from resonance.engine.model_block import (
     sum_sigma,
 )
 
-_HEAD = (N, K, NEXT_ID, NEXT_CLUSTER, CLUSTERS, EVENTS, PARENT_ID, LEVEL, SUBTREE)
+_HEAD = (N, K, NEXT_ID, NEXT_CLUSTER, CLUSTERS, EVENTS, PARENT_ID, LEVEL, LEAVES)
 _FIELDS = (COUNT, ID, MADE, WON, CLUSTER)
 
 

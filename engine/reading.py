@@ -43,15 +43,16 @@ SHAPE_HEAD = 3
 
 
 @jit
-def _excess(integers, start, length, other, value, w):
+def _excess(integers, start, length, other, value, w, volume):
     """Fill the rows of what co-winning exceeds chance: ``other[start:start + length]`` ascending, with `value`.
 
     `w` gets the sums of the rows.
     """
     capacity, links, k = integers[CAPACITY], integers[LINKS], integers[K]
-    volume = np.zeros(k)
     total = 0.0
     for i in range(k):
+        volume[i] = 0.0
+        w[i] = 0.0
         row = at_link(i, WINS, capacity, links)
         for at in range(integers[at_field(LINKED, capacity) + i]):
             volume[i] += integers[row + at]
@@ -140,7 +141,7 @@ def _join_rows(start, length, other, value, end, where, i, j):
 
 
 @jit
-def _group_by_affinity(integers, tau, group, last):
+def _group_by_affinity(integers, tau, group, start, length, where, partner, last, w, best):
     """Average linkage on the excess B: join the pair of groups with the largest B_ij / sqrt(w_i w_j) while >= tau.
 
     `group` gets for each node the first node of its group, `last` for each group the affinity of its last join. What
@@ -151,14 +152,12 @@ def _group_by_affinity(integers, tau, group, last):
     for i in range(k):
         joined += integers[at_field(LINKED, capacity) + i]
         group[i] = i
+        where[i] = -1
     other, value = np.empty(2 * joined + k, dtype=np.int64), np.empty(2 * joined + k)
-    start, length = np.zeros(k, dtype=np.int64), np.zeros(k, dtype=np.int64)
-    where = np.full(k, -1, dtype=np.int64)
-    w, best, partner = np.zeros(k), np.empty(k), np.empty(k, dtype=np.int64)
-    end = _excess(integers, start, length, other, value, w)
+    end = _excess(integers, start, length, other, value, w, best)
     for r in range(k):
         _scan_row(start, length, other, value, w, r, best, partner)
-    order = best.view(np.int64)
+    order = best[:k].view(np.int64)
     while True:
         # The bits of floats that are not negative are in the order of the floats, and -1 is below them all.
         top = np.int64(0)
@@ -192,7 +191,7 @@ def _group_by_affinity(integers, tau, group, last):
                 if s > best[n] or (s == best[n] and i < partner[n]):
                     best[n] = s
                     partner[n] = i
-    return start, length, other, value, w
+    return other, value
 
 
 @jit
@@ -220,16 +219,16 @@ def _group_by_edges(integers, group):
 
 
 @jit
-def _confirm(integers, rules, group, first):
+def _confirm(integers, rules, group, first, nodes, size):
     """Give numbers to the groups that are confirmed clusters, in the order of their first nodes.
 
     `group` goes from first node to number, -1 for a node of no confirmed cluster; `first` gets the first nodes.
     """
     capacity, k = integers[CAPACITY], integers[K]
     counts = at_field(COUNT, capacity)
-    nodes = np.zeros(k, dtype=np.int64)
-    size = np.zeros(k, dtype=np.int64)
-    number = np.empty(k, dtype=np.int64)
+    for node in range(k):
+        nodes[node] = 0
+        size[node] = 0
     for node in range(k):
         # A joined group points to the first node of the one it was joined into, which may have been joined on.
         g = group[node]
@@ -238,11 +237,11 @@ def _confirm(integers, rules, group, first):
         group[node] = g
         nodes[g] += 1
         size[g] += integers[counts + node]
-    groups = 0
+    groups, number = 0, nodes
     for node in range(k):
-        number[node] = -1
-        if group[node] == node and nodes[node] >= 2 and size[node] >= rules.min_cluster_records:
-            number[node] = groups
+        confirmed = group[node] == node and nodes[node] >= 2 and size[node] >= rules.min_cluster_records
+        number[node] = groups if confirmed else -1
+        if confirmed:
             first[groups] = node
             groups += 1
     for node in range(k):
@@ -251,13 +250,11 @@ def _confirm(integers, rules, group, first):
 
 
 @jit
-def _describe(floats, integers, d, group, groups, ids):
+def _describe(floats, integers, d, group, groups, ids, member, wins, mean, square):
     """Return size, nodes, centre and spread of each group as rows (id, size, nodes, centre, spread)."""
     capacity, k = integers[CAPACITY], integers[K]
     counts = at_field(COUNT, capacity)
     shapes = np.zeros((groups, SHAPE_HEAD + 2 * d))
-    member = np.empty(k, dtype=np.int64)
-    wins = np.empty(k)
     members = 0
     for node in range(k):
         g = group[node]
@@ -267,11 +264,8 @@ def _describe(floats, integers, d, group, groups, ids):
             shapes[g, 1] += wins[members]
             shapes[g, 2] += 1.0
             members += 1
-    share = np.empty(groups)
     for g in range(groups):
         shapes[g, 0] = ids[g]
-        share[g] = 1.0 / shapes[g, 1]
-    mean, square = np.empty(groups), np.empty(groups)
     for i in range(d):
         row = floats[at_weight(i, capacity) : at_weight(i, capacity) + k]
         for g in range(groups):
@@ -280,13 +274,13 @@ def _describe(floats, integers, d, group, groups, ids):
         for m in range(members):
             mean[group[member[m]]] += row[member[m]] * wins[m]
         for g in range(groups):
-            mean[g] *= share[g]
+            mean[g] /= shapes[g, 1]
         for m in range(members):
             difference = row[member[m]] - mean[group[member[m]]]
             square[group[member[m]]] += difference * difference * wins[m]
         for g in range(groups):
             shapes[g, SHAPE_HEAD + i] = mean[g]
-            shapes[g, SHAPE_HEAD + d + i] = np.sqrt(square[g] * share[g])
+            shapes[g, SHAPE_HEAD + d + i] = np.sqrt(square[g] / shapes[g, 1])
     return shapes
 
 
@@ -376,17 +370,26 @@ def read_clusters(floats, integers, rules, path, record, log):
         Receives the events.
     """
     capacity, k, old = integers[CAPACITY], integers[K], integers[CLUSTERS]
-    group = np.empty(k, dtype=np.int64)
-    first = np.empty(k, dtype=np.int64)
-    last = np.zeros(k)
+    whole, real = np.empty((7, k), dtype=np.int64), np.empty((4, k))
+    group, first, start, length, where, partner, member = (
+        whole[0],
+        whole[1],
+        whole[2],
+        whole[3],
+        whole[4],
+        whole[5],
+        whole[6],
+    )
+    last, w, best, mean = real[0], real[1], real[2], real[3]
     affinity = rules.affinity
-    start, length, other = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-    excess, w = np.empty(0), np.empty(0)
+    other, excess = member, best
     if affinity:
-        start, length, other, excess, w = _group_by_affinity(integers, rules.tau, group, last)
+        other, excess = _group_by_affinity(
+            integers, rules.tau, group, start, length, where, partner, last, w, best
+        )  # fmt: skip
     else:
         _group_by_edges(integers, group)
-    groups = _confirm(integers, rules, group, first)
+    groups = _confirm(integers, rules, group, first, where, partner)
     if groups == 0 and old == 0:
         return
 
@@ -428,7 +431,8 @@ def read_clusters(floats, integers, rules, path, record, log):
     for c in range(old):
         changed = changed or heir[c] < 0 or ids[heir[c]] != old_ids[c]
 
-    shapes = _describe(floats, integers, rules.d, group, groups, ids)
+    wins, square = np.empty(k), np.empty(groups)
+    shapes = _describe(floats, integers, rules.d, group, groups, ids, where, wins, mean, square)
     if changed:
         past = stored_shapes(floats, integers, rules)
         none = np.empty((0, shapes.shape[1]))

@@ -11,8 +11,6 @@ CASES = [
     if folder.is_dir()
     for path, check in vectors(folder)
 ]
-    pytest.param(path, check, id=f"{f.name}/{path.stem}") for f in FOLDERS if f.is_dir() for path, check in vectors(f)
-]
 
 pytestmark = pytest.mark.golden
 

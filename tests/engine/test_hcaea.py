@@ -1,0 +1,42 @@
+"""The tree of HCAEA: its bounds and its leaves."""
+
+import numpy as np
+import pytest
+from resonance.engine import HCAEA
+from resonance.engine.model_block import LEAVES, LEVEL
+
+from tests.engine.streams import shifting
+
+
+@pytest.mark.parametrize("depth", [2, 3, 4])
+def test_the_leaves_of_each_root_node_are_counted_and_bounded(depth):
+    engine = HCAEA(lambda_=20, max_depth=depth, max_leaves=25)
+    X = shifting(4000)
+    reached = 0
+    for at in range(0, len(X), 250):
+        engine.learn(X[at : at + 250])
+        roots, found = np.unique(engine.leaves["path"][:, 0], return_counts=True)
+        # The model of a root node counts its leaves even while it is not valid and the node itself is the leaf.
+        counted = sum(int(head[LEAVES]) for head in list(engine._integers)[1:] if len(head) > 1 and head[LEVEL] == 1)
+        assert len(roots) <= found.sum() <= counted + len(roots)
+        assert found.max() <= 25
+        reached = max(reached, int(found.max()))
+    assert reached == 25
+
+
+def test_the_leaf_that_won_longest_ago_goes_first():
+    X = shifting(3000, d=2)
+    bounded, free = HCAEA(lambda_=20, max_leaves=8, max_depth=2), HCAEA(lambda_=20, max_depth=2)
+    assert not np.array_equal(bounded.learn(X).path, free.learn(X).path)
+    # What was won last is still there: the path of the last record ends in a leaf.
+    last = bounded.learn(X[-1:]).path[0]
+    assert last.tolist() in bounded.leaves["path"].tolist()
+
+
+def test_labels_of_leaves_give_classes():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 900)
+    X = rng.normal(scale=0.05, size=(900, 2)) + np.stack([y, y % 2], axis=1)
+    engine = HCAEA.make(HCAEA.presets["paper"])
+    engine.learn(X[:800], y[:800])
+    assert (engine.predict(X[800:]).label == y[800:]).mean() > 0.97
