@@ -38,7 +38,7 @@ class AtLeastOnce:
         commit_offsets: Callable[[Mapping[TP, int], float], None],
         timeout: float = 60.0,
     ) -> None:
-        self._outlet = Outlet({**settings, "message.timeout.ms": round(timeout * 1000)}, timeout)
+        self._outlet = Outlet({**settings, "message.timeout.ms": round(timeout * 1000)}, timeout, reports=True)
         self._commit_offsets = commit_offsets
         self._timeout = timeout
         self.open = False

@@ -94,13 +94,11 @@ def producer_settings(
         # What a single message may have: more than the default where a topic takes more.
         "message.max.bytes": max([BATCH_BYTES, *limits]),
         "queue.buffering.max.messages": 1_000_000,
-        # A report for each stored message would cost as much as its encoding; failures are what has to be known.
-        "delivery.report.only.error": True,
     }
 
 
 class Outlet:
-    """A producer that reports each failure: the part of a delivery that sends.
+    """A producer whose failures are known: the part of a delivery that sends.
 
     Parameters
     ----------
@@ -108,14 +106,19 @@ class Outlet:
         librdkafka's configuration.
     timeout : float
         Seconds after which waiting for the broker is given up.
+    reports : bool
+        Have each message reported. A transaction needs none, its commit fails where a message did; elsewhere a report
+        is the only word of a failure. Each takes the interpreter's lock, also where only failures are asked for.
     """
 
-    def __init__(self, settings: Mapping[str, Any], timeout: float) -> None:
+    def __init__(self, settings: Mapping[str, Any], timeout: float, *, reports: bool) -> None:
         self.timeout = timeout
         self._fatal: KafkaError | None = None
         self._failure: KafkaError | None = None
-        reports = {"on_delivery": self._report, "error_cb": self._note}
-        self.producer = Producer({**settings, **reports}, logger=_librdkafka)
+        callbacks: dict[str, Any] = {"error_cb": self._note}
+        if reports:
+            callbacks |= {"on_delivery": self._report, "delivery.report.only.error": True}
+        self.producer = Producer({**settings, **callbacks}, logger=_librdkafka)
 
     def _report(self, error: KafkaError | None, message: Any) -> None:
         if error is not None and self._failure is None:
@@ -152,7 +155,8 @@ class Outlet:
         for message in messages:
             key, value, headers = message
             try:
-                produce(topic, value, key, partition, headers=headers)
+                # By position: names cost a third of the call. No callback, and the time of the message is now.
+                produce(topic, value, key, partition, None, None, 0, headers)
             except BufferError:
                 self._produce_later(batch, message)
             except KafkaException as error:

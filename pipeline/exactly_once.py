@@ -96,7 +96,7 @@ class ExactlyOnce:
         self._timeout = timeout
         self._start_timeout = start_timeout
         own = {"transactional.id": transactional_id, "transaction.timeout.ms": round(timeout * 1000)}
-        self._outlet = Outlet({**settings, **own}, timeout)
+        self._outlet = Outlet({**settings, **own}, timeout, reports=False)
         self._metadata = b""
         self._began = 0.0
         self.open = False

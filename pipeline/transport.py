@@ -21,6 +21,7 @@ from faust.types import TP
 from mode import Service
 from resonance.pipeline.chunk import Chunk, Fetched, Membership
 from resonance.pipeline.errors import BrokerError, ConfigurationError, MismatchError
+from resonance.pipeline.unpack import WholeBatches
 
 PINNED = {"faust-streaming": "0.15.3", "aiokafka": "0.14.0", "mode-streaming": "0.7.1"}
 """Versions whose inside this module was written for; pyproject.toml pins the same."""
@@ -131,6 +132,11 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         # A log that was truncated under a running worker is an error to be told, never a jump over what is lost.
         consumer._auto_offset_reset = "none"
         return consumer
+
+    async def on_start(self) -> None:
+        """Start aiokafka's consumer."""
+        await super().on_start()
+        self._ensure_consumer()._fetcher._records = WholeBatches()
 
     async def seek_all(self, positions: Mapping[TP, int]) -> int:
         """Move to `positions`; everything that was fetched before is void. Returns the number of this seek."""
