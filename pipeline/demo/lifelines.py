@@ -192,7 +192,9 @@ def _panel(ax: Any, lives: list[Line], colours: dict[str, str], records: int) ->
         # A line fades where its cluster lives on without getting records.
         alpha = np.where(line.share[:-1] > 0, 0.9, 0.25)
         ax.add_collection(
-            LineCollection(segments, colors=colour, linewidths=width[:-1], alpha=alpha, capstyle="round", zorder=3)
+            LineCollection(
+                list(segments), colors=colour, linewidths=width[:-1], alpha=alpha, capstyle="round", zorder=3
+            )
         )
         for other, at, mine in ((line.parent, line.born, height[0]), (line.heir, line.ended, height[-1])):
             if other in by_name:
@@ -211,11 +213,12 @@ def _panel(ax: Any, lives: list[Line], colours: dict[str, str], records: int) ->
             )
         else:
             labels.append((float(height[-1]), f"{line.name}  {line.kind}", colour))
-    for (height, text, colour), at in zip(sorted(labels), _apart([label[0] for label in sorted(labels)]), strict=True):
+    labels.sort()
+    for (level, text, colour), place in zip(labels, _apart([label[0] for label in labels]), strict=True):
         ax.annotate(
             text,
-            (records, height),
-            xytext=(records * 1.02, at),
+            (records, level),
+            xytext=(records * 1.02, place),
             fontsize=8.5,
             color=colour,
             va="center",

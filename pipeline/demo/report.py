@@ -128,7 +128,7 @@ def message_id(message: Message) -> bytes | None:
 
 
 def _plain(message: Message) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]:
-    return message.key, message.value, [tuple(header) for header in message.headers]
+    return message.key, message.value, [(name, value) for name, value in message.headers]
 
 
 def quality(story: Story) -> list[RegionQuality]:
