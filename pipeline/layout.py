@@ -34,6 +34,22 @@ class Shape(NamedTuple):
     names: tuple[str, ...]
 
 
+def shape_as_json(shape: Shape | None) -> dict[str, Any] | None:
+    """Return a shape as it is kept in states."""
+    return None if shape is None else shape._asdict()
+
+
+def shape_from(content: Any) -> Shape | None:
+    """Return the shape that `shape_as_json` wrote.
+
+    Raises
+    ------
+    KeyError, TypeError, ValueError
+        It did not write this.
+    """
+    return None if content is None else Shape(int(content["length"]), tuple(map(str, content["names"])))
+
+
 class _Group(NamedTuple):
     """Numbers that stand in the same container of a record: their keys there, and their columns."""
 

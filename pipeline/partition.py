@@ -11,22 +11,18 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter, itemgetter
-from typing import Any
-from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 import orjson
 from resonance.engine.base import FloatArray
-from resonance.engine.errors import ParameterError, StateError
-from resonance.engine.prepare import REVISION as PREPARE_REVISION
 from resonance.pipeline import stops
 from resonance.pipeline.encoding import Encoder, Origins, StreamTexts, describe
-from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.faults import Fault, FaultError
 from resonance.pipeline.input import Decoded, InputMapping, Probe
-from resonance.pipeline.layout import Layout, Shape
+from resonance.pipeline.layout import Layout, shape_as_json, shape_from
 from resonance.pipeline.records import Message, Outputs, SourceRecord, StreamSnapshot
 from resonance.pipeline.settings import Settings
 from resonance.pipeline.stream_model import Fed, StreamModel
+from resonance.pipeline.streams import Streams
 from resonance.schemas import ClusterSnapshot
 
 PROBED = 20
@@ -36,7 +32,7 @@ PIECE = 512
 """Records that are handled at once; what they become on the way still fits a core's own cache."""
 
 FORMAT = 1
-"""Format of `PartitionTask.partition_state` and of the headers of snapshots."""
+"""Format of `PartitionTask.partition_state`."""
 
 _log = logging.getLogger(__name__)
 
@@ -111,15 +107,9 @@ class PartitionTask:
         self._mapping = InputMapping(settings)
         self._encoder = Encoder(settings, topic, partition)
         self._by_key = settings.stream == "key"
-        self._prefix = (f"{topic}." if len(settings.input.topics) > 1 else "") + f"p{partition}"
         self._wanted = settings.output.assignments
-        # By key; the only stream of a partition has the key None.
-        self._models: dict[bytes | None, StreamModel] = {}
-        self._names: dict[str, StreamModel] = {}
+        self._streams = Streams(settings, topic, partition)
         self._texts: dict[str, StreamTexts] = {}
-        # Lowest offset of each stream that its last snapshot does not contain.
-        self._dirty: dict[str, int] = {}
-        self._due: set[str] = set()
         # Records that were answered before it was known how many features they should have.
         self._held: list[tuple[SourceRecord, bytes | None, Probe]] = []
         self._probed_until = 0
@@ -212,12 +202,12 @@ class PartitionTask:
 
     def _model(self, key: bytes | None, batch: _Batch, group: Sequence[int]) -> StreamModel | None:
         """Return the model of a stream; None, with dead letters, where there is no room for another one."""
-        model = self._models.get(key)
+        model = self._streams.get(key)
         if model is None:
-            if len(self._models) >= self._settings.limits.streams:
+            if len(self._streams) >= self._settings.limits.streams:
                 batch.blame(self._no_room(key), group)
                 return None
-            model = self._new_model(key)
+            model = self._streams.begin(key, self._known_layout())
         return model
 
     def _learn(
@@ -251,13 +241,7 @@ class PartitionTask:
                 cause = at if len(told.offsets) == len(rows) else 0
                 messages.append((at, self._encoder.event(model, texts, event, told, cause)))
             model.seq += 1
-        model.next = offsets[-1] + 1
-        model.records += len(offsets)
-        model.input_bytes += size
-        self._dirty.setdefault(model.name, offsets[0])
-        limits = self._settings.snapshots
-        if model.records >= limits.records and model.input_bytes >= limits.ratio * model.snapshot_bytes:
-            self._due.add(model.name)
+        self._streams.learned(model, offsets, size)
         return fed, messages
 
     def _answers(self, model: StreamModel, own: Origins, fed: Fed) -> list[tuple[Sequence[int], list[Message]]]:
@@ -293,44 +277,26 @@ class PartitionTask:
     @property
     def streams(self) -> list[str]:
         """Names of the streams, in the order of their beginning."""
-        return list(self._names)
+        return [model.name for model in self._streams]
 
     def clusters(self, stream: str) -> list[ClusterSnapshot]:
         """Return the present clusters of a stream as the bus describes them."""
-        model = self._names[stream]
+        model = self._streams.named(stream)
         return [describe(model, self._texts_of(model), cluster) for cluster in model.engine.clusters()]
 
     @property
     def counts(self) -> Counts:
         """What was seen so far."""
-        preparations = [model.preparation for model in self._models.values()]
+        preparations = [model.preparation for model in self._streams]
         return Counts(
             self._records,
             self._skipped,
             Counter(self._dead),
             self._outvoted,
-            len(self._models),
+            len(preparations),
             sum(preparation.compared for preparation in preparations),
             sum(preparation.outside for preparation in preparations),
         )
-
-    def _new_model(self, key: bytes | None) -> StreamModel:
-        layout = self._known_layout()
-        name = self._name(key)
-        try:
-            model = StreamModel(self._settings, name, layout.features)
-        except ParameterError as error:
-            # The names came with the data, so the settings could not be checked against them at the start.
-            features = ", ".join(layout.features[:20])
-            raise ConfigurationError(
-                f"prepare.{error.name} = {error.value!r}: must be {error.allowed}; the records of {self.topic}"
-                f"[{self.partition}] have the features {features}"
-            ) from None
-        self._models[key] = self._names[name] = model
-        return model
-
-    def _name(self, key: bytes | None) -> str:
-        return self._prefix if key is None else f"{self._prefix}:{quote_from_bytes(key, safe='')}"
 
     def _known_layout(self) -> Layout:
         if self._mapping.layout is None:
@@ -391,19 +357,19 @@ class PartitionTask:
                 return
             if self._by_key and (error := self._key_fault(key)):
                 raise error
-            begun = {own for _, own, _ in self._held}.union(self._models)
+            begun = {own for _, own, _ in self._held}.union(self._streams.keys)
             if key not in begun and len(begun) >= self._settings.limits.streams:
                 raise self._no_room(key)
         except FaultError as error:
             self._bury([record], [error.at(0)], outputs)
             return
         self._bury([record], [], outputs)
-        model = self._models.get(key)
+        model = self._streams.get(key)
         if model is None or record.offset >= model.next:
             first = key not in {own for _, own, _ in self._held}
             self._held.append((record, key, probe))
             if outputs is not None and (self._wanted == "all" or (self._wanted == "changes" and first)):
-                texts = StreamTexts(self._name(key), 1, 1)
+                texts = StreamTexts(self._streams.name_of(key), 1, 1)
                 outputs.assignments += self._encoder.warming(texts, Origins.of_probe(record, probe))
         if self._mapping.layout is None:
             if len(self._held) == PROBED:
@@ -438,7 +404,7 @@ class PartitionTask:
         cause = None if outputs is None else Origins.of_probe(deciding, probe)
         for key in dict.fromkeys(key for _, key in held):
             positions = [i for i, (_, own) in enumerate(held) if own == key]
-            model = self._models.get(key) or self._new_model(key)
+            model = self._streams.get(key) or self._streams.begin(key, self._known_layout())
             offsets = [held[i][0].offset for i in positions]
             size = sum(decoded.sizes[i] for i in positions)
             _, messages = self._learn(model, decoded.rows[positions], offsets, size, cause)
@@ -451,45 +417,27 @@ class PartitionTask:
     @property
     def replay_from(self) -> int | None:
         """Lowest offset of a record whose stream has not been snapshotted since; None when all are."""
-        offsets = list(self._dirty.values())
-        if self._held:
-            offsets.append(self._held[0][0].offset)
+        offsets = [offset for offset in (self._streams.replay_from, self._held_from) if offset is not None]
         return min(offsets, default=None)
+
+    @property
+    def _held_from(self) -> int | None:
+        return self._held[0][0].offset if self._held else None
 
     def due(self) -> list[str]:
         """Return the streams whose next snapshot is due, the longest dirty first."""
-        return sorted(self._due, key=self._dirty.__getitem__)
+        return self._streams.due()
 
     def dirty(self) -> list[str]:
         """Return the streams that have learned since their snapshot, the longest dirty first."""
-        return sorted(self._dirty, key=self._dirty.__getitem__)
+        return self._streams.dirty()
 
     def snapshot(self, stream: str) -> StreamSnapshot:
         """Return the state of a stream, which is clean then."""
-        model = self._names[stream]
-        body = model.state()
-        model.records = model.input_bytes = 0
-        model.snapshot_bytes = len(body)
-        self._dirty.pop(stream, None)
-        self._due.discard(stream)
-        return StreamSnapshot(stream, model.next, self._header(model.version), body)
-
-    def _header(self, version: int) -> dict[str, Any]:
-        settings = self._settings
-        return {
-            "format": FORMAT,
-            "pipeline": settings.name,
-            "topic": self.topic,
-            "engine": settings.engine.name,
-            "revision": [settings.engine_class.revision, PREPARE_REVISION],
-            "parameters": settings.engine_parameters,
-            "prepare": settings.prepare.model_dump(mode="json"),
-            "features": list(self._known_layout().features),
-            "version": version,
-        }
+        return self._streams.snapshot(stream, self._known_layout())
 
     def restore(self, snapshot: StreamSnapshot, *, new_version: bool = False) -> None:
-        """Continue a stream from a snapshot.
+        """Continue a stream from a snapshot, after `restore_partition`.
 
         Parameters
         ----------
@@ -503,46 +451,16 @@ class PartitionTask:
         MismatchError
             The model was learned with other settings, which are named; or the state cannot be read.
         """
-        where = f"{self.topic}[{self.partition}] stream {snapshot.stream} at offset {snapshot.next}"
-        if snapshot.header.get("format", FORMAT) > FORMAT:
-            raise stops.newer_format(where, snapshot.header["format"], FORMAT)
-        features = self._known_layout().features
-        if not new_version and (changed := self._differences(snapshot.header)):
-            raise stops.settings_differ(where, changed)
-        settings, name = self._settings, snapshot.stream
-        try:
-            if new_version:
-                model = StreamModel.next_version(settings, name, features, snapshot.body)
-            else:
-                model = StreamModel.from_state(settings, name, snapshot.body)
-        except StateError as error:
-            raise stops.unreadable(where, f"the state ({error})") from None
-        key = unquote_to_bytes(name.removeprefix(f"{self._prefix}:")) if self._by_key else None
-        self._models[key] = self._names[name] = model
-        self._texts.pop(name, None)
-        if new_version:
-            self._dirty[name] = model.next
-
-    def _differences(self, header: dict[str, Any]) -> list[str]:
-        """Return one phrase for each setting under which the model would have been another."""
-        # As they come back from the bus: tuples are lists there.
-        now = orjson.loads(orjson.dumps(self._header(0)))
-        before = {"engine": header.get("engine"), "features": header.get("features")}
-        after = {"engine": now["engine"], "features": now["features"]}
-        for section, name in (("parameters", "engine"), ("prepare", "prepare")):
-            if section == "prepare" or before["engine"] == after["engine"]:
-                before |= {f"{name}.{key}": value for key, value in header.get(section, {}).items()}
-                after |= {f"{name}.{key}": value for key, value in now[section].items()}
-        return [
-            f"{setting} was {_written(before.get(setting))}, is {_written(after.get(setting))}"
-            for setting in sorted({*before, *after})
-            if before.get(setting) != after.get(setting)
-        ]
+        shape = shape_from(snapshot.header.get("shape"))
+        if self._mapping.layout is None and shape is not None:
+            self._mapping.decide(shape)
+        self._streams.restore(snapshot, self._known_layout(), new_version=new_version)
+        self._texts.pop(snapshot.stream, None)
 
     def partition_state(self) -> bytes:
         """Return what the partition knows beside its streams, as JSON."""
         layout = self._mapping.layout
-        shape = None if layout is None or layout.shape is None else layout.shape._asdict()
+        shape = None if layout is None else shape_as_json(layout.shape)
         return orjson.dumps({"format": FORMAT, "shape": shape, "probed_until": self._probed_until})
 
     def restore_partition(self, state: bytes) -> None:
@@ -556,8 +474,8 @@ class PartitionTask:
         where = f"{self.topic}[{self.partition}]"
         try:
             content = orjson.loads(state)
-            found, shape, until = content["format"], content["shape"], int(content["probed_until"])
-            known = None if shape is None else Shape(int(shape["length"]), tuple(map(str, shape["names"])))
+            found, until = int(content["format"]), int(content["probed_until"])
+            known = shape_from(content["shape"])
         except (ValueError, KeyError, TypeError):
             raise stops.unreadable(where, "the state of the partition") from None
         if found > FORMAT:
@@ -598,7 +516,3 @@ def _statuses(fed: Fed) -> list[tuple[str, int]]:
     if fed.step is not None:
         statuses += [("assigned", cluster) for cluster in fed.step.cluster[:, 0].tolist()]
     return statuses
-
-
-def _written(value: Any) -> str:
-    return orjson.dumps(value).decode()

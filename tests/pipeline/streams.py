@@ -74,7 +74,7 @@ def join(whole: Outputs, part: Outputs) -> None:
 
 
 def states(worker: PartitionTask) -> dict[str, bytes]:
-    return {name: model.state() for name, model in worker._names.items()}
+    return {model.name: model.state() for model in worker._streams}
 
 
 def restored(given: Settings, state: bytes, snapshots: Iterable[StreamSnapshot]) -> PartitionTask:

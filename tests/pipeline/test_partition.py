@@ -112,7 +112,7 @@ def test_an_assignment_has_the_bytes_that_orjson_gives_for_it(engine: dict[str, 
     model = None
     for record, message in zip(log, run(worker, log).assignments, strict=True):
         reader.process([record])
-        model = reader._models[None]
+        model = reader._streams.get(None)
         found = orjson.loads(message.value or b"")
         expected: Assignment = {
             "id": orjson.loads(record.value or b"")["id"] if extra else None,
@@ -173,7 +173,7 @@ def test_the_first_records_warm_up_and_are_then_learned_in_order() -> None:
     engine = make_engine("caea", given.engine_parameters)
     engine.learn(preparation.freeze())
     engine.learn(preparation.apply(rows[60:]))
-    assert worker._models[None].engine.state() == engine.state()
+    assert worker._streams.get(None).engine.state() == engine.state()
 
 
 def test_without_a_warm_up_the_first_record_is_assigned() -> None:
@@ -354,7 +354,7 @@ def test_the_majority_of_the_first_20_usable_records_decides_the_dimension() -> 
     clean = [row for i, row in enumerate(rows) if i not in (0, 2, 4, 9, 30)]
     alone = task(array_settings(input__dimension=3))
     run(alone, array_records(clean))
-    assert alone._models[None].engine.state() == worker._models[None].engine.state()
+    assert alone._streams.get(None).engine.state() == worker._streams.get(None).engine.state()
     event = next(e for e in payloads(outputs.events) if e["after"])
     assert list(event["after"][0]["centre"]) == ["f0", "f1", "f2"]
 

@@ -1,0 +1,190 @@
+"""The streams of one partition: their models by key, and the books of their snapshots."""
+
+from collections.abc import Iterator, KeysView
+from typing import Any
+from urllib.parse import quote_from_bytes, unquote_to_bytes
+
+import orjson
+from resonance.engine.errors import ParameterError, StateError
+from resonance.engine.prepare import REVISION as PREPARE_REVISION
+from resonance.pipeline import stops
+from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.layout import Layout, shape_as_json
+from resonance.pipeline.records import StreamSnapshot
+from resonance.pipeline.settings import Settings
+from resonance.pipeline.stream_model import StreamModel
+
+FORMAT = 1
+"""Format of the headers of snapshots."""
+
+
+class Streams:
+    """The models of a partition, in the order in which their streams began.
+
+    Parameters
+    ----------
+    settings : Settings
+        The deployment's.
+    topic : str
+        Input topic.
+    partition : int
+        Partition of it.
+    """
+
+    def __init__(self, settings: Settings, topic: str, partition: int) -> None:
+        self._settings = settings
+        self._topic = topic
+        self._where = f"{topic}[{partition}]"
+        self._by_key = settings.stream == "key"
+        self._prefix = (f"{topic}." if len(settings.input.topics) > 1 else "") + f"p{partition}"
+        # The only stream of a partition has the key None.
+        self._models: dict[bytes | None, StreamModel] = {}
+        self._names: dict[str, StreamModel] = {}
+        # Lowest offset of each stream that its last snapshot does not contain.
+        self._dirty: dict[str, int] = {}
+        self._due: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self._models)
+
+    def __iter__(self) -> Iterator[StreamModel]:
+        return iter(self._models.values())
+
+    @property
+    def keys(self) -> KeysView[bytes | None]:
+        """Keys of the streams."""
+        return self._models.keys()
+
+    def get(self, key: bytes | None) -> StreamModel | None:
+        """Return the model of a key, if it has one."""
+        return self._models.get(key)
+
+    def named(self, name: str) -> StreamModel:
+        """Return the model of a stream."""
+        return self._names[name]
+
+    def name_of(self, key: bytes | None) -> str:
+        """Return the name of a key's stream, unique in the deployment."""
+        return self._prefix if key is None else f"{self._prefix}:{quote_from_bytes(key, safe='')}"
+
+    def begin(self, key: bytes | None, layout: Layout) -> StreamModel:
+        """Return a new model.
+
+        Raises
+        ------
+        ConfigurationError
+            The settings do not fit the features that the records turned out to have.
+        """
+        name = self.name_of(key)
+        try:
+            model = StreamModel(self._settings, name, layout.features)
+        except ParameterError as error:
+            features = ", ".join(layout.features[:20])
+            raise ConfigurationError(
+                f"prepare.{error.name} = {error.value!r}: must be {error.allowed}; the records of {self._where} have "
+                f"the features {features}"
+            ) from None
+        self._models[key] = self._names[name] = model
+        return model
+
+    def learned(self, model: StreamModel, offsets: list[int], size: int) -> None:
+        """Note that a model was given records.
+
+        Parameters
+        ----------
+        model : StreamModel
+            The model.
+        offsets : list of int
+            Offsets of the records.
+        size : int
+            Bytes of their values.
+        """
+        model.next = offsets[-1] + 1
+        model.records += len(offsets)
+        model.input_bytes += size
+        self._dirty.setdefault(model.name, offsets[0])
+        limits = self._settings.snapshots
+        if model.records >= limits.records and model.input_bytes >= limits.ratio * model.snapshot_bytes:
+            self._due.add(model.name)
+
+    @property
+    def replay_from(self) -> int | None:
+        """Lowest offset of a record whose stream has not been snapshotted since; None when all are."""
+        # Not the first entry: streams that were restored at different places become dirty in any order.
+        return min(self._dirty.values(), default=None)
+
+    def due(self) -> list[str]:
+        """Return the streams whose next snapshot is due, the longest dirty first."""
+        return sorted(self._due, key=self._dirty.__getitem__)
+
+    def dirty(self) -> list[str]:
+        """Return the streams that have learned since their snapshot, the longest dirty first."""
+        return sorted(self._dirty, key=self._dirty.__getitem__)
+
+    def snapshot(self, stream: str, layout: Layout) -> StreamSnapshot:
+        """Return the state of a stream, which is clean then."""
+        model = self._names[stream]
+        body = model.state()
+        model.records = model.input_bytes = 0
+        model.snapshot_bytes = len(body)
+        self._dirty.pop(stream, None)
+        self._due.discard(stream)
+        return StreamSnapshot(stream, model.next, self._header(layout, model.version), body)
+
+    def _header(self, layout: Layout, version: int) -> dict[str, Any]:
+        settings = self._settings
+        return {
+            "format": FORMAT,
+            "pipeline": settings.name,
+            "topic": self._topic,
+            "engine": settings.engine.name,
+            "revision": [settings.engine_class.revision, PREPARE_REVISION],
+            "parameters": settings.engine_parameters,
+            "prepare": settings.prepare.model_dump(mode="json"),
+            "features": list(layout.features),
+            "shape": shape_as_json(layout.shape),
+            "version": version,
+        }
+
+    def restore(self, snapshot: StreamSnapshot, layout: Layout, *, new_version: bool = False) -> None:
+        """Continue a stream from a snapshot; see `PartitionTask.restore`."""
+        settings, name = self._settings, snapshot.stream
+        where = f"{self._where}, stream {name} at offset {snapshot.next}"
+        if snapshot.header.get("format", FORMAT) > FORMAT:
+            raise stops.newer_format(where, snapshot.header["format"], FORMAT)
+        if not new_version and (changed := self._differences(snapshot.header, layout)):
+            raise stops.settings_differ(where, changed)
+        try:
+            if new_version:
+                model = StreamModel.next_version(settings, name, layout.features, snapshot.body)
+            else:
+                model = StreamModel.from_state(settings, name, snapshot.body)
+        except StateError as error:
+            raise stops.unreadable(where, f"the state ({error})") from None
+        key = unquote_to_bytes(name.removeprefix(f"{self._prefix}:")) if self._by_key else None
+        self._models[key] = self._names[name] = model
+        if new_version:
+            # The old snapshot is all that the bus knows of this stream.
+            self._dirty[name] = model.next
+
+    def _differences(self, header: dict[str, Any], layout: Layout) -> list[str]:
+        """Return one phrase for each setting under which the model would have been another."""
+        # As it comes back from the bus: tuples are lists there.
+        now = orjson.loads(orjson.dumps(self._header(layout, 0)))
+        before = {"engine": header.get("engine"), "features": header.get("features")}
+        after = {"engine": now["engine"], "features": now["features"]}
+        sections = {"prepare": "prepare"}
+        if before["engine"] == after["engine"]:
+            sections["parameters"] = "engine"
+        for section, name in sections.items():
+            before |= {f"{name}.{key}": value for key, value in header.get(section, {}).items()}
+            after |= {f"{name}.{key}": value for key, value in now[section].items()}
+        return [
+            f"{setting} was {_written(before.get(setting))}, is {_written(after.get(setting))}"
+            for setting in sorted({*before, *after})
+            if before.get(setting) != after.get(setting)
+        ]
+
+
+def _written(value: Any) -> str:
+    return orjson.dumps(value).decode()

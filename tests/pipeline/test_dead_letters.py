@@ -1,0 +1,232 @@
+"""A record that cannot be used becomes a dead letter; its neighbours do not notice."""
+
+import hashlib
+from typing import Any
+
+import orjson
+import pytest
+from jsonschema import Draft202012Validator
+from resonance.pipeline.records import Outputs, Record
+from resonance.schemas import load_schema
+
+from tests.pipeline.streams import (
+    STAMP,
+    TOPIC,
+    errors,
+    payloads,
+    points,
+    records,
+    run,
+    settings,
+    states,
+    task,
+    value_of,
+)
+from tests.pipeline.test_partition import array_records, array_settings
+
+DEEP = b'{"cpu": 1, "latency_ms": 2, "net": {"in": 3}, "x": ' + b"[" * 40 + b"]" * 40 + b"}"
+
+KINDS: list[tuple[Any, str, str]] = [
+    (b"{", "decode", "not_json"),
+    (b"", "decode", "not_json"),
+    (b"\xff\x00", "decode", "not_json"),
+    (b'{"cpu": NaN, "latency_ms": 2, "net": {"in": 3}}', "decode", "not_json"),
+    (b'{"cpu": -Infinity, "latency_ms": 2, "net": {"in": 3}}', "decode", "not_json"),
+    (b'{"cpu": 1e400, "latency_ms": 2, "net": {"in": 3}}', "decode", "out_of_range"),
+    (b"17", "decode", "not_an_object"),
+    (b'[{"cpu": 1}]', "decode", "not_an_object"),
+    (DEEP, "decode", "too_deep"),
+    (b'{"cpu": true, "latency_ms": 2, "net": {"in": 3}}', "validate", "wrong_type"),
+    (b'{"cpu": "1", "latency_ms": 2, "net": {"in": 3}}', "validate", "wrong_type"),
+    (b'{"cpu": {}, "latency_ms": 2, "net": {"in": 3}}', "validate", "wrong_type"),
+    (b'{"cpu": 1, "latency_ms": 2, "net": {}}', "validate", "missing_feature"),
+    (b'{"cpu": 1, "latency_ms": null, "net": {"in": 3}}', "validate", "missing_feature"),
+    (b'{"cpu": 1, "latency_ms": 2, "net": {"in": 3}, "id": []}', "validate", "wrong_type"),
+    (b'{"cpu": 1, "latency_ms": 2, "net": {"in": 3}, "t": "soon"}', "validate", "bad_time"),
+    (value_of([1e200, 2.0, 3.0]), "limit", "out_of_range"),
+    (value_of([1.0, 2.0, 3.0], pad="x" * 5_000), "limit", "record_too_large"),
+    (value_of([1.0, 2.0, 3.0], pad="x" * 10_000_000), "limit", "record_too_large"),
+]
+
+
+def given(**changes: Any) -> Any:
+    return settings(
+        **{"input__id_path": "id", "input__time_path": "t", "limits__record_bytes": 4_000, "name": "shop", **changes}
+    )
+
+
+@pytest.mark.parametrize(("value", "stage", "kind"), KINDS)
+@pytest.mark.parametrize("place", [30, 300], ids=["warming up", "learning"])
+def test_every_kind_is_named_and_its_neighbours_are_unharmed(value: bytes, stage: str, kind: str, place: int) -> None:
+    log = records(points(400).tolist(), keys=(b"k",))
+    log[place] = log[place]._replace(value=value, headers=(("mine", b"\x00\x01"), ("none", None)))
+    worker, clean = task(given()), task(given())
+    outputs = run(worker, log, 70)
+    without = run(clean, log[:place] + log[place + 1 :], 70)
+    assert outputs.assignments == without.assignments
+    assert outputs.events == without.events
+    assert states(worker) == states(clean)
+    (letter,) = outputs.dead_letters
+    assert letter.key == b"k"
+    assert letter.value == value or len(value) > 900_000
+    assert letter.headers[:2] == [("mine", b"\x00\x01"), ("none", None)]
+    told = errors(letter, "shop")
+    assert (told["stage"], told["class"]) == (stage, kind)
+    assert (told["topic"], told["partition"], told["offset"]) == (TOPIC, "0", str(log[place].offset))
+    assert told["message"]
+    Draft202012Validator(load_schema("dead_letter")).validate(told)
+    assert worker.counts.dead_letters == {kind: 1}
+
+
+def test_a_dimension_that_changes_is_a_dead_letter() -> None:
+    rows = points(100).tolist()
+    rows[50] = rows[50][:2]
+    outputs = run(task(array_settings()), array_records(rows))
+    (letter,) = outputs.dead_letters
+    assert errors(letter)["class"] == "wrong_dimension"
+    assert len(outputs.assignments) == 99
+
+
+def test_without_a_key_or_with_a_long_one_there_is_no_stream() -> None:
+    log = records(points(100).tolist(), keys=(b"a", b"b"))
+    log[10] = log[10]._replace(key=None)
+    log[20] = log[20]._replace(key=b"x" * 257)
+    log[30] = log[30]._replace(key=b"x" * 256)
+    log[40] = log[40]._replace(key=b"")
+    for size in (1, 100):
+        worker = task(settings(stream="key"))
+        outputs = run(worker, log, size)
+        assert [(errors(m)["stage"], errors(m)["class"]) for m in outputs.dead_letters] == [
+            ("validate", "no_key"),
+            ("limit", "key_too_long"),
+        ]
+        assert "limits.key_bytes allows 256" in errors(outputs.dead_letters[1])["message"]
+        assert outputs.dead_letters[0].key is None
+        assert worker.streams == ["p0:a", "p0:b", f"p0:{'x' * 256}", "p0:"]
+    assert not run(task(), log).dead_letters
+
+
+def test_streams_beyond_the_limit_are_dead_letters_that_name_the_setting() -> None:
+    log = records(points(100).tolist(), keys=(b"a", b"b", b"c"))
+    expected = Outputs()
+    for size in (1, 7, 100):
+        worker = task(settings(stream="key", limits__streams=2))
+        outputs = run(worker, log, size)
+        assert {m.key for m in outputs.dead_letters} == {b"c"}
+        told = errors(outputs.dead_letters[0])
+        assert (told["stage"], told["class"]) == ("limit", "too_many_streams")
+        assert "limits.streams = 2" in told["message"]
+        assert worker.streams == ["p0:a", "p0:b"]
+        assert size == 1 or outputs == expected
+        expected = outputs
+
+
+def test_keys_and_streams_count_while_the_dimension_is_being_decided() -> None:
+    log = array_records(points(60).tolist(), (b"a", b"b", b"c"))
+    log[1] = log[1]._replace(key=None)
+    outputs = run(task(array_settings(stream="key", limits__streams=2)), log)
+    kinds = [errors(m)["class"] for m in outputs.dead_letters]
+    assert kinds[0] == "no_key"
+    assert set(kinds[1:]) == {"too_many_streams"}
+    assert len(outputs.assignments) + len(kinds) == 60
+
+
+def test_a_tombstone_is_no_dead_letter() -> None:
+    log = records(points(100).tolist())
+    log[50] = log[50]._replace(value=None)
+    worker = task()
+    outputs = run(worker, log)
+    assert not outputs.dead_letters
+    assert len(outputs.assignments) == 99
+    assert worker.counts.skipped == 1
+
+
+# What the topic would not take
+
+
+def letter_of(record: Record, **changes: Any) -> Any:
+    (letter,) = task(settings(name="shop", **changes)).process([record]).dead_letters
+    return letter
+
+
+def size_of(letter: Any) -> int:
+    return (
+        len(letter.key or b"")
+        + len(letter.value or b"")
+        + sum(len(name.encode()) + len(text or b"") for name, text in letter.headers)
+    )
+
+
+def test_a_value_that_the_topic_would_not_take_is_cut_and_says_so() -> None:
+    value = b"[" + b"0123456789" * 1_000_000
+    letter = letter_of(Record(TOPIC, 0, 5, STAMP, b"key", value, (("mine", b"1"),)), limits__record_bytes=20_000_000)
+    told = errors(letter, "shop")
+    assert told["truncated"] == "value"
+    assert told["length"] == str(len(value))
+    assert told["sha256"] == hashlib.sha256(value).hexdigest()
+    assert value.startswith(letter.value)
+    assert letter.key == b"key"
+    assert ("mine", b"1") in letter.headers
+    assert 890_000 < size_of(letter) <= 900_000
+    Draft202012Validator(load_schema("dead_letter")).validate(told)
+
+
+def test_headers_and_keys_that_are_too_long_themselves_are_cut_too() -> None:
+    large = b"x" * 5_000
+    record = Record(TOPIC, 0, 5, STAMP, b"key", b"[]", (("mine", large),))
+    letter = letter_of(record, limits__dead_letter_bytes=4_000)
+    assert errors(letter, "shop")["truncated"] == "headers"
+    assert (letter.key, letter.value) == (b"key", b"[]")
+    assert "mine" not in dict(letter.headers)
+    letter = letter_of(record._replace(key=large, value=large), limits__dead_letter_bytes=4_000)
+    told = errors(letter, "shop")
+    assert told["truncated"] == "value, headers, key"
+    assert told["length"] == "5000"
+    assert size_of(letter) <= 4_000
+    assert large.startswith(letter.key)
+
+
+def test_a_value_that_just_fits_is_whole() -> None:
+    record = Record(TOPIC, 0, 5, STAMP, None, b"[" * 3_000)
+    letter = letter_of(record)
+    assert letter.value == record.value
+    exact = size_of(letter)
+    assert letter_of(record, limits__dead_letter_bytes=exact) == letter
+    cut = letter_of(record, limits__dead_letter_bytes=exact - 1)
+    assert errors(cut, "shop")["truncated"] == "value"
+
+
+# How many in a row
+
+
+def test_dead_letters_in_a_row_of_one_kind_are_counted() -> None:
+    good = records(points(10).tolist())
+    bad, other = b"{", b"[]"
+
+    def after(*values: bytes | None, size: int = 100) -> tuple[str, int]:
+        worker = task()
+        log = [Record(TOPIC, 0, i, STAMP, None, value) for i, value in enumerate(values)]
+        run(worker, log, size)
+        return worker.dead_letter_run
+
+    fine = good[0].value
+    for size in (1, 2, 100):
+        assert after(bad, bad, bad, size=size) == ("not_json", 3)
+        assert after(fine, bad, bad, size=size) == ("not_json", 2)
+        assert after(bad, bad, fine, size=size) == ("", 0)
+        assert after(bad, bad, other, size=size) == ("not_an_object", 1)
+        assert after(bad, fine, bad, size=size) == ("not_json", 1)
+
+
+def test_ids_and_times_of_good_records_stay_what_they_were() -> None:
+    log = [
+        Record(TOPIC, 0, i, STAMP, None, orjson.dumps({"cpu": i, "latency_ms": 1, "net": {"in": 2}, "id": i, "t": i}))
+        for i in range(4)
+    ]
+    log[1] = log[1]._replace(value=b"?")
+    answers = payloads(run(task(given()), log).assignments)
+    assert [(a["id"], a["time"][-5:], a["source"]["offset"]) for a in answers] == [
+        (0, ".000Z"[-5:], 0),
+        (2, ".002Z", 2),
+        (3, ".003Z", 3),
+    ]

@@ -1,0 +1,274 @@
+"""A partition task that was stopped anywhere and restored goes on as if it had not been."""
+
+import random
+from typing import Any
+
+import orjson
+import pytest
+from resonance.pipeline.errors import MismatchError
+from resonance.pipeline.partition import PartitionTask
+from resonance.pipeline.records import Outputs, Record, StreamSnapshot
+
+from tests.pipeline.streams import STAMP, TOPIC, join, payloads, points, records, restored, run, settings, states, task
+from tests.pipeline.test_partition import ENGINES, KEYS, array_records, array_settings, changed
+
+
+class Bus:
+    """Snapshots as the compacted topic has them, and the input log."""
+
+    def __init__(self, given: Any, log: list[Record]) -> None:
+        self.given = given
+        self.log = log
+        self.snapshots: dict[str, StreamSnapshot] = {}
+        self.state: bytes | None = None
+        self.replay_from = 0
+
+    def take(self, worker: PartitionTask, streams: list[str], position: int) -> None:
+        for stream in streams:
+            self.snapshots[stream] = worker.snapshot(stream)
+        if streams:
+            self.state = worker.partition_state()
+            self.replay_from = position if worker.replay_from is None else worker.replay_from
+
+    def restore(self, committed: int, size: int) -> PartitionTask:
+        worker = task(self.given) if self.state is None else restored(self.given, self.state, self.snapshots.values())
+        silent = [record for record in self.log if self.replay_from <= record.offset < committed]
+        for start in range(0, len(silent), size):
+            worker.catch_up(silent[start : start + size])
+        return worker
+
+
+def crash_and_go_on(given: Any, log: list[Record], seed: int) -> None:
+    expected_worker = task(given)
+    expected = run(expected_worker, log)
+    rng = random.Random(seed)
+    bus = Bus(given, log)
+    worker, outputs = task(given), Outputs()
+    done = 0
+    while done < len(log):
+        size = rng.choice((1, 5, 40, 200))
+        join(outputs, worker.process(log[done : done + size]))
+        done = min(len(log), done + size)
+        position = log[done - 1].offset + 1
+        streams = worker.due() + [name for name in worker.dirty() if rng.random() < 0.1]
+        bus.take(worker, list(dict.fromkeys(streams)), position)
+        if rng.random() < 0.2:
+            worker = bus.restore(position, rng.choice((1, 30, 1000)))
+    assert outputs == expected
+    assert states(worker) == states(expected_worker)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("stream", ["partition", "key"])
+@pytest.mark.parametrize("seed", range(3))
+def test_crashes_anywhere_change_nothing(engine: dict[str, Any], stream: str, seed: int) -> None:
+    given = changed(engine, stream=stream, snapshots__records=150, snapshots__ratio=0.1, limits__streams=3)
+    log = records(points(1200).tolist(), keys=KEYS)
+    for i in range(0, 1200, 97):
+        log[i] = log[i]._replace(value=[b"{", None, b'{"cpu": 1e200, "latency_ms": 1, "net": {"in": 1}}'][i % 3])
+    crash_and_go_on(given, log, seed)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("choice", ["all", "changes"])
+def test_crashes_while_the_dimension_is_being_decided_change_nothing(seed: int, choice: str) -> None:
+    quick = {"engine__lambda": 4, "engine__min_cluster_records": 1, "prepare__scale": "none"}
+    given = array_settings(
+        stream="key", snapshots__records=1, snapshots__ratio=0.0, output__assignments=choice, **quick
+    )
+    rows = points(120).tolist()
+    for i in (0, 2, 11, 15):
+        rows[i] = rows[i][:2]
+    log = array_records(rows, KEYS)
+    log[5] = log[5]._replace(value=None)
+    crash_and_go_on(given, log, seed)
+
+
+def test_records_held_for_the_dimension_are_read_again() -> None:
+    log = array_records(points(40).tolist())
+    worker = task(array_settings())
+    run(worker, log[:15])
+    assert worker.dirty() == []
+    assert worker.replay_from == log[0].offset
+    run(worker, log[15:])
+    assert worker.dirty() == ["p0"]
+    worker.snapshot("p0")
+    assert worker.replay_from is None
+
+
+def test_equal_tasks_have_equal_snapshots() -> None:
+    log = records(points(500).tolist())
+    one, other = task(), task()
+    run(one, log, 7)
+    run(other, log, 500)
+    assert one.snapshot("p0") == other.snapshot("p0")
+    assert one.partition_state() == other.partition_state()
+
+
+def test_a_stream_is_due_after_records_and_after_its_own_size_in_input_bytes() -> None:
+    log = records(points(3000).tolist())
+    worker = task(settings(snapshots__records=100, snapshots__ratio=3.0))
+    since, expected = 0, 0
+    sizes = []
+    for i, record in enumerate(log):
+        worker.process([record])
+        since += len(record.value or b"")
+        if worker.due():
+            assert worker.due() == ["p0"]
+            assert i + 1 - expected >= 100
+            assert not sizes or since >= 3.0 * sizes[-1]
+            assert i + 1 - expected == 100 or since - len(record.value or b"") < 3.0 * sizes[-1]
+            sizes.append(len(worker.snapshot("p0").body))
+            since, expected = 0, i + 1
+            assert worker.due() == worker.dirty() == []
+    assert len(sizes) > 2
+
+
+def test_the_longest_dirty_stream_is_first_and_replay_begins_there() -> None:
+    log = records(points(40).tolist(), keys=(b"a", b"b", b"c"))
+    worker = task(settings(stream="key", snapshots__records=2, snapshots__ratio=0.0))
+    run(worker, log)
+    assert worker.dirty() == worker.due() == ["p0:a", "p0:b", "p0:c"]
+    assert worker.replay_from == log[0].offset
+    worker.snapshot("p0:a")
+    assert worker.replay_from == log[1].offset
+    worker.process([log[-1]._replace(offset=1000, key=b"a")])
+    assert worker.dirty() == ["p0:b", "p0:c", "p0:a"]
+    assert worker.due() == ["p0:b", "p0:c"]
+    for stream in worker.dirty():
+        worker.snapshot(stream)
+    assert worker.replay_from is None
+
+
+def test_catching_up_skips_what_each_stream_has_seen() -> None:
+    given = settings(stream="key")
+    log = records(points(600).tolist(), keys=(b"a", b"b"))
+    worker = task(given)
+    run(worker, log[:300])
+    early = worker.snapshot("p0:a")
+    run(worker, log[300:500])
+    late = worker.snapshot("p0:b")
+    assert (early.next, late.next) == (log[298].offset + 1, log[499].offset + 1)
+    fresh = restored(given, worker.partition_state(), [late, early])
+    fresh.catch_up(log[:500])
+    assert states(fresh) == states(worker)
+    assert run(fresh, log[500:]) == run(worker, log[500:])
+
+
+def test_records_that_were_delivered_before_are_learned_and_not_answered() -> None:
+    log = records(points(400).tolist())
+    whole = run(task(), log)
+    worker = task()
+    worker.emit_from = log[250].offset
+    late = run(worker, log, 100)
+    assert late.assignments == whole.assignments[250:]
+    assert late.events == [
+        message
+        for message, event in zip(whole.events, payloads(whole.events), strict=True)
+        if event["cause"]["source"]["offset"] >= log[250].offset
+    ]
+
+
+# What does not belong together
+
+
+def snapshot_of(given: Any) -> tuple[bytes, StreamSnapshot]:
+    worker = task(given)
+    run(worker, records(points(100).tolist()))
+    return worker.partition_state(), worker.snapshot("p0")
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"engine__lambda": 30}, "engine.lambda was 20, is 30"),
+        ({"engine__tau": 0.5}, "engine.tau was 0.08, is 0.5"),
+        ({"prepare__scale": "none"}, 'prepare.scale was "warmup", is "none"'),
+        ({"prepare__warmup_records": 61}, "prepare.warmup_records was 60, is 61"),
+        ({"input__features": ["latency_ms", "cpu"]}, 'features was ["cpu","latency_ms","net.in"], is ["latency_ms"'),
+        ({"engine__name": "hcaea"}, 'engine was "caea", is "hcaea"'),
+    ],
+)
+def test_other_settings_stop_and_are_listed(change: dict[str, Any], text: str) -> None:
+    state, snapshot = snapshot_of(settings())
+    with pytest.raises(MismatchError) as caught:
+        restored(settings(**change), state, [snapshot])
+    assert text in str(caught.value)
+    assert "features[0], stream p0 at offset 101" in str(caught.value)
+    assert "--new-version" in str(caught.value)
+
+
+def test_settings_that_do_not_touch_the_models_may_change() -> None:
+    state, snapshot = snapshot_of(settings())
+    given = settings(output__assignments="novel", limits__streams=5, snapshots__records=1, name="other")
+    restored(given, state, [snapshot])
+
+
+def test_a_damaged_or_newer_snapshot_stops() -> None:
+    state, snapshot = snapshot_of(settings())
+    broken = StreamSnapshot("p0", snapshot.next, snapshot.header, snapshot.body[:-1])
+    with pytest.raises(MismatchError, match="cannot be read"):
+        restored(settings(), state, [broken])
+    newer = StreamSnapshot("p0", snapshot.next, {**snapshot.header, "format": 99}, snapshot.body)
+    with pytest.raises(MismatchError, match="newer release"):
+        restored(settings(), state, [newer])
+    for damaged in (b"", b"{}", b"[]", orjson.dumps({"format": 1, "shape": 3, "probed_until": 0})):
+        with pytest.raises(MismatchError, match="cannot be read"):
+            task().restore_partition(damaged)
+    with pytest.raises(MismatchError, match="newer release"):
+        task().restore_partition(orjson.dumps({"format": 99, "shape": None, "probed_until": 0}))
+
+
+def test_a_new_version_begins_new_models_and_says_so() -> None:
+    log = records(points(900).tolist())
+    worker = task()
+    events = payloads(run(worker, log[:500]).events)
+    assert events
+    snapshot = worker.snapshot("p0")
+    fresh = task(settings(engine__lambda=24))
+    fresh.restore(snapshot, new_version=True)
+    assert fresh.replay_from == snapshot.next
+    outputs = run(fresh, log[500:])
+    started, *later = payloads(outputs.events)
+    assert started == {
+        "kind": "version_started",
+        "stream": "p0",
+        "version": 2,
+        "level": 1,
+        "seq": events[-1]["seq"] + 1,
+        "cluster": None,
+        "before": [],
+        "after": [],
+        "cause": {"id": None, "source": {"topic": TOPIC, "partition": 0, "offset": log[500].offset}},
+        "time": payloads(outputs.assignments)[0]["time"],
+    }
+    assert [event["seq"] for event in later] == [started["seq"] + 1 + i for i in range(len(later))]
+    assert payloads(outputs.assignments)[0]["status"] == "warming_up"
+    assert {payload["version"] for payload in payloads(outputs.assignments)} == {2}
+    assert all(event["cluster"].startswith("p0/2/") for event in later)
+    again = task(settings(engine__lambda=24))
+    again.restore(snapshot, new_version=True)
+    assert run(again, log[500:], 7) == outputs
+
+
+def test_a_new_version_survives_a_crash_before_its_first_record() -> None:
+    log = records(points(600).tolist())
+    worker = task()
+    run(worker, log[:500])
+    given = settings(engine__lambda=24)
+    fresh = task(given)
+    fresh.restore(worker.snapshot("p0"), new_version=True)
+    once_more = restored(given, fresh.partition_state(), [fresh.snapshot("p0")])
+    outputs = run(once_more, log[500:])
+    assert payloads(outputs.events)[0]["kind"] == "version_started"
+    assert outputs == run(fresh, log[500:])
+
+
+def test_times_do_not_depend_on_the_clock() -> None:
+    log = records(points(3).tolist())
+    assert [payload["time"] for payload in payloads(run(task(), log).assignments)] == [
+        "2023-11-14T22:13:20.000Z",
+        "2023-11-14T22:13:20.013Z",
+        "2023-11-14T22:13:20.026Z",
+    ]
+    assert log[0].timestamp == STAMP
