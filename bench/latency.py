@@ -19,7 +19,7 @@ STEP_SECONDS = 0.002
 def feed(bootstrap: str, topic: str, partitions: int, rate: float) -> None:
     """Produce records at a steady rate until the process is ended; the records come as JSON lines on stdin."""
     lines = [line.rstrip(b"\n") for line in sys.stdin.buffer]
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 1, "compression.type": "lz4"})
+    producer = Producer({"bootstrap.servers": bootstrap, "compression.type": "lz4"})
     began = time.monotonic()
     for number in itertools.count():
         due = began + number / rate

@@ -3,7 +3,7 @@
 import difflib
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, Self, get_args
+from typing import Any, Final, Literal, Self, TypeGuard, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,11 +26,16 @@ _MISSING, _NOT_FINITE, _NO_LOGARITHM, _TOO_LARGE, _TOO_FAR = range(1, 6)
 
 @jit
 def _transform(X, first, values, logs, ranged, low, width, fill, clip, out, faults):  # type: ignore[no-untyped-def]
-    """Write prepared rows to `out` and what is wrong with a row to `faults`; return the number of values out of range.
+    """Write prepared rows to `out` and what is wrong with a row to `faults`.
 
     ``faults[i]`` is (feature, code), code 0 for a usable row; the rest of a faulty row of `out` is not written.
+
+    Returns
+    -------
+    int, int
+        Values outside their range, and faulty rows.
     """
-    outside = 0
+    outside, faulty = 0, 0
     for i in range(X.shape[0]):
         faults[i, 1] = 0
         beyond = 0
@@ -70,7 +75,9 @@ def _transform(X, first, values, logs, ranged, low, width, fill, clip, out, faul
             out[i, j] = v
         if faults[i, 1] == 0:
             outside += beyond
-    return outside
+        else:
+            faulty += 1
+    return outside, faulty
 
 
 class Preparation:
@@ -191,6 +198,7 @@ class Preparation:
                 self._low[c], self._width[c] = self._given(name)
             columns += [f"{name}={value}" for value in values] or [name]
         self._columns = tuple(columns)
+        self._ranges = int(np.count_nonzero(self._ranged))
 
     def _given(self, name: str) -> tuple[float, float]:
         setting = f"ranges.{name}"
@@ -257,7 +265,7 @@ class Preparation:
             for c in np.flatnonzero(self._values == 0):
                 self._fill[c] = _mean(raw[present[:, c], c])
         if self.scale == "warmup":
-            unscaled, _, _ = self._run(raw, clip=False)
+            unscaled, *_ = self._run(raw, clip=False)
             for c in np.flatnonzero(self._values == 0):
                 column = unscaled[:, self._first[c]]
                 # A number that the user put in place of missing ones is a value like others; a mean says nothing new.
@@ -290,7 +298,7 @@ class Preparation:
         rows = self._rows(X)
         prepared, outside = self._prepared(rows)
         self._outside += outside
-        self._compared += len(rows) * int(self._ranged.sum())
+        self._compared += len(rows) * self._ranges
         return prepared
 
     def check(self, X: ArrayLike) -> dict[int, str]:
@@ -307,7 +315,7 @@ class Preparation:
             Position in `X` and reason, in order.
         """
         rows = self._rows(X)
-        _, faults, _ = self._run(rows, self.clip)
+        _, faults, *_ = self._run(rows, self.clip)
         return {int(i): self._problem(rows[i], faults[i]) for i in np.flatnonzero(faults[:, 1])}
 
     def to_input_units(self, centre: FloatArray, spread: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -387,15 +395,15 @@ class Preparation:
 
     def _rows(self, X: ArrayLike) -> FloatArray:
         # Writable, because a kernel is compiled once more for arrays that are not.
-        rows = np.require(X, np.float64, ["C", "W"])
+        rows = X if _is_plain(X) else np.require(X, np.float64, ["C", "W"])
         if rows.ndim != 2 or rows.shape[1] != len(self.features):
             raise RecordError(0, f"raw records have shape (n, {len(self.features)}), these {rows.shape}")
         return rows
 
-    def _run(self, rows: FloatArray, clip: bool) -> tuple[FloatArray, IntArray, int]:
+    def _run(self, rows: FloatArray, clip: bool) -> tuple[FloatArray, IntArray, int, int]:
         prepared = np.empty((len(rows), len(self._columns)))
         faults = np.empty((len(rows), 2), np.int64)
-        outside = _transform(
+        outside, faulty = _transform(
             rows,
             self._first,
             self._values,
@@ -408,11 +416,11 @@ class Preparation:
             prepared,
             faults,
         )
-        return prepared, faults, outside
+        return prepared, faults, outside, faulty
 
     def _prepared(self, rows: FloatArray) -> tuple[FloatArray, int]:
-        prepared, faults, outside = self._run(rows, self.clip)
-        if faults[:, 1].any():
+        prepared, faults, outside, faulty = self._run(rows, self.clip)
+        if faulty:
             i = int(np.flatnonzero(faults[:, 1])[0])
             raise RecordError(i, self._problem(rows[i], faults[i]))
         return prepared, outside
@@ -436,6 +444,11 @@ class Preparation:
 def _hint(name: str, known: Sequence[str]) -> str:
     near = difflib.get_close_matches(name, known, n=1)
     return f" {', '.join(known)}" + (f" (did you mean {near[0]}?)" if near else "")
+
+
+def _is_plain(X: ArrayLike) -> TypeGuard[FloatArray]:
+    """Whether the kernel takes an array as it is."""
+    return isinstance(X, np.ndarray) and X.dtype == np.float64 and X.flags.c_contiguous and X.flags.writeable
 
 
 def _number(name: str, value: Any) -> float:
