@@ -152,12 +152,12 @@ class Delivery(Section):
 
 
 class Snapshots(Section):
-    """How often the state of a stream is written: after `records` and `ratio`, when both are reached."""
+    """How often the states of streams are written: one by one, the one that has waited longest first."""
 
     records: Count = Field(default=10_000, ge=1)
-    """Records of a stream between two snapshots, at least."""
+    """Records of the partition that a changed stream waits for its snapshot, at least."""
     ratio: Seconds = Field(default=4.0, ge=0.0)
-    """Input bytes of a stream between two snapshots, at least, as a multiple of the last snapshot's bytes."""
+    """Input bytes of the partition for each byte of snapshots that is written, at least."""
 
 
 class Limits(Section):

@@ -67,8 +67,6 @@ class StreamModel:
         The start of this version is still to be told, with the stream's next record.
     last : tuple or None
         Status and cluster of the last answer, for ``output.assignments = "changes"``.
-    records, input_bytes : int
-        What the model was given since the last snapshot.
     snapshot_bytes : int
         Size of the last snapshot.
     """
@@ -76,12 +74,10 @@ class StreamModel:
     __slots__ = (
         "announce",
         "engine",
-        "input_bytes",
         "last",
         "name",
         "next",
         "preparation",
-        "records",
         "seq",
         "snapshot_bytes",
         "version",
@@ -96,8 +92,6 @@ class StreamModel:
         self.seq = 0
         self.announce = False
         self.last: tuple[str, int] | None = None
-        self.records = 0
-        self.input_bytes = 0
         self.snapshot_bytes = 0
 
     def feed(self, rows: FloatArray) -> Fed:
@@ -208,4 +202,4 @@ class StreamModel:
             self.last = (str(header["last"][0]), int(header["last"][1])) if header["last"] else None
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise StateError(f"the state of stream {self.name} cannot be read: {error!r}") from error
-        self.records = self.input_bytes = self.snapshot_bytes = 0
+        self.snapshot_bytes = 0

@@ -17,6 +17,9 @@ from resonance.pipeline.stream_model import StreamModel
 FORMAT = 1
 """Format of the headers of snapshots."""
 
+USUAL_BYTES = 20_000
+"""Size that a snapshot is expected to have before one of the partition was written."""
+
 
 class Streams:
     """The models of a partition, in the order in which their streams began.
@@ -42,7 +45,12 @@ class Streams:
         self._names: dict[str, StreamModel] = {}
         # Lowest offset of each stream that its last snapshot does not contain.
         self._dirty: dict[str, int] = {}
-        self._due: set[str] = set()
+        # How many records the partition had when each of these became dirty.
+        self._dirty_at: dict[str, int] = {}
+        self._seen = 0
+        # Input bytes that still have to come to pay for the snapshots that were written.
+        self._owed = 0.0
+        self._usual_bytes = USUAL_BYTES
 
     def __len__(self) -> int:
         return len(self._models)
@@ -100,12 +108,14 @@ class Streams:
             Bytes of their values.
         """
         model.next = offsets[-1] + 1
-        model.records += len(offsets)
-        model.input_bytes += size
-        self._dirty.setdefault(model.name, offsets[0])
-        limits = self._settings.snapshots
-        if model.records >= limits.records and model.input_bytes >= limits.ratio * model.snapshot_bytes:
-            self._due.add(model.name)
+        self._note_dirty(model.name, offsets[0])
+        self._seen += len(offsets)
+        self._owed -= size
+
+    def _note_dirty(self, name: str, offset: int) -> None:
+        if name not in self._dirty:
+            self._dirty[name] = offset
+            self._dirty_at[name] = self._seen
 
     @property
     def replay_from(self) -> int | None:
@@ -114,8 +124,26 @@ class Streams:
         return min(self._dirty.values(), default=None)
 
     def due(self) -> list[str]:
-        """Return the streams whose next snapshot is due, the longest dirty first."""
-        return sorted(self._due, key=self._dirty.__getitem__)
+        """Return the streams whose next snapshot is due, the longest dirty first.
+
+        A stream's turn comes by the records of its partition, not by its own: one that fell silent would hold the
+        place where a restore begins for ever, until the broker deletes the records there. Each snapshot is paid for
+        by `snapshots.ratio` times its size in input before the next is written, so that the work is smooth and the
+        whole of the partition's streams is written once for `ratio` times their size in input.
+        """
+        limits = self._settings.snapshots
+        chosen: list[str] = []
+        left = -self._owed
+        for name, begun in self._dirty_at.items():
+            if self._seen - begun < limits.records:
+                break
+            if left < 0:
+                return chosen
+            chosen.append(name)
+            left -= limits.ratio * (self._names[name].snapshot_bytes or self._usual_bytes)
+        # Nothing else waits: what is left over is not saved for a burst later.
+        self._owed = max(self._owed, 0.0)
+        return chosen
 
     def dirty(self) -> list[str]:
         """Return the streams that have learned since their snapshot, the longest dirty first."""
@@ -125,10 +153,11 @@ class Streams:
         """Return the state of a stream, which is clean then."""
         model = self._names[stream]
         body = model.state()
-        model.records = model.input_bytes = 0
         model.snapshot_bytes = len(body)
+        self._usual_bytes = len(body)
+        self._owed += self._settings.snapshots.ratio * len(body)
         self._dirty.pop(stream, None)
-        self._due.discard(stream)
+        self._dirty_at.pop(stream, None)
         return StreamSnapshot(stream, model.next, self._header(layout, model.version), body)
 
     def _header(self, layout: Layout, version: int) -> dict[str, Any]:
@@ -165,7 +194,7 @@ class Streams:
         self._models[key] = self._names[name] = model
         if new_version:
             # The old snapshot is all that the bus knows of this stream.
-            self._dirty[name] = model.next
+            self._note_dirty(name, model.next)
 
     def _differences(self, header: dict[str, Any], layout: Layout) -> list[str]:
         """Return one phrase for each setting under which the model would have been another."""

@@ -124,6 +124,42 @@ def test_a_stream_is_due_after_records_and_after_its_own_size_in_input_bytes() -
     assert len(sizes) > 2
 
 
+def test_a_stream_that_fell_silent_does_not_hold_the_place_where_a_restore_begins() -> None:
+    log = records(points(3000).tolist(), keys=(b"loud",))
+    log[5] = log[5]._replace(key=b"silent")
+    worker = task(settings(stream="key", snapshots__records=100, snapshots__ratio=1.0))
+    furthest = written = fed = 0
+    for record in log:
+        worker.process([record])
+        fed += len(record.value or b"")
+        for stream in worker.due():
+            written += len(worker.snapshot(stream).body)
+        furthest = max(furthest, record.offset - (worker.replay_from or record.offset))
+    assert worker.dirty() == ["p0:loud"]
+    assert furthest < 1000
+    assert 0.3 * fed < written < 1.1 * fed
+
+
+def test_many_streams_are_written_smoothly_and_all_in_turn() -> None:
+    keys = tuple(b"k%d" % n for n in range(60))
+    log = records(points(6000).tolist(), keys=keys)
+    worker = task(settings(stream="key", snapshots__records=50, snapshots__ratio=2.0, prepare__warmup_records=10))
+    times: dict[str, list[int]] = {}
+    fed = written = most = 0
+    for start in range(0, len(log), 20):
+        worker.process(log[start : start + 20])
+        fed += sum(len(record.value or b"") for record in log[start : start + 20])
+        due = worker.due()
+        most = max(most, len(due))
+        for stream in due:
+            written += len(worker.snapshot(stream).body)
+            times.setdefault(stream, []).append(start)
+    assert set(times) == {f"p0:{key.decode()}" for key in keys}
+    assert most <= 12
+    assert max(map(len, times.values())) - min(map(len, times.values())) <= 1
+    assert 0.35 * fed < written < 0.6 * fed
+
+
 def test_the_longest_dirty_stream_is_first_and_replay_begins_there() -> None:
     log = records(points(40).tolist(), keys=(b"a", b"b", b"c"))
     worker = task(settings(stream="key", snapshots__records=2, snapshots__ratio=0.0))
