@@ -281,7 +281,9 @@ class Encoder:
         path = ".".join(map(str, event.path)) or "root"
         return self._event_message(payload, origins, position, f"{path}/{event.number}")
 
-    def version_started(self, model: StreamModel, origins: Origins, position: int) -> Message:
+    def version_started(
+        self, model: StreamModel, ended: list[ClusterSnapshot], origins: Origins, position: int
+    ) -> Message:
         """Return the message that a new version of a stream's model begins, with the record at a position."""
         payload: ClusterEvent = {
             "kind": "version_started",
@@ -290,7 +292,7 @@ class Encoder:
             "level": 1,
             "seq": model.seq,
             "cluster": None,
-            "before": [],
+            "before": ended,
             "after": [],
         }  # type: ignore[typeddict-item]
         return self._event_message(payload, origins, position, f"version/{model.version}")

@@ -230,10 +230,10 @@ class PartitionTask:
         """
         messages: list[tuple[int, Message]] = []
         texts = self._texts_of(model)
-        if model.announce:
-            model.announce = False
+        if model.ended is not None:
             if told is not None:
-                messages.append((0, self._encoder.version_started(model, told, 0)))
+                messages.append((0, self._encoder.version_started(model, model.ended, told, 0)))
+            model.ended = None
             model.seq += 1
         fed = model.feed(rows)
         for at, event in fed.events:

@@ -5,12 +5,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import orjson
 from resonance.engine import ENGINES, make_engine
 from resonance.engine.base import Engine, Event, FloatArray, Step
 from resonance.engine.errors import RecordError, StateError
 from resonance.engine.prepare import Preparation
 from resonance.engine.state import pack, unpack
 from resonance.pipeline.settings import Settings
+from resonance.schemas import ClusterSnapshot
 
 STATE_REVISION = 1
 """Raised when the members of a stream's state change."""
@@ -63,8 +65,8 @@ class StreamModel:
         Offset behind the last record that the model was given.
     seq : int
         Number of the stream's next event.
-    announce : bool
-        The start of this version is still to be told, with the stream's next record.
+    ended : list of ClusterSnapshot or None
+        Clusters of the version before, while its end is still to be told, with the stream's next record.
     last : tuple or None
         Status and cluster of the last answer, for ``output.assignments = "changes"``.
     snapshot_bytes : int
@@ -72,7 +74,7 @@ class StreamModel:
     """
 
     __slots__ = (
-        "announce",
+        "ended",
         "engine",
         "last",
         "name",
@@ -90,7 +92,7 @@ class StreamModel:
         self.engine: Engine = make_engine(settings.engine.name, settings.engine_parameters)
         self.next = 0
         self.seq = 0
-        self.announce = False
+        self.ended: list[ClusterSnapshot] | None = None
         self.last: tuple[str, int] | None = None
         self.snapshot_bytes = 0
 
@@ -149,7 +151,8 @@ class StreamModel:
             "version": self.version,
             "next": self.next,
             "seq": self.seq,
-            "announce": self.announce,
+            # As text: the container sorts members, and the event's bytes must not change.
+            "ended": None if self.ended is None else orjson.dumps(self.ended).decode(),
             "last": self.last,
         }
         parts = {"prepare": self.preparation.state(), "engine": self.engine.state()}
@@ -158,13 +161,13 @@ class StreamModel:
         )
 
     @classmethod
-    def from_state(cls, settings: Settings, name: str, data: bytes) -> "StreamModel":
+    def from_state(cls, engine: str, name: str, data: bytes) -> "StreamModel":
         """Continue from `state`.
 
         Parameters
         ----------
-        settings : Settings
-            Those under which the state was made, as far as the model is concerned.
+        engine : str
+            Name of the engine whose state it holds.
         name : str
             The stream.
         data : bytes
@@ -179,26 +182,31 @@ class StreamModel:
         model = cls.__new__(cls)
         model.name = name
         model.preparation = Preparation.from_state(arrays["prepare"].tobytes())
-        model.engine = ENGINES[settings.engine.name].from_state(arrays["engine"].tobytes())
+        model.engine = ENGINES[engine].from_state(arrays["engine"].tobytes())
         model._place(header)
         model.snapshot_bytes = len(data)
         return model
 
-    @classmethod
-    def next_version(cls, settings: Settings, name: str, features: Sequence[str], data: bytes) -> "StreamModel":
-        """Begin the next version of a stream's model where another one stands; parameters as in `from_state`."""
-        header, _ = unpack(data, _KIND, STATE_REVISION)
-        model = cls(settings, name, features)
-        model._place(header)
-        model.version += 1
-        model.announce = True
-        model.last = None
+    def next_version(self, settings: Settings, features: Sequence[str], ended: list[ClusterSnapshot]) -> "StreamModel":
+        """Return the next version of the stream's model, which begins where this one stands.
+
+        Parameters
+        ----------
+        settings : Settings
+            Preparation and engine of the next version.
+        features : sequence of str
+            Its columns.
+        ended : list of ClusterSnapshot
+            The clusters of this version.
+        """
+        model = StreamModel(settings, self.name, features, self.version + 1)
+        model.next, model.seq, model.ended = self.next, self.seq, ended
         return model
 
     def _place(self, header: dict[str, Any]) -> None:
         try:
             self.version, self.next, self.seq = (int(header[member]) for member in ("version", "next", "seq"))
-            self.announce = bool(header["announce"])
+            self.ended = None if header["ended"] is None else orjson.loads(header["ended"])
             self.last = (str(header["last"][0]), int(header["last"][1])) if header["last"] else None
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise StateError(f"the state of stream {self.name} cannot be read: {error!r}") from error

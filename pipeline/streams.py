@@ -5,9 +5,11 @@ from typing import Any
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 import orjson
+from resonance.engine import ENGINES
 from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.prepare import REVISION as PREPARE_REVISION
 from resonance.pipeline import stops
+from resonance.pipeline.encoding import StreamTexts, describe
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.layout import Layout, shape_as_json
 from resonance.pipeline.records import StreamSnapshot
@@ -184,12 +186,17 @@ class Streams:
         if not new_version and (changed := self._differences(snapshot.header, layout)):
             raise stops.settings_differ(where, changed)
         try:
-            if new_version:
-                model = StreamModel.next_version(settings, name, layout.features, snapshot.body)
-            else:
-                model = StreamModel.from_state(settings, name, snapshot.body)
+            engine = str(snapshot.header["engine"]) if new_version else settings.engine.name
+            if engine not in ENGINES:
+                raise StateError(f"this release has no engine {engine}")
+            model = StreamModel.from_state(engine, name, snapshot.body)
         except StateError as error:
             raise stops.unreadable(where, f"the state ({error})") from None
+        if new_version:
+            texts = StreamTexts(name, model.version, model.engine.depth)
+            # A version whose beginning was never told ended nothing yet.
+            ended = [*(model.ended or ()), *(describe(model, texts, cluster) for cluster in model.engine.clusters())]
+            model = model.next_version(settings, layout.features, ended)
         key = unquote_to_bytes(name.removeprefix(f"{self._prefix}:")) if self._by_key else None
         self._models[key] = self._names[name] = model
         if new_version:

@@ -1,6 +1,7 @@
 """A partition task that was stopped anywhere and restored goes on as if it had not been."""
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -38,7 +39,7 @@ class Bus:
         return worker
 
 
-def crash_and_go_on(given: Any, log: list[Record], seed: int) -> None:
+def crash_and_go_on(given: Any, log: list[Record], seed: int, sizes: Sequence[int] = (1, 5, 40, 200)) -> None:
     expected_worker = task(given)
     expected = run(expected_worker, log)
     rng = random.Random(seed)
@@ -46,7 +47,7 @@ def crash_and_go_on(given: Any, log: list[Record], seed: int) -> None:
     worker, outputs = task(given), Outputs()
     done = 0
     while done < len(log):
-        size = rng.choice((1, 5, 40, 200))
+        size = rng.choice(sizes)
         join(outputs, worker.process(log[done : done + size]))
         done = min(len(log), done + size)
         position = log[done - 1].offset + 1
@@ -60,28 +61,34 @@ def crash_and_go_on(given: Any, log: list[Record], seed: int) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("stream", ["partition", "key"])
-@pytest.mark.parametrize("seed", range(3))
-def test_crashes_anywhere_change_nothing(engine: dict[str, Any], stream: str, seed: int) -> None:
-    given = changed(engine, stream=stream, snapshots__records=150, snapshots__ratio=0.1, limits__streams=3)
+@pytest.mark.parametrize(("seed", "choice"), [(0, "all"), (1, "all"), (2, "changes")])
+def test_crashes_anywhere_change_nothing(engine: dict[str, Any], stream: str, seed: int, choice: str) -> None:
+    given = changed(
+        engine,
+        stream=stream,
+        snapshots__records=150,
+        snapshots__ratio=0.1,
+        limits__streams=3,
+        output__assignments=choice,
+    )
     log = records(points(1200).tolist(), keys=KEYS)
     for i in range(0, 1200, 97):
         log[i] = log[i]._replace(value=[b"{", None, b'{"cpu": 1e200, "latency_ms": 1, "net": {"in": 1}}'][i % 3])
     crash_and_go_on(given, log, seed)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("choice", ["all", "changes"])
 def test_crashes_while_the_dimension_is_being_decided_change_nothing(seed: int, choice: str) -> None:
     quick = {"engine__lambda": 4, "engine__min_cluster_records": 1, "prepare__scale": "none"}
-    given = array_settings(
-        stream="key", snapshots__records=1, snapshots__ratio=0.0, output__assignments=choice, **quick
-    )
+    # Snapshots of some streams only, at random: the others must go through the decision again.
+    given = array_settings(stream="key", output__assignments=choice, **quick)
     rows = points(120).tolist()
     for i in (0, 2, 11, 15):
         rows[i] = rows[i][:2]
     log = array_records(rows, KEYS)
     log[5] = log[5]._replace(value=None)
-    crash_and_go_on(given, log, seed)
+    crash_and_go_on(given, log, seed, sizes=(1, 2, 5))
 
 
 def test_records_held_for_the_dimension_are_read_again() -> None:
@@ -191,6 +198,19 @@ def test_catching_up_skips_what_each_stream_has_seen() -> None:
     assert run(fresh, log[500:]) == run(worker, log[500:])
 
 
+def test_a_replay_begins_with_the_stream_that_needs_it_first() -> None:
+    given = settings(stream="key")
+    log = records(points(400).tolist(), keys=(b"a", b"b"))
+    worker = task(given)
+    run(worker, log[:100])
+    early = worker.snapshot("p0:b")
+    run(worker, log[100:200])
+    fresh = restored(given, worker.partition_state(), [worker.snapshot("p0:a"), early])
+    # Stream a is met first and has seen most of the batch.
+    fresh.catch_up(log[:210])
+    assert fresh.replay_from == log[101].offset
+
+
 def test_records_that_were_delivered_before_are_learned_and_not_answered() -> None:
     log = records(points(400).tolist())
     whole = run(task(), log)
@@ -260,7 +280,8 @@ def test_a_new_version_begins_new_models_and_says_so() -> None:
     worker = task()
     events = payloads(run(worker, log[:500]).events)
     assert events
-    snapshot = worker.snapshot("p0")
+    snapshot, ended = worker.snapshot("p0"), worker.clusters("p0")
+    assert ended
     fresh = task(settings(engine__lambda=24))
     fresh.restore(snapshot, new_version=True)
     assert fresh.replay_from == snapshot.next
@@ -273,7 +294,7 @@ def test_a_new_version_begins_new_models_and_says_so() -> None:
         "level": 1,
         "seq": events[-1]["seq"] + 1,
         "cluster": None,
-        "before": [],
+        "before": ended,
         "after": [],
         "cause": {"id": None, "source": {"topic": TOPIC, "partition": 0, "offset": log[500].offset}},
         "time": payloads(outputs.assignments)[0]["time"],
