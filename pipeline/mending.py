@@ -192,9 +192,15 @@ def begin_versions(
         first, end = bounds[at]
         start = min(max(committed[at], record.position if record else first, first), end)
         task = make_task(settings, topic, partition)
-        old = _old_models(settings, source, at, table, make_task)
+        old, complete = _old_models(settings, source, at, table, make_task)
         if old:
             _take_over(settings, task, record)
+        known = [snapshot.header["version"] for snapshot in old]
+        before = make_task(settings, topic, partition)
+        if record is not None:
+            before.restore_partition(record.state)
+        # A stream that learned and was never snapshotted has used ids too, below this version.
+        task.first_version = max([before.first_version, *known]) + (not complete)
         for snapshot in old:
             task.restore(replace(snapshot, next=start), new_version=True)
         messages = table.writer(source.identities[topic]).messages(task, start, start, everything=True)
@@ -222,12 +228,15 @@ def _old_models(
     at: TopicPartition,
     table: SnapshotTable,
     make_task: Callable[[Settings, str, int], PartitionTask],
-) -> list[StreamSnapshot]:
-    """Return the old models of a partition: at its place in the log, or as they were last snapshotted."""
+) -> tuple[list[StreamSnapshot], bool]:
+    """Return the old models of a partition, and whether these are all of them, at its place in the log.
+
+    Otherwise they are those that were snapshotted, as they were then.
+    """
     record = table.records().get(at[0])
     snapshots = {stream: table.newest(stream)[0] for stream in table.streams(at[0])}
     if record is None:
-        return list(snapshots.values())
+        return list(snapshots.values()), False
     now = source.identities[at[0]]
     try:
         learned = _settings_then(settings, record.identity)
@@ -237,9 +246,9 @@ def _old_models(
         part = restore_partitions(old_source, [at], lambda *own: make_task(learned, *own))[at]
     except (MismatchError, ConfigurationError) as error:
         _log.warning("%s[%d]: the last snapshots stand for the old models: %s", *at, error)
-        return list(snapshots.values())
+        return list(snapshots.values()), False
     snapshots |= {stream: part.task.snapshot(stream) for stream in part.task.dirty()}
-    return list(snapshots.values())
+    return list(snapshots.values()), True
 
 
 def _settings_then(settings: Settings, identity: Identity) -> Settings:

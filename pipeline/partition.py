@@ -369,7 +369,7 @@ class PartitionTask:
             first = key not in {own for _, own, _ in self._held}
             self._held.append((record, key, probe))
             if outputs is not None and (self._wanted == "all" or (self._wanted == "changes" and first)):
-                texts = StreamTexts(self._streams.name_of(key), 1, 1)
+                texts = StreamTexts(self._streams.name_of(key), self._streams.first_version, 1)
                 outputs.assignments += self._encoder.warming(texts, Origins.of_probe(record, probe))
         if self._mapping.layout is None:
             if len(self._held) == PROBED:
@@ -457,11 +457,21 @@ class PartitionTask:
         self._streams.restore(snapshot, self._known_layout(), new_version=new_version)
         self._texts.pop(snapshot.stream, None)
 
+    @property
+    def first_version(self) -> int:
+        """Version of the models of streams that are new; can be set before the first record."""
+        return self._streams.first_version
+
+    @first_version.setter
+    def first_version(self, version: int) -> None:
+        self._streams.first_version = version
+
     def partition_state(self) -> bytes:
         """Return what the partition knows beside its streams, as JSON."""
         layout = self._mapping.layout
         shape = None if layout is None else shape_as_json(layout.shape)
-        return orjson.dumps({"format": FORMAT, "shape": shape, "probed_until": self._probed_until})
+        own = {"probed_until": self._probed_until, "first_version": self._streams.first_version}
+        return orjson.dumps({"format": FORMAT, "shape": shape, **own})
 
     def restore_partition(self, state: bytes) -> None:
         """Continue from `partition_state`, before any stream is restored.
@@ -474,12 +484,13 @@ class PartitionTask:
         where = f"{self.topic}[{self.partition}]"
         try:
             content = orjson.loads(state)
-            found, until = int(content["format"]), int(content["probed_until"])
+            if (found := int(content["format"])) > FORMAT:
+                raise stops.newer_format(where, found, FORMAT)
+            until, first_version = int(content["probed_until"]), int(content["first_version"])
             known = shape_from(content["shape"])
         except (ValueError, KeyError, TypeError):
             raise stops.unreadable(where, "the state of the partition") from None
-        if found > FORMAT:
-            raise stops.newer_format(where, found, FORMAT)
+        self._streams.first_version = first_version
         if known is not None and self._mapping.layout is None:
             self._mapping.decide(known)
             self._probed_until = until

@@ -34,9 +34,16 @@ class Streams:
         Input topic.
     partition : int
         Partition of it.
+
+    Attributes
+    ----------
+    first_version : int
+        Version of the models of streams that are new; above 1 where earlier models of streams nobody knows any more
+        may have used the ids of the versions below.
     """
 
     def __init__(self, settings: Settings, topic: str, partition: int) -> None:
+        self.first_version = 1
         self._settings = settings
         self._topic = topic
         self._where = f"{topic}[{partition}]"
@@ -87,13 +94,15 @@ class Streams:
         """
         name = self.name_of(key)
         try:
-            model = StreamModel(self._settings, name, layout.features)
+            model = StreamModel(self._settings, name, layout.features, self.first_version)
         except ParameterError as error:
             features = ", ".join(layout.features[:20])
             raise ConfigurationError(
                 f"prepare.{error.name} = {error.value!r}: must be {error.allowed}; the records of {self._where} have "
                 f"the features {features}"
             ) from None
+        if self.first_version > 1:
+            model.ended = []
         self._models[key] = self._names[name] = model
         return model
 
