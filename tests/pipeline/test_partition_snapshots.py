@@ -103,6 +103,18 @@ def test_records_held_for_the_dimension_are_read_again() -> None:
     assert worker.replay_from is None
 
 
+def test_a_replay_goes_through_the_decision_again() -> None:
+    given = array_settings(stream="key", output__assignments="changes", prepare__scale="none")
+    log = array_records(points(60).tolist(), (b"a", b"b"))
+    worker = task(given)
+    run(worker, log[:20])
+    state, snapshot = worker.partition_state(), worker.snapshot("p0:a")
+    fresh = restored(given, state, [snapshot])
+    fresh.catch_up(log[:20])
+    assert states(fresh) == states(worker)
+    assert run(fresh, log[20:]) == run(worker, log[20:])
+
+
 def test_equal_tasks_have_equal_snapshots() -> None:
     log = records(points(500).tolist())
     one, other = task(), task()
