@@ -21,6 +21,7 @@ from resonance.engine.model_block import (
     ID,
     LABELS,
     LINKS,
+    MOST_LINKS,
     WON,
     K,
     N,
@@ -49,8 +50,8 @@ def learn_batch(floats, integers, rules, factors, X, labels, path, log, cluster,
     gone = np.empty(capacity, dtype=np.int64)
     work, row = np.empty(2 * d), np.empty(TOLD)
     for t in range(len(X)):
-        floats, integers = with_room(floats, integers, d, rules.h)
-        if integers[CAPACITY] > capacity:
+        if integers[K] == capacity or integers[MOST_LINKS] == integers[LINKS]:
+            floats, integers = with_room(floats, integers, d, rules.h)
             capacity = integers[CAPACITY]
             sums, squares = np.empty(capacity), np.empty(capacity, dtype=np.int64)
             gone = np.empty(capacity, dtype=np.int64)

@@ -250,37 +250,31 @@ def _confirm(integers, rules, group, first, nodes, size):
 
 
 @jit
-def _describe(floats, integers, d, group, groups, ids, member, wins, mean, square):
+def _describe(floats, integers, d, group, groups, ids):
     """Return size, nodes, centre and spread of each group as rows (id, size, nodes, centre, spread)."""
     capacity, k = integers[CAPACITY], integers[K]
     counts = at_field(COUNT, capacity)
     shapes = np.zeros((groups, SHAPE_HEAD + 2 * d))
-    members = 0
     for node in range(k):
-        g = group[node]
-        if g >= 0:
-            member[members] = node
-            wins[members] = integers[counts + node]
-            shapes[g, 1] += wins[members]
-            shapes[g, 2] += 1.0
-            members += 1
+        if group[node] >= 0:
+            row, wins = shapes[group[node]], float(integers[counts + node])
+            row[1] += wins
+            row[2] += 1.0
+            for i in range(d):
+                row[SHAPE_HEAD + i] += floats[np.uintp(at_weight(i, capacity) + node)] * wins
     for g in range(groups):
         shapes[g, 0] = ids[g]
-    for i in range(d):
-        row = floats[at_weight(i, capacity) : at_weight(i, capacity) + k]
-        for g in range(groups):
-            mean[g] = 0.0
-            square[g] = 0.0
-        for m in range(members):
-            mean[group[member[m]]] += row[member[m]] * wins[m]
-        for g in range(groups):
-            mean[g] /= shapes[g, 1]
-        for m in range(members):
-            difference = row[member[m]] - mean[group[member[m]]]
-            square[group[member[m]]] += difference * difference * wins[m]
-        for g in range(groups):
-            shapes[g, SHAPE_HEAD + i] = mean[g]
-            shapes[g, SHAPE_HEAD + d + i] = np.sqrt(square[g] / shapes[g, 1])
+        for i in range(SHAPE_HEAD, SHAPE_HEAD + d):
+            shapes[g, i] /= shapes[g, 1]
+    for node in range(k):
+        if group[node] >= 0:
+            row, wins = shapes[group[node]], float(integers[counts + node])
+            for i in range(d):
+                difference = floats[np.uintp(at_weight(i, capacity) + node)] - row[SHAPE_HEAD + i]
+                row[SHAPE_HEAD + d + i] += difference * difference * wins
+    for g in range(groups):
+        for i in range(SHAPE_HEAD + d, SHAPE_HEAD + 2 * d):
+            shapes[g, i] = np.sqrt(shapes[g, i] / shapes[g, 1])
     return shapes
 
 
@@ -370,7 +364,7 @@ def read_clusters(floats, integers, rules, path, record, log):
         Receives the events.
     """
     capacity, k, old = integers[CAPACITY], integers[K], integers[CLUSTERS]
-    whole, real = np.empty((7, k), dtype=np.int64), np.empty((4, k))
+    whole, real = np.empty((7, k), dtype=np.int64), np.empty((3, k))
     group, first, start, length, where, partner, member = (
         whole[0],
         whole[1],
@@ -380,7 +374,7 @@ def read_clusters(floats, integers, rules, path, record, log):
         whole[5],
         whole[6],
     )
-    last, w, best, mean = real[0], real[1], real[2], real[3]
+    last, w, best = real[0], real[1], real[2]
     affinity = rules.affinity
     other, excess = member, best
     if affinity:
@@ -401,7 +395,10 @@ def read_clusters(floats, integers, rules, path, record, log):
     for node in range(k):
         cluster = integers[node_cluster + node]
         if cluster >= 0 and group[node] >= 0:
-            share[np.searchsorted(old_ids, cluster), group[node]] += integers[counts + node]
+            c = 0
+            while old_ids[c] != cluster:
+                c += 1
+            share[c, group[node]] += integers[counts + node]
 
     ids = np.full(groups, -1, dtype=np.int64)
     made = np.full(groups, integers[N], dtype=np.int64)
@@ -431,8 +428,7 @@ def read_clusters(floats, integers, rules, path, record, log):
     for c in range(old):
         changed = changed or heir[c] < 0 or ids[heir[c]] != old_ids[c]
 
-    wins, square = np.empty(k), np.empty(groups)
-    shapes = _describe(floats, integers, rules.d, group, groups, ids, where, wins, mean, square)
+    shapes = _describe(floats, integers, rules.d, group, groups, ids)
     if changed:
         past = stored_shapes(floats, integers, rules)
         none = np.empty((0, shapes.shape[1]))
