@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,14 +78,23 @@ class Answers:
         self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
         self._wanted = {TopicPartition(topic, p): OffsetSpec.latest() for p in range(partitions)}
         self._last = 0
+        # A topic that was made just now has moments without a leader: a contestant must not run in them unseen.
+        end = time.monotonic() + STALLED_SECONDS
+        while not self._ask() and time.monotonic() < end:
+            time.sleep(POLL_SECONDS)
 
     def count(self) -> int:
         """Return how many there are, give or take the markers of transactions."""
-        found = self._admin.list_offsets(self._wanted, isolation_level=IsolationLevel.READ_COMMITTED)
-        # A topic that was made just now has moments without a leader.
-        with suppress(KafkaException):
-            self._last = sum(max(0, future.result(10).offset) for future in found.values())
+        self._ask()
         return self._last
+
+    def _ask(self) -> bool:
+        found = self._admin.list_offsets(self._wanted, isolation_level=IsolationLevel.READ_COMMITTED)
+        try:
+            self._last = sum(max(0, future.result(10).offset) for future in found.values())
+        except KafkaException:
+            return False
+        return True
 
 
 def pace(process: subprocess.Popen[bytes], count: Callable[[], int], last: int) -> Pace:
@@ -102,7 +111,7 @@ def pace(process: subprocess.Popen[bytes], count: Callable[[], int], last: int) 
             changed, seen = now, answered
         if begin is None and answered > 0:
             begin = (answered, now, *cpu_of(process.pid))
-        if begin is not None and answered >= last:
+        if begin is not None and answered >= last and answered > begin[0]:
             cpu, threads = cpu_of(process.pid)
             records = answered - begin[0]
             threads.subtract(begin[3])
