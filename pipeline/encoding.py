@@ -33,6 +33,7 @@ KEPT = 20_000
 """Texts that are kept of a kind; numbers of clusters and nodes never come again, so old ones must go."""
 
 _WARMING = '"status":"warming_up","cluster":null,"clusters":[],"score":'
+_HEADS = repeat(b'{"id":')
 _NOVEL = (b',"novel":false,"path":[', b',"novel":true,"path":[')
 
 _message: Callable[[Iterable[Any]], Message] = partial(tuple.__new__, Message)
@@ -49,7 +50,7 @@ class Origins:
         Offsets.
     keys : list of bytes or None
         Keys.
-    ids : list of str, optional
+    ids : list of bytes, optional
         Their own ids as JSON.
     times : list of str
         Their times.
@@ -61,7 +62,7 @@ class Origins:
 
     offsets: list[int]
     keys: list[bytes | None]
-    ids: list[str] | None
+    ids: list[bytes] | None
     times: list[str]
     included: list[str] | None
     traces: list[bytes | None] | None
@@ -187,7 +188,7 @@ class Encoder:
         self._largest = settings.limits.dead_letter_bytes
         self._topic = topic
         self._partition = partition
-        self._source = f'"source":{{"topic":"{topic}","partition":{partition},"offset":'.encode()
+        self._sources = repeat(f',"source":{{"topic":"{topic}","partition":{partition},"offset":'.encode())
         self._ce_id = f"{topic}-{partition}-".encode()
         uri = source_uri(settings.name, topic, partition)
         self._assignment = CloudEvents("assignment", uri).shared
@@ -216,9 +217,7 @@ class Encoder:
         novel: Iterable[bytes],
         nodes: Iterable[bytes],
     ) -> list[Message]:
-        heads: Iterable[bytes] = repeat(b'{"id":null,' + self._source)
-        if origins.ids is not None:
-            heads = [b'{"id":%b,%b' % (own.encode(), self._source) for own in origins.ids]
+        ids: Iterable[bytes] = repeat(b"null") if origins.ids is None else origins.ids
         included: Iterable[bytes] = repeat(b"],")
         if origins.included is not None:
             included = [b'],"include":%b,' % members.encode() for members in origins.included]
@@ -226,7 +225,7 @@ class Encoder:
         offsets = joined.split(b",")
         times = map(self._times.__getitem__, origins.times)
         # The offsets end it: what is repeated has no end.
-        pieces = zip(heads, offsets, clusters, scores, novel, nodes, included, times, strict=False)
+        pieces = zip(_HEADS, ids, self._sources, offsets, clusters, scores, novel, nodes, included, times, strict=False)
         values = list(map(b"".join, pieces))
         headers = self._assignment_headers(origins, joined)
         return list(map(_message, zip(origins.keys, values, headers, strict=True)))

@@ -34,7 +34,7 @@ class Probe(NamedTuple):
     """A usable record of which it is not known yet how many features it should have; members as in `Decoded`."""
 
     shape: Shape
-    id: str | None
+    id: bytes | None
     time: str
     included: str | None
 
@@ -49,7 +49,7 @@ class Decoded:
         Position in the batch of each usable record.
     rows : ndarray of shape (usable, dimension)
         See `Layout.rows`.
-    ids : list of str, optional
+    ids : list of bytes, optional
         The records' own ids as JSON, where ``input.id_path`` is set.
     times : list of str
         The records' times.
@@ -65,7 +65,7 @@ class Decoded:
 
     index: list[int]
     rows: FloatArray
-    ids: list[str] | None
+    ids: list[bytes] | None
     times: list[str]
     included: list[str] | None
     sizes: list[int]
@@ -119,7 +119,7 @@ class InputMapping:
         parsed = self._parsed(record.value)
         shape = feature_shape(parsed, self._settings)
         Layout(self._settings, shape).row(parsed)
-        own = self._id(parsed) or "null" if self._id_path else None
+        own = self._id(parsed) or b"null" if self._id_path else None
         included = self._included([parsed])[0] if self._include else None
         return Probe(shape, own, self._time(parsed, record.timestamp), included)
 
@@ -194,14 +194,14 @@ class InputMapping:
             stamps = [s if g is None or g is ABSENT else g for g, s in zip(given, stamps, strict=True)]
         return list(map(self._texts.__getitem__, stamps))
 
-    def _ids(self, objects: list[dict[str, Any]]) -> list[str]:
+    def _ids(self, objects: list[dict[str, Any]]) -> list[bytes]:
         ids = _members(objects, self._id_path)
         kinds = set(map(type, ids))
         if kinds == {str}:
-            joined = "".join(ids)
-            # Nothing to escape: the usual ids.
-            if joined.isascii() and joined.isprintable() and '"' not in joined and "\\" not in joined:
-                return [f'"{text}"' for text in ids]
+            joined = orjson.dumps(ids)
+            if b"\\" not in joined:
+                # Nothing is escaped, so a quote ends a text; and JSON has no bare line break that could be in one.
+                return joined[1:-1].replace(b'","', b'"\n"').split(b"\n")
         if not kinds <= {str, int, float, type(None), type(ABSENT)}:
             raise TypeError("not ids")
         return list(map(_id_text, ids))
@@ -233,7 +233,7 @@ class InputMapping:
             rows.append(row)
             decoded.times.append(time)
             if decoded.ids is not None:
-                decoded.ids.append(text or "null")
+                decoded.ids.append(text or b"null")
             if decoded.included is not None:
                 decoded.included += self._included([parsed])
         decoded.rows = np.array(rows, dtype=np.float64).reshape(len(rows), layout.dimension)
@@ -277,7 +277,7 @@ class InputMapping:
             raise FaultError("decode", "too_deep", _too_deep(f"{depth:,}"))
         return parsed
 
-    def _id(self, parsed: dict[str, Any]) -> str | None:
+    def _id(self, parsed: dict[str, Any]) -> bytes | None:
         """Return the id as JSON; None where there is none."""
         if not self._id_path:
             return None
@@ -319,8 +319,8 @@ def _members(objects: list[dict[str, Any]], path: Path) -> list[Any]:
     return members
 
 
-def _id_text(value: Any) -> str:
-    return "null" if value is ABSENT else orjson.dumps(value).decode()
+def _id_text(value: Any) -> bytes:
+    return b"null" if value is ABSENT else orjson.dumps(value)
 
 
 def _too_deep(depth: str) -> str:

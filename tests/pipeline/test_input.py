@@ -274,12 +274,19 @@ def test_a_batch_and_its_records_one_by_one_give_the_same_bits() -> None:
 )
 def test_an_id_is_text_or_a_number_as_it_was_sent(value: Any, text: str) -> None:
     decoded = decode({"x": 1, "meta": {"id": value}}, input__features=["x"], input__id_path="meta.id")
-    assert decoded.ids == [text]
+    assert decoded.ids == [text.encode()]
     assert orjson.loads(text) == value
 
 
+def test_ids_of_a_batch_are_told_apart_whatever_is_in_them() -> None:
+    ids = ['a",', '","', "b", "", ",", "\\", "line\nbreak", "a,b", '"', "ü", " "]
+    for some in (ids, [text for text in ids if '"' not in text and text.isprintable() and text != "\\"], ids[::-1]):
+        decoded = decode(*({"x": 1, "id": text} for text in some), input__features=["x"], input__id_path="id")
+        assert [orjson.loads(text) for text in decoded.ids or ()] == some
+
+
 def test_a_record_without_an_id_has_none() -> None:
-    assert decode({"x": 1, "id": "a"}, {"x": 1}, input__features=["x"], input__id_path="id").ids == ['"a"', "null"]
+    assert decode({"x": 1, "id": "a"}, {"x": 1}, input__features=["x"], input__id_path="id").ids == [b'"a"', b"null"]
 
 
 def test_an_id_of_another_kind_is_refused() -> None:
