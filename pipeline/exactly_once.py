@@ -23,6 +23,10 @@ RETRY_SECONDS = 0.1
 ABORT_SECONDS = 5.0
 """How long a failing worker tries to abort; the broker does it otherwise when the transaction times out."""
 
+RETRY = {"retry.backoff.ms": 10, "retry.backoff.max.ms": 200}
+"""While the broker still completes a transaction it sends the next one's first requests away for a moment. librdkafka
+comes back after 100 ms unless told otherwise: commits one behind the other took 105 ms each, not 10 (measured)."""
+
 FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 
 _log = logging.getLogger(__name__)
@@ -96,7 +100,7 @@ class ExactlyOnce:
         self._timeout = timeout
         self._start_timeout = start_timeout
         own = {"transactional.id": transactional_id, "transaction.timeout.ms": round(timeout * 1000)}
-        self._outlet = Outlet({**settings, **own}, timeout, reports=False)
+        self._outlet = Outlet({**RETRY, **settings, **own}, timeout, reports=False)
         self._metadata = b""
         self._began = 0.0
         self.open = False
