@@ -43,6 +43,8 @@ FETCH_SECONDS = 0.25
 """Longest wait of one fetch, and so of a position that moved over transaction markers without any record."""
 
 _log = logging.getLogger(__name__)
+_faust_log = logging.getLogger("faust.transport.chunks")
+"""For what Faust says of our classes."""
 
 
 def check_versions(installed: Callable[[str], str] = version) -> None:
@@ -114,7 +116,7 @@ class RebalanceListener(driver.ConsumerRebalanceListener):  # type: ignore[misc]
 class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
     """The thread in which aiokafka's consumer lives."""
 
-    logger = driver.logger
+    logger = _faust_log
     consumer: "ChunkConsumer"
 
     def __post_init__(self) -> None:
@@ -213,7 +215,7 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
         Of the last assignment.
     """
 
-    logger = driver.logger
+    logger = _faust_log
     RebalanceListener = RebalanceListener
     options: TransportOptions
     membership: Membership | None = None
