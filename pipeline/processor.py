@@ -5,6 +5,7 @@ runs in a thread of its own while the next records are learned; their outputs wa
 that is being committed takes no more.
 """
 
+import logging
 import queue
 import threading
 import time
@@ -28,8 +29,14 @@ SLICE_RECORDS: Final = 16
 """Fewest records learned between two looks."""
 
 
+_log = logging.getLogger(__name__)
+
+
 class Task(snapshots.Task, Protocol):
     """What the processor needs of a partition task."""
+
+    dead_letter_run: tuple[str, int]
+    """Class and number of the dead letters in a row at the end of what was seen."""
 
     def process(self, records: Sequence[SourceRecord]) -> Outputs:
         """Learn records in offset order and return their outputs."""
@@ -97,6 +104,15 @@ class Processor:
         Told about each chunk that was submitted when it is processed or dropped; called in the processor's thread.
     failed : callable
         Told why the processor ended, once; nothing was committed after the error. Called in its thread.
+    most_dead_letters : int
+        Dead letters of one kind in a row after which a partition counts as stuck.
+
+    Attributes
+    ----------
+    counters : Counters
+        What was done so far.
+    stuck : dict of TP to str
+        Partitions that yield nothing but dead letters, and what to do about it.
     """
 
     def __init__(
@@ -107,8 +123,11 @@ class Processor:
         commit_interval: float,
         done: Callable[[Chunk], None],
         failed: Callable[[BaseException], None],
+        most_dead_letters: int = 1000,
     ) -> None:
         self.counters = Counters()
+        self.stuck: dict[TP, str] = {}
+        self._most_dead_letters = most_dead_letters
         self._delivery = delivery
         self._to = destinations
         self._interval = commit_interval
@@ -232,6 +251,7 @@ class Processor:
             start += len(part)
             self._finish_commit()
             self._send(chunk.tp, outputs)
+            self._note_dead_letters(chunk.tp, partition.task)
             partition.position = part[-1].offset + 1 if start < size else chunk.next_offset
             if self._since is not None and time.monotonic() - self._since >= self._interval:
                 self._begin_commit()
@@ -252,6 +272,20 @@ class Processor:
                 self.counters.outputs += len(messages)
         self.counters.dead_letters += len(outputs.dead_letters)
         self.counters.send_seconds += time.monotonic() - began
+
+    def _note_dead_letters(self, tp: TP, task: Task) -> None:
+        """Say it once when a partition yields nothing but dead letters of one kind, and when it does again."""
+        kind, count = task.dead_letter_run
+        if count < self._most_dead_letters:
+            if self.stuck.pop(tp, None):
+                _log.info("%s[%d]: records can be used again", *tp)
+        elif tp not in self.stuck:
+            self.stuck[tp] = (
+                f"{tp.topic}[{tp.partition}]: the last {count:,} records were dead letters of one kind ({kind}); "
+                f"look at topic {self._to.dead_letters}, whose headers say what is wrong, then at the input's producer "
+                "or the settings input.* and limits.*"
+            )
+            _log.warning("%s", self.stuck[tp])
 
     def _begin_commit(self, everything: bool = False) -> None:
         """Send the snapshots that are due and let the commit run."""
@@ -296,3 +330,4 @@ class Processor:
             self._begin_commit(everything)
             self._finish_commit()
         self._partitions = {}
+        self.stuck.clear()

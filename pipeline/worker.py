@@ -131,6 +131,7 @@ class Worker:
             outputs=[settings.topic(kind) for kind in OUTPUTS],
             snapshots=settings.topic("snapshots"),
             create=settings.topics.create,
+            replication_factor=settings.topics.replication_factor,
             timeout=settings.broker.answer_timeout,
         )
         settings.check_stream(deployment.partitions)
@@ -161,6 +162,7 @@ class Worker:
             commit_interval=settings.delivery.commit_interval,
             done=self._done,
             failed=self._fail,
+            most_dead_letters=settings.limits.dead_letters_in_a_row,
         )
 
     def _make_delivery(self, deployment: Deployment) -> Delivery:
@@ -259,11 +261,13 @@ class Worker:
         return self._positions[1]
 
     def health(self) -> tuple[bool, Mapping[str, Any]]:
-        """Return whether records flow, and the counters."""
+        """Return whether records flow and become answers, and the counters."""
         assigned = sorted(self._positions[1]) if self._positions else []
-        ready = self._failure is None and (bool(assigned) or self._app.unassigned) and not self._app.rebalancing
+        problems = sorted(self._processor.stuck.copy().values())
+        flows = self._failure is None and (bool(assigned) or self._app.unassigned) and not self._app.rebalancing
         counters = {name: round(value, 3) for name, value in asdict(self._processor.counters).items()}
-        return ready, {"partitions": [f"{topic}[{partition}]" for topic, partition in assigned], **counters}
+        partitions = [f"{topic}[{partition}]" for topic, partition in assigned]
+        return flows and not problems, {"partitions": partitions, "problems": problems, **counters}
 
     # Called from any thread.
 

@@ -50,10 +50,10 @@ class Diary:
 
 
 class Echo:
-    """A task that answers every record with its offset; a negative partition in the value is a dead letter."""
+    """A task that answers every record with its offset."""
 
     def __init__(self, seconds=0.0):
-        self.seconds, self.learned = seconds, []
+        self.seconds, self.learned, self.dead_letter_run = seconds, [], ("", 0)
 
     def process(self, records):
         time.sleep(self.seconds * len(records))
@@ -81,7 +81,12 @@ class Bench:
     def __init__(self, interval=30.0, atomic=True, seconds=0.0):
         self.diary, self.done, self.failures = Diary(atomic), queue.SimpleQueue(), queue.SimpleQueue()
         self.processor = Processor(
-            self.diary, DESTINATIONS, commit_interval=interval, done=self.done.put, failed=self.failures.put
+            self.diary,
+            DESTINATIONS,
+            commit_interval=interval,
+            done=self.done.put,
+            failed=self.failures.put,
+            most_dead_letters=3,
         )
         self.partitions = {tp: Partition(Echo(seconds), Writer(), 0, 0) for tp in (P0, P1)}
         self.processor.start()
@@ -261,3 +266,19 @@ def test_records_that_come_again_are_refused(bench):
     b.processor.submit(chunk(P0, 2, 1))
     assert "in[0]@2 was read again behind 3" in str(b.failures.get(timeout=5))
     assert b.lines("commit") == []
+
+
+def test_a_partition_of_dead_letters_alone_is_told_once_and_until_it_ends(bench, caplog):
+    caplog.set_level("INFO")
+    b = bench()
+    b.open()
+    task = b.partitions[P1].task
+    for first, run in enumerate([2, 3, 9, 0]):
+        task.dead_letter_run = ("not_json", run)
+        b.processor.submit(chunk(P1, first, 1))
+        b.wait(lambda first=first: b.lines("commit")[-1:] == [("commit", {1: first + 1})])
+        assert list(b.processor.stuck) == ([P1] if run >= 3 else [])
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == 2
+    assert told[0].startswith("in[1]: the last 3 records were dead letters of one kind (not_json); look at topic dead,")
+    assert told[1] == "in[1]: records can be used again"
