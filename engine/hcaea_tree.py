@@ -255,6 +255,16 @@ def _idle_leaves(integers, top):
 
 
 @jit
+def _is_below(integers, m, top):
+    """Return whether there is a model at entry `m`, and it is `top` or one below it: entries are used again."""
+    if len(integers[m]) < I_HEAD:
+        return False
+    while integers[m][LEVEL] > 1:
+        m = integers[m][PARENT]
+    return m == top
+
+
+@jit
 def _bound_leaves(floats, integers, queues, rules, top, record, log):
     """Remove the longest idle leaves until the subtree of a root node has no more than `max_leaves`.
 
@@ -268,9 +278,9 @@ def _bound_leaves(floats, integers, queues, rules, top, record, log):
             continue
         won, m, name = queues[top][left - 1]
         queues[top] = queues[top][: left - 1]
-        head = integers[m]
-        if len(head) < I_HEAD:  # an unused entry
+        if not _is_below(integers, m, top):
             continue
+        head = integers[m]
         capacity = head[CAPACITY]
         for node in range(head[K]):
             if head[at_field(ID, capacity) + node] == name:

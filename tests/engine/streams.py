@@ -21,3 +21,12 @@ def shifting(n: int = 3000, d: int = 4, seed: int = 3) -> Array:
         if t and t % 53 == 0:
             rows[t] = rows[t - 1]
     return rows
+
+
+def nested(n: int = 3000, d: int = 4, seed: int = 1) -> Array:
+    """Return blobs of blobs of blobs: 5 groups of 4 groups of 6, each level five times as narrow as the one above."""
+    rng = np.random.default_rng(seed)
+    centres = np.zeros((1, d))
+    for count, width in ((5, 1.0), (4, 0.2), (6, 0.04)):
+        centres = (centres[:, None, :] + rng.uniform(-0.5, 0.5, size=(len(centres), count, d)) * width).reshape(-1, d)
+    return centres[rng.integers(len(centres), size=n)] + rng.normal(scale=0.008, size=(n, d))

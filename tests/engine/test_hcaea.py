@@ -3,9 +3,18 @@
 import numpy as np
 import pytest
 from resonance.engine import HCAEA
-from resonance.engine.model_block import LEAVES, LEVEL
+from resonance.engine.model_block import CAPACITY, CHILD, LEAVES, LEVEL, K, at_field
 
-from tests.engine.streams import shifting
+from tests.engine.streams import nested, shifting
+
+
+def leaves_below(models, m):
+    head = models[m]
+    start = at_field(CHILD, head[CAPACITY])
+    return sum(
+        leaves_below(models, child) if child >= 0 and models[child][K] > 2 else 1
+        for child in head[start : start + head[K]]
+    )
 
 
 @pytest.mark.parametrize("depth", [2, 3, 4])
@@ -22,6 +31,18 @@ def test_the_leaves_of_each_root_node_are_counted_and_bounded(depth):
         assert found.max() <= 25
         reached = max(reached, int(found.max()))
     assert reached == 25
+
+
+def test_a_root_node_never_loses_the_leaves_of_another_one():
+    # Models come and go under many root nodes: their entries, and the times of their leaves, come again elsewhere.
+    engine = HCAEA(lambda_=20, max_leaves=60)
+    X = nested(4000)
+    for at in range(0, len(X), 250):
+        engine.learn(X[at : at + 250])
+        models = list(engine._integers)
+        for m, head in enumerate(models[1:], start=1):
+            if len(head) > 1 and head[LEVEL] == 1:
+                assert head[LEAVES] == leaves_below(models, m)
 
 
 def test_the_leaf_that_won_longest_ago_goes_first():
