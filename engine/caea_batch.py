@@ -2,6 +2,7 @@
 
 import numpy as np
 from resonance.engine.arithmetic import jit
+from resonance.engine.borrowed import borrow
 from resonance.engine.caea_step import (
     ANSWER,
     FOUNDED,
@@ -37,28 +38,54 @@ from resonance.engine.reading import read_clusters
 @jit
 def longest_idle(integers):
     """Return the position of the node that won longest ago."""
-    capacity, k = integers[CAPACITY], integers[K]
-    won = integers[at_field(WON, capacity) : at_field(WON, capacity) + k]
-    return np.argmin(won)
+    won = at_field(WON, integers[CAPACITY])
+    first = 0
+    for j in range(integers[K]):
+        if integers[won + j] < integers[won + first]:
+            first = j
+    return first
+
+
+@jit
+def scratch_for(rules):
+    """Return what a step needs beside a model: sums, squares, positions that go, work and what it tells."""
+    room = (rules.max_nodes + 16) // 8 * 8
+    return (
+        np.empty(room),
+        np.empty(room, dtype=np.int64),
+        np.empty(room, dtype=np.int64),
+        np.empty(2 * rules.d),
+        np.empty(TOLD),
+    )
 
 
 @jit
 def learn_batch(floats, integers, rules, factors, X, labels, path, log, cluster, score, novel, node, told):
     """Learn a batch; return the blocks, which may have grown. `told` has a row for each record, or none at all."""
-    d, capacity = rules.d, integers[CAPACITY]
-    sums, squares = np.empty(capacity), np.empty(capacity, dtype=np.int64)
-    gone = np.empty(capacity, dtype=np.int64)
-    work, row = np.empty(2 * d), np.empty(TOLD)
-    for t in range(len(X)):
-        if integers[K] == capacity or integers[MOST_LINKS] == integers[LINKS]:
-            floats, integers = with_room(floats, integers, d, rules.h)
-            capacity = integers[CAPACITY]
-            sums, squares = np.empty(capacity), np.empty(capacity, dtype=np.int64)
-            gone = np.empty(capacity, dtype=np.int64)
-        k = learn_one(floats, integers, rules, factors, X[t], integers[N] + 1, sums, squares, work, row)
+    scratch = scratch_for(rules)
+    return _learn_batch(
+        floats, integers, rules, factors, X, labels, path, log, cluster, score, novel, node, told, scratch
+    )  # fmt: skip
+
+
+@jit
+def _learn_batch(
+    own_floats, own_integers, rules, factors, X, labels, path, log, cluster, score, novel, node, told, scratch
+):
+    """Do so with room for the steps that the caller keeps."""
+    d, records = rules.d, borrow(X)
+    sums, squares, gone, work, row = scratch
+    sums, squares, gone, work, row = borrow(sums), borrow(squares), borrow(gone), borrow(work), borrow(row)
+    floats, integers = borrow(own_floats), borrow(own_integers)
+    for t in range(len(records)):
+        if integers[K] == integers[CAPACITY] or integers[MOST_LINKS] == integers[LINKS]:
+            own_floats, own_integers = with_room(own_floats, own_integers, d, rules.h)
+            floats, integers = borrow(own_floats), borrow(own_integers)
+        k = learn_one(floats, integers, rules, factors, records[t], integers[N] + 1, sums, squares, work, row)
         cluster[t, 0] = np.int64(row[ANSWER])
         score[t] = row[SCORE]
         novel[t] = row[FOUNDED] == 1.0
+        capacity = integers[CAPACITY]
         node[t, 0] = integers[at_field(ID, capacity) + k]
         if labels[t] >= 0:
             integers[at_labels(k, capacity, integers[LINKS], integers[LABELS]) + labels[t]] += 1
@@ -73,7 +100,7 @@ def learn_batch(floats, integers, rules, factors, X, labels, path, log, cluster,
         if len(told) > 0:
             told[t, :TOLD] = row
             told[t, TOLD] = integers[K]
-    return floats, integers
+    return own_floats, own_integers
 
 
 @jit

@@ -9,6 +9,7 @@ from decimal import Decimal, localcontext
 import numpy as np
 from resonance.engine.arithmetic import bits_of, exp_minus, float_of, inline, jit
 from resonance.engine.base import FloatArray
+from resonance.engine.borrowed import borrow
 from resonance.engine.model_block import (
     AGE,
     CAPACITY,
@@ -121,7 +122,7 @@ def bandwidth(floats, integers, rules, factors, x, work):
             total += (x[i] - mean) * (x[i] - mean)
         q = np.sqrt(total / (d - 1)) if d > 1 else 0.0
         return factors[0] * (q if q > 0.0 else 1e-6)
-    ring = floats[at_ring(d, integers[CAPACITY]) :]
+    work, ring = borrow(work), borrow(floats)[at_ring(d, integers[CAPACITY]) :]
     mean, square = work[:d], work[d : 2 * d]
     for i in range(d):
         mean[i] = 0.0
@@ -167,7 +168,7 @@ def squared_cim(weights, stride, k, d, scale, x, sums, squares):
         Room for `k` rounded up to a multiple of 8.
     """
     padded = (k + 7) & ~7
-    total = sums[:padded]
+    weights, total = borrow(weights), borrow(sums)[:padded]
     for j in range(padded):
         total[j] = 0.0
     for i in range(d):
@@ -177,7 +178,7 @@ def squared_cim(weights, stride, k, d, scale, x, sums, squares):
             z = xi - row[j]
             total[j] += exp_minus(z * z * scale)
     share = 1.0 / d
-    out = squares[:padded]
+    out = borrow(squares)[:padded]
     for j in range(padded):
         v = (d - total[j]) * share
         # The bits of floats that are not negative are in the order of the floats: minima run on integers.
@@ -349,16 +350,16 @@ def learn_one(floats, integers, rules, factors, x, clock, sums, squares, work, t
     sigma = mean_sigma(floats, k) if k > 0 else 1.0
     squared_cim(weights, capacity, k, d, scale_of(sigma), x, sums, squares)
     k1, best = smallest(squares, padded)
-    clusters = integers[at_field(CLUSTER, capacity) : at_field(CLUSTER, capacity) + k]
     if integers[CLUSTERS] > 0:
+        clusters = at_field(CLUSTER, capacity)
         near, near_bits = k1, best
-        if clusters[k1] < 0:
+        if integers[clusters + k1] < 0:
             near, near_bits = 0, _FAR
             for j in range(k):
-                if clusters[j] >= 0 and squares[j] < near_bits:
+                if integers[clusters + j] >= 0 and squares[j] < near_bits:
                     near, near_bits = j, squares[j]
         if near_bits < _FAR:
-            told[ANSWER] = clusters[near]
+            told[ANSWER] = integers[clusters + near]
             told[SCORE] = 1.0 - cim(near_bits)
     if k < h:
         return _found_early(floats, integers, rules, factors, x, clock, sums, squares, work)

@@ -4,7 +4,8 @@ import numpy as np
 from numba import types
 from numba.typed import List
 from resonance.engine.arithmetic import jit
-from resonance.engine.caea_step import TOLD, cim, scale_of, smallest, squared_cim
+from resonance.engine.caea_batch import scratch_for
+from resonance.engine.caea_step import cim, scale_of, smallest, squared_cim
 from resonance.engine.hcaea_tree import ROOT, learn_record, subtree
 from resonance.engine.kept_records import append_record, label_of, next_record, put_record
 from resonance.engine.model_block import (
@@ -35,14 +36,7 @@ _FAR = np.int64(0x7FF0000000000000)
 @jit
 def learn_batch(floats, integers, queues, rules, factors, X, labels, log, clusters, score, novel, nodes):
     """Learn a batch in order; fill what is answered for each record."""
-    room = (rules.max_nodes + 16) // 8 * 8
-    scratch = (
-        np.empty(room),
-        np.empty(room, dtype=np.int64),
-        np.empty(room, dtype=np.int64),
-        np.empty(2 * rules.d),
-        np.empty(TOLD),
-    )
+    scratch = scratch_for(rules)
     told = np.empty(2)
     rows, levels = np.empty((rules.max_depth, rules.d)), np.empty((7, rules.max_depth), dtype=np.int64)
     for t in range(len(X)):
