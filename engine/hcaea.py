@@ -14,20 +14,20 @@ from resonance.engine.errors import StateError
 from resonance.engine.events import cluster_of, events_from
 from resonance.engine.hcaea_batch import (
     FLOATS,
+    INDEX,
     INTEGERS,
-    QUEUE,
     learn_batch,
     pack_tree,
     predict_clusters,
     predict_labels,
     unpack_tree,
 )
-from resonance.engine.hcaea_tree import ROOT, new_model
 from resonance.engine.kept_records import new_pool
 from resonance.engine.model_block import CAPACITY, CHILD, CLUSTERS, ID, K, at_field
 from resonance.engine.parameters import Parameter, check_parameters
 from resonance.engine.reading import stored_shapes
 from resonance.engine.state import pack, unpack
+from resonance.engine.tree_memory import ROOT, add, address, new_model
 
 NO_LIMIT = 64
 """Levels that a tree without `max_depth` may have: more than any stream has reached."""
@@ -139,11 +139,8 @@ class HCAEA(Engine):
         self._classes = 0
         self._floats = List.empty_list(FLOATS)
         self._integers = List.empty_list(INTEGERS)
-        self._queues = List.empty_list(QUEUE)
-        records, pool = new_pool(dimension, 64)
-        self._floats.append(records)
-        self._integers.append(pool)
-        self._queues.append(np.empty((0, 3), dtype=np.int64))
+        self._indexes = List.empty_list(INDEX)
+        add(self._floats, self._integers, self._indexes, *new_pool(dimension, 64))
         self._log = List.empty_list(FLOATS)
 
     def learn(self, X: ArrayLike, labels: Sequence[int] | NDArray[np.int64] | None = None) -> Step:  # noqa: D102
@@ -157,12 +154,12 @@ class HCAEA(Engine):
             return Step(cluster, score, novel, path)
         if not self.dimension:
             self._begin(batch.shape[1])
-            new_model(self._floats, self._integers, self._queues, self._rules, -1, -1, 0, 0)
+            new_model(self._floats, self._integers, self._indexes, self._rules, -1, -1, 0, 0)
         self._make_room_for_labels(int(marks.max()) + 1)
         learn_batch(
             self._floats,
             self._integers,
-            self._queues,
+            self._indexes,
             self._rules,
             self._factors,
             batch,
@@ -185,6 +182,7 @@ class HCAEA(Engine):
                 self._floats[m], self._integers[m] = with_classes(
                     self._floats[m], head, self.dimension, self._rules.h, classes
                 )
+        address(self._floats, self._integers, self._indexes)
 
     @property
     def leaves(self) -> dict[str, NDArray[Any]]:
@@ -230,7 +228,7 @@ class HCAEA(Engine):
         cluster = np.full((count, self.depth), -1, dtype=np.int64)
         label, score = np.full(count, -1, dtype=np.int64), np.full(count, np.nan)
         if self.dimension and count:
-            predict_clusters(self._floats, self._integers, self._rules, batch, cluster, score)
+            predict_clusters(self._indexes, self._rules, batch, cluster, score)
             leaves = self.leaves
             total = len(leaves["sigma"])
             if total and self._classes:
@@ -263,7 +261,7 @@ class HCAEA(Engine):
         if not self.dimension:
             return pack(self.name, self.revision, header, {})
         header["classes"] = self._classes
-        floats, integers = pack_tree(self._floats, self._integers, self._rules)
+        floats, integers = pack_tree(self._indexes, self._rules)
         arrays = {"floats": np.concatenate(list(floats)), "integers": np.concatenate(list(integers))}
         return pack(self.name, self.revision, header, arrays)
 
@@ -277,7 +275,7 @@ class HCAEA(Engine):
             whole = unpack_tree(
                 model._floats,
                 model._integers,
-                model._queues,
+                model._indexes,
                 model._rules,
                 model._classes,
                 arrays["floats"],

@@ -6,8 +6,8 @@ from numba.typed import List
 from resonance.engine.arithmetic import jit
 from resonance.engine.caea_batch import scratch_for
 from resonance.engine.caea_step import cim, scale_of, smallest, squared_cim
-from resonance.engine.hcaea_tree import ROOT, learn_record, subtree
-from resonance.engine.kept_records import append_record, label_of, next_record, put_record
+from resonance.engine.hcaea_tree import learn_record
+from resonance.engine.kept_records import FREE, append_record, label_of, next_record, put_record
 from resonance.engine.model_block import (
     CAPACITY,
     CHILD,
@@ -28,21 +28,24 @@ from resonance.engine.model_block import (
     mean_sigma,
 )
 from resonance.engine.model_state import model_lengths, packed_model, unpacked_model
+from resonance.engine.tree_memory import AT_INTEGERS, POOL, ROOT, add, address, block_of, grow_pool, head_of, subtree
 
-FLOATS, INTEGERS, QUEUE = types.float64[::1], types.int64[::1], types.int64[:, ::1]
+FLOATS, INTEGERS, INDEX = types.float64[::1], types.int64[::1], types.int64[:, ::1]
 _FAR = np.int64(0x7FF0000000000000)
 
 
 @jit
-def learn_batch(floats, integers, queues, rules, factors, X, labels, log, clusters, score, novel, nodes):
+def learn_batch(floats, integers, indexes, rules, factors, X, labels, log, clusters, score, novel, nodes):
     """Learn a batch in order; fill what is answered for each record."""
+    if indexes[0][ROOT, AT_INTEGERS] != integers[ROOT].ctypes.data:  # the lists were copied
+        address(floats, integers, indexes)
     scratch = scratch_for(rules)
     told = np.empty(2)
-    rows, levels = np.empty((rules.max_depth, rules.d)), np.empty((7, rules.max_depth), dtype=np.int64)
+    rows, levels = np.empty((rules.max_depth, rules.d)), np.empty((8, rules.max_depth), dtype=np.int64)
     for t in range(len(X)):
         rows[0] = X[t]
         learn_record(
-            floats, integers, queues, rules, factors, rows, labels[t], t, log, scratch, levels,
+            floats, integers, indexes, rules, factors, rows, labels[t], t, log, scratch, levels,
             clusters[t], nodes[t], told,
         )  # fmt: skip
         score[t] = told[0]
@@ -69,14 +72,15 @@ def predict_labels(weights, stride, leaves, sigma, label, X, out):
 
 
 @jit
-def predict_clusters(floats, integers, rules, X, clusters, score):
+def predict_clusters(indexes, rules, X, clusters, score):
     """Answer each record on every level of the path that it would take."""
+    table = indexes[0]
     room = (rules.max_nodes + 16) // 8 * 8
     sums, squares = np.empty(room), np.empty(room, dtype=np.int64)
     for t in range(len(X)):
         m = ROOT
-        while m >= 0 and integers[m][K] > 0:
-            block, head = floats[m], integers[m]
+        while m >= 0 and head_of(table, m)[K] > 0:
+            block, head = block_of(table, m), head_of(table, m)
             capacity, k, level = head[CAPACITY], head[K], head[LEVEL]
             squared_cim(
                 block[F_HEAD:], capacity, k, rules.d, scale_of(mean_sigma(block, k)), X[t], sums, squares
@@ -105,13 +109,14 @@ def _pack_chain(floats, pool, d, slot, count):
 
 
 @jit
-def pack_tree(floats, integers, rules):
+def pack_tree(indexes, rules):
     """Return the models with what their nodes keep, depth first in node order, as two lists of arrays."""
     out_floats, out_integers = List.empty_list(FLOATS), List.empty_list(INTEGERS)
-    for m in subtree(integers, ROOT, False):
-        head = integers[m]
+    table = indexes[0]
+    for m in subtree(table, ROOT, False):
+        head = head_of(table, m)
         capacity, k = head[CAPACITY], head[K]
-        block, packed = packed_model(floats[m], head, rules.d, rules.h)
+        block, packed = packed_model(block_of(table, m), head, rules.d, rules.h)
         out_floats.append(block)
         out_integers.append(packed)
         kept = np.empty(k + 1, dtype=np.int64)
@@ -120,14 +125,14 @@ def pack_tree(floats, integers, rules):
         out_integers.append(kept)
         for node in range(k + 1):
             slot = head[at_field(FIRST, capacity) + node] if node < k else head[WAIT_FIRST]
-            records, labels = _pack_chain(floats[0], integers[0], rules.d, slot, kept[node])
+            records, labels = _pack_chain(block_of(table, POOL), head_of(table, POOL), rules.d, slot, kept[node])
             out_floats.append(records)
             out_integers.append(labels)
     return out_floats, out_integers
 
 
 @jit
-def unpack_tree(floats, integers, queues, rules, classes, packed_floats, packed):
+def unpack_tree(floats, integers, indexes, rules, classes, packed_floats, packed):
     """Append every model of a packed tree; return False where the arrays do not hold a whole one."""
     d, h = rules.d, rules.h
     at_f, at_i = 0, 0
@@ -141,7 +146,7 @@ def unpack_tree(floats, integers, queues, rules, classes, packed_floats, packed)
         )  # fmt: skip
         at_f += length_f
         at_i += length_i
-        m = len(integers)
+        m = add(floats, integers, indexes, block, head)
         level, capacity, k = head[LEVEL], head[CAPACITY], head[K]
         if level > 0:
             parent = integers[last[level - 1]]
@@ -154,15 +159,14 @@ def unpack_tree(floats, integers, queues, rules, classes, packed_floats, packed)
         at_i += k + 1
         for node in range(k + 1):
             for _ in range(kept[node]):
-                slot = put_record(floats, integers, d, packed_floats[at_f : at_f + d], packed[at_i])
+                if integers[POOL][FREE] < 0:
+                    grow_pool(floats, integers, indexes[0], d)
+                slot = put_record(floats[POOL], integers[POOL], d, packed_floats[at_f : at_f + d], packed[at_i])
                 at_f += d
                 at_i += 1
                 if node < k:
                     first, tail = at_field(FIRST, capacity) + node, at_field(LAST, capacity) + node
-                    append_record(integers[0], head, first, tail, at_field(KEPT, capacity) + node, slot)
+                    append_record(integers[POOL], head, first, tail, at_field(KEPT, capacity) + node, slot)
                 else:
-                    append_record(integers[0], head, WAIT_FIRST, WAIT_LAST, WAITING, slot)
-        floats.append(block)
-        integers.append(head)
-        queues.append(np.empty((0, 3), dtype=np.int64))
+                    append_record(integers[POOL], head, WAIT_FIRST, WAIT_LAST, WAITING, slot)
     return at_f == len(packed_floats)

@@ -29,27 +29,8 @@ def new_pool(d, room):
 
 
 @jit
-def _grow(floats, integers, d):
-    """Double the pool; the new records are free."""
-    old_floats, old = floats[0], integers[0]
-    room = old[ROOM]
-    new_floats, new = new_pool(d, 2 * room)
-    new_floats[: d * room] = old_floats
-    for slot in range(room):
-        new[P_HEAD + slot] = old[P_HEAD + slot]
-        new[P_HEAD + 2 * room + slot] = old[P_HEAD + room + slot]
-    new[FREE] = room
-    new[FREE_MODEL] = old[FREE_MODEL]
-    floats[0] = new_floats
-    integers[0] = new
-
-
-@jit
-def put_record(floats, integers, d, x, label):
-    """Copy a record into the pool; return where it is."""
-    if integers[0][FREE] < 0:
-        _grow(floats, integers, d)
-    records, pool = floats[0], integers[0]
+def put_record(records, pool, d, x, label):
+    """Copy a record into the pool, which has room; return where it is."""
     slot = pool[FREE]
     pool[FREE] = pool[P_HEAD + slot]
     pool[P_HEAD + slot] = -1

@@ -40,6 +40,7 @@ WAIT_LAST = 13
 WAITING = 14
 LINKS = 15  # links a node has room for
 MOST_LINKS = 16  # no node has more
+QUEUED = 17  # on the second level: leaves left in its queue, no part of the state
 
 # Fields of a node, a row of C integers each.
 COUNT = 0  # M

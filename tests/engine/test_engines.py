@@ -16,6 +16,7 @@ ENGINES_HERE: dict[str, Callable[[], Engine]] = {
     "hcaea-paper": lambda: HCAEA.make({**HCAEA.presets["paper"], "max_depth": None}),
     "hcaea-drop": lambda: HCAEA(lambda_=20, orphans="drop", min_child_records=10),
     "hcaea-crowded": lambda: HCAEA(lambda_=20, max_nodes=40, max_leaves=30, min_cluster_records=5),
+    "hcaea-deep": lambda: HCAEA(lambda_=20, max_depth=4, max_leaves=25, min_child_records=4),
 }
 
 
@@ -71,6 +72,15 @@ def test_a_loaded_state_goes_on_with_the_same_bits(make):
     assert joined([got], 1) == joined([expected], 1)
     assert copy.state() == engine.state()
     assert [c.id for c in copy.clusters()] == [c.id for c in engine.clusters()]
+
+
+def test_a_restore_at_any_time_changes_nothing(make):
+    X = shifting(2500, d=2, seed=0)
+    engine, restored = make(), make()
+    for at in range(0, len(X), 50):
+        restored = type(restored).from_state(restored.state())
+        assert joined([restored.learn(X[at : at + 50])], 1) == joined([engine.learn(X[at : at + 50])], 1)
+    assert restored.state() == engine.state()
 
 
 def test_an_untouched_engine_has_a_state_too(make):
