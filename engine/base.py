@@ -48,7 +48,11 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why an event happened: the criterion, its value, and the threshold it met or missed."""
+    """Why an event happened: the criterion, its value, and the threshold it met or missed.
+
+    Of a cluster that was absorbed, the value is the affinity at which the last two parts of what it ended in were
+    joined; of a split, the affinity of the two parts that were not joined any more.
+    """
 
     criterion: str
     value: float

@@ -6,6 +6,8 @@ the view: borrow arguments of a function, which its caller holds, never an array
 numba frees that one after the last line that names it, view or not.
 """
 
+from typing import Any
+
 from llvmlite import ir
 from numba import carray, types
 from numba.core import cgutils
@@ -37,7 +39,8 @@ def _pointer_to(item):
     return pointer
 
 
-_float_pointer, _integer_pointer = _pointer_to(types.float64), _pointer_to(types.int64)
+_float_pointer: Any = _pointer_to(types.float64)  # type: ignore[no-untyped-call]
+_integer_pointer: Any = _pointer_to(types.int64)  # type: ignore[no-untyped-call]
 
 
 @inline

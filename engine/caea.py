@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from resonance.engine.base import Cluster, Engine, FloatArray, IntArray, Prediction, Step, check_batch
 from resonance.engine.caea_batch import learn_batch, predict_batch
 from resonance.engine.caea_step import TOLD, bandwidth_factors
-from resonance.engine.errors import RecordError, StateError
+from resonance.engine.errors import ParameterError, RecordError, StateError
 from resonance.engine.events import cluster_of, events_from
 from resonance.engine.model_block import (
     AGE,
@@ -41,14 +41,20 @@ from resonance.engine.parameters import Parameter, check_parameters
 from resonance.engine.reading import stored_shapes
 from resonance.engine.state import pack, unpack
 
+MOST = 10**9
+"""Bound of integers that need none of their own: sums of them stay far from the end of 64 bits."""
+
+MOST_CLASSES = 1000
+"""Classes of labels; every node has a count for each of those that have come."""
+
 PARAMETERS = (
-    Parameter("lambda", int, 50, "records between two deletions of isolated nodes, and two readings", low=3),
-    Parameter("age_max", int, 10, "an edge older than this is removed", low=1),
-    Parameter("grace", int, 2, "intervals that a node without an edge is kept", low=0),
+    Parameter("lambda", int, 50, "records between two deletions of isolated nodes, and two readings", 3, 10_000),
+    Parameter("age_max", int, 10, "an edge older than this is removed", 1, MOST),
+    Parameter("grace", int, 2, "intervals that a node without an edge is kept", 0, MOST),
     Parameter("reading", str, "affinity", "how clusters are read from the nodes", choices=("affinity", "components")),
     Parameter("tau", float, 0.08, "affinity at which groups are still joined", 0, 1, open_low=True, open_high=True),
-    Parameter("min_cluster_records", int, 25, "records that the nodes of a cluster must have won", low=1),
-    Parameter("max_nodes", int, 1000, "nodes of one model; beyond it the one that won longest ago goes", low=4),
+    Parameter("min_cluster_records", int, 25, "records that the nodes of a cluster must have won", 1, MOST),
+    Parameter("max_nodes", int, 1000, "nodes of one model; beyond it the one that won longest ago goes", 4, 100_000),
 )
 PAPER = {"lambda": 28, "grace": 0, "reading": "components"}
 
@@ -66,8 +72,11 @@ def record_labels(labels: Sequence[int] | NDArray[np.int64] | None, count: int) 
     array = np.ascontiguousarray(labels)
     if array.shape != (count,):
         raise RecordError(0, f"{count} records have labels of shape {array.shape}")
-    if count and (not np.issubdtype(array.dtype, np.integer) or array.min() < -1):
-        raise RecordError(0, "a label is an integer of at least 0, or -1 for none")
+    if count and not np.issubdtype(array.dtype, np.integer):
+        raise RecordError(0, f"labels are integers, not {array.dtype}")
+    wrong = np.flatnonzero((array < -1) | (array >= MOST_CLASSES))
+    if len(wrong):
+        raise RecordError(int(wrong[0]), f"a label is a class number from 0 to {MOST_CLASSES - 1}, or -1 for none")
     return array.astype(np.int64)  # a copy: the kernels are compiled for arrays that may be written to
 
 
@@ -265,16 +274,15 @@ class CAEA(Engine):
         """
         if not self.dimension:
             raise StateError("there are no nodes before the first record")
-        return nodes_of(self._floats, self._integers, self.dimension)
+        return {**nodes_of(self._floats, self._integers, self.dimension), **_links_of(self._integers)}
 
 
 def check_room(given: dict[str, Any]) -> None:
-    """Raise `ParameterError` where `max_nodes` leaves no room for the initial nodes."""
-    from resonance.engine.errors import ParameterError  # noqa: PLC0415
-
+    """Raise `ParameterError` where `max_nodes`, or `max_leaves`, leaves no room for the initial nodes."""
     h = (given["lambda"] + 1) // 2
-    if given["max_nodes"] <= h:
-        raise ParameterError("max_nodes", given["max_nodes"], f"above lambda / 2 = {h}, the number of initial nodes")
+    for name in ("max_nodes", "max_leaves"):
+        if given.get(name, h + 1) <= h:
+            raise ParameterError(name, given[name], f"above lambda / 2 = {h}, the number of initial nodes")
 
 
 def rules_from(given: dict[str, Any], dimension: int) -> Rules:
@@ -308,15 +316,10 @@ def with_classes(floats: FloatArray, integers: IntArray, d: int, h: int, classes
 
 
 def nodes_of(floats: FloatArray, integers: IntArray, d: int) -> dict[str, NDArray[Any]]:
-    """Return the nodes of a model's blocks; see `CAEA.nodes`."""
+    """Return the nodes of a model's blocks without what joins them; see `CAEA.nodes`."""
     capacity, k, links, classes = (int(integers[at]) for at in (CAPACITY, K, LINKS, LABELS))
     rows = floats[F_HEAD : F_HEAD + (d + 2) * capacity].reshape(d + 2, capacity)[:, :k]
     fields = integers[at_field(0, capacity) : at_field(FIELDS, capacity)].reshape(FIELDS, capacity)[:, :k]
-    table = integers[at_link(0, 0, capacity, links) : at_link(k, 0, capacity, links)].reshape(k, 3, links)
-    age, cowin = np.full((k, k), -1, dtype=np.int64), np.zeros((k, k), dtype=np.int64)
-    node, at = np.nonzero(np.arange(links) < fields[LINKED][:, None])
-    age[node, table[node, OTHER, at]] = table[node, AGE, at] - 1
-    cowin[node, table[node, OTHER, at]] = table[node, WINS, at]
     start = int(at_labels(0, capacity, links, classes))
     return {
         "id": fields[ID].copy(),
@@ -325,7 +328,17 @@ def nodes_of(floats: FloatArray, integers: IntArray, d: int) -> dict[str, NDArra
         "weight": rows[:d].T.copy(),
         "sigma": rows[d].copy(),
         "threshold": rows[d + 1].copy(),
-        "age": age,
-        "cowin": cowin,
         "labels": integers[start : start + k * classes].reshape(k, classes).copy(),
     }
+
+
+def _links_of(integers: IntArray) -> dict[str, NDArray[Any]]:
+    """Return what joins the nodes of a model; see `CAEA.nodes`."""
+    capacity, k, links = (int(integers[at]) for at in (CAPACITY, K, LINKS))
+    linked = integers[at_field(LINKED, capacity) : at_field(LINKED, capacity) + k]
+    table = integers[at_link(0, 0, capacity, links) : at_link(k, 0, capacity, links)].reshape(k, 3, links)
+    age, cowin = np.full((k, k), -1, dtype=np.int64), np.zeros((k, k), dtype=np.int64)
+    node, at = np.nonzero(np.arange(links) < linked[:, None])
+    age[node, table[node, OTHER, at]] = table[node, AGE, at] - 1
+    cowin[node, table[node, OTHER, at]] = table[node, WINS, at]
+    return {"age": age, "cowin": cowin}

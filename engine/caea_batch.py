@@ -5,6 +5,7 @@ from resonance.engine.arithmetic import jit
 from resonance.engine.borrowed import borrow
 from resonance.engine.caea_step import (
     ANSWER,
+    FAR,
     FOUNDED,
     SCORE,
     TOLD,
@@ -116,25 +117,24 @@ def predict_batch(floats, integers, rules, X, cluster, score, label):
     clusters = at_field(CLUSTER, capacity)
     padded = (k + 7) & ~7
     taken = np.empty(padded, dtype=np.int64)
-    far = np.int64(0x7FF0000000000000)
     for t in range(len(X)):
         if k == 0:
             break
         squared_cim(floats[F_HEAD:], capacity, k, rules.d, scale_of(mean_sigma(floats, k)), X[t], sums, squares)
-        taken[:] = far
+        taken[:] = FAR
         for j in range(k):
             if integers[clusters + j] >= 0:
                 taken[j] = squares[j]
         where, best = smallest(taken, padded)
-        if best < far:
+        if best < FAR:
             cluster[t, 0] = integers[clusters + where]
             score[t] = 1.0 - cim(best)
-        taken[:] = far
+        taken[:] = FAR
         for j in range(k):
             if majority[j] >= 0:
                 taken[j] = squares[j]
         where, best = smallest(taken, padded)
-        if best < far:
+        if best < FAR:
             label[t] = majority[where]
 
 

@@ -5,6 +5,7 @@ threshold: the order of nodes is the same, and one square root a record is enoug
 """
 
 from decimal import Decimal, localcontext
+from functools import lru_cache
 
 import numpy as np
 from resonance.engine.arithmetic import bits_of, exp_minus, float_of, inline, jit
@@ -44,7 +45,7 @@ from resonance.engine.model_block import (
 )
 
 _SMALLEST_SIGMA = 1e-150
-_FAR = np.int64(0x7FF0000000000000)  # the bits of infinity: no node
+FAR = np.int64(0x7FF0000000000000)  # the bits of infinity: no node
 
 # What a step tells beside the node, in a row of floats.
 FOUNDED = 0  # 1 when the record became a node (case I, or while there are fewer than h nodes)
@@ -60,10 +61,12 @@ SECOND_AT = 9  # its position
 TOLD = 10
 
 
+@lru_cache(maxsize=256)
 def bandwidth_factors(d: int, h: int) -> FloatArray:
     """Return ``(4 / (2 + d))^(1 / (4 + d))`` in entry 0 and ``m^(-1 / (4 + d))`` in entry m = 1..h (8).
 
-    Taken in decimal arithmetic and rounded once: a library's power function differs from machine to machine.
+    Taken in decimal arithmetic and rounded once: a library's power function differs from machine to machine. That
+    takes milliseconds, so streams share the array.
     """
     with localcontext() as context:
         context.prec = 40
@@ -156,7 +159,7 @@ def scale_of(sigma):
 
 @jit
 def squared_cim(weights, stride, k, d, scale, x, sums, squares):
-    """Write the bits of CIM(x, node)^2 (1)-(4) of `k` nodes to `squares`, the lanes behind them as `_FAR`.
+    """Write the bits of CIM(x, node)^2 (1)-(4) of `k` nodes to `squares`, the lanes behind them as `FAR`.
 
     Parameters
     ----------
@@ -184,13 +187,13 @@ def squared_cim(weights, stride, k, d, scale, x, sums, squares):
         # The bits of floats that are not negative are in the order of the floats: minima run on integers.
         out[j] = bits_of(v if v > 0.0 else 0.0)
     for j in range(k, padded):
-        out[j] = _FAR
+        out[j] = FAR
 
 
 @inline
 def smallest(squares, padded):
     """Return the lowest position of the smallest entry, and the entry."""
-    best = _FAR
+    best = FAR
     for j in range(padded):
         best = min(best, squares[j])
     where = 0
@@ -240,7 +243,7 @@ def _set_initial_thresholds(floats, integers, rules, sums, squares):
         for i in range(d):
             x[i] = weights[i * capacity + node]
         squared_cim(weights, capacity, k, d, scale, x, sums, squares)
-        squares[node] = _FAR
+        squares[node] = FAR
         _, best = smallest(squares, (k + 7) & ~7)
         total += cim(best)
     a = at_threshold(d, capacity)
@@ -354,17 +357,17 @@ def learn_one(floats, integers, rules, factors, x, clock, sums, squares, work, t
         clusters = at_field(CLUSTER, capacity)
         near, near_bits = k1, best
         if integers[clusters + k1] < 0:
-            near, near_bits = 0, _FAR
+            near, near_bits = 0, FAR
             for j in range(k):
                 if integers[clusters + j] >= 0 and squares[j] < near_bits:
                     near, near_bits = j, squares[j]
-        if near_bits < _FAR:
+        if near_bits < FAR:
             told[ANSWER] = integers[clusters + near]
             told[SCORE] = 1.0 - cim(near_bits)
     if k < h:
         return _found_early(floats, integers, rules, factors, x, clock, sums, squares, work)
 
-    squares[k1] = _FAR
+    squares[k1] = FAR
     k2, second = smallest(squares, padded)
     v1, v2 = cim(best), cim(second)
     thresholds = at_threshold(d, capacity)

@@ -7,7 +7,7 @@ import numpy as np
 from numba.typed import List
 from numpy.typing import ArrayLike, NDArray
 from resonance.engine.base import Cluster, Engine, Prediction, Step, check_batch
-from resonance.engine.caea import PAPER, PARAMETERS, check_room, nodes_of, record_labels, rules_from, with_classes
+from resonance.engine.caea import MOST, PAPER, PARAMETERS, check_room, nodes_of, record_labels, rules_from, with_classes
 from resonance.engine.caea_batch import majority_label
 from resonance.engine.caea_step import bandwidth_factors
 from resonance.engine.errors import StateError
@@ -87,13 +87,14 @@ class HCAEA(Engine):
             int,
             None,
             "records that a node needs before it gets a child model; by default d + 1",
-            low=1,
+            1,
+            MOST,
             optional=True,
         ),
         Parameter(
             "orphans", str, "nearest", "where the last records of a removed node go", choices=("nearest", "drop")
         ),
-        Parameter("max_leaves", int, 1000, "leaves of the subtree of each root node", low=2),
+        Parameter("max_leaves", int, 1000, "leaves of the subtree of each root node", 2, MOST),
     )
     presets: ClassVar[dict[str, dict[str, Any]]] = {"paper": PAPER}
 
@@ -175,7 +176,6 @@ class HCAEA(Engine):
     def _make_room_for_labels(self, classes: int) -> None:
         if classes <= self._classes:
             return
-        self._classes = classes
         for m in range(ROOT, len(self._integers)):
             head = self._integers[m]
             if len(head) > 1:  # not an unused entry
@@ -183,6 +183,7 @@ class HCAEA(Engine):
                     self._floats[m], head, self.dimension, self._rules.h, classes
                 )
         address(self._floats, self._integers, self._indexes)
+        self._classes = classes
 
     @property
     def leaves(self) -> dict[str, NDArray[Any]]:
@@ -199,15 +200,19 @@ class HCAEA(Engine):
         rows: list[tuple[int, int, tuple[int, ...]]] = []
         self._find_leaves(ROOT, (), rows)
         models = {m: nodes_of(self._floats[m], self._integers[m], self.dimension) for m in {m for m, _, _ in rows}}
-        found = {
-            name: np.array([models[m][name][at] for m, at, _ in rows])
-            for name in ("sigma", "count", "weight", "labels")
-        }
-        labels = found["labels"].reshape(len(rows), -1)
+
+        def column(name: str, *width: int) -> NDArray[Any]:
+            return np.array([models[m][name][at] for m, at, _ in rows]).reshape(len(rows), *width)
+
+        labels = column("labels", self._classes).astype(np.int64)
+        paths = [path + (-1,) * (self.depth - len(path)) for _, _, path in rows]
         return {
-            "path": np.array([path + (-1,) * (self.depth - len(path)) for _, _, path in rows], dtype=np.int64),
+            "path": np.array(paths, dtype=np.int64).reshape(len(rows), self.depth),
+            "weight": column("weight", self.dimension),
+            "sigma": column("sigma"),
+            "count": column("count").astype(np.int64),
+            "labels": labels,
             "label": np.array([majority_label(row) for row in labels], dtype=np.int64),
-            **found,
         }
 
     def _find_leaves(self, m: int, path: tuple[int, ...], rows: list[tuple[int, int, tuple[int, ...]]]) -> None:

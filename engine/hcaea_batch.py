@@ -5,7 +5,7 @@ from numba import types
 from numba.typed import List
 from resonance.engine.arithmetic import jit
 from resonance.engine.caea_batch import scratch_for
-from resonance.engine.caea_step import cim, scale_of, smallest, squared_cim
+from resonance.engine.caea_step import FAR, cim, scale_of, smallest, squared_cim
 from resonance.engine.hcaea_tree import learn_record
 from resonance.engine.kept_records import FREE, append_record, label_of, next_record, put_record
 from resonance.engine.model_block import (
@@ -31,7 +31,6 @@ from resonance.engine.model_state import model_lengths, packed_model, unpacked_m
 from resonance.engine.tree_memory import AT_INTEGERS, POOL, ROOT, add, address, block_of, grow_pool, head_of, subtree
 
 FLOATS, INTEGERS, INDEX = types.float64[::1], types.int64[::1], types.int64[:, ::1]
-_FAR = np.int64(0x7FF0000000000000)
 
 
 @jit
@@ -65,9 +64,9 @@ def predict_labels(weights, stride, leaves, sigma, label, X, out):
         squared_cim(weights, stride, leaves, d, scale, X[t], sums, squares)
         for j in range(leaves):
             if label[j] < 0:
-                squares[j] = _FAR
+                squares[j] = FAR
         where, best = smallest(squares, stride)
-        if best < _FAR:
+        if best < FAR:
             out[t] = label[where]
 
 
@@ -86,7 +85,7 @@ def predict_clusters(indexes, rules, X, clusters, score):
                 block[F_HEAD:], capacity, k, rules.d, scale_of(mean_sigma(block, k)), X[t], sums, squares
             )  # fmt: skip
             where, _ = smallest(squares, (k + 7) & ~7)
-            near, best = -1, _FAR
+            near, best = -1, FAR
             for j in range(k):
                 if head[at_field(CLUSTER, capacity) + j] >= 0 and squares[j] < best:
                     near, best = j, squares[j]

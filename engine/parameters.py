@@ -2,6 +2,7 @@
 
 import difflib
 import math
+import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -51,10 +52,10 @@ class Parameter:
             return "one of " + ", ".join(self.choices)
         text = "an integer" if self.kind is int else "a number"
         if self.low is not None:
-            text += f" {'above' if self.open_low else 'of at least'} {self.low:g}"
+            text += f" {'above' if self.open_low else 'of at least'} {self.low:,}"
         if self.high is not None:
             text += (
-                f"{' and' if self.low is not None else ''} {'below' if self.open_high else 'of at most'} {self.high:g}"
+                f"{' and' if self.low is not None else ''} {'below' if self.open_high else 'of at most'} {self.high:,}"
             )
         return text + (", or none" if self.optional else "")
 
@@ -66,7 +67,7 @@ class Parameter:
             if value not in self.choices:
                 raise ParameterError(self.name, value, self.allowed)
             return value
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
             raise ParameterError(self.name, value, self.allowed)
         if self.kind is int and value != int(value):
             raise ParameterError(self.name, value, self.allowed)

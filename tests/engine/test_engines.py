@@ -232,13 +232,14 @@ def test_damaged_and_foreign_states_are_refused(make):
         other.from_state(state)
 
 
-def test_memory_is_bounded(make):
-    engine = make()
+@pytest.mark.parametrize("name", ["caea-crowded", "hcaea-crowded"])
+def test_memory_is_bounded(name):
+    engine = ENGINES_HERE[name]()
     sizes = []
-    for seed in range(6):
-        engine.learn(shifting(2000, d=2, seed=seed))
+    for seed in range(12):
+        engine.learn(shifting(1000, d=2, seed=seed))
         sizes.append(len(engine.state()))
-    assert max(sizes[3:]) < 4 * max(sizes[:3])
+    assert max(sizes[6:]) < 1.2 * max(sizes[:6])
 
 
 def test_every_engine_is_in_this_file_and_declares_what_it_takes():
@@ -253,18 +254,38 @@ def test_every_engine_is_in_this_file_and_declares_what_it_takes():
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("lambda", 2, "lambda = 2: must be an integer of at least 3"),
-        ("lambda", 7.5, "lambda = 7.5: must be an integer of at least 3"),
-        ("lambda", True, "lambda = True: must be an integer of at least 3"),
+        ("lambda", 2, "lambda = 2: must be an integer of at least 3 and of at most 10,000"),
+        ("lambda", 7.5, "lambda = 7.5: must be an integer of at least 3 and of at most 10,000"),
+        ("lambda", True, "lambda = True: must be an integer of at least 3 and of at most 10,000"),
         ("tau", 1.0, "tau = 1.0: must be a number above 0 and below 1"),
         ("reading", "edges", "reading = 'edges': must be one of affinity, components"),
         ("lamda", 50, r"lamda = 50: .* \(did you mean lambda\?\)"),
         ("max_nodes", 20, "max_nodes = 20: must be above lambda / 2 = 25"),
+        ("max_nodes", 10**12, "max_nodes = 1000000000000: must be an integer of at least 4 and of at most 100,000"),
     ],
 )
 def test_parameters_are_checked_with_one_wording(name, value, message):
     with pytest.raises(ParameterError, match=message):
         make_engine("hcaea", {name: value})
+
+
+def test_a_model_that_lost_all_its_nodes_answers_and_goes_on():
+    for engine in (CAEA(lambda_=3, grace=0), HCAEA(lambda_=3, grace=0)):
+        lost = 0
+        for seed in range(40):
+            X = np.random.default_rng(seed).random((3, 2))
+            engine.learn(X, [0, 1, 2])
+            answer = engine.predict(X)
+            nodes = len(engine.leaves["sigma"]) if isinstance(engine, HCAEA) else len(engine.nodes["id"])
+            if not nodes:
+                lost += 1
+                assert (answer.label == -1).all()
+                assert np.isnan(answer.score).all()
+        assert lost
+
+
+def test_numbers_of_numpy_are_parameters_too():
+    assert CAEA(lambda_=np.int64(20), tau=np.float64(0.1)).state() == CAEA(lambda_=20, tau=0.1).state()
 
 
 def test_an_unknown_engine_is_refused():
@@ -284,7 +305,11 @@ def test_labels_never_influence_the_clusters(make):
 
 
 def test_labels_that_are_none_are_refused(make):
-    with pytest.raises(RecordError, match="a label is an integer"):
-        make().learn(np.zeros((1, 2)), [-2])
+    for wrong in (-2, 1000, 2**60):
+        with pytest.raises(RecordError, match="a label is a class number from 0 to 999, or -1 for none") as error:
+            make().learn(np.zeros((2, 2)), [0, wrong])
+        assert error.value.index == 1
+    with pytest.raises(RecordError, match="labels are integers, not float64"):
+        make().learn(np.zeros((1, 2)), [0.5])
     with pytest.raises(RecordError, match="labels of shape"):
         make().learn(np.zeros((1, 2)), [1, 2])

@@ -47,7 +47,7 @@ def test_a_root_node_never_loses_the_leaves_of_another_one():
 
 def test_the_leaf_that_won_longest_ago_goes_first():
     X = shifting(3000, d=2)
-    bounded, free = HCAEA(lambda_=20, max_leaves=8, max_depth=2), HCAEA(lambda_=20, max_depth=2)
+    bounded, free = HCAEA(lambda_=20, max_leaves=12, max_depth=2), HCAEA(lambda_=20, max_depth=2)
     assert not np.array_equal(bounded.learn(X).path, free.learn(X).path)
     # What was won last is still there: the path of the last record ends in a leaf.
     last = bounded.learn(X[-1:]).path[0]
