@@ -69,13 +69,14 @@ class Parameter:
             return value
         if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
             raise ParameterError(self.name, value, self.allowed)
-        if self.kind is int and value != int(value):
+        number = self.kind(value)
+        if number != value:
             raise ParameterError(self.name, value, self.allowed)
-        below = self.low is not None and (value <= self.low if self.open_low else value < self.low)
-        above = self.high is not None and (value >= self.high if self.open_high else value > self.high)
+        below = self.low is not None and (number <= self.low if self.open_low else number < self.low)
+        above = self.high is not None and (number >= self.high if self.open_high else number > self.high)
         if below or above:
             raise ParameterError(self.name, value, self.allowed)
-        return self.kind(value)
+        return number
 
 
 def check_parameters(declared: Sequence[Parameter], given: Mapping[str, Any]) -> dict[str, Any]:
