@@ -19,7 +19,7 @@ from resonance.engine.arithmetic import exp_minus, jit
 from bench import peers
 from bench.plain_caea import PlainCAEA
 from bench.report import Row, alternating, arguments, show
-from bench.streams import SPREADS, blobs
+from bench.streams import SPREADS, blobs, repeated
 
 Array = NDArray[np.float64]
 
@@ -29,7 +29,7 @@ WARM = 30_000
 TIMED = 40_000
 SLOW_TIMED = 2_000
 """Records timed of what takes ten microseconds and more for each."""
-HIERARCHY_FEATURES = 8
+HIERARCHIES = ("blobs", "s1", "statlog", "digits")
 
 
 @jit
@@ -84,11 +84,10 @@ def learn_all(engine: Engine, batches: list[Array]) -> int:
 
 
 class Course:
-    """One stream of d features, an engine that knows its beginning, and its nodes at every batch of the rest."""
+    """A stream, an engine that knows its beginning, and its nodes at every batch of the rest."""
 
-    def __init__(self, d: int) -> None:
-        self.d = d
-        X = blobs(WARM + TIMED, d, SPREADS[d])
+    def __init__(self, X: Array) -> None:
+        d = X.shape[1]
         self.warm, self.timed = in_batches(X[:WARM]), in_batches(X[WARM:])
         self.slow_warm, self.slow_timed = X[WARM - SLOW_TIMED : WARM], X[WARM : WARM + SLOW_TIMED]
         engine = make_engine("caea", {})
@@ -149,7 +148,7 @@ class Course:
 
 def flat(d: int, rounds: int, with_peers: bool) -> list[Row]:
     """Measure CAEA at d features."""
-    course = Course(d)
+    course = Course(blobs(WARM + TIMED, d, SPREADS[d]))
     contestants: dict[str, Callable[[], float]] = {
         "caea": course.caea,
         "floor": lambda: course.arithmetic(floor),
@@ -177,9 +176,15 @@ def flat(d: int, rounds: int, with_peers: bool) -> list[Row]:
     ]
 
 
-def hierarchy(rounds: int) -> list[Row]:
-    """Measure HCAEA of three levels beside CAEA on the same stream."""
-    course = Course(HIERARCHY_FEATURES)
+def hierarchy(stream: str, rounds: int) -> list[Row]:
+    """Measure HCAEA of three levels beside CAEA on the same stream: blobs, or a set of records again and again.
+
+    Blobs have nothing below their first level: children divide what is one and the same, and found most.
+    """
+    X = blobs(WARM + TIMED, 8, SPREADS[8]) if stream == "blobs" else repeated(stream, WARM + TIMED)
+    if X is None:
+        return []
+    course = Course(X)
     engine = make_engine("hcaea", {})
     learn_all(engine, course.warm)
     state = engine.state()
@@ -189,7 +194,7 @@ def hierarchy(rounds: int) -> list[Row]:
         return seconds(lambda: learn_all(model, course.timed)) / TIMED * 1e6
 
     found = alternating({"hcaea": hcaea, "caea": course.caea}, rounds)
-    return [Row(f"hcaea depth=3 d={course.d}", "us/record", found["hcaea"], "caea", found["caea"])]
+    return [Row(f"hcaea depth=3 {stream} {course.case}", "us/record", found["hcaea"], "caea", found["caea"])]
 
 
 def main() -> None:
@@ -202,7 +207,7 @@ def main() -> None:
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     rows = [row for d in given.features for row in flat(d, given.rounds, not given.no_peers)]
     if "hcaea" in ENGINES:
-        rows += hierarchy(given.rounds)
+        rows += [row for stream in HIERARCHIES for row in hierarchy(stream, min(given.rounds, 5))]
     show(
         "Engines: one core, batches of 1,000, 20 blobs",
         rows,

@@ -38,6 +38,17 @@ def drifting(batches: int, size: int, d: int = 8, clusters: int = 20, seed: int 
         yield centres[rng.integers(clusters, size=size)] + rng.normal(scale=0.05, size=(size, d))
 
 
+def repeated(name: str, n: int, seed: int = 0) -> Array | None:
+    """Return n records of a set in one random order after the other, features scaled to [0, 1]; None without a file."""
+    found = load(name)
+    if found is None:
+        return None
+    X = found[0]
+    X = (X - X.min(axis=0)) / np.maximum(np.ptp(X, axis=0), 1e-12)
+    rng = np.random.default_rng(seed)
+    return np.concatenate([X[rng.permutation(len(X))] for _ in range(-(-n // len(X)))])[:n]
+
+
 def load(name: str) -> tuple[Array, NDArray[np.int64]] | None:
     """Return features and classes of a set, or None where its file is not on this machine."""
     shipped = {"digits": datasets.load_digits, "iris": datasets.load_iris, "wdbc": datasets.load_breast_cancer}
