@@ -52,4 +52,7 @@ def prepare_cache() -> Path:
             home = Path(tempfile.mkdtemp(prefix="resonance-kernels-"))
     folder = home / folder_name()
     os.environ["NUMBA_CACHE_DIR"] = str(folder)
+    if "numba" in sys.modules:
+        # Somebody has imported it before us, and it has read its settings.
+        sys.modules["numba"].config.reload_config()
     return folder

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from resonance.engine import CAEA, HCAEA
+from numpy.typing import NDArray
+from resonance.engine import CAEA, HCAEA, Step
 
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
 Vector = dict[str, np.ndarray[Any, Any]]
@@ -89,14 +90,9 @@ def check_reading(path: Path) -> None:
     data = load(path.parents[2] / "data" / f"{v['dataset']}.npz")
     low, high = data["X"].min(0), data["X"].max(0)
     X = ((data["X"] - low) / np.where(high > low, high - low, 1.0))[v["order"]]
-    model = CAEA(
-        params["lam"],
-        params["age_max"],
-        params["grace"],
-        params["reading"],
-        params["tau"],
-        params["min_records"],
-    )
+    given = {name: params[name] for name in ("age_max", "grace", "reading", "tau")}
+    given |= {"lambda": params["lam"], "min_cluster_records": params["min_records"]}
+    model = CAEA.make(given)
     step = model.learn(X)
     equal("step_cluster", step.cluster[:, 0], v["step_cluster"])
     code = {"emerged": 0, "absorbed": 1, "split": 2, "vanished": 3}
@@ -111,6 +107,24 @@ def check_reading(path: Path) -> None:
     equal("node_cluster", nodes["cluster"], v["node_cluster"])
     equal("cowin", nodes["cowin"], v["cowin"])
     equal("cluster_id", [c.id for c in model.clusters()], v["cluster_id"])
+    _check_folding(X, step, model, CAEA.make(given))
+
+
+def _check_folding(X: NDArray[np.float64], whole: Step, model: CAEA, again: CAEA) -> None:
+    """Learn the stream again record by record, with one restore, and fold the events: same bits, same clusters."""
+    present: set[int] = set()
+    answers = []
+    for t in range(len(X)):
+        step = again.learn(X[t : t + 1])
+        answers.append(step.cluster)
+        for e in step.events:
+            present ^= {e.cluster}
+        equal("folded clusters", sorted(present), [c.id for c in again.clusters()])
+        if t == len(X) // 2:
+            again = CAEA.from_state(again.state())
+    equal("answers one by one", np.concatenate(answers), whole.cluster)
+    if again.state() != model.state():
+        raise DifferenceError("state: differs when learned one by one")
 
 
 def _leaves(model: HCAEA, v: Vector, prefix: str) -> None:
