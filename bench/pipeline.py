@@ -31,7 +31,9 @@ PARTITIONS = 4
 FEATURES = 16
 STOCK_RECORDS = 20_000
 """Answers watched of the contestants that need 100 microseconds for one."""
-FAST = ("worker", "bare", "transactions")
+WORKERS = {"worker": "cloudevents", "worker-plain": "plain"}
+"""Settings of ``output.envelope``: six headers for each answer, or none, as the loops have none."""
+FAST = (*WORKERS, "bare", "transactions")
 REFERENCES = {
     "bare": "tuned loop",
     "transactions": "tuned loop, transactions",
@@ -80,7 +82,9 @@ class Bench:
         producer.flush(60)
 
     @contextmanager
-    def worker(self, source: str, target: str, mode: str = "exactly_once") -> Iterator[subprocess.Popen[bytes]]:
+    def worker(
+        self, source: str, target: str, mode: str = "exactly_once", envelope: str = "cloudevents"
+    ) -> Iterator[subprocess.Popen[bytes]]:
         """Run the worker on a topic."""
         name = f"bench-{uuid.uuid4().hex[:8]}"
         with socket.socket() as probe:
@@ -93,6 +97,7 @@ class Bench:
             "input": {"topics": [source], "id_path": "id"},
             "topics": {"assignments": target},
             "delivery": {"mode": mode},
+            "output": {"envelope": envelope},
         }
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "resonance.toml"
@@ -109,8 +114,8 @@ class Bench:
         with self.topic(kind) as target:
             answers = Answers(self.bootstrap, target, PARTITIONS)
             contestant = (
-                self.worker(source, target)
-                if kind == "worker"
+                self.worker(source, target, envelope=WORKERS[kind])
+                if kind in WORKERS
                 else running(["bench.contestants", kind, self.bootstrap, source, target])
             )
             with contestant as process:
@@ -147,13 +152,13 @@ def median(paces: list[Pace]) -> Pace:
 
 def speed_rows(found: dict[str, Pace]) -> list[Row]:
     """Return rate and CPU of the worker beside those of the others."""
-    case = f"worker exactly_once d={FEATURES} partitions={PARTITIONS}"
-    worker = found["worker"]
     rows = []
-    for kind, label in REFERENCES.items():
-        if kind in found:
-            rows.append(Row(case, "records/s", worker.rate, label, found[kind].rate))
-            rows.append(Row(case, "us CPU/record", worker.cpu, label, found[kind].cpu))
+    for name, envelope in WORKERS.items():
+        for kind, label in REFERENCES.items():
+            if name in found and kind in found:
+                case = f"worker exactly_once {envelope} d={FEATURES} partitions={PARTITIONS}"
+                rows.append(Row(case, "records/s", found[name].rate, label, found[kind].rate))
+                rows.append(Row(case, "us CPU/record", found[name].cpu, label, found[kind].cpu))
     return rows
 
 
@@ -175,9 +180,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="alternating runs that each median is taken of")
     parser.add_argument("--profile", action="store_true", help="say where the worker's CPU time goes")
     parser.add_argument("--no-latency", action="store_true", help="leave out the latencies")
-    parser.add_argument("--only", nargs="*", choices=["worker", *REFERENCES], help="contestants to run")
+    parser.add_argument("--only", nargs="*", choices=[*WORKERS, *REFERENCES], help="contestants to run")
     given = parser.parse_args()
-    kinds = given.only or ["worker", *REFERENCES]
+    kinds = given.only or [*WORKERS, *REFERENCES]
     with running_broker() as bootstrap:
         bench = Bench(bootstrap)
         paces: dict[str, list[Pace]] = {kind: [] for kind in kinds}
@@ -187,7 +192,7 @@ def main() -> None:
                 for kind in kinds:
                     paces[kind].append(bench.run(kind, source, given.records))
         found = {kind: median(runs) for kind, runs in paces.items()}
-        rows = speed_rows(found) if "worker" in found else []
+        rows = speed_rows(found)
         if "worker" in found and not given.no_latency:
             rows += latency_rows(bench, found["worker"].rate / 10)
     if given.profile and "worker" in found:
