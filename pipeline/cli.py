@@ -22,7 +22,8 @@ app = typer.Typer(
 )
 
 SETTINGS_HELP = """Settings come from the command line, the environment (RESONANCE_INPUT__TOPICS is input.topics), a
-TOML file, and defaults, in this order; `resonance settings` shows what they add up to."""
+TOML file, and defaults, in this order; `resonance settings` shows what they add up to. On the command line
+--section.key VALUE, such as --engine.lambda 28, sets any of them."""
 
 Config = Annotated[
     Path | None,
