@@ -107,10 +107,15 @@ def show_settings(
     config: Config = None,
     settings: Set = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON instead of TOML.")] = False,
+    as_reference: Annotated[bool, typer.Option("--reference", help="Explain every setting there is instead.")] = False,
 ) -> None:
     """Show the settings."""
+    from resonance.pipeline import settings_reference  # noqa: PLC0415
     from resonance.pipeline.settings import Settings  # noqa: PLC0415
 
+    if as_reference:
+        typer.echo(settings_reference.as_markdown(), nl=False)
+        return
     values = Settings.load(config, given(settings, {})).dump()
     if as_json:
         typer.echo(orjson.dumps(values, option=orjson.OPT_INDENT_2).decode())
