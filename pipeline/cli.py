@@ -110,7 +110,7 @@ def show_settings(
     as_reference: Annotated[bool, typer.Option("--reference", help="Explain every setting there is instead.")] = False,
 ) -> None:
     """Show the settings."""
-    from resonance.pipeline import settings_reference  # noqa: PLC0415
+    from resonance.pipeline import settings_file, settings_reference  # noqa: PLC0415
     from resonance.pipeline.settings import Settings  # noqa: PLC0415
 
     if as_reference:
@@ -120,7 +120,7 @@ def show_settings(
     if as_json:
         typer.echo(orjson.dumps(values, option=orjson.OPT_INDENT_2).decode())
     else:
-        typer.echo("\n".join(toml(values)))
+        typer.echo(settings_file.as_toml(values), nl=False)
 
 
 @app.command()
@@ -162,27 +162,6 @@ def as_options(arguments: Sequence[str]) -> Iterator[str]:
             yield argument
         else:
             yield from ("--set", f"{key}={value if separator else next(waiting, '')}")
-
-
-def toml(values: Mapping[str, Any], section: str = "") -> list[str]:
-    """Return nested values as lines of TOML; what is not set is a comment."""
-    lines = []
-    for name, value in values.items():
-        if not isinstance(value, Mapping):
-            lines.append(f"# {name} is not set" if value is None else f"{name} = {_written(value)}")
-    if section and lines:
-        lines = ["", f"[{section}]", *lines]
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            lines += toml(value, f"{section}.{name}" if section else name)
-    return lines
-
-
-def _written(value: Any) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(map(_written, value))}]"
-    # JSON's text, numbers and booleans are TOML, too.
-    return orjson.dumps(value).decode()
 
 
 def end(code: int) -> NoReturn:

@@ -320,7 +320,9 @@ class Settings(BaseSettings):
     def dump(self) -> dict[str, Any]:
         """Return all settings as plain values for people to read: secrets masked, engine parameters complete."""
         values = self.model_dump(mode="json")
-        values["engine"] = {"name": self.engine.name, "preset": self.engine.preset, **self.engine_parameters}
+        # A parameter without a limit is not one that is not set.
+        parameters = {name: "none" if value is None else value for name, value in self.engine_parameters.items()}
+        values["engine"] = {"name": self.engine.name, "preset": self.engine.preset, **parameters}
         return values
 
 
