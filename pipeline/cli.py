@@ -154,14 +154,25 @@ def given(pairs: Sequence[str] | None, named: Mapping[str, Any]) -> dict[str, An
 
 
 def as_options(arguments: Sequence[str]) -> Iterator[str]:
-    """Yield the arguments with ``--section.key value``, another way to write a setting, as ``--set``."""
+    """Yield the arguments with ``--section.key value``, another way to write a setting, as ``--set``.
+
+    Raises
+    ------
+    ConfigurationError
+        A setting without a value: the next option, or nothing, stands in its place.
+    """
     waiting = iter(arguments)
     for argument in waiting:
         key, separator, value = argument.removeprefix("--").partition("=")
         if not argument.startswith("--") or "." not in key:
             yield argument
-        else:
-            yield from ("--set", f"{key}={value if separator else next(waiting, '')}")
+            continue
+        if not separator:
+            following = next(waiting, None)
+            if following is None or following.startswith("--"):
+                raise ConfigurationError(f"--{key} needs a value, such as --engine.lambda 28 or --engine.lambda=28")
+            value = following
+        yield from ("--set", f"{key}={value}")
 
 
 def end(code: int) -> NoReturn:
