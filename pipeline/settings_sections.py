@@ -224,8 +224,20 @@ class Output(Section):
     """``cloudevents``: CloudEvents headers on every output. ``plain``: none."""
     assignments: Literal["all", "changes", "novel", "none"] = "all"
     """Which answers are written: ``changes``: where cluster or status differ from the stream's answer before."""
+    events: OptionalText = None
+    """Not available yet: ``debug`` for events of single nodes, beside those of clusters."""
     include: Paths = ()
     """Members of the input to copy into the assignments."""
+
+    @field_validator("events")
+    @classmethod
+    def _not_yet(cls, events: str | None) -> str | None:
+        if events is not None:
+            raise ValueError(
+                "events of single nodes are not available in this version; leave it out (those of clusters are always "
+                "written)"
+            )
+        return events
 
 
 def check_topic(topic: str) -> None:

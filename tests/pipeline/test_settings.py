@@ -144,6 +144,7 @@ def test_required_settings_say_the_three_ways_to_set_them() -> None:
         ({"input.dimension": 0}, r"^input\.dimension = 0: must be at least 1"),
         ({"input.sparse": "s"}, r"^input\.sparse = 's': not available in this version"),
         ({"input.label_path": "s"}, r"^input\.label_path = 's': not available in this version"),
+        ({"output.events": "debug"}, r"^output\.events = 'debug': events of single nodes are not available in this"),
         ({"name": "a/b"}, r"^name = 'a/b': must consist of"),
         ({"topics.assignments": "features"}, r"^topics\.assignments = 'features': must differ from input\.topics"),
         ({"topics.routes": "resonance.clusters"}, r"^topics\.routes = .*: must differ from topics\.clusters"),
