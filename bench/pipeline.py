@@ -20,6 +20,7 @@ import numpy as np
 import orjson
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
+from resonance.pipeline.settings_file import as_toml
 
 from bench.latency import latencies
 from bench.processes import Answers, Pace, pace, running
@@ -91,7 +92,8 @@ class Bench:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         values = {
-            "": {"name": name, "stream": "partition"},
+            "name": name,
+            "stream": "partition",
             "broker": {"bootstrap": self.bootstrap},
             "worker": {"web_port": port},
             "input": {"topics": [source], "id_path": "id"},
@@ -101,7 +103,7 @@ class Bench:
         }
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "resonance.toml"
-            file.write_text(toml(values))
+            file.write_text(as_toml(values))
             with running(["resonance.pipeline.cli", "worker", "--config", str(file)]) as process:
                 yield process
         mine = [topic for topic in self.admin.list_topics(timeout=10).topics if topic.startswith(name)]
@@ -133,15 +135,6 @@ class Bench:
                     return latencies(self.bootstrap, target, PARTITIONS, SETTLE_SECONDS, LATENCY_SECONDS)
                 finally:
                     feed.kill()
-
-
-def toml(sections: dict[str, dict[str, object]]) -> str:
-    """Return sections of text, numbers and lists of text as TOML."""
-    lines = []
-    for section, values in sections.items():
-        lines += [f"[{section}]"] if section else []
-        lines += [f"{name} = {orjson.dumps(value).decode()}" for name, value in values.items()]
-    return "\n".join(lines) + "\n"
 
 
 def median(paces: list[Pace]) -> Pace:

@@ -22,7 +22,8 @@ app = typer.Typer(
 )
 
 SETTINGS_HELP = """Settings come from the command line, the environment (RESONANCE_INPUT__TOPICS is input.topics), a
-TOML file, and defaults, in this order; `resonance settings` shows what they add up to."""
+TOML file, and defaults, in this order; `resonance settings` shows what they add up to. On the command line
+--section.key VALUE, such as --engine.lambda 28, sets any of them."""
 
 Config = Annotated[
     Path | None,
@@ -106,15 +107,20 @@ def show_settings(
     config: Config = None,
     settings: Set = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON instead of TOML.")] = False,
+    as_reference: Annotated[bool, typer.Option("--reference", help="Explain every setting there is instead.")] = False,
 ) -> None:
     """Show the settings."""
+    from resonance.pipeline import settings_file, settings_reference  # noqa: PLC0415
     from resonance.pipeline.settings import Settings  # noqa: PLC0415
 
+    if as_reference:
+        typer.echo(settings_reference.as_markdown(), nl=False)
+        return
     values = Settings.load(config, given(settings, {})).dump()
     if as_json:
         typer.echo(orjson.dumps(values, option=orjson.OPT_INDENT_2).decode())
     else:
-        typer.echo("\n".join(toml(values)))
+        typer.echo(settings_file.as_toml(values), nl=False)
 
 
 @app.command()
@@ -148,35 +154,25 @@ def given(pairs: Sequence[str] | None, named: Mapping[str, Any]) -> dict[str, An
 
 
 def as_options(arguments: Sequence[str]) -> Iterator[str]:
-    """Yield the arguments with ``--section.key value``, another way to write a setting, as ``--set``."""
+    """Yield the arguments with ``--section.key value``, another way to write a setting, as ``--set``.
+
+    Raises
+    ------
+    ConfigurationError
+        A setting without a value: the next option, or nothing, stands in its place.
+    """
     waiting = iter(arguments)
     for argument in waiting:
         key, separator, value = argument.removeprefix("--").partition("=")
         if not argument.startswith("--") or "." not in key:
             yield argument
-        else:
-            yield from ("--set", f"{key}={value if separator else next(waiting, '')}")
-
-
-def toml(values: Mapping[str, Any], section: str = "") -> list[str]:
-    """Return nested values as lines of TOML; what is not set is a comment."""
-    lines = []
-    for name, value in values.items():
-        if not isinstance(value, Mapping):
-            lines.append(f"# {name} is not set" if value is None else f"{name} = {_written(value)}")
-    if section and lines:
-        lines = ["", f"[{section}]", *lines]
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            lines += toml(value, f"{section}.{name}" if section else name)
-    return lines
-
-
-def _written(value: Any) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(map(_written, value))}]"
-    # JSON's text, numbers and booleans are TOML, too.
-    return orjson.dumps(value).decode()
+            continue
+        if not separator:
+            following = next(waiting, None)
+            if following is None or following.startswith("--"):
+                raise ConfigurationError(f"--{key} needs a value, such as --engine.lambda 28 or --engine.lambda=28")
+            value = following
+        yield from ("--set", f"{key}={value}")
 
 
 def end(code: int) -> NoReturn:

@@ -8,10 +8,9 @@ import socket
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError, field_validator
-from pydantic_core import PydanticUndefined
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 from resonance import engine as engines
 from resonance.engine.base import Engine
@@ -26,7 +25,6 @@ from resonance.pipeline.settings_errors import (
     from_validation,
     nearest,
     stream_not_set,
-    variable,
 )
 from resonance.pipeline.settings_sections import (
     TOPIC_PATTERN,
@@ -45,15 +43,6 @@ from resonance.pipeline.settings_sections import (
 from resonance.pipeline.settings_sources import PREFIX, merged, nested, read_file, refuse_unknown_variables
 
 StreamChoice = Literal["partition", "key"]
-
-
-class SettingReference(NamedTuple):
-    """What the documentation says of a setting."""
-
-    name: str
-    variable: str
-    default: str
-    meaning: str
 
 
 class Settings(BaseSettings):
@@ -331,40 +320,10 @@ class Settings(BaseSettings):
     def dump(self) -> dict[str, Any]:
         """Return all settings as plain values for people to read: secrets masked, engine parameters complete."""
         values = self.model_dump(mode="json")
-        values["engine"] = {"name": self.engine.name, "preset": self.engine.preset, **self.engine_parameters}
+        # A parameter without a limit is not one that is not set.
+        parameters = {name: "none" if value is None else value for name, value in self.engine_parameters.items()}
+        values["engine"] = {"name": self.engine.name, "preset": self.engine.preset, **parameters}
         return values
-
-    @classmethod
-    def reference(cls) -> list[SettingReference]:
-        """Return name, environment variable, default and meaning of every setting."""
-        rows: list[SettingReference] = []
-        for name, field in cls.model_fields.items():
-            section = field.annotation
-            if isinstance(section, type) and issubclass(section, Section | EngineChoice):
-                inner = [(f"{name}.{key}", value) for key, value in section.model_fields.items()]
-            else:
-                inner = [(name, field)]
-            for setting, info in inner:
-                default = info.get_default(call_default_factory=True, validated_data={})
-                rows.append(
-                    SettingReference(setting, variable(setting), _written(default), (info.description or "").strip())
-                )
-        return rows
-
-
-def _written(default: Any) -> str:
-    """Return a default as the file would have it."""
-    if default is PydanticUndefined:
-        return "required"
-    if default is None:
-        return "none"
-    if isinstance(default, str):
-        return f'"{default}"'
-    if isinstance(default, tuple):
-        return "[" + ", ".join(map(_written, default)) + "]"
-    if isinstance(default, bool):
-        return str(default).lower()
-    return str(default)
 
 
 def _from_text(value: Any, parameter: Parameter | None) -> Any:

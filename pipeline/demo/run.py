@@ -11,7 +11,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from resonance.pipeline.cli import toml
 from resonance.pipeline.demo import report
 from resonance.pipeline.demo.follower import Follower
 from resonance.pipeline.demo.lifelines import draw, missing_extra
@@ -23,6 +22,7 @@ from resonance.pipeline.embedded import EmbeddedBroker
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.records import Message
 from resonance.pipeline.settings import Settings
+from resonance.pipeline.settings_file import as_toml
 from rich.console import Console
 
 TOPIC = "telemetry"
@@ -135,7 +135,7 @@ class _Demo:
             broker = stack.enter_context(EmbeddedBroker([TOPIC, *outputs, *others]))
             settings = _settings(broker.bootstrap)
             config = folder / "resonance.toml"
-            config.write_text("\n".join(toml(_values(broker.bootstrap))) + "\n")
+            config.write_text(as_toml(_values(broker.bootstrap)))
             follower = stack.enter_context(Follower(broker.client_settings(), outputs))
             worker = WorkerProcess(config, folder / "worker.log")
             stack.callback(worker.stop)

@@ -1,0 +1,58 @@
+"""The command line: what it takes, and what it says of what it cannot take."""
+
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from resonance.pipeline import cli
+from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.settings_reference import as_markdown
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """Run the command line and return its exit code."""
+    monkeypatch.setattr(sys, "argv", ["resonance", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    return int(ended.value.code or 0)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_setting_is_an_option() -> None:
+    arguments = ["worker", "--engine.lambda", "28", "--prepare.missing=-1=x", "--name", "a.b", "--engine.tau", "-1"]
+    assert list(cli.as_options(arguments)) == [
+        *("worker", "--set", "engine.lambda=28", "--set", "prepare.missing=-1=x"),
+        *("--name", "a.b", "--set", "engine.tau=-1"),
+    ]
+
+
+@pytest.mark.parametrize("behind", [["--name", "x"], ["--engine.tau", "0.1"], []])
+def test_a_forgotten_value_does_not_swallow_the_next_option(behind: list[str]) -> None:
+    with pytest.raises(ConfigurationError, match=r"^--engine\.lambda needs a value"):
+        list(cli.as_options(["worker", "--engine.lambda", *behind]))
+
+
+def test_a_forgotten_value_is_one_line_and_an_exit_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "worker", "--engine.lambda", "--name", "x") == 2
+    assert capsys.readouterr().err.startswith("error: --engine.lambda needs a value")
+
+
+def test_the_settings_are_shown_as_toml(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    ranges = '{"geo.lat": [-90, 90]}'
+    options = ["--input.topics", "t", '--input.features=["geo.lat"]', "--prepare.scale", "given"]
+    assert run(monkeypatch, "settings", *options, "--prepare.ranges", ranges) == 0
+    shown = tomllib.loads(capsys.readouterr().out)
+    assert shown["input"]["features"] == ["geo.lat"]
+    assert shown["prepare"]["ranges"] == {"geo.lat": [-90.0, 90.0]}
+
+
+def test_the_reference_needs_no_settings(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(monkeypatch, "settings", "--reference") == 0
+    assert capsys.readouterr().out == as_markdown()

@@ -1,0 +1,67 @@
+"""What the documentation shows is what the program does."""
+
+import re
+from pathlib import Path
+
+import orjson
+import pytest
+from resonance.pipeline.demo.run import TOPIC, _settings
+from resonance.pipeline.demo.telemetry import START_MS, Telemetry
+from resonance.pipeline.partition import PartitionTask
+from resonance.pipeline.records import Record
+from resonance.pipeline.stops import NEW_VERSION, RESET, RESUME
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+SHOWN = 4150
+"""Offset of the demo's record that the README shows."""
+
+
+def examples():
+    return [orjson.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGES[0].read_text(), re.DOTALL)]
+
+
+def anchor(heading):
+    return re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+
+
+def shortened(value, like):
+    """Return a value with the members and the digits that an example has."""
+    if isinstance(value, dict):
+        return {name: shortened(value[name], like[name]) for name in like}
+    if isinstance(value, list):
+        return [shortened(*pair) for pair in zip(value, like, strict=True)]
+    if isinstance(value, float):
+        return round(value, len(str(like).partition(".")[2]))
+    return value
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if "://" in target:
+            continue
+        file, _, place = target.partition("#")
+        found = page.parent / file if file else page
+        assert found.exists(), target
+        if place:
+            assert place in map(anchor, re.findall(r"^#+ (.*)$", found.read_text(), re.MULTILINE)), target
+
+
+def test_the_readme_shows_a_record_of_the_demo_with_its_assignment_and_the_event_before_it():
+    record, assignment, event = examples()
+    task, telemetry = PartitionTask(_settings("127.0.0.1:9092"), TOPIC, 0), Telemetry()
+    samples = [telemetry.sample(0, offset) for offset in range(SHOWN + 1)]
+    outputs = task.process([Record(TOPIC, 0, at, START_MS, each.key, each.value) for at, each in enumerate(samples)])
+    answer, last = orjson.loads(outputs.assignments[-1].value), orjson.loads(outputs.events[-1].value)
+    assert orjson.loads(samples[-1].value) == record
+    assert set(answer) == set(assignment)
+    assert shortened(answer, assignment) == assignment
+    assert set(last) == set(event)
+    assert shortened(last, event) == event
+
+
+@pytest.mark.parametrize("option", [RESUME, NEW_VERSION, RESET])
+def test_every_option_that_mends_a_stop_is_explained(option):
+    for page in (ROOT / "README.md", ROOT / "docs" / "operations.md"):
+        assert f"`{option}`" in page.read_text()
