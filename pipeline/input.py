@@ -34,6 +34,7 @@ class Probe(NamedTuple):
     """A usable record of which it is not known yet how many features it should have; members as in `Decoded`."""
 
     shape: Shape
+    row: list[float]
     id: bytes | None
     time: str
     included: str | None
@@ -118,10 +119,10 @@ class InputMapping:
             return None
         parsed = self._parsed(record.value)
         shape = feature_shape(parsed, self._settings)
-        Layout(self._settings, shape).row(parsed)
+        row = Layout(self._settings, shape).row(parsed)
         own = self._id(parsed) or b"null" if self._id_path else None
         included = self._included([parsed])[0] if self._include else None
-        return Probe(shape, own, self._time(parsed, record.timestamp), included)
+        return Probe(shape, row, own, self._time(parsed, record.timestamp), included)
 
     def decode(self, records: Sequence[SourceRecord]) -> Decoded:
         """Decode a batch.

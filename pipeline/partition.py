@@ -12,11 +12,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 
+import numpy as np
 import orjson
 from resonance.engine.base import FloatArray
 from resonance.pipeline import stops
 from resonance.pipeline.encoding import Encoder, Origins, StreamTexts, describe
 from resonance.pipeline.faults import Fault, FaultError
+from resonance.pipeline.first_records import FirstRecords, HeldRecord
 from resonance.pipeline.input import Decoded, InputMapping, Probe
 from resonance.pipeline.layout import Layout, shape_as_json, shape_from
 from resonance.pipeline.records import Message, Outputs, SourceRecord, StreamSnapshot
@@ -110,8 +112,7 @@ class PartitionTask:
         self._wanted = settings.output.assignments
         self._streams = Streams(settings, topic, partition)
         self._texts: dict[str, StreamTexts] = {}
-        # Records that were answered before it was known how many features they should have.
-        self._held: list[tuple[SourceRecord, bytes | None, Probe]] = []
+        self._first = FirstRecords(settings)
         self._probed_until = 0
         self._records = self._skipped = self._outvoted = 0
         self._dead: Counter[str] = Counter()
@@ -357,32 +358,40 @@ class PartitionTask:
                 return
             if self._by_key and (error := self._key_fault(key)):
                 raise error
-            begun = {own for _, own, _ in self._held}.union(self._streams.keys)
+            begun = self._first.keys.union(self._streams.keys)
             if key not in begun and len(begun) >= self._settings.limits.streams:
                 raise self._no_room(key)
+            if not self._is_known(key, record.offset):
+                self._hold(record, key, probe, outputs)
         except FaultError as error:
             self._bury([record], [error.at(0)], outputs)
             return
         self._bury([record], [], outputs)
-        model = self._streams.get(key)
-        if model is None or record.offset >= model.next:
-            first = key not in {own for _, own, _ in self._held}
-            self._held.append((record, key, probe))
-            if outputs is not None and (self._wanted == "all" or (self._wanted == "changes" and first)):
-                texts = StreamTexts(self._streams.name_of(key), self._streams.first_version, 1)
-                outputs.assignments += self._encoder.warming(texts, Origins.of_probe(record, probe))
         if self._mapping.layout is None:
-            if len(self._held) == PROBED:
+            if len(self._first) == PROBED:
                 self._decide()
                 self._release(record, probe, outputs)
         elif record.offset == self._probed_until - 1:
             self._release(record, probe, outputs)
 
+    def _is_known(self, key: bytes | None, offset: int) -> bool:
+        """Whether the model of a key contains a record already."""
+        model = self._streams.get(key)
+        return model is not None and offset < model.next
+
+    def _hold(self, record: SourceRecord, key: bytes | None, probe: Probe, outputs: Outputs | None) -> None:
+        """Hold a record back and answer it."""
+        first = key not in self._first.keys
+        self._first.hold(HeldRecord(record.offset, key, probe.shape, probe.row, len(record.value or b"")))
+        if outputs is not None and (self._wanted == "all" or (self._wanted == "changes" and first)):
+            texts = StreamTexts(self._streams.name_of(key), self._streams.first_version, 1)
+            outputs.assignments += self._encoder.warming(texts, Origins.of_probe(record, probe))
+
     def _decide(self) -> None:
         """Take the features that most of the held records have; the first seen of those that are equally frequent."""
-        shape, votes = Counter(probe.shape for _, _, probe in self._held).most_common(1)[0]
+        shape, votes = self._first.majority()
         self._mapping.decide(shape)
-        self._probed_until = self._held[-1][0].offset + 1
+        self._probed_until = self._first.end
         lost = "" if votes == PROBED else f"; the other {PROBED - votes} were answered warming_up and are not learned"
         _log.info(
             "%s[%d]: a record has %d features, as %d of the first %d usable ones%s",
@@ -396,33 +405,25 @@ class PartitionTask:
 
     def _release(self, deciding: SourceRecord, probe: Probe, outputs: Outputs | None) -> None:
         """Give the held records to their models; what they cause happens with the record that decided."""
-        shape = self._known_layout().shape
-        held = [(record, key) for record, key, own in self._held if own.shape == shape]
-        self._outvoted += len(self._held) - len(held)
-        self._held = []
-        decoded = self._mapping.decode([record for record, _ in held])
+        self._outvoted += len(self._first)
         cause = None if outputs is None else Origins.of_probe(deciding, probe)
-        for key in dict.fromkeys(key for _, key in held):
-            positions = [i for i, (_, own) in enumerate(held) if own == key]
+        for key, held in self._first.release(self._known_layout().shape).items():
+            self._outvoted -= len(held)
             model = self._streams.get(key) or self._streams.begin(key, self._known_layout())
-            offsets = [held[i][0].offset for i in positions]
-            size = sum(decoded.sizes[i] for i in positions)
-            _, messages = self._learn(model, decoded.rows[positions], offsets, size, cause)
+            rows = np.array([record.row for record in held])
+            offsets = [record.offset for record in held]
+            _, messages = self._learn(model, rows, offsets, sum(record.size for record in held), cause)
             if outputs is not None:
                 outputs.events += [message for _, message in messages]
-            self._remember(model, Fed(warming=positions))
+            self._remember(model, Fed(warming=range(len(held))))
 
     # Snapshots
 
     @property
     def replay_from(self) -> int | None:
         """Lowest offset of a record whose stream has not been snapshotted since; None when all are."""
-        offsets = [offset for offset in (self._streams.replay_from, self._held_from) if offset is not None]
+        offsets = [offset for offset in (self._streams.replay_from, self._first.begin) if offset is not None]
         return min(offsets, default=None)
-
-    @property
-    def _held_from(self) -> int | None:
-        return self._held[0][0].offset if self._held else None
 
     def due(self) -> list[str]:
         """Return the streams whose next snapshot is due, the longest dirty first."""

@@ -55,12 +55,43 @@ def given(**changes: Any) -> Any:
     )
 
 
+ARRAY_KINDS: list[tuple[Any, str, str]] = [
+    (b"{", "decode", "not_json"),
+    (b'{"features": [1, NaN, 3]}', "decode", "not_json"),
+    (b'{"features": [1, 1e400, 3]}', "decode", "out_of_range"),
+    (b"[1, 2, 3]", "decode", "not_an_object"),
+    (b'{"features": [1, 2, 3], "x": ' + b"[" * 40 + b"]" * 40 + b"}", "decode", "too_deep"),
+    (b'{"features": [1, true, 3]}', "validate", "wrong_type"),
+    (b'{"features": "1, 2, 3"}', "validate", "wrong_type"),
+    (b'{"features": []}', "validate", "wrong_dimension"),
+    (b'{"features": [1, null, 3]}', "validate", "missing_feature"),
+    (b"{}", "validate", "missing_feature"),
+    (b'{"features": [1, 2, 3], "id": []}', "validate", "wrong_type"),
+    (b'{"features": [1, 2, 3], "t": "soon"}', "validate", "bad_time"),
+    (b'{"features": [1e200, 2, 3]}', "limit", "out_of_range"),
+    (b'{"features": [1, -1, 3]}', "limit", "out_of_range"),
+    (b'{"features": [1, 2, 3], "x": "' + b"x" * 5_000 + b'"}', "limit", "record_too_large"),
+]
+
+
 @pytest.mark.parametrize(("value", "stage", "kind"), KINDS)
 @pytest.mark.parametrize("place", [30, 300], ids=["warming up", "learning"])
 def test_every_kind_is_named_and_its_neighbours_are_unharmed(value: bytes, stage: str, kind: str, place: int) -> None:
-    log = records(points(400).tolist(), keys=(b"k",))
+    check_one_at_fault(given(), records(points(400).tolist(), keys=(b"k",)), place, value, stage, kind)
+
+
+@pytest.mark.parametrize(("value", "stage", "kind"), ARRAY_KINDS)
+@pytest.mark.parametrize("place", [3, 30, 150], ids=["deciding", "warming up", "learning"])
+def test_every_kind_is_named_also_while_the_features_are_being_decided(
+    value: bytes, stage: str, kind: str, place: int
+) -> None:
+    log = array_records(abs(points(200)).tolist(), (b"k",))
+    check_one_at_fault(given(input__features="features", prepare__log1p=["f1"]), log, place, value, stage, kind)
+
+
+def check_one_at_fault(given: Any, log: list[Record], place: int, value: bytes, stage: str, kind: str) -> None:
     log[place] = log[place]._replace(value=value, headers=(("mine", b"\x00\x01"), ("none", None)))
-    worker, clean = task(given()), task(given())
+    worker, clean = task(given), task(given)
     outputs = run(worker, log, 70)
     without = run(clean, log[:place] + log[place + 1 :], 70)
     assert outputs.assignments == without.assignments
@@ -76,6 +107,18 @@ def test_every_kind_is_named_and_its_neighbours_are_unharmed(value: bytes, stage
     assert told["message"]
     Draft202012Validator(load_schema("dead_letter")).validate(told)
     assert worker.counts.dead_letters == {kind: 1}
+
+
+def test_a_range_that_is_frozen_while_the_features_are_being_decided_counts_at_once() -> None:
+    rows = [[0.001 * i, 1.0, 1.0] for i in range(60)]
+    rows[10][0] = 5e149
+    for size in (1, 100):
+        worker = task(array_settings(prepare__warmup_records=5))
+        outputs = run(worker, array_records(rows, (b"k",)), size)
+        (letter,) = outputs.dead_letters
+        assert "once scaled" in errors(letter)["message"]
+        assert len(outputs.assignments) == 59
+        assert worker.counts.outvoted == 0
 
 
 def test_a_dimension_that_changes_is_a_dead_letter() -> None:
