@@ -7,7 +7,7 @@ is cut into small parts, and only a part that holds a fault is looked at record 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import orjson
@@ -18,6 +18,9 @@ from resonance.pipeline.paths import ABSENT, Path, find, parse_path, path_name
 from resonance.pipeline.records import SourceRecord
 from resonance.pipeline.settings import Settings
 from resonance.pipeline.times import TimeTexts
+
+REVISION: Final = 1
+"""Raised with every change of what a record is decoded to, or of which records are dead letters."""
 
 DEEPEST = 32
 """Objects and arrays inside one another that a record may have."""

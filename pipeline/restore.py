@@ -18,6 +18,7 @@ import orjson
 from resonance.engine.prepare import REVISION as PREPARE_REVISION
 from resonance.pipeline import stops
 from resonance.pipeline.fault_points import reach
+from resonance.pipeline.input import REVISION as DECODE_REVISION
 from resonance.pipeline.log_reader import NO_OFFSET, LogReader, TopicPartition
 from resonance.pipeline.settings import Settings
 from resonance.pipeline.snapshot_records import Identity, PartitionRecord
@@ -74,7 +75,10 @@ class Source:
             **{f"prepare.{name}": value for name, value in prepare.items()},
             **{f"engine.{name}": value for name, value in settings.engine_parameters.items()},
         }
-        limits = {f"limits.{name}": getattr(settings.limits, name) for name in ("streams", "record_bytes", "key_bytes")}
+        limits = {
+            **{f"limits.{name}": getattr(settings.limits, name) for name in ("streams", "record_bytes", "key_bytes")},
+            **{f"input.{name}": getattr(settings.input, name) for name in ("time_path", "id_path", "dimension")},
+        }
         identities = {
             topic: Identity(
                 pipeline=settings.name,
@@ -83,7 +87,7 @@ class Source:
                 topic_id=deployment.topic_ids[topic],
                 partitions=deployment.partitions,
                 engine=settings.engine.name,
-                revision=f"{settings.engine_class.revision}.{PREPARE_REVISION}",
+                revision=f"{settings.engine_class.revision}.{PREPARE_REVISION}.{DECODE_REVISION}",
                 # As they come back from the bus: what is compared must have gone through the same mill.
                 settings=orjson.loads(orjson.dumps(models)),
                 limits=limits,
@@ -335,7 +339,8 @@ def _check_settings(source: Source, at: TopicPartition, record: PartitionRecord)
 def _check_relearning(source: Source, at: TopicPartition, place: Place, replay_from: int) -> None:
     """Stop where records must be learned again and would now come out otherwise.
 
-    What a snapshot contains stays as it was learned, so after a clean stop the release and the limits may change.
+    What a snapshot contains stays as it was learned, so after a clean stop these may change: the release, the limits,
+    and where in a record its id and its time stand.
     """
     if place.record is None or replay_from >= place.start:
         return

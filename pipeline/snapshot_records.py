@@ -52,7 +52,7 @@ class Identity:
     settings : mapping of str to object
         Everything else on which the models depend besides the log.
     limits : mapping of str to object
-        What decides which records are learned at all; it may change where nothing has to be learned again.
+        Settings that decide which records are learned at all; they may change where nothing has to be learned again.
     """
 
     pipeline: str
