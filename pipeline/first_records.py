@@ -4,15 +4,20 @@ They are answered like a warm-up and held back. When there are enough of them th
 its features are given to their models.
 """
 
+import contextlib
 from collections import Counter
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+import orjson
 from resonance.engine.errors import ParameterError
 from resonance.engine.prepare import Preparation
 from resonance.pipeline.faults import FaultError
-from resonance.pipeline.layout import Layout, Shape
+from resonance.pipeline.layout import Layout, Shape, shape_as_json, shape_from
 from resonance.pipeline.settings import Settings
+
+STATE_BYTES: Final = 300_000
+"""Longest state: with four bytes for three, as the partition record has it, well below what a topic takes."""
 
 
 class HeldRecord(NamedTuple):
@@ -51,6 +56,8 @@ class FirstRecords:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._held: list[HeldRecord] = []
+        # The state and where the records that it leaves out begin, until the next record.
+        self._kept: tuple[dict[str, Any], int | None] | None = None
         # What the model of a key would be given if a shape won: a record that it could not prepare is told so at once.
         self._preparations: dict[tuple[bytes | None, Shape], Preparation | None] = {}
 
@@ -58,9 +65,9 @@ class FirstRecords:
         return len(self._held)
 
     @property
-    def begin(self) -> int | None:
-        """Offset of the first record; None without any."""
-        return self._held[0].offset if self._held else None
+    def replay_from(self) -> int | None:
+        """Lowest offset of a record that `state` leaves out; None when it has them all."""
+        return self._state_and_rest()[1]
 
     @property
     def end(self) -> int:
@@ -90,6 +97,7 @@ class FirstRecords:
                 if preparation.wanted == 0:
                     preparation.freeze()
         self._held.append(record)
+        self._kept = None
 
     def _preparation(self, key: bytes | None, shape: Shape) -> Preparation | None:
         """Return what prepares the records of a key and a shape; None where the settings do not fit the shape."""
@@ -114,4 +122,40 @@ class FirstRecords:
                 groups.setdefault(record.key, []).append(record)
         self._held = []
         self._preparations = {}
+        self._kept = None
         return groups
+
+    def state(self) -> dict[str, Any]:
+        """Return the records as JSON has them; without any where they would be too long, then they are read again."""
+        return self._state_and_rest()[0]
+
+    def _state_and_rest(self) -> tuple[dict[str, Any], int | None]:
+        if self._kept is None:
+            shapes = list(dict.fromkeys(record.shape for record in self._held))
+            # A byte is a character here, and NaN is null.
+            texts = [None if record.key is None else record.key.decode("latin-1") for record in self._held]
+            records = [
+                [record.offset, text, shapes.index(record.shape), record.row, record.size]
+                for record, text in zip(self._held, texts, strict=True)
+            ]
+            state = {"shapes": list(map(shape_as_json, shapes)), "records": records}
+            if len(orjson.dumps(state)) <= STATE_BYTES:
+                self._kept = state, None
+            else:
+                self._kept = {"shapes": [], "records": []}, self._held[0].offset
+        return self._kept
+
+    def restore(self, content: Any) -> None:
+        """Hold the records of a `state`, but for those that this release can no longer prepare.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError, IndexError
+            It is not one.
+        """
+        shapes = [shape for shape in map(shape_from, content["shapes"]) if shape is not None]
+        for offset, text, place, row, size in content["records"]:
+            key = None if text is None else str(text).encode("latin-1")
+            numbers = [float("nan") if value is None else float(value) for value in row]
+            with contextlib.suppress(FaultError):
+                self.hold(HeldRecord(int(offset), key, shapes[place], numbers, int(size)))

@@ -110,8 +110,15 @@ class InputMapping:
         """Take what the feature path leads to from now on."""
         self.layout = Layout(self._settings, shape)
 
-    def probe(self, record: SourceRecord) -> Probe | None:
+    def probe(self, record: SourceRecord, layout: Layout | None = None) -> Probe | None:
         """Return what the feature path leads to in a record, all of which is usable; None for a null value.
+
+        Parameters
+        ----------
+        record : SourceRecord
+            The record.
+        layout : Layout, optional
+            What it must have; anything will do without it.
 
         Raises
         ------
@@ -122,7 +129,10 @@ class InputMapping:
             return None
         parsed = self._parsed(record.value)
         shape = feature_shape(parsed, self._settings)
-        row = Layout(self._settings, shape).row(parsed)
+        row = (layout or Layout(self._settings, shape)).row(parsed)
+        if layout is not None and layout.shape is not None:
+            # An object may have more names than it must.
+            shape = layout.shape
         own = self._id(parsed) or b"null" if self._id_path else None
         included = self._included([parsed])[0] if self._include else None
         return Probe(shape, row, own, self._time(parsed, record.timestamp), included)

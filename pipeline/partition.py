@@ -33,7 +33,7 @@ PROBED = 20
 PIECE = 512
 """Records that are handled at once; what they become on the way still fits a core's own cache."""
 
-FORMAT = 1
+FORMAT = 2
 """Format of `PartitionTask.partition_state`."""
 
 _log = logging.getLogger(__name__)
@@ -146,11 +146,16 @@ class PartitionTask:
     def _run(self, records: Sequence[SourceRecord], outputs: Outputs | None) -> None:
         self._records += len(records)
         probed = 0
-        while probed < len(records) and (self._mapping.layout is None or records[probed].offset < self._probed_until):
+        while probed < len(records) and self._is_deciding(records[probed].offset):
             self._probe(records[probed], outputs)
             probed += 1
         for start in range(probed, len(records), PIECE):
             self._batch(records[start : start + PIECE], outputs)
+
+    def _is_deciding(self, offset: int) -> bool:
+        """Whether a record is one of the first, or the one that ends them."""
+        # Records can be held where the features are known: the settings have got to name the dimension meanwhile.
+        return self._mapping.layout is None or offset < self._probed_until or len(self._first) > 0
 
     # A batch, once the features are known
 
@@ -350,9 +355,11 @@ class PartitionTask:
         A restore that begins below the record that decided goes this way again, so that everything comes out as it
         did: streams that were snapshotted since skip their records, the others get theirs at the same moment.
         """
+        if record.offset < self._first.end:
+            return
         key = record.key if self._by_key else None
         try:
-            probe = self._mapping.probe(record)
+            probe = self._mapping.probe(record, None if record.offset < self._probed_until else self._mapping.layout)
             if probe is None:
                 self._skipped += 1
                 return
@@ -371,7 +378,7 @@ class PartitionTask:
             if len(self._first) == PROBED:
                 self._decide()
                 self._release(record, probe, outputs)
-        elif record.offset == self._probed_until - 1:
+        elif record.offset >= self._probed_until - 1:
             self._release(record, probe, outputs)
 
     def _is_known(self, key: bytes | None, offset: int) -> bool:
@@ -407,8 +414,11 @@ class PartitionTask:
         """Give the held records to their models; what they cause happens with the record that decided."""
         self._outvoted += len(self._first)
         cause = None if outputs is None else Origins.of_probe(deciding, probe)
-        for key, held in self._first.release(self._known_layout().shape).items():
-            self._outvoted -= len(held)
+        for key, released in self._first.release(self._known_layout().shape).items():
+            self._outvoted -= len(released)
+            held = [record for record in released if not self._is_known(key, record.offset)]
+            if not held:
+                continue
             model = self._streams.get(key) or self._streams.begin(key, self._known_layout())
             rows = np.array([record.row for record in held])
             offsets = [record.offset for record in held]
@@ -421,8 +431,8 @@ class PartitionTask:
 
     @property
     def replay_from(self) -> int | None:
-        """Lowest offset of a record whose stream has not been snapshotted since; None when all are."""
-        offsets = [offset for offset in (self._streams.replay_from, self._first.begin) if offset is not None]
+        """Lowest offset of a record that neither a snapshot nor `partition_state` contains; None when all are there."""
+        offsets = [offset for offset in (self._streams.replay_from, self._first.replay_from) if offset is not None]
         return min(offsets, default=None)
 
     def due(self) -> list[str]:
@@ -435,7 +445,7 @@ class PartitionTask:
 
     def snapshot(self, stream: str) -> StreamSnapshot:
         """Return the state of a stream, which is clean then."""
-        return self._streams.snapshot(stream, self._known_layout())
+        return self._streams.snapshot(stream, self._known_layout(), self._probed_until)
 
     def restore(self, snapshot: StreamSnapshot, *, new_version: bool = False) -> None:
         """Continue a stream from a snapshot, after `restore_partition`.
@@ -454,7 +464,9 @@ class PartitionTask:
         """
         shape = shape_from(snapshot.header.get("shape"))
         if self._mapping.layout is None and shape is not None:
+            # Without a transaction a snapshot can stand there whose partition record was not written.
             self._mapping.decide(shape)
+            self._probed_until = int(snapshot.header.get("probed_until", 0))
         self._streams.restore(snapshot, self._known_layout(), new_version=new_version)
         self._texts.pop(snapshot.stream, None)
 
@@ -472,7 +484,7 @@ class PartitionTask:
         layout = self._mapping.layout
         shape = None if layout is None else shape_as_json(layout.shape)
         own = {"probed_until": self._probed_until, "first_version": self._streams.first_version}
-        return orjson.dumps({"format": FORMAT, "shape": shape, **own})
+        return orjson.dumps({"format": FORMAT, "shape": shape, **own, "first_records": self._first.state()})
 
     def restore_partition(self, state: bytes) -> None:
         """Continue from `partition_state`, before any stream is restored.
@@ -489,7 +501,9 @@ class PartitionTask:
                 raise stops.newer_format(where, found, FORMAT)
             until, first_version = int(content["probed_until"]), int(content["first_version"])
             known = shape_from(content["shape"])
-        except (ValueError, KeyError, TypeError):
+            if self._settings.features is None and "first_records" in content:
+                self._first.restore(content["first_records"])
+        except (ValueError, KeyError, TypeError, IndexError):
             raise stops.unreadable(where, "the state of the partition") from None
         self._streams.first_version = first_version
         if known is not None and self._mapping.layout is None:

@@ -160,8 +160,18 @@ class Streams:
         """Return the streams that have learned since their snapshot, the longest dirty first."""
         return sorted(self._dirty, key=self._dirty.__getitem__)
 
-    def snapshot(self, stream: str, layout: Layout) -> StreamSnapshot:
-        """Return the state of a stream, which is clean then."""
+    def snapshot(self, stream: str, layout: Layout, probed_until: int) -> StreamSnapshot:
+        """Return the state of a stream, which is clean then.
+
+        Parameters
+        ----------
+        stream : str
+            The stream.
+        layout : Layout
+            Where its features stand.
+        probed_until : int
+            Offset behind the record that decided it.
+        """
         model = self._names[stream]
         body = model.state()
         model.snapshot_bytes = len(body)
@@ -169,7 +179,9 @@ class Streams:
         self._owed += self._settings.snapshots.ratio * len(body)
         self._dirty.pop(stream, None)
         self._dirty_at.pop(stream, None)
-        return StreamSnapshot(stream, model.next, self._header(layout, model.version), body)
+        return StreamSnapshot(
+            stream, model.next, self._header(layout, model.version) | {"probed_until": probed_until}, body
+        )
 
     def _header(self, layout: Layout, version: int) -> dict[str, Any]:
         settings = self._settings

@@ -9,6 +9,7 @@ import pytest
 from resonance.pipeline import restore
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.log_reader import RestoreCancelledError
+from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Record
 from resonance.pipeline.restore import Source, restore_partitions
 from resonance.pipeline.settings import Settings
@@ -350,6 +351,26 @@ def test_every_setting_that_decides_over_dead_letters_is_one_of_these_stops(log,
     assert told in str(caught.value)
     log.run(task, writer, 33, 36, everything=True)
     assert restore_partitions(now, [AT], ToyTask)[AT].start == 36
+
+
+def test_limits_may_change_after_a_clean_stop_among_the_first_records(log):
+    log.record = lambda offset: Record("in", 0, offset, 0, b"k", b'{"features": [%d, 2]}' % (offset % 7))
+    first, second = {}, {"limits__streams": 9, "limits__record_bytes": 5_000}
+
+    def made(changes):
+        given = {"input.topics": ["in"], "stream": "key", "prepare.scale": "none"}
+        settings = Settings.of(given | {name.replace("__", "."): value for name, value in changes.items()})
+        return lambda topic, partition: PartitionTask(settings, topic, partition)
+
+    task, whole = made(first)("in", 0), made(first)("in", 0)
+    writer = SnapshotWriter(described(**first).identities["in"])
+    answers = task.process([log.record(offset) for offset in range(12)]).assignments
+    log.snapshots += writer.messages(task, 12, 12, everything=True)
+    log.committed_offset, log.end = 12, 40
+    part = restore_partitions(described(**second), [AT], made(second))[AT]
+    assert (part.start, part.replayed, log.reads) == (12, 0, [(12, 12)])
+    answers += part.task.process([log.record(offset) for offset in range(12, 40)]).assignments
+    assert answers == whole.process([log.record(offset) for offset in range(40)]).assignments
 
 
 def test_the_revision_counts_engine_preparation_and_decoding(monkeypatch):
