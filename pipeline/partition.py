@@ -15,7 +15,7 @@ from operator import attrgetter, itemgetter
 import numpy as np
 import orjson
 from resonance.engine.base import FloatArray
-from resonance.pipeline import stops
+from resonance.pipeline import sizes, stops
 from resonance.pipeline.encoding import Encoder, Origins, StreamTexts, describe
 from resonance.pipeline.faults import Fault, FaultError
 from resonance.pipeline.first_records import FirstRecords, HeldRecord
@@ -94,6 +94,8 @@ class PartitionTask:
 
     Attributes
     ----------
+    event_bytes : int
+        What the topic of the events takes in one message.
     emit_from : int
         Records below this offset are learned and not answered: their outputs have been delivered before.
     dead_letter_run : tuple of (str, int)
@@ -103,6 +105,7 @@ class PartitionTask:
     def __init__(self, settings: Settings, topic: str, partition: int) -> None:
         self.topic = topic
         self.partition = partition
+        self.event_bytes = sizes.EVENT_BYTES
         self.emit_from = 0
         self.dead_letter_run: tuple[str, int] = ("", 0)
         self._settings = settings
@@ -173,11 +176,11 @@ class PartitionTask:
             positions = _behind(group, batch.origins.offsets, model.next)
             if not positions:
                 continue
-            rows, own, sizes = decoded.rows, batch.origins, decoded.sizes
+            rows, own, lengths = decoded.rows, batch.origins, decoded.sizes
             if len(positions) < len(usable):
-                rows, own, sizes = rows[positions], own.take(positions), [sizes[i] for i in positions]
+                rows, own, lengths = rows[positions], own.take(positions), [lengths[i] for i in positions]
             told = None if outputs is None else own
-            fed, messages = self._learn(model, rows, own.offsets, sum(sizes), told)
+            fed, messages = self._learn(model, rows, own.offsets, sum(lengths), told)
             for at, problem in fed.faults:
                 batch.blame(FaultError("limit", "out_of_range", problem), [positions[at]])
             if outputs is not None:
@@ -193,10 +196,17 @@ class PartitionTask:
     def _groups(self, batch: _Batch) -> Iterable[tuple[bytes | None, Sequence[int]]]:
         """Return the positions of each stream's records, streams in the order of their first record."""
         keys = batch.origins.keys
+        long = sizes.too_long(batch.origins, keyed=self._by_key)
+        for position, problem in long.items():
+            batch.blame((self._by_key and self._key_fault(keys[position])) or problem, [position])
         if not self._by_key:
-            return [(None, range(len(keys)))] if keys else []
+            everything = range(len(keys))
+            positions = [i for i in everything if i not in long] if long else everything
+            return [(None, positions)] if positions else []
         groups: dict[bytes | None, list[int]] = {}
         for position, key in enumerate(keys):
+            if position in long:
+                continue
             if (group := groups.get(key)) is None:
                 groups[key] = [position]
             else:
@@ -213,8 +223,20 @@ class PartitionTask:
             if len(self._streams) >= self._settings.limits.streams:
                 batch.blame(self._no_room(key), group)
                 return None
-            model = self._streams.begin(key, self._known_layout())
+            model = self._begin(key)
         return model
+
+    def _begin(self, key: bytes | None) -> StreamModel:
+        """Begin a stream, unless its events would not fit into their topic."""
+        model = self._streams.begin(key, self._known_layout())
+        self._check_events(model)
+        return model
+
+    def _check_events(self, model: StreamModel) -> None:
+        if len(self._streams) == 1:
+            # Those of a partition have the same features.
+            topic, where = self._settings.topic("cluster_events"), f"{self.topic}[{self.partition}]"
+            sizes.check_events(model.preparation.columns, topic, self.event_bytes, where)
 
     def _learn(
         self, model: StreamModel, rows: FloatArray, offsets: list[int], size: int, told: Origins | None
@@ -365,6 +387,8 @@ class PartitionTask:
                 return
             if self._by_key and (error := self._key_fault(key)):
                 raise error
+            if errors := sizes.too_long(Origins.of_probe(record, probe), keyed=self._by_key):
+                raise errors[0]
             begun = self._first.keys.union(self._streams.keys)
             if key not in begun and len(begun) >= self._settings.limits.streams:
                 raise self._no_room(key)
@@ -419,7 +443,7 @@ class PartitionTask:
             held = [record for record in released if not self._is_known(key, record.offset)]
             if not held:
                 continue
-            model = self._streams.get(key) or self._streams.begin(key, self._known_layout())
+            model = self._streams.get(key) or self._begin(key)
             rows = np.array([record.row for record in held])
             offsets = [record.offset for record in held]
             _, messages = self._learn(model, rows, offsets, sum(record.size for record in held), cause)
@@ -461,6 +485,8 @@ class PartitionTask:
         ------
         MismatchError
             The model was learned with other settings, which are named; or the state cannot be read.
+        ConfigurationError
+            Its events would not fit into their topic.
         """
         shape = shape_from(snapshot.header.get("shape"))
         if self._mapping.layout is None and shape is not None:
@@ -469,6 +495,8 @@ class PartitionTask:
             self._probed_until = int(snapshot.header.get("probed_until", 0))
         self._streams.restore(snapshot, self._known_layout(), new_version=new_version)
         self._texts.pop(snapshot.stream, None)
+        if not new_version:
+            self._check_events(self._streams.named(snapshot.stream))
 
     @property
     def first_version(self) -> int:

@@ -21,6 +21,7 @@ from resonance.pipeline.fault_points import reach
 from resonance.pipeline.input import REVISION as DECODE_REVISION
 from resonance.pipeline.log_reader import NO_OFFSET, LogReader, TopicPartition
 from resonance.pipeline.settings import Settings
+from resonance.pipeline.sizes import EVENT_BYTES
 from resonance.pipeline.snapshot_records import Identity, PartitionRecord
 from resonance.pipeline.snapshot_table import SnapshotTable
 from resonance.pipeline.snapshots import SnapshotWriter, Task
@@ -55,6 +56,8 @@ class Source:
         Seconds without any progress after which the broker is given up.
     session_timeout : float
         Seconds after which the group forgets a member that is gone.
+    event_bytes : int
+        What the topic of the events takes in one message.
     """
 
     client: Mapping[str, Any]
@@ -64,6 +67,7 @@ class Source:
     identities: Mapping[str, Identity]
     patience: float = 90.0
     session_timeout: float = 45.0
+    event_bytes: int = EVENT_BYTES
 
     @classmethod
     def of(cls, settings: Settings, client: Mapping[str, Any], deployment: Deployment) -> Self:
@@ -78,6 +82,7 @@ class Source:
         limits = {
             **{f"limits.{name}": getattr(settings.limits, name) for name in ("streams", "record_bytes", "key_bytes")},
             **{f"input.{name}": getattr(settings.input, name) for name in ("time_path", "id_path", "dimension")},
+            "output.include": settings.output.include,
         }
         identities = {
             topic: Identity(
@@ -90,7 +95,7 @@ class Source:
                 revision=f"{settings.engine_class.revision}.{PREPARE_REVISION}.{DECODE_REVISION}",
                 # As they come back from the bus: what is compared must have gone through the same mill.
                 settings=orjson.loads(orjson.dumps(models)),
-                limits=limits,
+                limits=orjson.loads(orjson.dumps(limits)),
             )
             for topic in settings.input.topics
         }
@@ -104,6 +109,7 @@ class Source:
             identities,
             patience,
             settings.broker.session_timeout,
+            deployment.message_bytes.get(settings.topic("cluster_events"), EVENT_BYTES),
         )
 
 
@@ -204,6 +210,7 @@ def restore_partitions(
             if place.record is not None:
                 _check_settings(source, at, place.record)
             task = make_task(topic, partition)
+            task.event_bytes = source.event_bytes
             replay_from = _load(task, table, topic, place)
             if first > replay_from:
                 raise stops.truncated(topic, partition, replay_from, first)
@@ -340,7 +347,7 @@ def _check_relearning(source: Source, at: TopicPartition, place: Place, replay_f
     """Stop where records must be learned again and would now come out otherwise.
 
     What a snapshot contains stays as it was learned, so after a clean stop these may change: the release, the limits,
-    and where in a record its id and its time stand.
+    and where in a record its id, its time and what is copied stand.
     """
     if place.record is None or replay_from >= place.start:
         return

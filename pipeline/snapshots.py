@@ -29,7 +29,10 @@ CHUNK_BYTES: Final = 512_000
 
 
 class Task(Protocol):
-    """What a snapshot needs of a partition task."""
+    """What a snapshot, and a restore, need of a partition task."""
+
+    event_bytes: int
+    """What the topic of the events takes in one message."""
 
     @property
     def replay_from(self) -> int | None:

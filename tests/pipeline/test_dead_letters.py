@@ -239,6 +239,54 @@ def test_a_value_that_just_fits_is_whole() -> None:
     assert errors(cut, "shop")["truncated"] == "value"
 
 
+# What an answer or an event would not have room for
+
+
+@pytest.mark.parametrize("place", [3, 30, 150], ids=["deciding", "warming up", "learning"])
+@pytest.mark.parametrize(
+    ("members", "told"),
+    [
+        ({"id": "i" * 200_000}, "its key and its id bring 200,003 bytes into each output, 200,000 are allowed"),
+        ({"a": "\u00fc" * 300_000, "id": "i" * 150_000, "b": "b" * 150_000}, "900,000 are allowed; copy less"),
+    ],
+)
+def test_a_record_that_brings_too_much_into_its_outputs(place: int, members: dict[str, str], told: str) -> None:
+    log = array_records(points(200).tolist(), (b"k",))
+    value = orjson.dumps({"features": [1, 2, 3], **members})
+    own = given(input__features="features", output__include=["a", "b"], limits__record_bytes=2_000_000)
+    check_one_at_fault(own, log, place, value, "limit", "answer_too_large")
+    (letter,) = task(own).process([log[0]._replace(value=value)]).dead_letters
+    assert told in errors(letter, "shop")["message"]
+
+
+def test_what_a_record_may_bring_into_its_outputs_is_answered_and_fits() -> None:
+    members = {"id": "i" * 199_990, "a": "a" * 699_990}
+    record = records(points(1).tolist(), keys=(b"k",))[0]
+    row = points(1).tolist()[0]
+    own = given(output__include=["a"], limits__record_bytes=2_000_000, prepare__scale="none")
+    outputs = run(task(own), [record._replace(value=value_of(row, **members), headers=(("traceparent", b"t"),))])
+    assert not outputs.dead_letters
+    assert size_of(outputs.assignments[0]) < 1_000_000
+    assert payloads(outputs.assignments)[0]["id"] == members["id"]
+
+
+@pytest.mark.parametrize("stream", ["partition", "key"])
+def test_a_key_counts_for_all_the_names_that_it_gives(stream: str) -> None:
+    log = records(points(400).tolist(), keys=(b"\xff" * 4_990,))
+    outputs = run(task(settings(stream=stream, limits__key_bytes=100_000)), log)
+    assert outputs.events
+    assert not outputs.dead_letters
+    assert max(map(size_of, outputs.events)) < 200_000
+    log = records(points(2).tolist(), keys=(b"\xff" * 5_010, b"k"))
+    outputs = run(task(settings(stream=stream, limits__key_bytes=100_000)), log)
+    assert [errors(m)["class"] for m in outputs.dead_letters] == ["answer_too_large"] * (stream == "key")
+
+
+def test_a_traceparent_that_is_none_is_not_passed_through() -> None:
+    log = [r._replace(headers=(("traceparent", b"x" * 1_001),)) for r in records(points(2).tolist())]
+    assert all("traceparent" not in dict(message.headers) for message in run(task(), log).assignments)
+
+
 # How many in a row
 
 

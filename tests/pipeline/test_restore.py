@@ -337,6 +337,7 @@ def described(**changes):
         ({"input__time_path": "t"}, 'input.time_path was null, is "t"'),
         ({"input__id_path": "id"}, 'input.id_path was null, is "id"'),
         ({"input__dimension": 3}, "input.dimension was null, is 3"),
+        ({"output__include": ["a"]}, 'output.include was [], is ["a"]'),
         ({"limits__streams": 9}, "limits.streams was 10000, is 9"),
         ({"limits__record_bytes": 9}, "limits.record_bytes was 1000000, is 9"),
         ({"limits__key_bytes": 9}, "limits.key_bytes was 256, is 9"),
@@ -371,6 +372,13 @@ def test_limits_may_change_after_a_clean_stop_among_the_first_records(log):
     assert (part.start, part.replayed, log.reads) == (12, 0, [(12, 12)])
     answers += part.task.process([log.record(offset) for offset in range(12, 40)]).assignments
     assert answers == whole.process([log.record(offset) for offset in range(40)]).assignments
+
+
+def test_tasks_know_what_the_topic_of_events_takes(log):
+    deployment = Deployment(4, {"in": "id-1"}, {"resonance.cluster-events": 5_000_000})
+    given = Settings.of({"input.topics": ["in"], "stream": "key", "topics.snapshots": "snap"})
+    for described, taken in ((deployment, 5_000_000), (Deployment(4, {"in": "id-1"}), 1_000_000)):
+        assert restore_partitions(Source.of(given, {}, described), [AT], ToyTask)[AT].task.event_bytes == taken
 
 
 def test_the_revision_counts_engine_preparation_and_decoding(monkeypatch):
