@@ -215,7 +215,10 @@ def restore_partitions(
             if first > replay_from:
                 raise stops.truncated(topic, partition, replay_from, first)
             _check_relearning(source, at, place, replay_from)
-            restored[at] = Restored(task, table.writer(source.identities[topic]), place.start, place.committed)
+            writer = table.writer(source.identities[topic])
+            if place.record is None:
+                writer.began = replay_from
+            restored[at] = Restored(task, writer, place.start, place.committed)
             ranges[at] = (replay_from, place.start)
         reach("during-restore")
         for at, records in reader.read(ranges):

@@ -33,6 +33,8 @@ class Task(Protocol):
 
     event_bytes: int
     """What the topic of the events takes in one message."""
+    first_version: int
+    """Version of the models of streams that are new."""
 
     @property
     def replay_from(self) -> int | None:
@@ -75,6 +77,8 @@ class SnapshotWriter:
         Number of this owner of the partition.
     chunk_bytes : int
         Longest value of a chunk.
+    began : int
+        As in `PartitionRecord`.
 
     Attributes
     ----------
@@ -89,8 +93,10 @@ class SnapshotWriter:
         strays: Mapping[str, Collection[bytes]] | None = None,
         epoch: int = 1,
         chunk_bytes: int = CHUNK_BYTES,
+        began: int = -1,
     ) -> None:
         self.identity = identity
+        self.began = began
         self.epoch = epoch
         self.replay_from: int | None = None
         self._manifests = dict(manifests or {})
@@ -123,7 +129,7 @@ class SnapshotWriter:
         replay_from = task.replay_from
         self.replay_from = position if replay_from is None else replay_from
         state = task.partition_state()
-        record = PartitionRecord(self.identity, self.replay_from, position, committed, state, self.epoch)
+        record = PartitionRecord(self.identity, self.replay_from, position, committed, state, self.epoch, self.began)
         yield Message(partition_key(self.identity.topic), record.value(), [])
 
     def _stream(self, snapshot: StreamSnapshot) -> Iterator[Message]:
