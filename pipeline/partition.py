@@ -21,7 +21,7 @@ from resonance.pipeline.faults import Fault, FaultError
 from resonance.pipeline.first_records import FirstRecords, HeldRecord
 from resonance.pipeline.input import Decoded, InputMapping, Probe
 from resonance.pipeline.layout import Layout, shape_as_json, shape_from
-from resonance.pipeline.records import Message, Outputs, SourceRecord, StreamSnapshot
+from resonance.pipeline.records import Counts, Message, Outputs, SourceRecord, StreamSnapshot
 from resonance.pipeline.settings import Settings
 from resonance.pipeline.stream_model import Fed, StreamModel
 from resonance.pipeline.streams import Streams
@@ -37,35 +37,6 @@ FORMAT = 2
 """Format of `PartitionTask.partition_state`."""
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """What a partition task has seen since it was made, silent records included.
-
-    Attributes
-    ----------
-    records : int
-        Records.
-    skipped : int
-        Records with a null value.
-    dead_letters : Counter of str
-        Dead letters by class.
-    outvoted : int
-        Records that were answered ``warming_up`` and then had other features than most.
-    streams : int
-        Streams.
-    values_compared, values_outside : int
-        Values of features that have a frozen range, and how many of them were outside it; since the streams began.
-    """
-
-    records: int
-    skipped: int
-    dead_letters: Counter[str]
-    outvoted: int
-    streams: int
-    values_compared: int
-    values_outside: int
 
 
 @dataclass(slots=True, eq=False)
@@ -118,7 +89,7 @@ class PartitionTask:
         self._first = FirstRecords(settings)
         self._probed_until = 0
         self._records = self._skipped = self._outvoted = 0
-        self._dead: Counter[str] = Counter()
+        self._dead: dict[str, int] = {}
 
     def process(self, records: Sequence[SourceRecord]) -> Outputs:
         """Learn records and answer them.
@@ -314,12 +285,13 @@ class PartitionTask:
 
     @property
     def counts(self) -> Counts:
-        """What was seen so far."""
-        preparations = [model.preparation for model in self._streams]
+        """What was seen so far; may be asked for in another thread."""
+        preparations = [model.preparation for model in self._streams.models()]
         return Counts(
             self._records,
             self._skipped,
-            Counter(self._dead),
+            # Copied in one step: the thread that learns goes on meanwhile.
+            Counter(self._dead.copy()),
             self._outvoted,
             len(preparations),
             sum(preparation.compared for preparation in preparations),
@@ -364,7 +336,7 @@ class PartitionTask:
         for fault in faults:
             count = count + 1 if (fault.kind, fault.index) == (kind, before + 1) else 1
             kind, before = fault.kind, fault.index
-            self._dead[kind] += 1
+            self._dead[kind] = self._dead.get(kind, 0) + 1
         self.dead_letter_run = (kind, count) if before == len(records) - 1 else ("", 0)
         if outputs is not None:
             outputs.dead_letters += [self._encoder.dead_letter(records[fault.index], fault) for fault in faults]

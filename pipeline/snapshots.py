@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 from resonance.pipeline.fault_points import reach
-from resonance.pipeline.records import Message, SourceRecord, StreamSnapshot
+from resonance.pipeline.records import Counts, Message, SourceRecord, StreamSnapshot
 from resonance.pipeline.snapshot_records import (
     Identity,
     Manifest,
@@ -35,6 +35,10 @@ class Task(Protocol):
     """What the topic of the events takes in one message."""
     first_version: int
     """Version of the models of streams that are new."""
+
+    @property
+    def counts(self) -> Counts:
+        """What was seen so far; may be asked for in another thread."""
 
     @property
     def replay_from(self) -> int | None:
@@ -83,7 +87,7 @@ class SnapshotWriter:
     Attributes
     ----------
     replay_from : int or None
-        What the last partition record said; a metric.
+        What the last partition record said; the health page shows it.
     """
 
     def __init__(

@@ -67,6 +67,10 @@ class Streams:
     def __iter__(self) -> Iterator[StreamModel]:
         return iter(self._models.values())
 
+    def models(self) -> list[StreamModel]:
+        """Return the models; for another thread, which finds them all in one step."""
+        return list(self._models.values())
+
     @property
     def keys(self) -> KeysView[bytes | None]:
         """Keys of the streams."""
