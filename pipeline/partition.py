@@ -67,8 +67,6 @@ class PartitionTask:
     ----------
     event_bytes : int
         What the topic of the events takes in one message.
-    emit_from : int
-        Records below this offset are learned and not answered: their outputs have been delivered before.
     dead_letter_run : tuple of (str, int)
         Class and number of the dead letters in a row at the end of what was seen.
     """
@@ -77,7 +75,6 @@ class PartitionTask:
         self.topic = topic
         self.partition = partition
         self.event_bytes = sizes.EVENT_BYTES
-        self.emit_from = 0
         self.dead_letter_run: tuple[str, int] = ("", 0)
         self._settings = settings
         self._mapping = InputMapping(settings)
@@ -103,13 +100,9 @@ class PartitionTask:
         -------
         Outputs
             In offset order, each kind for itself. Every record with a value is an assignment or a dead letter, unless
-            the settings leave assignments out or it was learned or delivered before.
+            the settings leave assignments out or it was learned before.
         """
         outputs = Outputs()
-        if records and records[0].offset < self.emit_from:
-            delivered = bisect_left(records, self.emit_from, key=attrgetter("offset"))
-            self._run(records[:delivered], None)
-            records = records[delivered:]
         self._run(records, outputs)
         return outputs
 

@@ -294,20 +294,6 @@ def test_a_replay_begins_with_the_stream_that_needs_it_first() -> None:
     assert fresh.replay_from == log[101].offset
 
 
-def test_records_that_were_delivered_before_are_learned_and_not_answered() -> None:
-    log = records(points(400).tolist())
-    whole = run(task(), log)
-    worker = task()
-    worker.emit_from = log[250].offset
-    late = run(worker, log, 100)
-    assert late.assignments == whole.assignments[250:]
-    assert late.events == [
-        message
-        for message, event in zip(whole.events, payloads(whole.events), strict=True)
-        if event["cause"]["source"]["offset"] >= log[250].offset
-    ]
-
-
 # What does not belong together
 
 
