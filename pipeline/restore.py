@@ -341,7 +341,7 @@ def _check_log(source: Source, found: Identity) -> None:
 def _check_settings(source: Source, at: TopicPartition, record: PartitionRecord) -> None:
     """Stop where the models would have been others under the present settings."""
     found, now = record.identity, source.identities[at[0]]
-    changed = differences({"engine": found.engine, **found.settings}, {"engine": now.engine, **now.settings})
+    changed = stops.differences({"engine": found.engine, **found.settings}, {"engine": now.engine, **now.settings})
     if changed:
         raise stops.settings_differ(f"{at[0]}[{at[1]}]", changed)
 
@@ -356,20 +356,6 @@ def _check_relearning(source: Source, at: TopicPartition, place: Place, replay_f
         return
     found, now = place.record.identity, source.identities[at[0]]
     before = {"revision of the engine": found.revision, **found.limits}
-    changed = differences(before, {"revision of the engine": now.revision, **now.limits})
+    changed = stops.differences(before, {"revision of the engine": now.revision, **now.limits})
     if changed:
         raise stops.unclean_change(*at, changed, replay_from, place.start)
-
-
-def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return one phrase for each setting that differs, by name."""
-    none = object()
-    return [
-        f"{name} was {_written(before.get(name, none), none)}, is {_written(now.get(name, none), none)}"
-        for name in sorted({*before, *now})
-        if before.get(name, none) != now.get(name, none)
-    ]
-
-
-def _written(value: Any, none: object) -> str:
-    return "not there" if value is none else orjson.dumps(value).decode()

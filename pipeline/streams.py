@@ -4,7 +4,6 @@ from collections.abc import Iterator, KeysView
 from typing import Any
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
-import orjson
 from resonance.engine import ENGINES
 from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.prepare import REVISION as PREPARE_REVISION
@@ -230,22 +229,17 @@ class Streams:
 
     def _differences(self, header: dict[str, Any], layout: Layout) -> list[str]:
         """Return one phrase for each setting under which the model would have been another."""
-        # As it comes back from the bus: tuples are lists there.
-        now = orjson.loads(orjson.dumps(self._header(layout, 0)))
-        before = {"engine": header.get("engine"), "features": header.get("features")}
-        after = {"engine": now["engine"], "features": now["features"]}
+        now = self._header(layout, 0)
         sections = {"prepare": "prepare"}
-        if before["engine"] == after["engine"]:
+        if header.get("engine") == now["engine"]:
             sections["parameters"] = "engine"
-        for section, name in sections.items():
-            before |= {f"{name}.{key}": value for key, value in header.get(section, {}).items()}
-            after |= {f"{name}.{key}": value for key, value in now[section].items()}
-        return [
-            f"{setting} was {_written(before.get(setting))}, is {_written(after.get(setting))}"
-            for setting in sorted({*before, *after})
-            if before.get(setting) != after.get(setting)
+        flat = [
+            {name: content.get(name) for name in ("engine", "features")}
+            | {
+                f"{name}.{key}": value
+                for part, name in sections.items()
+                for key, value in content.get(part, {}).items()
+            }
+            for content in (header, now)
         ]
-
-
-def _written(value: Any) -> str:
-    return orjson.dumps(value).decode()
+        return stops.differences(*flat)

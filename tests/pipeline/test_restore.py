@@ -6,7 +6,7 @@ import threading
 
 import orjson
 import pytest
-from resonance.pipeline import restore
+from resonance.pipeline import restore, stops
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.log_reader import RestoreCancelledError
 from resonance.pipeline.partition import PartitionTask
@@ -379,6 +379,16 @@ def test_tasks_know_what_the_topic_of_events_takes(log):
     given = Settings.of({"input.topics": ["in"], "stream": "key", "topics.snapshots": "snap"})
     for described, taken in ((deployment, 5_000_000), (Deployment(4, {"in": "id-1"}), 1_000_000)):
         assert restore_partitions(Source.of(given, {}, described), [AT], ToyTask)[AT].task.event_bytes == taken
+
+
+def test_differences_are_those_of_values_not_of_how_they_are_written():
+    before = {"a": 1, "b": ("x",), "c": None, "gone": 2}
+    now = {"a": 1.0, "b": ["x"], "c": 3, "new": [4]}
+    assert stops.differences(before, now) == [
+        "c was null, is 3",
+        "gone was 2, is not there",
+        "new was not there, is [4]",
+    ]
 
 
 def test_the_revision_counts_engine_preparation_and_decoding(monkeypatch):
