@@ -184,10 +184,16 @@ class Outlet:
         problem: KafkaError = error.args[0]
         if problem.code() != KafkaError.MSG_SIZE_TOO_LARGE:
             return error
-        size = len(message.value or b"") + len(message.key or b"")
+        # A batch counts for the topic's limit as a whole, framing included.
+        size = (
+            len(message.value or b"")
+            + len(message.key or b"")
+            + sum(len(n) + len(v or b"") for n, v in message.headers)
+        )
         return DeliveryError(
-            f"{batch.topic}[{batch.partition}]: an output of {size:,} bytes is larger than the topic takes; raise its "
-            "max.message.bytes, or write less into each answer (output.include); nothing was committed"
+            f"{batch.topic}[{batch.partition}]: an output of {size:,} bytes is larger than the topic takes; raise it "
+            f"(kafka-configs.sh --alter --entity-type topics --entity-name {batch.topic} --add-config "
+            f"max.message.bytes={size + 1_000}){_smaller(message)}; nothing was committed"
         )
 
     def flush(self) -> None:
@@ -206,3 +212,15 @@ class Outlet:
         if waiting or failure:
             reason = failure.str() if failure else f"{waiting:,} messages still wait after {self.timeout:g} s"
             raise DeliveryError(f"outputs were not stored ({reason}); no offset was committed, start again")
+
+
+def _smaller(message: Message) -> str:
+    """Return what makes outputs of a message's kind smaller; nothing where only a larger topic helps."""
+    value = message.value or b""
+    if any(name.endswith(".error.stage") for name, _ in message.headers):
+        return ", or lower limits.dead_letter_bytes"
+    if value.startswith(b'{"id":'):
+        return ", or copy fewer members into the answers (output.include)"
+    if value.startswith(b'{"kind":'):
+        return ", or describe clusters with fewer features (input.features)"
+    return ""

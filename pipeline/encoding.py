@@ -32,6 +32,9 @@ from resonance.schemas import (
 KEPT = 20_000
 """Texts that are kept of a kind; numbers of clusters and nodes never come again, so old ones must go."""
 
+TRACE_BYTES = 1_000
+"""Longest ``traceparent`` that is passed through; the standard's have 55."""
+
 _WARMING = '"status":"warming_up","cluster":null,"clusters":[],"score":'
 _HEADS = repeat(b'{"id":')
 _NOVEL = (b',"novel":false,"path":[', b',"novel":true,"path":[')
@@ -57,7 +60,7 @@ class Origins:
     included : list of str, optional
         Copied members as JSON objects.
     traces : list of bytes or None, optional
-        Values of their ``traceparent`` headers.
+        Values of their ``traceparent`` headers, unless too long.
     """
 
     offsets: list[int]
@@ -366,7 +369,8 @@ def _traces_of(records: Sequence[SourceRecord]) -> list[bytes | None] | None:
     headers = [record.headers for record in records]
     if not any(headers):
         return None
-    return [next((value for name, value in own or () if name == "traceparent"), None) for own in headers]
+    found = [next((value for name, value in own or () if name == "traceparent"), None) for own in headers]
+    return [value if value is not None and len(value) <= TRACE_BYTES else None for value in found]
 
 
 def _size(headers: Sequence[Header]) -> int:

@@ -7,7 +7,7 @@ is cut into small parts, and only a part that holds a fault is looked at record 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import orjson
@@ -18,6 +18,9 @@ from resonance.pipeline.paths import ABSENT, Path, find, parse_path, path_name
 from resonance.pipeline.records import SourceRecord
 from resonance.pipeline.settings import Settings
 from resonance.pipeline.times import TimeTexts
+
+REVISION: Final = 1
+"""Raised with every change of what a record is decoded to, or of which records are dead letters."""
 
 DEEPEST = 32
 """Objects and arrays inside one another that a record may have."""
@@ -34,6 +37,7 @@ class Probe(NamedTuple):
     """A usable record of which it is not known yet how many features it should have; members as in `Decoded`."""
 
     shape: Shape
+    row: list[float]
     id: bytes | None
     time: str
     included: str | None
@@ -106,8 +110,15 @@ class InputMapping:
         """Take what the feature path leads to from now on."""
         self.layout = Layout(self._settings, shape)
 
-    def probe(self, record: SourceRecord) -> Probe | None:
+    def probe(self, record: SourceRecord, layout: Layout | None = None) -> Probe | None:
         """Return what the feature path leads to in a record, all of which is usable; None for a null value.
+
+        Parameters
+        ----------
+        record : SourceRecord
+            The record.
+        layout : Layout, optional
+            What it must have; anything will do without it.
 
         Raises
         ------
@@ -118,10 +129,13 @@ class InputMapping:
             return None
         parsed = self._parsed(record.value)
         shape = feature_shape(parsed, self._settings)
-        Layout(self._settings, shape).row(parsed)
+        row = (layout or Layout(self._settings, shape)).row(parsed)
+        if layout is not None and layout.shape is not None:
+            # An object may have more names than it must.
+            shape = layout.shape
         own = self._id(parsed) or b"null" if self._id_path else None
         included = self._included([parsed])[0] if self._include else None
-        return Probe(shape, own, self._time(parsed, record.timestamp), included)
+        return Probe(shape, row, own, self._time(parsed, record.timestamp), included)
 
     def decode(self, records: Sequence[SourceRecord]) -> Decoded:
         """Decode a batch.

@@ -6,6 +6,7 @@ offsets, tombstones and new snapshots count together. Where nothing is broken it
 stays on the command line does no harm, but for `reset`, which begins anew whenever it is asked to.
 """
 
+import contextlib
 import logging
 import threading
 import time
@@ -24,7 +25,7 @@ from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Message, StreamSnapshot
 from resonance.pipeline.restore import Source, read_tables, restore_partitions
 from resonance.pipeline.settings import Settings
-from resonance.pipeline.snapshot_records import Identity, PartitionRecord
+from resonance.pipeline.snapshot_records import UNREADABLE, Identity, Manifest, PartitionRecord
 from resonance.pipeline.snapshot_table import SnapshotTable
 from resonance.pipeline.snapshots import SnapshotWriter, Task
 
@@ -110,6 +111,9 @@ def resume_from_snapshots(source: Source, *, atomic: bool = True) -> int:
 def reset(source: Source, make_task: Callable[[str, int], Task], *, atomic: bool = True) -> int:
     """Forget models and offsets, and begin anew where the log begins now.
 
+    Where this gives every output again with the same bytes the streams keep their version; otherwise they get one that
+    was never used.
+
     Parameters
     ----------
     source : Source
@@ -128,17 +132,22 @@ def reset(source: Source, make_task: Callable[[str, int], Task], *, atomic: bool
     changes = []
     with LogReader(source.client, source.group, source.patience) as reader:
         live = _live_records(reader, source)
+        committed = reader.committed(inputs)
         bounds = reader.bounds(inputs)
     epochs = {partition: _checked_epoch(source, records) for partition, records in live.items()}
+    versions = {at: _next_version(source, at, live[at[1]], bounds[at], committed[at], make_task) for at in inputs}
     for at in inputs:
         topic, partition = at
         first, _ = bounds[at]
-        writer = SnapshotWriter(source.identities[topic], epoch=epochs[partition] + 1)
-        begin = list(writer.messages(make_task(topic, partition), first, first))
+        writer = SnapshotWriter(source.identities[topic], epoch=epochs[partition] + 1, began=first)
+        task = make_task(topic, partition)
+        task.first_version = versions[at]
+        begin = list(writer.messages(task, first, first))
         # The first input of a partition forgets for all of them, whatever stands there.
         old = set(live.pop(partition, {})) - {message.key for message in begin}
         changes.append(Change(at, [*(Message(key, None, []) for key in sorted(old)), *begin], first))
-        _log.warning("%s[%d]: group %s begins anew at offset %d", topic, partition, source.group, first)
+        told = (topic, partition, source.group, first, task.first_version)
+        _log.warning("%s[%d]: group %s begins anew at offset %d, with version %d", *told)
     _write(source, changes, atomic=atomic)
     return len(changes)
 
@@ -203,7 +212,9 @@ def begin_versions(
         task.first_version = max([before.first_version, *known]) + (not complete)
         for snapshot in old:
             task.restore(replace(snapshot, next=start), new_version=True)
-        messages = table.writer(source.identities[topic]).messages(task, start, start, everything=True)
+        writer = table.writer(source.identities[topic])
+        writer.began = NO_OFFSET
+        messages = writer.messages(task, start, start, everything=True)
         changes.append(Change(at, list(messages), start))
         _log.warning("%s[%d]: %d streams begin new models at offset %d", topic, partition, len(old), start)
     _write(source, changes, atomic=atomic)
@@ -296,6 +307,40 @@ def _checked_epoch(source: Source, live: Mapping[bytes, bytes]) -> int:
             raise stops.other_pipeline(source.snapshots, owner, pipeline)
         highest = max(highest, epoch)
     return highest
+
+
+def _next_version(
+    source: Source,
+    at: TopicPartition,
+    live: Mapping[bytes, bytes],
+    bounds: tuple[int, int],
+    committed: int,
+    make_task: Callable[[str, int], Task],
+) -> int:
+    """Return the version with which the models of a partition begin anew.
+
+    It is one that was never used, as far as the live records tell; but the same where the log tells everything again.
+    """
+    topic, partition = at
+    # Whoever wrote anything has begun with version 1, whatever can be read of it now.
+    highest = int(bool(live) or committed != NO_OFFSET)
+    for key, value in live.items():
+        with contextlib.suppress(MismatchError, AttributeError, *UNREADABLE):
+            kind, name, *_ = orjson.loads(key)
+            if kind == "manifest":
+                manifest = Manifest.parse(value, name)
+                versions = [version for version in (manifest.current, manifest.previous) if version is not None]
+                highest = max([highest, *(int(version.header["version"]) for version in versions)])
+            elif kind == "partition":
+                record = PartitionRecord.parse(value, name)
+                task = make_task(topic, partition)
+                task.restore_partition(record.state)
+                first, end = bounds
+                same = record.identity == source.identities[topic] and record.began == first
+                if same and max(record.position, committed) <= end:
+                    return task.first_version
+                highest = max(highest, task.first_version)
+    return highest + 1
 
 
 def _wait_for_empty_group(source: Source, cancelled: threading.Event) -> None:

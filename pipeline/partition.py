@@ -12,14 +12,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 
+import numpy as np
 import orjson
 from resonance.engine.base import FloatArray
-from resonance.pipeline import stops
+from resonance.pipeline import sizes, stops
 from resonance.pipeline.encoding import Encoder, Origins, StreamTexts, describe
 from resonance.pipeline.faults import Fault, FaultError
+from resonance.pipeline.first_records import FirstRecords, HeldRecord
 from resonance.pipeline.input import Decoded, InputMapping, Probe
 from resonance.pipeline.layout import Layout, shape_as_json, shape_from
-from resonance.pipeline.records import Message, Outputs, SourceRecord, StreamSnapshot
+from resonance.pipeline.records import Counts, Message, Outputs, SourceRecord, StreamSnapshot
 from resonance.pipeline.settings import Settings
 from resonance.pipeline.stream_model import Fed, StreamModel
 from resonance.pipeline.streams import Streams
@@ -31,39 +33,10 @@ PROBED = 20
 PIECE = 512
 """Records that are handled at once; what they become on the way still fits a core's own cache."""
 
-FORMAT = 1
+FORMAT = 2
 """Format of `PartitionTask.partition_state`."""
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """What a partition task has seen since it was made, silent records included.
-
-    Attributes
-    ----------
-    records : int
-        Records.
-    skipped : int
-        Records with a null value.
-    dead_letters : Counter of str
-        Dead letters by class.
-    outvoted : int
-        Records that were answered ``warming_up`` and then had other features than most.
-    streams : int
-        Streams.
-    values_compared, values_outside : int
-        Values of features that have a frozen range, and how many of them were outside it; since the streams began.
-    """
-
-    records: int
-    skipped: int
-    dead_letters: Counter[str]
-    outvoted: int
-    streams: int
-    values_compared: int
-    values_outside: int
 
 
 @dataclass(slots=True, eq=False)
@@ -92,8 +65,8 @@ class PartitionTask:
 
     Attributes
     ----------
-    emit_from : int
-        Records below this offset are learned and not answered: their outputs have been delivered before.
+    event_bytes : int
+        What the topic of the events takes in one message.
     dead_letter_run : tuple of (str, int)
         Class and number of the dead letters in a row at the end of what was seen.
     """
@@ -101,7 +74,7 @@ class PartitionTask:
     def __init__(self, settings: Settings, topic: str, partition: int) -> None:
         self.topic = topic
         self.partition = partition
-        self.emit_from = 0
+        self.event_bytes = sizes.EVENT_BYTES
         self.dead_letter_run: tuple[str, int] = ("", 0)
         self._settings = settings
         self._mapping = InputMapping(settings)
@@ -110,11 +83,10 @@ class PartitionTask:
         self._wanted = settings.output.assignments
         self._streams = Streams(settings, topic, partition)
         self._texts: dict[str, StreamTexts] = {}
-        # Records that were answered before it was known how many features they should have.
-        self._held: list[tuple[SourceRecord, bytes | None, Probe]] = []
+        self._first = FirstRecords(settings)
         self._probed_until = 0
         self._records = self._skipped = self._outvoted = 0
-        self._dead: Counter[str] = Counter()
+        self._dead: dict[str, int] = {}
 
     def process(self, records: Sequence[SourceRecord]) -> Outputs:
         """Learn records and answer them.
@@ -128,13 +100,9 @@ class PartitionTask:
         -------
         Outputs
             In offset order, each kind for itself. Every record with a value is an assignment or a dead letter, unless
-            the settings leave assignments out or it was learned or delivered before.
+            the settings leave assignments out or it was learned before.
         """
         outputs = Outputs()
-        if records and records[0].offset < self.emit_from:
-            delivered = bisect_left(records, self.emit_from, key=attrgetter("offset"))
-            self._run(records[:delivered], None)
-            records = records[delivered:]
         self._run(records, outputs)
         return outputs
 
@@ -145,11 +113,16 @@ class PartitionTask:
     def _run(self, records: Sequence[SourceRecord], outputs: Outputs | None) -> None:
         self._records += len(records)
         probed = 0
-        while probed < len(records) and (self._mapping.layout is None or records[probed].offset < self._probed_until):
+        while probed < len(records) and self._is_deciding(records[probed].offset):
             self._probe(records[probed], outputs)
             probed += 1
         for start in range(probed, len(records), PIECE):
             self._batch(records[start : start + PIECE], outputs)
+
+    def _is_deciding(self, offset: int) -> bool:
+        """Whether a record is one of the first, or the one that ends them."""
+        # Records can be held where the features are known: the settings have got to name the dimension meanwhile.
+        return self._mapping.layout is None or offset < self._probed_until or len(self._first) > 0
 
     # A batch, once the features are known
 
@@ -167,11 +140,11 @@ class PartitionTask:
             positions = _behind(group, batch.origins.offsets, model.next)
             if not positions:
                 continue
-            rows, own, sizes = decoded.rows, batch.origins, decoded.sizes
+            rows, own, lengths = decoded.rows, batch.origins, decoded.sizes
             if len(positions) < len(usable):
-                rows, own, sizes = rows[positions], own.take(positions), [sizes[i] for i in positions]
+                rows, own, lengths = rows[positions], own.take(positions), [lengths[i] for i in positions]
             told = None if outputs is None else own
-            fed, messages = self._learn(model, rows, own.offsets, sum(sizes), told)
+            fed, messages = self._learn(model, rows, own.offsets, sum(lengths), told)
             for at, problem in fed.faults:
                 batch.blame(FaultError("limit", "out_of_range", problem), [positions[at]])
             if outputs is not None:
@@ -187,10 +160,17 @@ class PartitionTask:
     def _groups(self, batch: _Batch) -> Iterable[tuple[bytes | None, Sequence[int]]]:
         """Return the positions of each stream's records, streams in the order of their first record."""
         keys = batch.origins.keys
+        long = sizes.too_long(batch.origins, keyed=self._by_key)
+        for position, problem in long.items():
+            batch.blame((self._by_key and self._key_fault(keys[position])) or problem, [position])
         if not self._by_key:
-            return [(None, range(len(keys)))] if keys else []
+            everything = range(len(keys))
+            positions = [i for i in everything if i not in long] if long else everything
+            return [(None, positions)] if positions else []
         groups: dict[bytes | None, list[int]] = {}
         for position, key in enumerate(keys):
+            if position in long:
+                continue
             if (group := groups.get(key)) is None:
                 groups[key] = [position]
             else:
@@ -207,8 +187,20 @@ class PartitionTask:
             if len(self._streams) >= self._settings.limits.streams:
                 batch.blame(self._no_room(key), group)
                 return None
-            model = self._streams.begin(key, self._known_layout())
+            model = self._begin(key)
         return model
+
+    def _begin(self, key: bytes | None) -> StreamModel:
+        """Begin a stream, unless its events would not fit into their topic."""
+        model = self._streams.begin(key, self._known_layout())
+        self._check_events(model)
+        return model
+
+    def _check_events(self, model: StreamModel) -> None:
+        if len(self._streams) == 1:
+            # Those of a partition have the same features.
+            topic, where = self._settings.topic("cluster_events"), f"{self.topic}[{self.partition}]"
+            sizes.check_events(model.preparation.columns, topic, self.event_bytes, where)
 
     def _learn(
         self, model: StreamModel, rows: FloatArray, offsets: list[int], size: int, told: Origins | None
@@ -286,12 +278,13 @@ class PartitionTask:
 
     @property
     def counts(self) -> Counts:
-        """What was seen so far."""
-        preparations = [model.preparation for model in self._streams]
+        """What was seen so far; may be asked for in another thread."""
+        preparations = [model.preparation for model in self._streams.models()]
         return Counts(
             self._records,
             self._skipped,
-            Counter(self._dead),
+            # Copied in one step: the thread that learns goes on meanwhile.
+            Counter(self._dead.copy()),
             self._outvoted,
             len(preparations),
             sum(preparation.compared for preparation in preparations),
@@ -336,7 +329,7 @@ class PartitionTask:
         for fault in faults:
             count = count + 1 if (fault.kind, fault.index) == (kind, before + 1) else 1
             kind, before = fault.kind, fault.index
-            self._dead[kind] += 1
+            self._dead[kind] = self._dead.get(kind, 0) + 1
         self.dead_letter_run = (kind, count) if before == len(records) - 1 else ("", 0)
         if outputs is not None:
             outputs.dead_letters += [self._encoder.dead_letter(records[fault.index], fault) for fault in faults]
@@ -349,40 +342,52 @@ class PartitionTask:
         A restore that begins below the record that decided goes this way again, so that everything comes out as it
         did: streams that were snapshotted since skip their records, the others get theirs at the same moment.
         """
+        if record.offset < self._first.end:
+            return
         key = record.key if self._by_key else None
         try:
-            probe = self._mapping.probe(record)
+            probe = self._mapping.probe(record, None if record.offset < self._probed_until else self._mapping.layout)
             if probe is None:
                 self._skipped += 1
                 return
             if self._by_key and (error := self._key_fault(key)):
                 raise error
-            begun = {own for _, own, _ in self._held}.union(self._streams.keys)
+            if errors := sizes.too_long(Origins.of_probe(record, probe), keyed=self._by_key):
+                raise errors[0]
+            begun = self._first.keys.union(self._streams.keys)
             if key not in begun and len(begun) >= self._settings.limits.streams:
                 raise self._no_room(key)
+            if not self._is_known(key, record.offset):
+                self._hold(record, key, probe, outputs)
         except FaultError as error:
             self._bury([record], [error.at(0)], outputs)
             return
         self._bury([record], [], outputs)
-        model = self._streams.get(key)
-        if model is None or record.offset >= model.next:
-            first = key not in {own for _, own, _ in self._held}
-            self._held.append((record, key, probe))
-            if outputs is not None and (self._wanted == "all" or (self._wanted == "changes" and first)):
-                texts = StreamTexts(self._streams.name_of(key), self._streams.first_version, 1)
-                outputs.assignments += self._encoder.warming(texts, Origins.of_probe(record, probe))
         if self._mapping.layout is None:
-            if len(self._held) == PROBED:
+            if len(self._first) == PROBED:
                 self._decide()
                 self._release(record, probe, outputs)
-        elif record.offset == self._probed_until - 1:
+        elif record.offset >= self._probed_until - 1:
             self._release(record, probe, outputs)
+
+    def _is_known(self, key: bytes | None, offset: int) -> bool:
+        """Whether the model of a key contains a record already."""
+        model = self._streams.get(key)
+        return model is not None and offset < model.next
+
+    def _hold(self, record: SourceRecord, key: bytes | None, probe: Probe, outputs: Outputs | None) -> None:
+        """Hold a record back and answer it."""
+        first = key not in self._first.keys
+        self._first.hold(HeldRecord(record.offset, key, probe.shape, probe.row, len(record.value or b"")))
+        if outputs is not None and (self._wanted == "all" or (self._wanted == "changes" and first)):
+            texts = StreamTexts(self._streams.name_of(key), self._streams.first_version, 1)
+            outputs.assignments += self._encoder.warming(texts, Origins.of_probe(record, probe))
 
     def _decide(self) -> None:
         """Take the features that most of the held records have; the first seen of those that are equally frequent."""
-        shape, votes = Counter(probe.shape for _, _, probe in self._held).most_common(1)[0]
+        shape, votes = self._first.majority()
         self._mapping.decide(shape)
-        self._probed_until = self._held[-1][0].offset + 1
+        self._probed_until = self._first.end
         lost = "" if votes == PROBED else f"; the other {PROBED - votes} were answered warming_up and are not learned"
         _log.info(
             "%s[%d]: a record has %d features, as %d of the first %d usable ones%s",
@@ -396,33 +401,28 @@ class PartitionTask:
 
     def _release(self, deciding: SourceRecord, probe: Probe, outputs: Outputs | None) -> None:
         """Give the held records to their models; what they cause happens with the record that decided."""
-        shape = self._known_layout().shape
-        held = [(record, key) for record, key, own in self._held if own.shape == shape]
-        self._outvoted += len(self._held) - len(held)
-        self._held = []
-        decoded = self._mapping.decode([record for record, _ in held])
+        self._outvoted += len(self._first)
         cause = None if outputs is None else Origins.of_probe(deciding, probe)
-        for key in dict.fromkeys(key for _, key in held):
-            positions = [i for i, (_, own) in enumerate(held) if own == key]
-            model = self._streams.get(key) or self._streams.begin(key, self._known_layout())
-            offsets = [held[i][0].offset for i in positions]
-            size = sum(decoded.sizes[i] for i in positions)
-            _, messages = self._learn(model, decoded.rows[positions], offsets, size, cause)
+        for key, released in self._first.release(self._known_layout().shape).items():
+            self._outvoted -= len(released)
+            held = [record for record in released if not self._is_known(key, record.offset)]
+            if not held:
+                continue
+            model = self._streams.get(key) or self._begin(key)
+            rows = np.array([record.row for record in held])
+            offsets = [record.offset for record in held]
+            _, messages = self._learn(model, rows, offsets, sum(record.size for record in held), cause)
             if outputs is not None:
                 outputs.events += [message for _, message in messages]
-            self._remember(model, Fed(warming=positions))
+            self._remember(model, Fed(warming=range(len(held))))
 
     # Snapshots
 
     @property
     def replay_from(self) -> int | None:
-        """Lowest offset of a record whose stream has not been snapshotted since; None when all are."""
-        offsets = [offset for offset in (self._streams.replay_from, self._held_from) if offset is not None]
+        """Lowest offset of a record that neither a snapshot nor `partition_state` contains; None when all are there."""
+        offsets = [offset for offset in (self._streams.replay_from, self._first.replay_from) if offset is not None]
         return min(offsets, default=None)
-
-    @property
-    def _held_from(self) -> int | None:
-        return self._held[0][0].offset if self._held else None
 
     def due(self) -> list[str]:
         """Return the streams whose next snapshot is due, the longest dirty first."""
@@ -434,7 +434,7 @@ class PartitionTask:
 
     def snapshot(self, stream: str) -> StreamSnapshot:
         """Return the state of a stream, which is clean then."""
-        return self._streams.snapshot(stream, self._known_layout())
+        return self._streams.snapshot(stream, self._known_layout(), self._probed_until)
 
     def restore(self, snapshot: StreamSnapshot, *, new_version: bool = False) -> None:
         """Continue a stream from a snapshot, after `restore_partition`.
@@ -450,12 +450,18 @@ class PartitionTask:
         ------
         MismatchError
             The model was learned with other settings, which are named; or the state cannot be read.
+        ConfigurationError
+            Its events would not fit into their topic.
         """
         shape = shape_from(snapshot.header.get("shape"))
         if self._mapping.layout is None and shape is not None:
+            # Without a transaction a snapshot can stand there whose partition record was not written.
             self._mapping.decide(shape)
+            self._probed_until = int(snapshot.header.get("probed_until", 0))
         self._streams.restore(snapshot, self._known_layout(), new_version=new_version)
         self._texts.pop(snapshot.stream, None)
+        if not new_version:
+            self._check_events(self._streams.named(snapshot.stream))
 
     @property
     def first_version(self) -> int:
@@ -471,7 +477,7 @@ class PartitionTask:
         layout = self._mapping.layout
         shape = None if layout is None else shape_as_json(layout.shape)
         own = {"probed_until": self._probed_until, "first_version": self._streams.first_version}
-        return orjson.dumps({"format": FORMAT, "shape": shape, **own})
+        return orjson.dumps({"format": FORMAT, "shape": shape, **own, "first_records": self._first.state()})
 
     def restore_partition(self, state: bytes) -> None:
         """Continue from `partition_state`, before any stream is restored.
@@ -488,7 +494,9 @@ class PartitionTask:
                 raise stops.newer_format(where, found, FORMAT)
             until, first_version = int(content["probed_until"]), int(content["first_version"])
             known = shape_from(content["shape"])
-        except (ValueError, KeyError, TypeError):
+            if self._settings.features is None and "first_records" in content:
+                self._first.restore(content["first_records"])
+        except (ValueError, KeyError, TypeError, IndexError):
             raise stops.unreadable(where, "the state of the partition") from None
         self._streams.first_version = first_version
         if known is not None and self._mapping.layout is None:

@@ -1,5 +1,6 @@
 """What enters and leaves a partition task."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -86,3 +87,32 @@ class StreamSnapshot:
     next: int
     header: dict[str, Any]
     body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What a partition task has seen since it was made, silent records included.
+
+    Attributes
+    ----------
+    records : int
+        Records.
+    skipped : int
+        Records with a null value.
+    dead_letters : Counter of str
+        Dead letters by class.
+    outvoted : int
+        Records that were answered ``warming_up`` and then had other features than most.
+    streams : int
+        Streams.
+    values_compared, values_outside : int
+        Values of features that have a frozen range, and how many of them were outside it; since the streams began.
+    """
+
+    records: int
+    skipped: int
+    dead_letters: Counter[str]
+    outvoted: int
+    streams: int
+    values_compared: int
+    values_outside: int

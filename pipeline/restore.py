@@ -18,8 +18,10 @@ import orjson
 from resonance.engine.prepare import REVISION as PREPARE_REVISION
 from resonance.pipeline import stops
 from resonance.pipeline.fault_points import reach
+from resonance.pipeline.input import REVISION as DECODE_REVISION
 from resonance.pipeline.log_reader import NO_OFFSET, LogReader, TopicPartition
 from resonance.pipeline.settings import Settings
+from resonance.pipeline.sizes import EVENT_BYTES
 from resonance.pipeline.snapshot_records import Identity, PartitionRecord
 from resonance.pipeline.snapshot_table import SnapshotTable
 from resonance.pipeline.snapshots import SnapshotWriter, Task
@@ -54,6 +56,8 @@ class Source:
         Seconds without any progress after which the broker is given up.
     session_timeout : float
         Seconds after which the group forgets a member that is gone.
+    event_bytes : int
+        What the topic of the events takes in one message.
     """
 
     client: Mapping[str, Any]
@@ -63,6 +67,7 @@ class Source:
     identities: Mapping[str, Identity]
     patience: float = 90.0
     session_timeout: float = 45.0
+    event_bytes: int = EVENT_BYTES
 
     @classmethod
     def of(cls, settings: Settings, client: Mapping[str, Any], deployment: Deployment) -> Self:
@@ -74,7 +79,11 @@ class Source:
             **{f"prepare.{name}": value for name, value in prepare.items()},
             **{f"engine.{name}": value for name, value in settings.engine_parameters.items()},
         }
-        limits = {f"limits.{name}": getattr(settings.limits, name) for name in ("streams", "record_bytes", "key_bytes")}
+        limits = {
+            **{f"limits.{name}": getattr(settings.limits, name) for name in ("streams", "record_bytes", "key_bytes")},
+            **{f"input.{name}": getattr(settings.input, name) for name in ("time_path", "id_path", "dimension")},
+            "output.include": settings.output.include,
+        }
         identities = {
             topic: Identity(
                 pipeline=settings.name,
@@ -83,10 +92,10 @@ class Source:
                 topic_id=deployment.topic_ids[topic],
                 partitions=deployment.partitions,
                 engine=settings.engine.name,
-                revision=f"{settings.engine_class.revision}.{PREPARE_REVISION}",
+                revision=f"{settings.engine_class.revision}.{PREPARE_REVISION}.{DECODE_REVISION}",
                 # As they come back from the bus: what is compared must have gone through the same mill.
                 settings=orjson.loads(orjson.dumps(models)),
-                limits=limits,
+                limits=orjson.loads(orjson.dumps(limits)),
             )
             for topic in settings.input.topics
         }
@@ -100,6 +109,7 @@ class Source:
             identities,
             patience,
             settings.broker.session_timeout,
+            deployment.message_bytes.get(settings.topic("cluster_events"), EVENT_BYTES),
         )
 
 
@@ -200,11 +210,15 @@ def restore_partitions(
             if place.record is not None:
                 _check_settings(source, at, place.record)
             task = make_task(topic, partition)
+            task.event_bytes = source.event_bytes
             replay_from = _load(task, table, topic, place)
             if first > replay_from:
                 raise stops.truncated(topic, partition, replay_from, first)
             _check_relearning(source, at, place, replay_from)
-            restored[at] = Restored(task, table.writer(source.identities[topic]), place.start, place.committed)
+            writer = table.writer(source.identities[topic])
+            if place.record is None:
+                writer.began = replay_from
+            restored[at] = Restored(task, writer, place.start, place.committed)
             ranges[at] = (replay_from, place.start)
         reach("during-restore")
         for at, records in reader.read(ranges):
@@ -327,7 +341,7 @@ def _check_log(source: Source, found: Identity) -> None:
 def _check_settings(source: Source, at: TopicPartition, record: PartitionRecord) -> None:
     """Stop where the models would have been others under the present settings."""
     found, now = record.identity, source.identities[at[0]]
-    changed = differences({"engine": found.engine, **found.settings}, {"engine": now.engine, **now.settings})
+    changed = stops.differences({"engine": found.engine, **found.settings}, {"engine": now.engine, **now.settings})
     if changed:
         raise stops.settings_differ(f"{at[0]}[{at[1]}]", changed)
 
@@ -335,26 +349,13 @@ def _check_settings(source: Source, at: TopicPartition, record: PartitionRecord)
 def _check_relearning(source: Source, at: TopicPartition, place: Place, replay_from: int) -> None:
     """Stop where records must be learned again and would now come out otherwise.
 
-    What a snapshot contains stays as it was learned, so after a clean stop the release and the limits may change.
+    What a snapshot contains stays as it was learned, so after a clean stop these may change: the release, the limits,
+    and where in a record its id, its time and what is copied stand.
     """
     if place.record is None or replay_from >= place.start:
         return
     found, now = place.record.identity, source.identities[at[0]]
     before = {"revision of the engine": found.revision, **found.limits}
-    changed = differences(before, {"revision of the engine": now.revision, **now.limits})
+    changed = stops.differences(before, {"revision of the engine": now.revision, **now.limits})
     if changed:
         raise stops.unclean_change(*at, changed, replay_from, place.start)
-
-
-def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return one phrase for each setting that differs, by name."""
-    none = object()
-    return [
-        f"{name} was {_written(before.get(name, none), none)}, is {_written(now.get(name, none), none)}"
-        for name in sorted({*before, *now})
-        if before.get(name, none) != now.get(name, none)
-    ]
-
-
-def _written(value: Any, none: object) -> str:
-    return "not there" if value is none else orjson.dumps(value).decode()

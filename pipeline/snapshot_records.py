@@ -52,7 +52,7 @@ class Identity:
     settings : mapping of str to object
         Everything else on which the models depend besides the log.
     limits : mapping of str to object
-        What decides which records are learned at all; it may change where nothing has to be learned again.
+        Settings that decide which records are learned at all; they may change where nothing has to be learned again.
     """
 
     pipeline: str
@@ -84,6 +84,9 @@ class PartitionRecord:
         What the partition knows beside its streams, at `position`.
     epoch : int
         Number of the owner that wrote it.
+    began : int
+        Offset from which on everything was learned under this identity, with one version of each stream; -1 where
+        something was learned otherwise.
     """
 
     identity: Identity
@@ -92,10 +95,11 @@ class PartitionRecord:
     committed: int
     state: bytes
     epoch: int = 0
+    began: int = -1
 
     def value(self) -> bytes:
         """Return the record as it stands on the bus."""
-        names = ("replay_from", "position", "committed", "epoch")
+        names = ("replay_from", "position", "committed", "epoch", "began")
         own = {name: getattr(self, name) for name in names}
         state = base64.b64encode(self.state).decode("ascii")
         return orjson.dumps({"format": FORMAT, **own, **asdict(self.identity), "state": state})
@@ -109,7 +113,8 @@ class PartitionRecord:
         names = [entry.name for entry in fields(Identity)]
         identity = Identity(**{name: data[name] for name in names} | {"inputs": tuple(data["inputs"])})
         state = base64.b64decode(data["state"])
-        return cls(identity, data["replay_from"], data["position"], data["committed"], state, data["epoch"])
+        replay_from, position, committed = data["replay_from"], data["position"], data["committed"]
+        return cls(identity, replay_from, position, committed, state, data["epoch"], data.get("began", -1))
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,4 +158,6 @@ class SnapshotTable:
             for version in (manifest.current, manifest.previous):
                 strays.get(stream, set()).difference_update(version.keys(stream) if version else ())
         epoch = self._epochs.get(identity.topic, 0) + 1
-        return SnapshotWriter(identity, manifests, strays, epoch, chunk_bytes)
+        record = self._records.get(identity.topic)
+        began = record.began if record is not None and record.identity == identity else -1
+        return SnapshotWriter(identity, manifests, strays, epoch, chunk_bytes, began)

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 from resonance.pipeline.fault_points import reach
-from resonance.pipeline.records import Message, SourceRecord, StreamSnapshot
+from resonance.pipeline.records import Counts, Message, SourceRecord, StreamSnapshot
 from resonance.pipeline.snapshot_records import (
     Identity,
     Manifest,
@@ -29,7 +29,16 @@ CHUNK_BYTES: Final = 512_000
 
 
 class Task(Protocol):
-    """What a snapshot needs of a partition task."""
+    """What a snapshot, and a restore, need of a partition task."""
+
+    event_bytes: int
+    """What the topic of the events takes in one message."""
+    first_version: int
+    """Version of the models of streams that are new."""
+
+    @property
+    def counts(self) -> Counts:
+        """What was seen so far; may be asked for in another thread."""
 
     @property
     def replay_from(self) -> int | None:
@@ -72,11 +81,13 @@ class SnapshotWriter:
         Number of this owner of the partition.
     chunk_bytes : int
         Longest value of a chunk.
+    began : int
+        As in `PartitionRecord`.
 
     Attributes
     ----------
     replay_from : int or None
-        What the last partition record said; a metric.
+        What the last partition record said; the health page shows it.
     """
 
     def __init__(
@@ -86,8 +97,10 @@ class SnapshotWriter:
         strays: Mapping[str, Collection[bytes]] | None = None,
         epoch: int = 1,
         chunk_bytes: int = CHUNK_BYTES,
+        began: int = -1,
     ) -> None:
         self.identity = identity
+        self.began = began
         self.epoch = epoch
         self.replay_from: int | None = None
         self._manifests = dict(manifests or {})
@@ -120,7 +133,7 @@ class SnapshotWriter:
         replay_from = task.replay_from
         self.replay_from = position if replay_from is None else replay_from
         state = task.partition_state()
-        record = PartitionRecord(self.identity, self.replay_from, position, committed, state, self.epoch)
+        record = PartitionRecord(self.identity, self.replay_from, position, committed, state, self.epoch, self.began)
         yield Message(partition_key(self.identity.topic), record.value(), [])
 
     def _stream(self, snapshot: StreamSnapshot) -> Iterator[Message]:

@@ -4,9 +4,10 @@ Going on would give answers that no replay of the log gives, so the worker stops
 and which command mends it. None of these commands is run by the program on its own: each gives something up.
 """
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
+import orjson
 from resonance.pipeline.errors import MismatchError
 
 RESUME: Final = "--resume-from-snapshot"
@@ -15,7 +16,9 @@ NEW_VERSION: Final = "--new-version"
 
 _MEANING: Final = {
     RESUME: "goes on where the snapshots end; answers given since then are given again, identical",
-    RESET: "forgets models and offsets and begins anew at the start of the log",
+    RESET: "forgets models and offsets and begins anew at the start of the log: everything is told again with the same "
+    "bytes, or, where that cannot be, with a new version of every stream, and subscribers have to drop the clusters of "
+    "the old one",
     NEW_VERSION: "keeps the place in the log and begins new models there",
 }
 
@@ -136,18 +139,31 @@ def unreadable(where: str, what: str) -> MismatchError:
     return _stop(f"{where}: {what} cannot be read: the topic was damaged or written by another program", RESET)
 
 
-def settings_differ(where: str, differences: Sequence[str]) -> MismatchError:
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Return one phrase for each setting that differs, by name; lists and tuples of the same values do not."""
+    # As they come back from the bus: tuples are lists there.
+    old, new = (orjson.loads(orjson.dumps(values)) for values in (before, now))
+    absent = object()
+
+    def written(value: Any) -> str:
+        return "not there" if value is absent else orjson.dumps(value).decode()
+
+    pairs = [(name, old.get(name, absent), new.get(name, absent)) for name in sorted({*old, *new})]
+    return [f"{name} was {written(was)}, is {written(value)}" for name, was, value in pairs if was != value]
+
+
+def settings_differ(where: str, changed: Sequence[str]) -> MismatchError:
     """Return the stop for settings under which the models would have been others."""
-    listed = "; ".join(differences)
+    listed = "; ".join(changed)
     return _stop(
         f"{where}: the models were learned with other settings: {listed}. Set them back, or begin new models",
         NEW_VERSION,
     )
 
 
-def unclean_change(topic: str, partition: int, differences: Sequence[str], replay: int, start: int) -> MismatchError:
+def unclean_change(topic: str, partition: int, changed: Sequence[str], replay: int, start: int) -> MismatchError:
     """Return the stop for records to be learned again under another release or other limits."""
-    listed = "; ".join(differences)
+    listed = "; ".join(changed)
     return _stop(
         f"{topic}[{partition}]: offsets {replay} to {start - 1} must be learned again and would now give other models: "
         f"{listed}. Go back to the release and the settings before, stop every worker with SIGTERM (it then snapshots "

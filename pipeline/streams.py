@@ -4,7 +4,6 @@ from collections.abc import Iterator, KeysView
 from typing import Any
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
-import orjson
 from resonance.engine import ENGINES
 from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.prepare import REVISION as PREPARE_REVISION
@@ -66,6 +65,10 @@ class Streams:
 
     def __iter__(self) -> Iterator[StreamModel]:
         return iter(self._models.values())
+
+    def models(self) -> list[StreamModel]:
+        """Return the models; for another thread, which finds them all in one step."""
+        return list(self._models.values())
 
     @property
     def keys(self) -> KeysView[bytes | None]:
@@ -160,8 +163,18 @@ class Streams:
         """Return the streams that have learned since their snapshot, the longest dirty first."""
         return sorted(self._dirty, key=self._dirty.__getitem__)
 
-    def snapshot(self, stream: str, layout: Layout) -> StreamSnapshot:
-        """Return the state of a stream, which is clean then."""
+    def snapshot(self, stream: str, layout: Layout, probed_until: int) -> StreamSnapshot:
+        """Return the state of a stream, which is clean then.
+
+        Parameters
+        ----------
+        stream : str
+            The stream.
+        layout : Layout
+            Where its features stand.
+        probed_until : int
+            Offset behind the record that decided it.
+        """
         model = self._names[stream]
         body = model.state()
         model.snapshot_bytes = len(body)
@@ -169,7 +182,9 @@ class Streams:
         self._owed += self._settings.snapshots.ratio * len(body)
         self._dirty.pop(stream, None)
         self._dirty_at.pop(stream, None)
-        return StreamSnapshot(stream, model.next, self._header(layout, model.version), body)
+        return StreamSnapshot(
+            stream, model.next, self._header(layout, model.version) | {"probed_until": probed_until}, body
+        )
 
     def _header(self, layout: Layout, version: int) -> dict[str, Any]:
         settings = self._settings
@@ -214,22 +229,17 @@ class Streams:
 
     def _differences(self, header: dict[str, Any], layout: Layout) -> list[str]:
         """Return one phrase for each setting under which the model would have been another."""
-        # As it comes back from the bus: tuples are lists there.
-        now = orjson.loads(orjson.dumps(self._header(layout, 0)))
-        before = {"engine": header.get("engine"), "features": header.get("features")}
-        after = {"engine": now["engine"], "features": now["features"]}
+        now = self._header(layout, 0)
         sections = {"prepare": "prepare"}
-        if before["engine"] == after["engine"]:
+        if header.get("engine") == now["engine"]:
             sections["parameters"] = "engine"
-        for section, name in sections.items():
-            before |= {f"{name}.{key}": value for key, value in header.get(section, {}).items()}
-            after |= {f"{name}.{key}": value for key, value in now[section].items()}
-        return [
-            f"{setting} was {_written(before.get(setting))}, is {_written(after.get(setting))}"
-            for setting in sorted({*before, *after})
-            if before.get(setting) != after.get(setting)
+        flat = [
+            {name: content.get(name) for name in ("engine", "features")}
+            | {
+                f"{name}.{key}": value
+                for part, name in sections.items()
+                for key, value in content.get(part, {}).items()
+            }
+            for content in (header, now)
         ]
-
-
-def _written(value: Any) -> str:
-    return orjson.dumps(value).decode()
+        return stops.differences(*flat)

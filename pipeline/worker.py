@@ -20,6 +20,7 @@ from resonance.pipeline.collector import collect_rarely
 from resonance.pipeline.delivery import Delivery, producer_settings
 from resonance.pipeline.errors import ConfigurationError, ResonanceError
 from resonance.pipeline.exactly_once import ExactlyOnce
+from resonance.pipeline.health import described
 from resonance.pipeline.log_reader import RestoreCancelledError
 from resonance.pipeline.mending import mend
 from resonance.pipeline.partition import PartitionTask
@@ -261,13 +262,15 @@ class Worker:
         return self._positions[1]
 
     def health(self) -> tuple[bool, Mapping[str, Any]]:
-        """Return whether records flow and become answers, and the counters."""
+        """Return whether records flow and become answers, the counters, and what was seen of each partition."""
         assigned = sorted(self._positions[1]) if self._positions else []
         problems = sorted(self._processor.stuck.copy().values())
         flows = self._failure is None and (bool(assigned) or self._app.unassigned) and not self._app.rebalancing
         counters = {name: round(value, 3) for name, value in asdict(self._processor.counters).items()}
         partitions = [f"{topic}[{partition}]" for topic, partition in assigned]
-        return flows and not problems, {"partitions": partitions, "problems": problems, **counters}
+        owned = self._processor._partitions
+        seen = {f"{tp.topic}[{tp.partition}]": described(owned[tp]) for tp in sorted(owned)}
+        return flows and not problems, {"partitions": partitions, "problems": problems, **counters, "seen": seen}
 
     # Called from any thread.
 

@@ -20,6 +20,7 @@ DeadLetterClass = Literal[
     "no_key",
     "key_too_long",
     "too_many_streams",
+    "answer_too_large",
     "out_of_range",
 ]
 

@@ -142,3 +142,21 @@ def test_nothing_but_dead_letters_is_not_ready(broker):
         produce(broker, deployment.input, records(5, 1))
         worker.wait_for(lambda health: health["records"] == 65 and health["ready"])
         assert worker.terminate() == 0
+
+
+def test_the_health_page_says_what_was_seen_of_each_partition(broker):
+    deployment = Deployment(broker, partitions=2, settings={"prepare.scale": "warmup"})
+    produce(broker, deployment.input, records(600, 2))
+    produce(broker, deployment.input, [(0, b"k", None), (0, b"k", b"{"), (0, b"k", b"{"), (0, b"k", b"[]")])
+    with deployment.worker() as worker:
+        worker.wait_for(lambda health: health["records"] == 604)
+        wait_until(lambda: deployment.committed() == deployment.ends())
+        seen = worker.health()["seen"]
+        assert list(seen) == [f"{deployment.input}[0]", f"{deployment.input}[1]"]
+        first, second = seen.values()
+        assert (first["records"], first["skipped"], second["skipped"]) == (304, 1, 0)
+        assert (first["dead_letters"], second["dead_letters"]) == ({"not_json": 2, "not_an_object": 1}, {})
+        assert first["position"] == 304
+        assert 0 <= first["replay_from"] <= 304
+        assert 0 < first["outside_range"] < 1
+        assert worker.terminate() == 0

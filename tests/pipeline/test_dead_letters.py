@@ -55,12 +55,43 @@ def given(**changes: Any) -> Any:
     )
 
 
+ARRAY_KINDS: list[tuple[Any, str, str]] = [
+    (b"{", "decode", "not_json"),
+    (b'{"features": [1, NaN, 3]}', "decode", "not_json"),
+    (b'{"features": [1, 1e400, 3]}', "decode", "out_of_range"),
+    (b"[1, 2, 3]", "decode", "not_an_object"),
+    (b'{"features": [1, 2, 3], "x": ' + b"[" * 40 + b"]" * 40 + b"}", "decode", "too_deep"),
+    (b'{"features": [1, true, 3]}', "validate", "wrong_type"),
+    (b'{"features": "1, 2, 3"}', "validate", "wrong_type"),
+    (b'{"features": []}', "validate", "wrong_dimension"),
+    (b'{"features": [1, null, 3]}', "validate", "missing_feature"),
+    (b"{}", "validate", "missing_feature"),
+    (b'{"features": [1, 2, 3], "id": []}', "validate", "wrong_type"),
+    (b'{"features": [1, 2, 3], "t": "soon"}', "validate", "bad_time"),
+    (b'{"features": [1e200, 2, 3]}', "limit", "out_of_range"),
+    (b'{"features": [1, -1, 3]}', "limit", "out_of_range"),
+    (b'{"features": [1, 2, 3], "x": "' + b"x" * 5_000 + b'"}', "limit", "record_too_large"),
+]
+
+
 @pytest.mark.parametrize(("value", "stage", "kind"), KINDS)
 @pytest.mark.parametrize("place", [30, 300], ids=["warming up", "learning"])
 def test_every_kind_is_named_and_its_neighbours_are_unharmed(value: bytes, stage: str, kind: str, place: int) -> None:
-    log = records(points(400).tolist(), keys=(b"k",))
+    check_one_at_fault(given(), records(points(400).tolist(), keys=(b"k",)), place, value, stage, kind)
+
+
+@pytest.mark.parametrize(("value", "stage", "kind"), ARRAY_KINDS)
+@pytest.mark.parametrize("place", [3, 30, 150], ids=["deciding", "warming up", "learning"])
+def test_every_kind_is_named_also_while_the_features_are_being_decided(
+    value: bytes, stage: str, kind: str, place: int
+) -> None:
+    log = array_records(abs(points(200)).tolist(), (b"k",))
+    check_one_at_fault(given(input__features="features", prepare__log1p=["f1"]), log, place, value, stage, kind)
+
+
+def check_one_at_fault(given: Any, log: list[Record], place: int, value: bytes, stage: str, kind: str) -> None:
     log[place] = log[place]._replace(value=value, headers=(("mine", b"\x00\x01"), ("none", None)))
-    worker, clean = task(given()), task(given())
+    worker, clean = task(given), task(given)
     outputs = run(worker, log, 70)
     without = run(clean, log[:place] + log[place + 1 :], 70)
     assert outputs.assignments == without.assignments
@@ -76,6 +107,18 @@ def test_every_kind_is_named_and_its_neighbours_are_unharmed(value: bytes, stage
     assert told["message"]
     Draft202012Validator(load_schema("dead_letter")).validate(told)
     assert worker.counts.dead_letters == {kind: 1}
+
+
+def test_a_range_that_is_frozen_while_the_features_are_being_decided_counts_at_once() -> None:
+    rows = [[0.001 * i, 1.0, 1.0] for i in range(60)]
+    rows[10][0] = 5e149
+    for size in (1, 100):
+        worker = task(array_settings(prepare__warmup_records=5))
+        outputs = run(worker, array_records(rows, (b"k",)), size)
+        (letter,) = outputs.dead_letters
+        assert "once scaled" in errors(letter)["message"]
+        assert len(outputs.assignments) == 59
+        assert worker.counts.outvoted == 0
 
 
 def test_a_dimension_that_changes_is_a_dead_letter() -> None:
@@ -194,6 +237,54 @@ def test_a_value_that_just_fits_is_whole() -> None:
     assert letter_of(record, limits__dead_letter_bytes=exact) == letter
     cut = letter_of(record, limits__dead_letter_bytes=exact - 1)
     assert errors(cut, "shop")["truncated"] == "value"
+
+
+# What an answer or an event would not have room for
+
+
+@pytest.mark.parametrize("place", [3, 30, 150], ids=["deciding", "warming up", "learning"])
+@pytest.mark.parametrize(
+    ("members", "told"),
+    [
+        ({"id": "i" * 200_000}, "its key and its id bring 200,003 bytes into each output, 200,000 are allowed"),
+        ({"a": "\u00fc" * 300_000, "id": "i" * 150_000, "b": "b" * 150_000}, "900,000 are allowed; copy less"),
+    ],
+)
+def test_a_record_that_brings_too_much_into_its_outputs(place: int, members: dict[str, str], told: str) -> None:
+    log = array_records(points(200).tolist(), (b"k",))
+    value = orjson.dumps({"features": [1, 2, 3], **members})
+    own = given(input__features="features", output__include=["a", "b"], limits__record_bytes=2_000_000)
+    check_one_at_fault(own, log, place, value, "limit", "answer_too_large")
+    (letter,) = task(own).process([log[0]._replace(value=value)]).dead_letters
+    assert told in errors(letter, "shop")["message"]
+
+
+def test_what_a_record_may_bring_into_its_outputs_is_answered_and_fits() -> None:
+    members = {"id": "i" * 199_990, "a": "a" * 699_990}
+    record = records(points(1).tolist(), keys=(b"k",))[0]
+    row = points(1).tolist()[0]
+    own = given(output__include=["a"], limits__record_bytes=2_000_000, prepare__scale="none")
+    outputs = run(task(own), [record._replace(value=value_of(row, **members), headers=(("traceparent", b"t"),))])
+    assert not outputs.dead_letters
+    assert size_of(outputs.assignments[0]) < 1_000_000
+    assert payloads(outputs.assignments)[0]["id"] == members["id"]
+
+
+@pytest.mark.parametrize("stream", ["partition", "key"])
+def test_a_key_counts_for_all_the_names_that_it_gives(stream: str) -> None:
+    log = records(points(400).tolist(), keys=(b"\xff" * 4_990,))
+    outputs = run(task(settings(stream=stream, limits__key_bytes=100_000)), log)
+    assert outputs.events
+    assert not outputs.dead_letters
+    assert max(map(size_of, outputs.events)) < 200_000
+    log = records(points(2).tolist(), keys=(b"\xff" * 5_010, b"k"))
+    outputs = run(task(settings(stream=stream, limits__key_bytes=100_000)), log)
+    assert [errors(m)["class"] for m in outputs.dead_letters] == ["answer_too_large"] * (stream == "key")
+
+
+def test_a_traceparent_that_is_none_is_not_passed_through() -> None:
+    log = [r._replace(headers=(("traceparent", b"x" * 1_001),)) for r in records(points(2).tolist())]
+    assert all("traceparent" not in dict(message.headers) for message in run(task(), log).assignments)
 
 
 # How many in a row

@@ -9,6 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.records import Message, Record
+from resonance.pipeline.sizes import CAUSE_BYTES, event_bytes
 from resonance.schemas import Assignment, load_schema
 
 from tests.pipeline.streams import (
@@ -299,6 +300,34 @@ def test_what_a_warm_up_causes_happens_with_the_record_that_ended_it() -> None:
     assert outputs.events
     for event in payloads(outputs.events):
         assert event["cause"]["source"]["offset"] == log[-1].offset
+
+
+def test_events_are_never_longer_than_is_known_before() -> None:
+    for engine in ENGINES:
+        worker = task(changed(engine, stream="key"))
+        outputs = run(worker, records(points(1500).tolist(), keys=KEYS[:2]))
+        known = event_bytes(["cpu", "latency_ms", "net.in"]) - CAUSE_BYTES
+        assert {len(e["before"]) + len(e["after"]) for e in payloads(outputs.events)} >= {1, 3}
+        assert max(len(message.value or b"") for message in outputs.events) < known
+
+
+@pytest.mark.parametrize("dimension", [None, 20_000])
+def test_features_whose_events_would_not_fit_stop_the_worker_with_the_size_that_is_needed(dimension: Any) -> None:
+    log = array_records(np.ones((20, 20_000)).tolist())
+    worker = task(array_settings(input__dimension=dimension))
+    with pytest.raises(
+        ConfigurationError, match=r"features\[0\]: .* 20,000 features can have [0-9,]+ bytes, topic "
+    ) as e:
+        run(worker, log)
+    assert "takes 1,000,000; raise it" in str(e.value)
+    needed = int(str(e.value).partition("max.message.bytes=")[2].partition(")")[0])
+    larger = task(array_settings(input__dimension=dimension))
+    larger.event_bytes = needed
+    run(larger, log)
+    again = task(array_settings(input__dimension=dimension))
+    again.restore_partition(larger.partition_state())
+    with pytest.raises(ConfigurationError, match=f"max.message.bytes={needed}"):
+        again.restore(larger.snapshot("p0"))
 
 
 # Streams

@@ -10,7 +10,20 @@ from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Outputs, Record, StreamSnapshot
 
-from tests.pipeline.streams import STAMP, TOPIC, join, payloads, points, records, restored, run, settings, states, task
+from tests.pipeline.streams import (
+    STAMP,
+    TOPIC,
+    errors,
+    join,
+    payloads,
+    points,
+    records,
+    restored,
+    run,
+    settings,
+    states,
+    task,
+)
 from tests.pipeline.test_partition import ENGINES, KEYS, array_records, array_settings, changed
 
 
@@ -24,10 +37,10 @@ class Bus:
         self.state: bytes | None = None
         self.replay_from = 0
 
-    def take(self, worker: PartitionTask, streams: list[str], position: int) -> None:
+    def take(self, worker: PartitionTask, streams: list[str], position: int, *, always: bool = False) -> None:
         for stream in streams:
             self.snapshots[stream] = worker.snapshot(stream)
-        if streams:
+        if streams or always:
             self.state = worker.partition_state()
             self.replay_from = position if worker.replay_from is None else worker.replay_from
 
@@ -52,7 +65,7 @@ def crash_and_go_on(given: Any, log: list[Record], seed: int, sizes: Sequence[in
         done = min(len(log), done + size)
         position = log[done - 1].offset + 1
         streams = worker.due() + [name for name in worker.dirty() if rng.random() < 0.1]
-        bus.take(worker, list(dict.fromkeys(streams)), position)
+        bus.take(worker, list(dict.fromkeys(streams)), position, always=rng.random() < 0.1)
         if rng.random() < 0.2:
             worker = bus.restore(position, rng.choice((1, 30, 1000)))
     assert outputs == expected
@@ -91,16 +104,74 @@ def test_crashes_while_the_dimension_is_being_decided_change_nothing(seed: int, 
     crash_and_go_on(given, log, seed, sizes=(1, 2, 5))
 
 
-def test_records_held_for_the_dimension_are_read_again() -> None:
-    log = array_records(points(40).tolist())
+@pytest.mark.parametrize("choice", ["all", "changes"])
+@pytest.mark.parametrize("scale", ["none", "warmup"])
+def test_a_clean_stop_while_the_dimension_is_being_decided_leaves_nothing_to_read_again(
+    scale: str, choice: str
+) -> None:
+    quick = {"engine__lambda": 4, "engine__min_cluster_records": 1, "prepare__warmup_records": 6}
+    own = {"output__assignments": choice, "prepare__scale": scale, "prepare__missing": "mean"}
+    given = {"stream": "key", **own, **quick}
+    rows: list[list[float | None]] = points(120).tolist()
+    rows[1][2], rows[4], rows[9] = None, rows[4][:2], rows[9][:2]
+    log = array_records(rows, (b"", b"\xff"))
+    log[5], log[7] = log[5]._replace(value=None), log[7]._replace(value=b"[")
+    whole = task(array_settings(**given))
+    expected = run(whole, log)
+    assert expected.events
+    for stop in range(1, 40):
+        worker = task(array_settings(**given))
+        outputs = run(worker, log[:stop])
+        snapshots = [worker.snapshot(stream) for stream in worker.dirty()]
+        assert worker.replay_from is None
+        fresh = restored(array_settings(**given, limits__record_bytes=5_000), worker.partition_state(), snapshots)
+        assert fresh.partition_state() == worker.partition_state()
+        join(outputs, run(fresh, log[stop:]))
+        assert outputs == expected
+        assert states(fresh) == states(whole)
+
+
+def test_a_dimension_that_the_settings_get_to_name_meanwhile_is_taken() -> None:
+    rows = points(100).tolist()
+    rows[3] = rows[3][:2]
+    log = array_records(rows)
+    log[9] = log[9]._replace(value=b'{"features": [1, 2]}')
     worker = task(array_settings())
-    run(worker, log[:15])
+    run(worker, log[:9])
+    fresh = restored(array_settings(input__dimension=3), worker.partition_state(), [])
+    outputs = run(fresh, log[9:])
+    assert [errors(letter)["class"] for letter in outputs.dead_letters] == ["wrong_dimension"]
+    assert fresh.counts.outvoted == 1
+    alone = task(array_settings(input__dimension=3))
+    run(alone, [record for i, record in enumerate(log) if i not in (3, 9)])
+    assert states(fresh) == states(alone)
+
+
+def test_records_that_are_too_long_for_the_state_are_read_again() -> None:
+    wide = array_records(points(30, dimension=4_000).tolist())
+    worker = task(array_settings())
+    run(worker, wide[:2])
+    assert worker.replay_from is None
+    run(worker, wide[2:15])
     assert worker.dirty() == []
-    assert worker.replay_from == log[0].offset
-    run(worker, log[15:])
-    assert worker.dirty() == ["p0"]
+    assert worker.replay_from == wide[0].offset
+    assert len(worker.partition_state()) < 1_000
+    run(worker, wide[15:])
     worker.snapshot("p0")
     assert worker.replay_from is None
+
+
+def test_a_snapshot_ahead_of_the_partition_record_brings_the_decision_with_it() -> None:
+    given = array_settings(stream="key", prepare__scale="none", engine__lambda=4, engine__min_cluster_records=1)
+    log = array_records(points(60).tolist(), (b"a", b"b"))
+    worker = task(given)
+    run(worker, log[:15])
+    state = worker.partition_state()
+    run(worker, log[15:30])
+    fresh = restored(given, state, [worker.snapshot("p0:a")])
+    fresh.catch_up(log[15:30])
+    assert states(fresh) == states(worker)
+    assert run(fresh, log[30:]) == run(worker, log[30:])
 
 
 def test_a_replay_goes_through_the_decision_again() -> None:
@@ -221,20 +292,6 @@ def test_a_replay_begins_with_the_stream_that_needs_it_first() -> None:
     # Stream a is met first and has seen most of the batch.
     fresh.catch_up(log[:210])
     assert fresh.replay_from == log[101].offset
-
-
-def test_records_that_were_delivered_before_are_learned_and_not_answered() -> None:
-    log = records(points(400).tolist())
-    whole = run(task(), log)
-    worker = task()
-    worker.emit_from = log[250].offset
-    late = run(worker, log, 100)
-    assert late.assignments == whole.assignments[250:]
-    assert late.events == [
-        message
-        for message, event in zip(whole.events, payloads(whole.events), strict=True)
-        if event["cause"]["source"]["offset"] >= log[250].offset
-    ]
 
 
 # What does not belong together

@@ -6,11 +6,13 @@ import threading
 
 import orjson
 import pytest
-from resonance.pipeline import restore
+from resonance.pipeline import restore, stops
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.log_reader import RestoreCancelledError
+from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Record
 from resonance.pipeline.restore import Source, restore_partitions
+from resonance.pipeline.settings import Settings
 from resonance.pipeline.snapshot_records import Identity, chunk_key, manifest_key
 from resonance.pipeline.snapshots import SnapshotWriter
 from resonance.pipeline.topics import Deployment
@@ -321,6 +323,80 @@ def test_another_release_or_limit_is_a_stop_where_records_must_be_learned_again(
     assert part.start == 36
     log.run(part.task, part.writer, 36, 39)
     assert restored(**changes).replayed == 3
+
+
+def described(**changes):
+    given = {"input.topics": ["in"], "stream": "key", "topics.snapshots": "snap"}
+    settings = Settings.of(given | {name.replace("__", "."): value for name, value in changes.items()})
+    return Source.of(settings, {}, Deployment(4, {"in": "id-1"}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"input__time_path": "t"}, 'input.time_path was null, is "t"'),
+        ({"input__id_path": "id"}, 'input.id_path was null, is "id"'),
+        ({"input__dimension": 3}, "input.dimension was null, is 3"),
+        ({"output__include": ["a"]}, 'output.include was [], is ["a"]'),
+        ({"limits__streams": 9}, "limits.streams was 10000, is 9"),
+        ({"limits__record_bytes": 9}, "limits.record_bytes was 1000000, is 9"),
+        ({"limits__key_bytes": 9}, "limits.key_bytes was 256, is 9"),
+    ],
+)
+def test_every_setting_that_decides_over_dead_letters_is_one_of_these_stops(log, changes, told):
+    before, now = described(), described(**changes)
+    task, writer = ToyTask(), SnapshotWriter(before.identities["in"])
+    log.run(task, writer, 0, 33)
+    with pytest.raises(MismatchError, match="must be learned again and would now give other models") as caught:
+        restore_partitions(now, [AT], ToyTask)
+    assert told in str(caught.value)
+    log.run(task, writer, 33, 36, everything=True)
+    assert restore_partitions(now, [AT], ToyTask)[AT].start == 36
+
+
+def test_limits_may_change_after_a_clean_stop_among_the_first_records(log):
+    log.record = lambda offset: Record("in", 0, offset, 0, b"k", b'{"features": [%d, 2]}' % (offset % 7))
+    first, second = {}, {"limits__streams": 9, "limits__record_bytes": 5_000}
+
+    def made(changes):
+        given = {"input.topics": ["in"], "stream": "key", "prepare.scale": "none"}
+        settings = Settings.of(given | {name.replace("__", "."): value for name, value in changes.items()})
+        return lambda topic, partition: PartitionTask(settings, topic, partition)
+
+    task, whole = made(first)("in", 0), made(first)("in", 0)
+    writer = SnapshotWriter(described(**first).identities["in"])
+    answers = task.process([log.record(offset) for offset in range(12)]).assignments
+    log.snapshots += writer.messages(task, 12, 12, everything=True)
+    log.committed_offset, log.end = 12, 40
+    part = restore_partitions(described(**second), [AT], made(second))[AT]
+    assert (part.start, part.replayed, log.reads) == (12, 0, [(12, 12)])
+    answers += part.task.process([log.record(offset) for offset in range(12, 40)]).assignments
+    assert answers == whole.process([log.record(offset) for offset in range(40)]).assignments
+
+
+def test_tasks_know_what_the_topic_of_events_takes(log):
+    deployment = Deployment(4, {"in": "id-1"}, {"resonance.cluster-events": 5_000_000})
+    given = Settings.of({"input.topics": ["in"], "stream": "key", "topics.snapshots": "snap"})
+    for described, taken in ((deployment, 5_000_000), (Deployment(4, {"in": "id-1"}), 1_000_000)):
+        assert restore_partitions(Source.of(given, {}, described), [AT], ToyTask)[AT].task.event_bytes == taken
+
+
+def test_differences_are_those_of_values_not_of_how_they_are_written():
+    before = {"a": 1, "b": ("x",), "c": None, "gone": 2}
+    now = {"a": 1.0, "b": ["x"], "c": 3, "new": [4]}
+    assert stops.differences(before, now) == [
+        "c was null, is 3",
+        "gone was 2, is not there",
+        "new was not there, is [4]",
+    ]
+
+
+def test_the_revision_counts_engine_preparation_and_decoding(monkeypatch):
+    before = described().identities["in"].revision
+    for name in ("PREPARE_REVISION", "DECODE_REVISION"):
+        with monkeypatch.context() as patched:
+            patched.setattr(restore, name, 99)
+            assert described().identities["in"].revision != before
 
 
 def test_the_header_of_a_stream_is_checked_by_its_task(log):

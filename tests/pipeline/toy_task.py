@@ -12,6 +12,7 @@ class ToyTask:
 
     def __init__(self, topic="in", partition=0, *, every=10, size=0):
         self.topic, self.partition, self.every, self.size = topic, partition, every, size
+        self.first_version = 1
         self.models = {}
         self.since = {}
         self.answers = {}
