@@ -9,6 +9,8 @@ from resonance.pipeline.errors import ConfigurationError
 
 SECRETS = frozenset({"broker.sasl_password", "broker.ssl_key_password"})
 MASK = "**********"
+OPTIONS = {"input.topics": "--topics"}
+"""Options of a worker's command line that are shorter than the names of their settings."""
 
 
 def nearest(name: str, known: Sequence[str]) -> str:
@@ -110,7 +112,7 @@ def _sentence(problem: Any, known: Mapping[str, Sequence[str]], origins: Origins
     if kind == "missing":
         return (
             f"{setting} is not set: set it in the file, as {variable(setting)} in the environment, "
-            f"or as --{setting} on the command line"
+            f"or as {OPTIONS.get(setting, f'--{setting}')} on the worker's command line"
         )
     if kind == "extra_forbidden":
         section = location[0] if len(location) > 1 else ""
@@ -121,7 +123,11 @@ def _sentence(problem: Any, known: Mapping[str, Sequence[str]], origins: Origins
             f"the {what} can have {', '.join(names)}"
         )
     if kind in ("model_type", "model_attributes_type"):
-        return str(configuration_error(setting, given, "must be a table of settings", origins.of(location)))
+        # Not the value: it may be a whole section as text, passwords and all.
+        return (
+            f"{setting}{origins.of(location)}: must be a table of settings; give them one by one, as {setting}.<name> "
+            f"in the file or {variable(setting)}__<NAME> in the environment"
+        )
     return str(configuration_error(setting, given, _allowed(problem), origins.of(location)))
 
 

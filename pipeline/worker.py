@@ -26,6 +26,7 @@ from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.processor import Destinations, Partition, Processor
 from resonance.pipeline.restore import Source, restore_partitions
 from resonance.pipeline.settings import Settings
+from resonance.pipeline.snapshots import CHUNK_BYTES
 from resonance.pipeline.topics import Deployment, prepare_topics
 from resonance.pipeline.transport import FETCH_WAIT_MS, TransportOptions, check_versions
 
@@ -34,6 +35,8 @@ STOP_SECONDS = 20.0
 """How long a stop that was asked for may take."""
 LEAVE_SECONDS = 2.0
 """How long a failing worker tries to tell its group."""
+KEY_BYTES = 8_000
+"""What Kafka's framing, the record and the key add to a part of a snapshot, a stream's own key left out."""
 
 _log = logging.getLogger(__name__)
 
@@ -124,6 +127,7 @@ class Worker:
         settings = self._settings
         check_versions()
         check_port(settings.worker.web_host, settings.worker.web_port)
+        clients.faust_credentials(settings)
         client = clients.librdkafka(settings)
         deployment = prepare_topics(
             client,
@@ -368,4 +372,11 @@ def check_limits(settings: Settings, deployment: Deployment) -> None:
         raise ConfigurationError(
             f"limits.dead_letter_bytes = {limit}: topic {topic} takes messages of {taken} bytes (max.message.bytes); "
             "lower the setting or raise the topic's"
+        )
+    topic, needed = settings.topic("snapshots"), CHUNK_BYTES + KEY_BYTES + 4 * settings.limits.key_bytes
+    taken = deployment.message_bytes.get(topic)
+    if taken is not None and needed > taken:
+        raise ConfigurationError(
+            f"snapshots topic {topic} takes messages of {taken} bytes (max.message.bytes), and a part of a snapshot "
+            f"has up to {needed}: raise the topic's, or set topics.snapshots to another topic"
         )

@@ -38,6 +38,11 @@ def test_no_broker():
         ({"input.topics": "in", "inptu.features": "f"}, "there is no such setting (did you mean input?)"),
         ({"input.topics": "in", "delivery.mode": "twice"}, "delivery.mode"),
         ({"input.topics": "in", "engine.lambda": "-1"}, "engine.lambda"),
+        ({"input.topics": "in", "input": "in"}, "input is given as one value"),
+        (
+            {"input.topics": "in", "broker.security_protocol": "SSL", "broker.ssl_ca_location": "/absent.pem"},
+            "the certificates cannot be used ([Errno 2] No such file or directory); look at /absent.pem",
+        ),
         ({"input.topics": "in", "worker.web_host": "203.0.113.1"}, "worker.web_host = 203.0.113.1"),
     ],
 )
