@@ -4,7 +4,7 @@ Going on would give answers that no replay of the log gives, so the worker stops
 and which command mends it. None of these commands is run by the program on its own: each gives something up.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from resonance.pipeline.errors import MismatchError
@@ -32,6 +32,16 @@ def truncated(topic: str, partition: int, needed: int, first: int) -> MismatchEr
     return _stop(
         f"{topic}[{partition}]: the log begins at offset {first}, but the models must be rebuilt from offset {needed} "
         f"on: {first - needed} offsets were deleted by the topic's retention before a snapshot covered them",
+        NEW_VERSION,
+        RESET,
+    )
+
+
+def truncated_ahead(positions: Mapping[tuple[str, int], int]) -> MismatchError:
+    """Return the stop for an input that lost records under a running worker, before it had read them."""
+    where = ", ".join(f"{topic}[{partition}]@{offset}" for (topic, partition), offset in positions.items())
+    return _stop(
+        f"the input was truncated before it was read: {where} is gone. Give the topic a longer retention",
         NEW_VERSION,
         RESET,
     )

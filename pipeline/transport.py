@@ -19,8 +19,9 @@ from aiokafka.structs import OffsetAndMetadata
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from mode import Service
+from resonance.pipeline import stops
 from resonance.pipeline.chunk import Chunk, Fetched, Membership
-from resonance.pipeline.errors import BrokerError, ConfigurationError, MismatchError
+from resonance.pipeline.errors import BrokerError, ConfigurationError
 from resonance.pipeline.unpack import WholeBatches
 
 PINNED = {"faust-streaming": "0.15.3", "aiokafka": "0.14.0", "mode-streaming": "0.7.1"}
@@ -350,11 +351,7 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
 def _explained(error: BaseException) -> BaseException:
     """Return the error in words for a user, where it is one of the broker's or the log's."""
     if isinstance(error, aiokafka_errors.OffsetOutOfRangeError):
-        where = ", ".join(f"{tp.topic}[{tp.partition}]@{offset}" for tp, offset in error.args[0].items())
-        return MismatchError(
-            f"the input was truncated before it was read: {where} is gone; give the topic a longer retention, then "
-            "start with --resume-from-snapshot (go on behind the gap) or --reset (begin anew)"
-        )
+        return stops.truncated_ahead(error.args[0])
     if isinstance(error, aiokafka_errors.UnsupportedCodecError):
         return BrokerError(f"the input is compressed in a way that cannot be read: {error}; install aiokafka[all]")
     if isinstance(error, aiokafka_errors.KafkaError):

@@ -176,7 +176,7 @@ def test_the_search_for_a_committed_offset_is_not_ours(thread):
         (
             aiokafka_errors.OffsetOutOfRangeError({P0: 17}),
             MismatchError,
-            r"truncated.*in\[0\]@17.*--resume",
+            r"truncated.*in\[0\]@17 is gone.*--new-version.*--reset",
         ),
         (aiokafka_errors.UnsupportedCodecError("no zstd"), BrokerError, "compressed.*no zstd"),
         (aiokafka_errors.GroupAuthorizationFailedError("group"), BrokerError, "refuses.*group.*ACLs"),
