@@ -22,7 +22,7 @@ from mode import Service
 from resonance.pipeline import stops
 from resonance.pipeline.chunk import Chunk, Fetched, Membership
 from resonance.pipeline.errors import BrokerError, ConfigurationError
-from resonance.pipeline.unpack import WholeBatches
+from resonance.pipeline.unpack import WholeBatches, keep_bytes
 
 PINNED = {"faust-streaming": "0.15.3", "aiokafka": "0.14.0", "mode-streaming": "0.7.1"}
 """Versions whose inside this module was written for; pyproject.toml pins the same."""
@@ -138,6 +138,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
 
     async def on_start(self) -> None:
         """Start aiokafka's consumer."""
+        keep_bytes()
         await super().on_start()
         self._ensure_consumer()._fetcher._records = WholeBatches()
 
