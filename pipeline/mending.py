@@ -9,16 +9,20 @@ stays on the command line does no harm, but for `reset`, which begins anew whene
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Final
 
 import orjson
-from confluent_kafka import Consumer, ConsumerGroupState, KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, ConsumerGroupState, KafkaException
 from confluent_kafka import TopicPartition as Offset
 from confluent_kafka.admin import AdminClient
 from resonance.pipeline import stops
-from resonance.pipeline.errors import BrokerError, ConfigurationError, MismatchError
+from resonance.pipeline.delivery import Batch, Outlet, producer_settings
+from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryError, MismatchError
+from resonance.pipeline.exactly_once import ABORT_SECONDS
 from resonance.pipeline.log_reader import NO_OFFSET, LogReader, RestoreCancelledError, TopicPartition
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Message, StreamSnapshot
@@ -38,7 +42,7 @@ class Change:
     """What is written for an input partition: messages to the snapshots topic, and where the group goes on."""
 
     at: TopicPartition
-    messages: Sequence[Message]
+    messages: Iterable[Message]
     offset: int
 
 
@@ -137,7 +141,7 @@ def reset(source: Source, make_task: Callable[[str, int], Task], *, atomic: bool
         begin = list(writer.messages(make_task(topic, partition), first, first))
         # The first input of a partition forgets for all of them, whatever stands there.
         old = set(live.pop(partition, {})) - {message.key for message in begin}
-        changes.append(Change(at, [*(Message(key, None, []) for key in sorted(old)), *begin], first))
+        changes.append(Change(at, chain((Message(key, None, []) for key in sorted(old)), begin), first))
         _log.warning("%s[%d]: group %s begins anew at offset %d", topic, partition, source.group, first)
     _write(source, changes, atomic=atomic)
     return len(changes)
@@ -204,7 +208,7 @@ def begin_versions(
         for snapshot in old:
             task.restore(replace(snapshot, next=start), new_version=True)
         messages = table.writer(source.identities[topic]).messages(task, start, start, everything=True)
-        changes.append(Change(at, list(messages), start))
+        changes.append(Change(at, messages, start))
         _log.warning("%s[%d]: %d streams begin new models at offset %d", topic, partition, len(old), start)
     _write(source, changes, atomic=atomic)
     return len(changes)
@@ -336,16 +340,12 @@ def _write(source: Source, changes: Sequence[Change], *, atomic: bool) -> None:
     """Write the changes; in one transaction if `atomic`."""
     if not changes:
         return
-    failures: list[KafkaError] = []
-    settings: dict[str, Any] = {
-        **source.client,
-        "enable.idempotence": True,
-        "compression.type": "lz4",
-        "on_delivery": lambda error, _: failures.append(error) if error else None,
-    }
+    limits = {topic: size for topic, size in source.deployment.message_bytes.items() if topic == source.snapshots}
+    settings: dict[str, Any] = producer_settings(source.client, message_bytes=limits)
     if atomic:
         settings["transactional.id"] = f"{source.group}-mending"
-    producer = Producer(settings)
+    outlet = Outlet(settings, ANSWER_SECONDS, reports=True)
+    producer = outlet.producer
     consumer = Consumer({"log_level": 0, **source.client, "group.id": source.group, "enable.auto.commit": False})
     offsets = [Offset(*change.at, change.offset) for change in changes]
     try:
@@ -353,21 +353,24 @@ def _write(source: Source, changes: Sequence[Change], *, atomic: bool) -> None:
             producer.init_transactions(ANSWER_SECONDS)
             producer.begin_transaction()
         for change in changes:
-            for key, value, _ in change.messages:
-                producer.produce(source.snapshots, value, key, change.at[1])
-                producer.poll(0)
-        if producer.flush(ANSWER_SECONDS) or failures:
-            reason = failures[0].str() if failures else "no answer"
-            raise BrokerError(f"topic {source.snapshots} could not be written ({reason}); nothing was changed")
+            outlet.send(Batch(source.snapshots, change.at[1], change.messages))
+        outlet.flush()
         if atomic:
             producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), ANSWER_SECONDS)
             producer.commit_transaction(ANSWER_SECONDS)
         else:
             consumer.commit(offsets=offsets, asynchronous=False)
-    except KafkaException as error:
+    except BaseException as error:
+        if atomic:
+            # Readers of the snapshots topic would wait for the end of what is left open.
+            with suppress(KafkaException):
+                producer.abort_transaction(ABORT_SECONDS)
+        if not isinstance(error, (KafkaException, DeliveryError)):
+            raise
+        reason = error.args[0].str() if isinstance(error, KafkaException) else str(error)
         raise BrokerError(
-            f"group {source.group} and topic {source.snapshots} could not be changed: {error.args[0].str()}; "
-            "run the same command again"
+            f"group {source.group} and topic {source.snapshots} could not be changed ({reason}); run the same command "
+            "again"
         ) from error
     finally:
         consumer.close()
