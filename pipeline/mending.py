@@ -2,8 +2,9 @@
 
 `resume_from_snapshots`, `reset` and `begin_versions` are the three that `stops` names. `mend` does one of them before
 the worker joins its group, on a group without members, and it is written at once where the broker has transactions:
-offsets, tombstones and new snapshots count together. Where nothing is broken it changes nothing, so that a flag that
-stays on the command line does no harm, but for `reset`, which begins anew whenever it is asked to.
+offsets, tombstones and new snapshots count together. Where nothing is broken it changes nothing and waits for nobody,
+so that a flag that stays on the command line of several workers does no harm, but for `reset`, which begins anew
+whenever it is asked to.
 """
 
 import logging
@@ -58,7 +59,7 @@ def mend(command: str, settings: Settings, source: Source, cancelled: threading.
     source : Source
         The deployment.
     cancelled : Event, optional
-        Ends the waiting for an empty group, with `RestoreCancelledError`.
+        Ends the waiting for an empty group, with `RestoreCancelledError`; nobody waits where nothing is broken.
 
     Returns
     -------
@@ -73,21 +74,27 @@ def mend(command: str, settings: Settings, source: Source, cancelled: threading.
         The group has members, or the broker does not do it.
     """
     atomic = not source.deployment.embedded and settings.delivery.mode == "exactly_once"
-    _wait_for_empty_group(source, cancelled or threading.Event())
+
+    def alone() -> None:
+        _wait_for_empty_group(source, cancelled or threading.Event())
+
     if command == stops.RESUME:
-        return resume_from_snapshots(source, atomic=atomic)
+        return resume_from_snapshots(source, alone, atomic=atomic)
     if command == stops.RESET:
+        alone()
         return reset(source, lambda topic, partition: PartitionTask(settings, topic, partition), atomic=atomic)
-    return begin_versions(settings, source, PartitionTask, atomic=atomic)
+    return begin_versions(settings, source, PartitionTask, alone, atomic=atomic)
 
 
-def resume_from_snapshots(source: Source, *, atomic: bool = True) -> int:
+def resume_from_snapshots(source: Source, alone: Callable[[], None] = lambda: None, *, atomic: bool = True) -> int:
     """Set lost and set-back offsets to where the snapshots end.
 
     Parameters
     ----------
     source : Source
         The deployment.
+    alone : callable
+        Returns once the group has no members; called where something is to be changed.
     atomic : bool
         The broker has transactions.
 
@@ -96,19 +103,32 @@ def resume_from_snapshots(source: Source, *, atomic: bool = True) -> int:
     int
         Partitions whose offset was set; the others were in order.
     """
+    if not _offsets_lost(source):
+        return 0
+    alone()
+    # Whoever was there may have gone on meanwhile.
+    changes = []
+    for at, (committed, position) in _offsets_lost(source).items():
+        changes.append(Change(at, [], position))
+        was = "had no offset" if committed == NO_OFFSET else f"was at offset {committed}"
+        _log.warning("%s[%d]: group %s %s, goes on at %d", *at, source.group, was, position)
+    _write(source, changes, atomic=atomic)
+    return len(changes)
+
+
+def _offsets_lost(source: Source) -> dict[TopicPartition, tuple[int, int]]:
+    """Return the committed offset and the snapshots' position of each partition where the one is behind the other."""
     inputs = _inputs(source)
     with LogReader(source.client, source.group, source.patience) as reader:
+        # In this order a group that works meanwhile is never behind.
         tables = read_tables(reader, source, range(source.deployment.partitions), settle=source.patience)
         committed = reader.committed(inputs)
-    changes = []
+    lost = {}
     for at in inputs:
         record = tables[at[1]].records().get(at[0])
         if record is not None and committed[at] < record.committed:
-            changes.append(Change(at, [], record.position))
-            was = "had no offset" if committed[at] == NO_OFFSET else f"was at offset {committed[at]}"
-            _log.warning("%s[%d]: group %s %s, goes on at %d", *at, source.group, was, record.position)
-    _write(source, changes, atomic=atomic)
-    return len(changes)
+            lost[at] = committed[at], record.position
+    return lost
 
 
 def reset(source: Source, make_task: Callable[[str, int], Task], *, atomic: bool = True) -> int:
@@ -148,7 +168,12 @@ def reset(source: Source, make_task: Callable[[str, int], Task], *, atomic: bool
 
 
 def begin_versions(
-    settings: Settings, source: Source, make_task: Callable[[Settings, str, int], PartitionTask], *, atomic: bool = True
+    settings: Settings,
+    source: Source,
+    make_task: Callable[[Settings, str, int], PartitionTask],
+    alone: Callable[[], None] = lambda: None,
+    *,
+    atomic: bool = True,
 ) -> int:
     """Begin new models, under the present settings, where the old ones cannot go on; the place in the log stays.
 
@@ -163,6 +188,8 @@ def begin_versions(
         The deployment under them.
     make_task : callable
         Makes an empty task under some settings for an input partition.
+    alone : callable
+        As in `resume_from_snapshots`.
     atomic : bool
         The broker has transactions.
 
@@ -177,6 +204,19 @@ def begin_versions(
         Something that new models do not mend.
     """
     inputs = _inputs(source)
+
+    def stop(at: TopicPartition) -> MismatchError | None:
+        """Why a partition cannot go on as it is."""
+        try:
+            restore_partitions(source, [at], lambda topic, partition: make_task(settings, topic, partition))
+        except MismatchError as found:
+            return found
+        return None
+
+    # Other stops may be nothing but a group that works meanwhile; they come again where they are real.
+    if not any(found and stops.NEW_VERSION in found.remedies for found in map(stop, inputs)):
+        return 0
+    alone()
     changes = []
     with LogReader(source.client, source.group, source.patience) as reader:
         tables = read_tables(reader, source, range(source.deployment.partitions), settle=source.patience)
@@ -184,14 +224,12 @@ def begin_versions(
         bounds = reader.bounds(inputs)
     for at in inputs:
         topic, partition = at
-        try:
-            restore_partitions(source, [at], lambda topic, partition: make_task(settings, topic, partition))
-        except MismatchError as stop:
-            if stops.NEW_VERSION not in stop.remedies:
-                raise
-            _log.info("new models, because %s", stop)
-        else:
+        found = stop(at)
+        if found is None:
             continue
+        if stops.NEW_VERSION not in found.remedies:
+            raise found
+        _log.info("new models, because %s", found)
         table, record = tables[partition], tables[partition].records().get(topic)
         first, end = bounds[at]
         start = min(max(committed[at], record.position if record else first, first), end)

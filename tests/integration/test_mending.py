@@ -12,7 +12,7 @@ from resonance.pipeline.mending import mend, reset, resume_from_snapshots
 from resonance.pipeline.records import Message
 from resonance.pipeline.settings import Settings
 from resonance.pipeline.snapshot_records import manifest_key, partition_key
-from resonance.pipeline.stops import RESET
+from resonance.pipeline.stops import RESET, RESUME
 
 from tests.brokers import produce, read_topic
 from tests.integration.toy_pipeline import Pipeline, models
@@ -124,13 +124,35 @@ def test_a_reset_leaves_another_pipeline_alone(pipeline):
         reset(pipeline.deployed(pipeline="other"), ToyTask)
 
 
-def test_a_group_with_members_is_not_mended(pipeline):
+@pytest.fixture
+def member(pipeline):
+    """Somebody in the group who stays there."""
+    consumer = Consumer(
+        pipeline.client | {"group.id": pipeline.group, "client.id": "still-here", "enable.auto.commit": False}
+    )
+
+    def join():
+        consumer.subscribe([pipeline.topic])
+        consumer.poll(5)
+
+    yield join
+    consumer.close()
+
+
+@pytest.mark.parametrize("command", [RESET, RESUME])
+def test_a_group_with_members_is_not_mended(pipeline, member, command):
+    pipeline.feed(30)
+    pipeline.work(pipeline.transactional("worker"))
+    lose_offsets(pipeline)
     pipeline.source = pipeline.deployed(session_timeout=-5)
-    member = Consumer(pipeline.client | {"group.id": pipeline.group, "client.id": "still-here"})
-    member.subscribe([pipeline.topic])
-    member.poll(5)
-    try:
-        with pytest.raises(BrokerError, match=r"members .still-here on .*; stop every worker of the group first"):
-            mend(RESET, SETTINGS, pipeline.source)
-    finally:
-        member.close()
+    member()
+    with pytest.raises(BrokerError, match=r"members .still-here on .*; stop every worker of the group first"):
+        mend(command, SETTINGS, pipeline.source)
+
+
+def test_where_nothing_is_broken_nobody_is_waited_for(pipeline, member):
+    pipeline.feed(30)
+    pipeline.work(pipeline.transactional("worker"))
+    pipeline.source = pipeline.deployed(session_timeout=-5)
+    member()
+    assert mend(RESUME, SETTINGS, pipeline.source) == 0

@@ -131,6 +131,18 @@ def test_new_models_where_the_log_no_longer_holds_the_old_ones(broker):
     assert begun == [(2, COUNT + 19)]
 
 
+def test_several_workers_may_keep_a_command(deployment):
+    options = {"arguments": ["--new-version"], "settings": {"engine.lambda": 9}}
+    with deployment.worker(**options) as first:
+        first.ready()
+        assert "--new-version changed 2 partitions" in first.log()
+        with deployment.worker(**options) as second:
+            assert len(second.ready(20)["partitions"]) == 1
+            assert "--new-version changed 0 partitions" in second.log()
+            assert second.terminate() == 0
+        assert first.terminate() == 0
+
+
 def test_a_log_truncated_under_a_running_worker(broker):
     deployment = Deployment(broker, partitions=1)
     produce(broker, deployment.input, records(COUNT, 1))
