@@ -27,7 +27,23 @@ from resonance.pipeline.unpack import WholeBatches, keep_bytes
 PINNED = {"faust-streaming": "0.15.3", "aiokafka": "0.14.0", "mode-streaming": "0.7.1"}
 """Versions whose inside this module was written for; pyproject.toml pins the same."""
 
+REFUSED_MEMBERS = {
+    aiokafka_errors.InvalidSessionTimeoutError: (
+        "broker.session_timeout: the broker does not allow it; choose seconds between its group.min.session.timeout.ms "
+        "(6 s by default) and group.max.session.timeout.ms (30 minutes by default), or change these"
+    ),
+    aiokafka_errors.InconsistentGroupProtocolError: (
+        "name: the consumer group of this name has members of another program, or of another way to share partitions; "
+        "choose another name, or stop those members"
+    ),
+    aiokafka_errors.InvalidGroupIdError: (
+        "name: the broker does not take it as the name of a consumer group; choose another"
+    ),
+}
+"""Errors of aiokafka that say why the group never takes this worker: each is a setting's."""
+
 LASTING_ERRORS = (
+    *REFUSED_MEMBERS,
     aiokafka_errors.OffsetOutOfRangeError,
     aiokafka_errors.TopicAuthorizationFailedError,
     aiokafka_errors.GroupAuthorizationFailedError,
@@ -355,6 +371,8 @@ def _explained(error: BaseException) -> BaseException:
         return stops.truncated_ahead(error.args[0])
     if isinstance(error, aiokafka_errors.UnsupportedCodecError):
         return BrokerError(f"the input is compressed in a way that cannot be read: {error}; install aiokafka[all]")
+    if type(error) in REFUSED_MEMBERS:
+        return ConfigurationError(REFUSED_MEMBERS[type(error)])
     if isinstance(error, aiokafka_errors.KafkaError):
         text = str(error) or type(error).__name__
         return BrokerError(f"the broker refuses to serve the input: {text}; check the topic, its ACLs and the broker")

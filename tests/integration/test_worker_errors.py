@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from tests.brokers import create_topic, produce
@@ -92,6 +93,29 @@ def test_a_dead_letter_limit_above_the_topics(broker):
         line = last_line(worker, 2)
     assert "limits.dead_letter_bytes = 900000" in line
     assert "takes messages of 100000 bytes" in line
+
+
+@pytest.mark.broker
+def test_a_session_timeout_that_the_broker_refuses(broker):
+    with Deployment(broker, settings={"broker.session_timeout": 3}).worker() as worker:
+        line = last_line(worker, 2)
+    assert "broker.session_timeout" in line
+    assert "group.min.session.timeout.ms (6 s by default)" in line
+
+
+@pytest.mark.broker
+def test_a_group_of_another_program(broker):
+    deployment = Deployment(broker)
+    strategy = {"partition.assignment.strategy": "cooperative-sticky"}
+    other = Consumer({"bootstrap.servers": broker, "group.id": deployment.name, **strategy})
+    other.subscribe([deployment.input])
+    try:
+        while not other.assignment():
+            other.poll(0.1)
+        with deployment.worker() as worker:
+            assert "name: the consumer group of this name has members of another program" in last_line(worker, 2)
+    finally:
+        other.close()
 
 
 @pytest.mark.broker

@@ -180,6 +180,13 @@ def test_the_search_for_a_committed_offset_is_not_ours(thread):
         ),
         (aiokafka_errors.UnsupportedCodecError("no zstd"), BrokerError, "compressed.*no zstd"),
         (aiokafka_errors.GroupAuthorizationFailedError("group"), BrokerError, "refuses.*group.*ACLs"),
+        (
+            aiokafka_errors.InvalidSessionTimeoutError(),
+            ConfigurationError,
+            r"broker\.session_timeout.*group\.min\.session\.timeout\.ms",
+        ),
+        (aiokafka_errors.InconsistentGroupProtocolError(), ConfigurationError, "name: .*another program"),
+        (aiokafka_errors.InvalidGroupIdError(), ConfigurationError, "name: .*choose another"),
         (ValueError("ours"), ValueError, "ours"),
     ],
 )
