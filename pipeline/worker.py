@@ -18,7 +18,7 @@ from resonance.pipeline.at_least_once import AtLeastOnce
 from resonance.pipeline.chunk import Chunk, Membership
 from resonance.pipeline.collector import collect_rarely
 from resonance.pipeline.delivery import Delivery, producer_settings
-from resonance.pipeline.errors import ConfigurationError, ResonanceError
+from resonance.pipeline.errors import ConfigurationError, DeliveryError, ResonanceError
 from resonance.pipeline.exactly_once import ExactlyOnce
 from resonance.pipeline.log_reader import RestoreCancelledError
 from resonance.pipeline.mending import mend
@@ -90,6 +90,7 @@ class Worker:
         self._cancelled = threading.Event()
         self._positions: tuple[Membership, dict[TP, int]] | None = None
         self._delivery_started = False
+        self._closed = False
         self._starting_delivery = threading.Lock()
         self._app: WorkerApp
         self._processor: Processor
@@ -250,14 +251,23 @@ class Worker:
         self._rebalances += 1
         self._positions = None
         self._cancelled.set()
-        await asyncio.wrap_future(self._processor.close())
+        await self._close()
 
     async def before_stop(self) -> None:
         """Close the last transaction, with a snapshot of everything that changed."""
         self._positions = None
         self._cancelled.set()
         self._app.consumer.stop_flow()
-        await asyncio.wrap_future(self._processor.close(everything=True))
+        await self._close(everything=True)
+        self._closed = True
+
+    async def _close(self, *, everything: bool = False) -> None:
+        try:
+            await asyncio.wrap_future(self._processor.close(everything=everything))
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # it ends the worker; Faust, which asked, need not fail as well
+            self._note_failure(error)
 
     def _positions_for(self, membership: Membership) -> Mapping[TP, int]:
         if self._positions is None or self._positions[0] != membership:
@@ -309,6 +319,13 @@ class Worker:
                 await self._app.stop()
         except TimeoutError:
             _log.warning("not everything ended within %g s; the group learns it by the session's timeout", STOP_SECONDS)
+            if not self._closed:
+                self._note_failure(
+                    DeliveryError(
+                        f"the last commit did not end within {STOP_SECONDS:g} s and may not count; a restart goes on "
+                        "at the last one that does"
+                    )
+                )
         await asyncio.sleep(0)
         if self._failure is None:
             await asyncio.to_thread(self._processor.stop)
