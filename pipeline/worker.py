@@ -212,6 +212,8 @@ class Worker:
 
     async def _restore(self, membership: Membership | None) -> None:
         rebalance = self._rebalances
+        # Before anything is awaited: a revoke meanwhile must end this restore, and not one that is over.
+        self._cancelled = cancelled = threading.Event()
         if membership is None or not membership.partitions:
             _log.info("no partition is assigned: the group has more workers than the input has partitions")
             return
@@ -220,7 +222,8 @@ class Worker:
         # It ends what an earlier worker of this id left open, which the restore would wait for. Not earlier: now the
         # HTTP port is ours, so that no worker beside us uses the same id.
         await asyncio.to_thread(self._start_delivery)
-        self._cancelled = cancelled = threading.Event()
+        if rebalance != self._rebalances:
+            raise RestoreCancelledError
         assigned = sorted(membership.partitions)
         restored = await asyncio.to_thread(
             lambda: restore_partitions(self._source, assigned, self._make_task, cancelled)

@@ -6,9 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import Producer
+from faust.types import TP
 from resonance.pipeline import worker as process
+from resonance.pipeline.chunk import Membership
 from resonance.pipeline.delivery import producer_settings
 from resonance.pipeline.errors import ConfigurationError, DeliveryError
+from resonance.pipeline.log_reader import RestoreCancelledError
 from resonance.pipeline.settings import Settings
 from resonance.pipeline.snapshots import CHUNK_BYTES
 from resonance.pipeline.topics import Deployment
@@ -68,3 +71,28 @@ def test_a_stop_that_only_faust_delays_is_none(stopped):
     closing = Future()
     closing.set_result(None)
     assert stopped(closing, faust_seconds=10) is None
+
+
+def test_a_revoke_while_the_delivery_starts_ends_the_restore(monkeypatch):
+    def restore_partitions(*args):
+        raise AssertionError("a restore for partitions that are no longer ours")
+
+    monkeypatch.setattr(process, "restore_partitions", restore_partitions)
+
+    async def run():
+        worker = process.Worker(SETTINGS)
+        loop = asyncio.get_running_loop()
+        closed = Future()
+        closed.set_result(None)
+        worker._processor = SimpleNamespace(close=lambda everything: closed)
+        worker._source = None
+
+        def start():
+            asyncio.run_coroutine_threadsafe(worker._before_revoke(), loop).result(5)
+
+        worker._delivery = SimpleNamespace(start=start)
+        with pytest.raises(RestoreCancelledError):
+            await worker._restore(Membership(1, "m", frozenset({TP("in", 0)})))
+        assert worker._cancelled.is_set()
+
+    asyncio.run(run())
