@@ -44,8 +44,8 @@ class Origins:
     ) -> None:
         self._sources = ((flags, "on the command line"), (environment, "in the environment"), (file, f"in {file_name}"))
 
-    def of(self, location: Sequence[Any]) -> str:
-        """Return where a setting was given, or an empty text."""
+    def of(self, location: Sequence[Any], *, table: bool = True) -> str:
+        """Return where a setting was given, or where it was given as something else than a table; or an empty text."""
         for values, place in self._sources:
             current: Any = values
             for name in location:
@@ -53,6 +53,8 @@ class Origins:
                     break
                 current = current[name]
             else:
+                if not table and isinstance(current, Mapping):
+                    continue
                 if place == "in the environment":
                     return f" (from {variable('.'.join(map(str, location)))})"
                 return f" ({place})"
@@ -125,8 +127,8 @@ def _sentence(problem: Any, known: Mapping[str, Sequence[str]], origins: Origins
     if kind in ("model_type", "model_attributes_type"):
         # Not the value: it may be a whole section as text, passwords and all.
         return (
-            f"{setting}{origins.of(location)}: must be a table of settings; give them one by one, as {setting}.<name> "
-            f"in the file or {variable(setting)}__<NAME> in the environment"
+            f"{setting}{origins.of(location, table=False)}: must be a table of settings; give them one by one, "
+            f"as {setting}.<name> in the file or {variable(setting)}__<NAME> in the environment"
         )
     return str(configuration_error(setting, given, _allowed(problem), origins.of(location)))
 

@@ -69,13 +69,16 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def merged(*sources: Mapping[str, Any]) -> dict[str, Any]:
-    """Join sources section by section; the later win."""
+    """Join sources section by section; the later win.
+
+    A section that is no table stays as it is, whatever comes later: it is refused then, and not left out in silence.
+    """
     joined: dict[str, Any] = {}
     for source in sources:
         for name, value in source.items():
             if isinstance(value, Mapping) and isinstance(joined.get(name), Mapping):
                 joined[name] = {**joined[name], **value}
-            else:
+            elif name not in joined or not isinstance(value, Mapping):
                 joined[name] = value
     return joined
 
