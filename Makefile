@@ -6,7 +6,7 @@ FOLDERS := engine pipeline schemas
 # A new module or folder reinstalls the project (seconds); a changed lock file reinstalls its dependencies.
 SOURCES := $(shell find $(FOLDERS) -name '*.py' -o -name '*.json' -o -name py.typed)
 
-.PHONY: demo test lint types bench lock clean .venv
+.PHONY: demo test lint types bench kill lock clean .venv
 
 .venv: $(STAMP)
 
@@ -42,6 +42,11 @@ bench: .venv
 	$(BIN)/python -m bench.engine
 	$(BIN)/python -m bench.quality
 	$(BIN)/python -m bench.pipeline
+	$(BIN)/python -m bench.memory --records 2000000
+
+# The long form of the kill test: half an hour of everything that ends a process.
+kill: .venv
+	RESONANCE_KILL_TEST=long $(BIN)/python -m pytest tests/integration/test_kill.py -rP --timeout 3600
 
 # Raises the locked versions (needs uv); the file names packages and hashes, never an index.
 lock:

@@ -1,6 +1,7 @@
 """The command line."""
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
@@ -145,11 +146,16 @@ def given(pairs: Sequence[str] | None, named: Mapping[str, Any]) -> dict[str, An
     flags = {name: value for name, value in named.items() if value is not None}
     for pair in pairs or ():
         key, separator, value = pair.partition("=")
-        if not separator or not key.strip():
-            raise ConfigurationError(f"--set {pair}: write it as key=value, such as --set engine.lambda=28")
-        if key.strip() in flags:
-            raise ConfigurationError(f"--set {pair}: {key.strip()} is given twice on the command line; leave one out")
-        flags[key.strip()] = value.strip()
+        key = key.strip()
+        if not separator or not key:
+            # Of what cannot be read only the name: behind it may stand a password.
+            shown = re.match(r"[\w.-]*", key)
+            raise ConfigurationError(
+                f"--set {shown[0] if shown else ''}: write it as key=value, such as --set engine.lambda=28"
+            )
+        if key in flags:
+            raise ConfigurationError(f"--set {key}: it is given twice on the command line; leave one out")
+        flags[key] = value.strip()
     return flags
 
 

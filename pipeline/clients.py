@@ -55,7 +55,8 @@ def _ssl_context(settings: Settings) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=broker.ssl_ca_location)
         if broker.ssl_certificate_location:
-            password = broker.ssl_key_password.get_secret_value() if broker.ssl_key_password else None
+            # Without a password OpenSSL asks for one at the terminal.
+            password = broker.ssl_key_password.get_secret_value() if broker.ssl_key_password else ""
             context.load_cert_chain(broker.ssl_certificate_location, broker.ssl_key_location, password)
     except (OSError, ssl.SSLError) as error:
         files = [broker.ssl_ca_location, broker.ssl_certificate_location, broker.ssl_key_location]

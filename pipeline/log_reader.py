@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Collection, Iterator, Mapping
+from operator import methodcaller
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -37,6 +38,10 @@ _SETTINGS: Final[Mapping[str, Any]] = {
     "fetch.queue.backoff.ms": 10,
     "fetch.message.max.bytes": 4 * 1024 * 1024,
 }
+
+_headers: Final = methodcaller("headers")
+"""The call in a way that notices the exception which confluent-kafka sets beside a result; `message.headers()`, once
+Python has specialised it, leaves that to whatever is called next."""
 
 
 class RestoreCancelledError(Exception):
@@ -200,6 +205,11 @@ def _passing(problem: KafkaError) -> bool:
 
 
 def _record(message: Message) -> Record:
+    try:
+        headers = _headers(message)
+    except (SystemError, UnicodeDecodeError):
+        # The name of one of them is not UTF-8 (`unpack`).
+        headers = None
     return Record(
         message.topic(),
         message.partition(),
@@ -207,5 +217,5 @@ def _record(message: Message) -> Record:
         message.timestamp()[1],
         message.key(),
         message.value(),
-        tuple(message.headers() or ()),
+        tuple(headers or ()),
     )

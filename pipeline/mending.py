@@ -2,24 +2,29 @@
 
 `resume_from_snapshots`, `reset` and `begin_versions` are the three that `stops` names. `mend` does one of them before
 the worker joins its group, on a group without members, and it is written at once where the broker has transactions:
-offsets, tombstones and new snapshots count together. Where nothing is broken it changes nothing, so that a flag that
-stays on the command line does no harm, but for `reset`, which begins anew whenever it is asked to.
+offsets, tombstones and new snapshots count together. Where nothing is broken it changes nothing and waits for nobody,
+so that a flag that stays on the command line of several workers does no harm, but for `reset`, which begins anew
+whenever it is asked to.
 """
 
 import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Final
 
 import orjson
-from confluent_kafka import Consumer, ConsumerGroupState, KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, ConsumerGroupState, KafkaException
 from confluent_kafka import TopicPartition as Offset
 from confluent_kafka.admin import AdminClient
 from resonance.pipeline import stops
-from resonance.pipeline.errors import BrokerError, ConfigurationError, MismatchError
+from resonance.pipeline.delivery import Batch, Outlet, producer_settings
+from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryError, MismatchError
+from resonance.pipeline.exactly_once import ABORT_SECONDS
 from resonance.pipeline.log_reader import NO_OFFSET, LogReader, RestoreCancelledError, TopicPartition
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Message, StreamSnapshot
@@ -39,7 +44,7 @@ class Change:
     """What is written for an input partition: messages to the snapshots topic, and where the group goes on."""
 
     at: TopicPartition
-    messages: Sequence[Message]
+    messages: Iterable[Message]
     offset: int
 
 
@@ -55,7 +60,7 @@ def mend(command: str, settings: Settings, source: Source, cancelled: threading.
     source : Source
         The deployment.
     cancelled : Event, optional
-        Ends the waiting for an empty group, with `RestoreCancelledError`.
+        Ends the waiting for an empty group, with `RestoreCancelledError`; nobody waits where nothing is broken.
 
     Returns
     -------
@@ -70,21 +75,27 @@ def mend(command: str, settings: Settings, source: Source, cancelled: threading.
         The group has members, or the broker does not do it.
     """
     atomic = not source.deployment.embedded and settings.delivery.mode == "exactly_once"
-    _wait_for_empty_group(source, cancelled or threading.Event())
+
+    def alone() -> None:
+        _wait_for_empty_group(source, cancelled or threading.Event())
+
     if command == stops.RESUME:
-        return resume_from_snapshots(source, atomic=atomic)
+        return resume_from_snapshots(source, alone, atomic=atomic)
     if command == stops.RESET:
+        alone()
         return reset(source, lambda topic, partition: PartitionTask(settings, topic, partition), atomic=atomic)
-    return begin_versions(settings, source, PartitionTask, atomic=atomic)
+    return begin_versions(settings, source, PartitionTask, alone, atomic=atomic)
 
 
-def resume_from_snapshots(source: Source, *, atomic: bool = True) -> int:
+def resume_from_snapshots(source: Source, alone: Callable[[], None] = lambda: None, *, atomic: bool = True) -> int:
     """Set lost and set-back offsets to where the snapshots end.
 
     Parameters
     ----------
     source : Source
         The deployment.
+    alone : callable
+        Returns once the group has no members; called where something is to be changed.
     atomic : bool
         The broker has transactions.
 
@@ -93,19 +104,32 @@ def resume_from_snapshots(source: Source, *, atomic: bool = True) -> int:
     int
         Partitions whose offset was set; the others were in order.
     """
+    if not _offsets_lost(source):
+        return 0
+    alone()
+    # Whoever was there may have gone on meanwhile.
+    changes = []
+    for at, (committed, position) in _offsets_lost(source).items():
+        changes.append(Change(at, [], position))
+        was = "had no offset" if committed == NO_OFFSET else f"was at offset {committed}"
+        _log.warning("%s[%d]: group %s %s, goes on at %d", *at, source.group, was, position)
+    _write(source, changes, atomic=atomic)
+    return len(changes)
+
+
+def _offsets_lost(source: Source) -> dict[TopicPartition, tuple[int, int]]:
+    """Return the committed offset and the snapshots' position of each partition where the one is behind the other."""
     inputs = _inputs(source)
     with LogReader(source.client, source.group, source.patience) as reader:
+        # In this order a group that works meanwhile is never behind.
         tables = read_tables(reader, source, range(source.deployment.partitions), settle=source.patience)
         committed = reader.committed(inputs)
-    changes = []
+    lost = {}
     for at in inputs:
         record = tables[at[1]].records().get(at[0])
         if record is not None and committed[at] < record.committed:
-            changes.append(Change(at, [], record.position))
-            was = "had no offset" if committed[at] == NO_OFFSET else f"was at offset {committed[at]}"
-            _log.warning("%s[%d]: group %s %s, goes on at %d", *at, source.group, was, record.position)
-    _write(source, changes, atomic=atomic)
-    return len(changes)
+            lost[at] = committed[at], record.position
+    return lost
 
 
 def reset(source: Source, make_task: Callable[[str, int], Task], *, atomic: bool = True) -> int:
@@ -145,7 +169,7 @@ def reset(source: Source, make_task: Callable[[str, int], Task], *, atomic: bool
         begin = list(writer.messages(task, first, first))
         # The first input of a partition forgets for all of them, whatever stands there.
         old = set(live.pop(partition, {})) - {message.key for message in begin}
-        changes.append(Change(at, [*(Message(key, None, []) for key in sorted(old)), *begin], first))
+        changes.append(Change(at, chain((Message(key, None, []) for key in sorted(old)), begin), first))
         told = (topic, partition, source.group, first, task.first_version)
         _log.warning("%s[%d]: group %s begins anew at offset %d, with version %d", *told)
     _write(source, changes, atomic=atomic)
@@ -153,7 +177,12 @@ def reset(source: Source, make_task: Callable[[str, int], Task], *, atomic: bool
 
 
 def begin_versions(
-    settings: Settings, source: Source, make_task: Callable[[Settings, str, int], PartitionTask], *, atomic: bool = True
+    settings: Settings,
+    source: Source,
+    make_task: Callable[[Settings, str, int], PartitionTask],
+    alone: Callable[[], None] = lambda: None,
+    *,
+    atomic: bool = True,
 ) -> int:
     """Begin new models, under the present settings, where the old ones cannot go on; the place in the log stays.
 
@@ -168,6 +197,8 @@ def begin_versions(
         The deployment under them.
     make_task : callable
         Makes an empty task under some settings for an input partition.
+    alone : callable
+        As in `resume_from_snapshots`.
     atomic : bool
         The broker has transactions.
 
@@ -182,6 +213,19 @@ def begin_versions(
         Something that new models do not mend.
     """
     inputs = _inputs(source)
+
+    def stop(at: TopicPartition) -> MismatchError | None:
+        """Why a partition cannot go on as it is."""
+        try:
+            restore_partitions(source, [at], lambda topic, partition: make_task(settings, topic, partition))
+        except MismatchError as found:
+            return found
+        return None
+
+    # Other stops may be nothing but a group that works meanwhile; they come again where they are real.
+    if not any(found and stops.NEW_VERSION in found.remedies for found in map(stop, inputs)):
+        return 0
+    alone()
     changes = []
     with LogReader(source.client, source.group, source.patience) as reader:
         tables = read_tables(reader, source, range(source.deployment.partitions), settle=source.patience)
@@ -189,14 +233,12 @@ def begin_versions(
         bounds = reader.bounds(inputs)
     for at in inputs:
         topic, partition = at
-        try:
-            restore_partitions(source, [at], lambda topic, partition: make_task(settings, topic, partition))
-        except MismatchError as stop:
-            if stops.NEW_VERSION not in stop.remedies:
-                raise
-            _log.info("new models, because %s", stop)
-        else:
+        found = stop(at)
+        if found is None:
             continue
+        if stops.NEW_VERSION not in found.remedies:
+            raise found
+        _log.info("new models, because %s", found)
         table, record = tables[partition], tables[partition].records().get(topic)
         first, end = bounds[at]
         start = min(max(committed[at], record.position if record else first, first), end)
@@ -214,8 +256,7 @@ def begin_versions(
             task.restore(replace(snapshot, next=start), new_version=True)
         writer = table.writer(source.identities[topic])
         writer.began = NO_OFFSET
-        messages = writer.messages(task, start, start, everything=True)
-        changes.append(Change(at, list(messages), start))
+        changes.append(Change(at, writer.messages(task, start, start, everything=True), start))
         _log.warning("%s[%d]: %d streams begin new models at offset %d", topic, partition, len(old), start)
     _write(source, changes, atomic=atomic)
     return len(changes)
@@ -381,16 +422,12 @@ def _write(source: Source, changes: Sequence[Change], *, atomic: bool) -> None:
     """Write the changes; in one transaction if `atomic`."""
     if not changes:
         return
-    failures: list[KafkaError] = []
-    settings: dict[str, Any] = {
-        **source.client,
-        "enable.idempotence": True,
-        "compression.type": "lz4",
-        "on_delivery": lambda error, _: failures.append(error) if error else None,
-    }
+    limits = {topic: size for topic, size in source.deployment.message_bytes.items() if topic == source.snapshots}
+    settings: dict[str, Any] = producer_settings(source.client, message_bytes=limits)
     if atomic:
         settings["transactional.id"] = f"{source.group}-mending"
-    producer = Producer(settings)
+    outlet = Outlet(settings, ANSWER_SECONDS, reports=True)
+    producer = outlet.producer
     consumer = Consumer({"log_level": 0, **source.client, "group.id": source.group, "enable.auto.commit": False})
     offsets = [Offset(*change.at, change.offset) for change in changes]
     try:
@@ -398,21 +435,24 @@ def _write(source: Source, changes: Sequence[Change], *, atomic: bool) -> None:
             producer.init_transactions(ANSWER_SECONDS)
             producer.begin_transaction()
         for change in changes:
-            for key, value, _ in change.messages:
-                producer.produce(source.snapshots, value, key, change.at[1])
-                producer.poll(0)
-        if producer.flush(ANSWER_SECONDS) or failures:
-            reason = failures[0].str() if failures else "no answer"
-            raise BrokerError(f"topic {source.snapshots} could not be written ({reason}); nothing was changed")
+            outlet.send(Batch(source.snapshots, change.at[1], change.messages))
+        outlet.flush()
         if atomic:
             producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), ANSWER_SECONDS)
             producer.commit_transaction(ANSWER_SECONDS)
         else:
             consumer.commit(offsets=offsets, asynchronous=False)
-    except KafkaException as error:
+    except BaseException as error:
+        if atomic:
+            # Readers of the snapshots topic would wait for the end of what is left open.
+            with suppress(KafkaException):
+                producer.abort_transaction(ABORT_SECONDS)
+        if not isinstance(error, (KafkaException, DeliveryError)):
+            raise
+        reason = error.args[0].str() if isinstance(error, KafkaException) else str(error)
         raise BrokerError(
-            f"group {source.group} and topic {source.snapshots} could not be changed: {error.args[0].str()}; "
-            "run the same command again"
+            f"group {source.group} and topic {source.snapshots} could not be changed ({reason}); run the same command "
+            "again"
         ) from error
     finally:
         consumer.close()

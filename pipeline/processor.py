@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
@@ -89,6 +90,30 @@ class Counters:
     wait_seconds: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Command:
+    """Something the loop asks for, done between two chunks."""
+
+    do: Callable[[], None]
+    answer: "Future[None]"
+
+    def run(self) -> None:
+        # Who asked may have been cancelled; what was asked for is done all the same.
+        wanted = self.answer.set_running_or_notify_cancel()
+        try:
+            self.do()
+        except BaseException as error:
+            if wanted:
+                self.answer.set_exception(error)
+            raise
+        if wanted:
+            self.answer.set_result(None)
+
+    def refuse(self, error: BaseException) -> None:
+        if self.answer.set_running_or_notify_cancel():
+            self.answer.set_exception(error)
+
+
 class Processor:
     """Processes the chunks of the owned partitions.
 
@@ -133,11 +158,13 @@ class Processor:
         self._interval = commit_interval
         self._done = done
         self._failed = failed
-        self._queue: queue.SimpleQueue[Chunk | Callable[[], None] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Chunk | _Command | Callable[[], None] | None] = queue.SimpleQueue()
         self._committer = ThreadPoolExecutor(1, "commit")
         self._partitions: dict[TP, Partition] = {}
         self._closing = True
-        self._ended = False
+        # What ended the thread. Under the lock: a command is queued before the end and answered there, or never queued.
+        self._error: BaseException | None = None
+        self._ending = threading.Lock()
         # Since when something waits for a commit; None when everything is committed or on its way.
         self._since: float | None = None
         self._commit: Future[None] | None = None
@@ -155,7 +182,7 @@ class Processor:
         self._queue.put(chunk)
 
     def open(self, membership: Membership, partitions: Mapping[TP, Partition]) -> "Future[None]":
-        """Take over partitions; the result comes when the processor is ready for their chunks."""
+        """Take over partitions; the result comes when the processor is ready for their chunks, or has failed."""
 
         def take() -> None:
             self._delivery.bind(membership)
@@ -166,6 +193,8 @@ class Processor:
 
     def close(self, *, everything: bool = False) -> "Future[None]":
         """Commit what was processed and give all partitions up; chunks that wait are dropped.
+
+        The result is the error that ended the processor where there was one, before or meanwhile.
 
         Parameters
         ----------
@@ -181,22 +210,14 @@ class Processor:
         self._thread.join(5.0)
         self._committer.shutdown(wait=False)
 
-    def _ask(self, command: Callable[[], None]) -> "Future[None]":
-        answer: Future[None] = Future()
-
-        def run() -> None:
-            try:
-                command()
-            except BaseException as error:
-                answer.set_exception(error)
-                raise
-            answer.set_result(None)
-
-        if self._ended:
-            answer.set_result(None)
-        else:
-            self._queue.put(run)
-        return answer
+    def _ask(self, do: Callable[[], None]) -> "Future[None]":
+        command = _Command(do, Future())
+        with self._ending:
+            if self._error is None:
+                self._queue.put(command)
+                return command.answer
+        command.refuse(self._error)
+        return command.answer
 
     def _run(self) -> None:
         try:
@@ -204,16 +225,28 @@ class Processor:
                 item = self._next()
                 if isinstance(item, Chunk):
                     self._chunk(item)
+                elif isinstance(item, _Command):
+                    item.run()
                 elif item is None:
                     return
                 else:
                     item()
         except BaseException as error:  # whatever it is, nothing after it may be committed
-            self._ended = True
+            self._refuse_all(error)
             self._delivery.abort()
             self._failed(error)
 
-    def _next(self) -> Chunk | Callable[[], None] | None:
+    def _refuse_all(self, error: BaseException) -> None:
+        """Answer every command that waits, and from now on every new one."""
+        with self._ending:
+            self._error = error
+        with suppress(queue.Empty):
+            while True:
+                item = self._queue.get_nowait()
+                if isinstance(item, _Command):
+                    item.refuse(error)
+
+    def _next(self) -> Chunk | _Command | Callable[[], None] | None:
         """Return what is to be done next: what waits in the queue, or a commit whose time has come."""
         if self._since is None:
             return self._queue.get()

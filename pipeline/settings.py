@@ -147,6 +147,7 @@ class Settings(BaseSettings):
             settings = cls(**{"input": {}, **values})
         except ValidationError as error:
             raise from_validation(error, cls._known(), origins) from None
+        settings._check_broker(origins)
         settings._check_engine(origins)
         settings._check_prepare(origins)
         settings._check_topics(origins)
@@ -175,6 +176,19 @@ class Settings(BaseSettings):
         by_name = {parameter.name: parameter for parameter in declared}
         given = {name: _from_text(value, by_name.get(name)) for name, value in self.engine.given.items()}
         return check_parameters(declared, {**preset, **given})
+
+    def _check_broker(self, origins: Origins) -> None:
+        if not self.broker.security_protocol.startswith("SASL"):
+            return
+        names = ("sasl_mechanism", "sasl_username", "sasl_password")
+        missing = [f"broker.{name}" for name in names if getattr(self.broker, name) is None]
+        if missing:
+            raise configuration_error(
+                "broker.security_protocol",
+                self.broker.security_protocol,
+                f"needs a log-in; {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set",
+                origins.of(("broker", "security_protocol")),
+            )
 
     def _check_engine(self, origins: Origins) -> None:
         name = self.engine.name

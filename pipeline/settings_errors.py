@@ -9,6 +9,8 @@ from resonance.pipeline.errors import ConfigurationError
 
 SECRETS = frozenset({"broker.sasl_password", "broker.ssl_key_password"})
 MASK = "**********"
+OPTIONS = {"input.topics": "--topics"}
+"""Options of a worker's command line that are shorter than the names of their settings."""
 
 
 def nearest(name: str, known: Sequence[str]) -> str:
@@ -42,8 +44,8 @@ class Origins:
     ) -> None:
         self._sources = ((flags, "on the command line"), (environment, "in the environment"), (file, f"in {file_name}"))
 
-    def of(self, location: Sequence[Any]) -> str:
-        """Return where a setting was given, or an empty text."""
+    def of(self, location: Sequence[Any], *, table: bool = True) -> str:
+        """Return where a setting was given, or where it was given as something else than a table; or an empty text."""
         for values, place in self._sources:
             current: Any = values
             for name in location:
@@ -51,6 +53,8 @@ class Origins:
                     break
                 current = current[name]
             else:
+                if not table and isinstance(current, Mapping):
+                    continue
                 if place == "in the environment":
                     return f" (from {variable('.'.join(map(str, location)))})"
                 return f" ({place})"
@@ -110,7 +114,7 @@ def _sentence(problem: Any, known: Mapping[str, Sequence[str]], origins: Origins
     if kind == "missing":
         return (
             f"{setting} is not set: set it in the file, as {variable(setting)} in the environment, "
-            f"or as --{setting} on the command line"
+            f"or as {OPTIONS.get(setting, f'--{setting}')} on the worker's command line"
         )
     if kind == "extra_forbidden":
         section = location[0] if len(location) > 1 else ""
@@ -121,7 +125,11 @@ def _sentence(problem: Any, known: Mapping[str, Sequence[str]], origins: Origins
             f"the {what} can have {', '.join(names)}"
         )
     if kind in ("model_type", "model_attributes_type"):
-        return str(configuration_error(setting, given, "must be a table of settings", origins.of(location)))
+        # Not the value: it may be a whole section as text, passwords and all.
+        return (
+            f"{setting}{origins.of(location, table=False)}: must be a table of settings; give them one by one, "
+            f"as {setting}.<name> in the file or {variable(setting)}__<NAME> in the environment"
+        )
     return str(configuration_error(setting, given, _allowed(problem), origins.of(location)))
 
 

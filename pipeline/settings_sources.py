@@ -43,29 +43,42 @@ def read_file(file: Path | None) -> tuple[str, dict[str, Any]]:
 
 
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values with dotted names as tables; None counts as not given."""
+    """Return values with dotted names as tables; None counts as not given.
+
+    Raises
+    ------
+    ConfigurationError
+        A name stands for a value and for a table.
+    """
     tables: dict[str, Any] = {}
     for name, value in values.items():
         if value is None:
             continue
-        if "." in name:
-            section, _, key = name.partition(".")
-            tables.setdefault(section, {})[key] = value
-        elif isinstance(value, Mapping):
-            tables.setdefault(name, {}).update(value)
+        section, dot, key = name.partition(".")
+        given: Any = {key: value} if dot else value
+        if section not in tables:
+            tables[section] = dict(given) if isinstance(given, Mapping) else given
+        elif isinstance(given, Mapping) and isinstance(tables[section], dict):
+            tables[section].update(given)
         else:
-            tables[name] = value
+            raise ConfigurationError(
+                f"{section} is given as one value, and {name if dot else 'its settings'} beside it; a section's "
+                f"settings are given one by one, as --set {section}.<name>=<value>"
+            )
     return tables
 
 
 def merged(*sources: Mapping[str, Any]) -> dict[str, Any]:
-    """Join sources section by section; the later win."""
+    """Join sources section by section; the later win.
+
+    A section that is no table stays as it is, whatever comes later: it is refused then, and not left out in silence.
+    """
     joined: dict[str, Any] = {}
     for source in sources:
         for name, value in source.items():
             if isinstance(value, Mapping) and isinstance(joined.get(name), Mapping):
                 joined[name] = {**joined[name], **value}
-            else:
+            elif name not in joined or not isinstance(value, Mapping):
                 joined[name] = value
     return joined
 

@@ -74,7 +74,23 @@ def _category_texts(value: Any) -> Any:
     table = _table(value)
     if not isinstance(table, dict):
         return table
-    return {name: tuple(map(category_text, _list(values))) for name, values in table.items()}
+    texts = {}
+    for name, values in table.items():
+        listed = _list(values)
+        if not isinstance(listed, (list, tuple)):
+            raise ValueError(f"{name} has {listed!r}: must be a list of the values that it can have")
+        texts[name] = tuple(map(category_text, listed))
+    return texts
+
+
+def _range_pairs(value: Any) -> Any:
+    """Like `_table`, of pairs."""
+    table = _table(value)
+    if isinstance(table, dict):
+        for name, pair in table.items():
+            if not isinstance(pair, (list, tuple)) or len(pair) != 2:
+                raise ValueError(f"{name} has {pair!r}: must be [value that becomes 0, value that becomes 1]")
+    return table
 
 
 def category_text(value: Any) -> str:
@@ -113,7 +129,7 @@ OptionalPath = Annotated[
 OptionalCount = Annotated[int | None, BeforeValidator(_optional), BeforeValidator(_no_boolean)]
 OptionalText = Annotated[str | None, BeforeValidator(_optional)]
 Categories = Annotated[dict[str, tuple[str, ...]], BeforeValidator(_category_texts)]
-Ranges = Annotated[dict[str, tuple[float, float]], BeforeValidator(_table)]
+Ranges = Annotated[dict[str, tuple[float, float]], BeforeValidator(_range_pairs)]
 Missing = Annotated[float | str, BeforeValidator(_missing)]
 Count = Annotated[int, BeforeValidator(_no_boolean)]
 Seconds = Annotated[float, BeforeValidator(_no_boolean)]

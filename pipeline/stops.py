@@ -40,6 +40,16 @@ def truncated(topic: str, partition: int, needed: int, first: int) -> MismatchEr
     )
 
 
+def truncated_ahead(positions: Mapping[tuple[str, int], int]) -> MismatchError:
+    """Return the stop for an input that lost records under a running worker, before it had read them."""
+    where = ", ".join(f"{topic}[{partition}]@{offset}" for (topic, partition), offset in positions.items())
+    return _stop(
+        f"the input was truncated before it was read: {where} is gone. Give the topic a longer retention",
+        NEW_VERSION,
+        RESET,
+    )
+
+
 def no_snapshot(topic: str, partition: int, committed: int, first: int) -> MismatchError:
     """Return the stop for a committed offset without any snapshot, on a log whose beginning is gone."""
     return _stop(

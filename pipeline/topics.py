@@ -14,7 +14,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 from resonance.pipeline.embedded import is_embedded
-from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.errors import BrokerError, ConfigurationError
 
 SNAPSHOT_CONFIG: Final[Mapping[str, str]] = {
     "cleanup.policy": "compact",
@@ -84,6 +84,8 @@ def prepare_topics(
 
     Raises
     ------
+    ConfigurationError
+        What the connection needs cannot be used.
     BrokerError
         The broker does not answer, an input is missing, partition counts differ, or the snapshots topic is not
         compacted.
@@ -181,10 +183,16 @@ class _Broker:
         self._timeout = timeout
         self._copies = replication_factor
         self._reasons: list[str] = []
-        # librdkafka tells why a connection fails (name, certificate, password) to this callback alone.
-        self._admin = AdminClient(
-            {"log_level": 0, **client, "error_cb": lambda error: self._reasons.append(error.str())}
-        )
+        try:
+            # librdkafka tells why a connection fails (name, certificate, password) to this callback alone.
+            self._admin = AdminClient(
+                {"log_level": 0, **client, "error_cb": lambda error: self._reasons.append(error.str())}
+            )
+        except KafkaException as error:
+            raise ConfigurationError(
+                f"[broker]: no connection can be made with these settings ({error.args[0].str()}); look at "
+                "broker.security_protocol, broker.sasl_* and broker.ssl_*"
+            ) from error
         self.embedded = is_embedded(self._metadata(timeout).cluster_id)
 
     def _metadata(self, timeout: float) -> Any:

@@ -19,14 +19,31 @@ from aiokafka.structs import OffsetAndMetadata
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from mode import Service
+from resonance.pipeline import stops
 from resonance.pipeline.chunk import Chunk, Fetched, Membership
-from resonance.pipeline.errors import BrokerError, ConfigurationError, MismatchError
-from resonance.pipeline.unpack import WholeBatches
+from resonance.pipeline.errors import BrokerError, ConfigurationError
+from resonance.pipeline.unpack import WholeBatches, keep_bytes
 
 PINNED = {"faust-streaming": "0.15.3", "aiokafka": "0.14.0", "mode-streaming": "0.7.1"}
 """Versions whose inside this module was written for; pyproject.toml pins the same."""
 
+REFUSED_MEMBERS = {
+    aiokafka_errors.InvalidSessionTimeoutError: (
+        "broker.session_timeout: the broker does not allow it; choose seconds between its group.min.session.timeout.ms "
+        "(6 s by default) and group.max.session.timeout.ms (30 minutes by default), or change these"
+    ),
+    aiokafka_errors.InconsistentGroupProtocolError: (
+        "name: the consumer group of this name has members of another program, or of another way to share partitions; "
+        "choose another name, or stop those members"
+    ),
+    aiokafka_errors.InvalidGroupIdError: (
+        "name: the broker does not take it as the name of a consumer group; choose another"
+    ),
+}
+"""Errors of aiokafka that say why the group never takes this worker: each is a setting's."""
+
 LASTING_ERRORS = (
+    *REFUSED_MEMBERS,
     aiokafka_errors.OffsetOutOfRangeError,
     aiokafka_errors.TopicAuthorizationFailedError,
     aiokafka_errors.GroupAuthorizationFailedError,
@@ -137,6 +154,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
 
     async def on_start(self) -> None:
         """Start aiokafka's consumer."""
+        keep_bytes()
         await super().on_start()
         self._ensure_consumer()._fetcher._records = WholeBatches()
 
@@ -350,13 +368,11 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
 def _explained(error: BaseException) -> BaseException:
     """Return the error in words for a user, where it is one of the broker's or the log's."""
     if isinstance(error, aiokafka_errors.OffsetOutOfRangeError):
-        where = ", ".join(f"{tp.topic}[{tp.partition}]@{offset}" for tp, offset in error.args[0].items())
-        return MismatchError(
-            f"the input was truncated before it was read: {where} is gone; give the topic a longer retention, then "
-            "start with --resume-from-snapshot (go on behind the gap) or --reset (begin anew)"
-        )
+        return stops.truncated_ahead(error.args[0])
     if isinstance(error, aiokafka_errors.UnsupportedCodecError):
         return BrokerError(f"the input is compressed in a way that cannot be read: {error}; install aiokafka[all]")
+    if type(error) in REFUSED_MEMBERS:
+        return ConfigurationError(REFUSED_MEMBERS[type(error)])
     if isinstance(error, aiokafka_errors.KafkaError):
         text = str(error) or type(error).__name__
         return BrokerError(f"the broker refuses to serve the input: {text}; check the topic, its ACLs and the broker")

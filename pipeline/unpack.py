@@ -2,17 +2,46 @@
 
 aiokafka makes a Python object of each record that its C parser has read, one call after the other: two thirds of what
 consuming costs. The parser's own records have what a partition task needs, and come as a list at the speed of C.
+
+The parser gives a batch up where a header's name is not UTF-8, which Kafka wants it to be and no broker checks. Such a
+batch is read once more, slowly; a record whose headers cannot be read counts as one without headers, here and where
+logs are read again (`log_reader`).
 """
 
 from collections import OrderedDict
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 from aiokafka.consumer import fetcher as aiokafka_fetcher
 from aiokafka.errors import CorruptRecordException
-from resonance.pipeline.records import SourceRecord
+from aiokafka.record.default_records import _DefaultRecordBatchPy
+from aiokafka.record.memory_records import MemoryRecords, _MemoryRecordsPy
+from resonance.pipeline.records import Record, SourceRecord
 
 _COMMITTED: int = aiokafka_fetcher.READ_COMMITTED
+
+
+class FetchedBatches:
+    """The batches of a partition's part of a fetch, and the bytes they are parsed from, which the parser hides.
+
+    Parameters
+    ----------
+    data : bytes
+        As it came from the broker.
+    """
+
+    __slots__ = ("data", "has_next", "next_batch", "size_in_bytes")
+
+    def __init__(self, data: bytes) -> None:
+        parsed = MemoryRecords(data)
+        self.data = data
+        self.has_next, self.next_batch, self.size_in_bytes = parsed.has_next, parsed.next_batch, parsed.size_in_bytes
+
+
+def keep_bytes() -> None:
+    """Let aiokafka's fetchers of this process keep what they parse, as `unpack` needs it."""
+    aiokafka_fetcher.MemoryRecords = FetchedBatches
 
 
 class WholeBatches(OrderedDict[Any, Any]):
@@ -44,7 +73,7 @@ def unpack(fetched: Any) -> list[SourceRecord]:
     Parameters
     ----------
     fetched : aiokafka.consumer.fetcher.PartitionRecords
-        Not iterated yet; its `next_fetch_offset` moves behind everything that was read, skipped or not.
+        Of `FetchedBatches`, not iterated yet; its `next_fetch_offset` moves behind everything that was read.
 
     Raises
     ------
@@ -54,8 +83,9 @@ def unpack(fetched: Any) -> list[SourceRecord]:
     batches = fetched._records
     committed = fetched._isolation_level == _COMMITTED
     taken: list[SourceRecord] = []
+    number = -1
     while batches.has_next():
-        batch = batches.next_batch()
+        batch, number = batches.next_batch(), number + 1
         if fetched._check_crcs and not batch.validate_crc():
             raise CorruptRecordException(f"Invalid CRC - {fetched._tp}")
         skipped = batch.is_control_batch
@@ -65,7 +95,10 @@ def unpack(fetched: Any) -> list[SourceRecord]:
                 fetched._aborted_producers.discard(batch.producer_id)
             skipped = skipped or (batch.is_transactional and batch.producer_id in fetched._aborted_producers)
         if not skipped:
-            records = list(batch)
+            try:
+                records = list(batch)
+            except UnicodeDecodeError:
+                records = list(_readable(batches.data, number, fetched._tp))
             # A fetch begins with the batch that contains its offset, and so perhaps before it.
             if records and records[0].offset < fetched.next_fetch_offset:
                 records = [record for record in records if record.offset >= fetched.next_fetch_offset]
@@ -73,3 +106,43 @@ def unpack(fetched: Any) -> list[SourceRecord]:
         # Behind the batch and not behind its last record, which compaction may have removed.
         fetched.next_fetch_offset = batch.next_offset
     return taken
+
+
+class _Text(bytearray):
+    """Bytes of a header's name; what is not UTF-8 becomes surrogates."""
+
+    def decode(self, encoding: str = "utf-8", errors: str = "surrogateescape") -> str:
+        return super().decode(encoding, errors)
+
+
+class _Buffer(bytearray):
+    """Bytes of a batch, any part of which can be decoded."""
+
+    def __getitem__(self, at: Any) -> Any:
+        part = super().__getitem__(at)
+        return part if isinstance(part, int) else _Text(part)
+
+
+class _Batch(_DefaultRecordBatchPy):  # type: ignore[misc] # aiokafka's modules are untyped for mypy
+    """A batch in aiokafka's own Python, the names of whose headers may be anything."""
+
+    _buffer: bytearray
+
+    def _maybe_uncompress(self) -> None:
+        if not self._decompressed:
+            super()._maybe_uncompress()
+            self._buffer = _Buffer(self._buffer)
+
+
+def _readable(data: bytes, number: int, tp: Any) -> Iterator[Record]:
+    """Yield the records of a batch, those without headers whose headers cannot be read."""
+    batches = _MemoryRecordsPy(data)
+    for _ in range(number):
+        batches.next_batch()
+    for record in _Batch(batches._next_slice):
+        headers = record.headers
+        try:
+            "".join(name for name, _ in headers).encode()
+        except UnicodeEncodeError:
+            headers = []
+        yield Record(tp.topic, tp.partition, record.offset, record.timestamp, record.key, record.value, headers)

@@ -18,7 +18,7 @@ from resonance.pipeline.at_least_once import AtLeastOnce
 from resonance.pipeline.chunk import Chunk, Membership
 from resonance.pipeline.collector import collect_rarely
 from resonance.pipeline.delivery import Delivery, producer_settings
-from resonance.pipeline.errors import ConfigurationError, ResonanceError
+from resonance.pipeline.errors import ConfigurationError, DeliveryError, ResonanceError
 from resonance.pipeline.exactly_once import ExactlyOnce
 from resonance.pipeline.health import described
 from resonance.pipeline.log_reader import RestoreCancelledError
@@ -27,6 +27,7 @@ from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.processor import Destinations, Partition, Processor
 from resonance.pipeline.restore import Source, restore_partitions
 from resonance.pipeline.settings import Settings
+from resonance.pipeline.snapshots import CHUNK_BYTES
 from resonance.pipeline.topics import Deployment, prepare_topics
 from resonance.pipeline.transport import FETCH_WAIT_MS, TransportOptions, check_versions
 
@@ -35,6 +36,8 @@ STOP_SECONDS = 20.0
 """How long a stop that was asked for may take."""
 LEAVE_SECONDS = 2.0
 """How long a failing worker tries to tell its group."""
+KEY_BYTES = 8_000
+"""What Kafka's framing, the record and the key add to a part of a snapshot, a stream's own key left out."""
 
 _log = logging.getLogger(__name__)
 
@@ -88,6 +91,7 @@ class Worker:
         self._cancelled = threading.Event()
         self._positions: tuple[Membership, dict[TP, int]] | None = None
         self._delivery_started = False
+        self._closed = False
         self._starting_delivery = threading.Lock()
         self._app: WorkerApp
         self._processor: Processor
@@ -125,6 +129,7 @@ class Worker:
         settings = self._settings
         check_versions()
         check_port(settings.worker.web_host, settings.worker.web_port)
+        clients.faust_credentials(settings)
         client = clients.librdkafka(settings)
         deployment = prepare_topics(
             client,
@@ -208,6 +213,8 @@ class Worker:
 
     async def _restore(self, membership: Membership | None) -> None:
         rebalance = self._rebalances
+        # Before anything is awaited: a revoke meanwhile must end this restore, and not one that is over.
+        self._cancelled = cancelled = threading.Event()
         if membership is None or not membership.partitions:
             _log.info("no partition is assigned: the group has more workers than the input has partitions")
             return
@@ -216,7 +223,8 @@ class Worker:
         # It ends what an earlier worker of this id left open, which the restore would wait for. Not earlier: now the
         # HTTP port is ours, so that no worker beside us uses the same id.
         await asyncio.to_thread(self._start_delivery)
-        self._cancelled = cancelled = threading.Event()
+        if rebalance != self._rebalances:
+            raise RestoreCancelledError
         assigned = sorted(membership.partitions)
         restored = await asyncio.to_thread(
             lambda: restore_partitions(self._source, assigned, self._make_task, cancelled)
@@ -247,14 +255,23 @@ class Worker:
         self._rebalances += 1
         self._positions = None
         self._cancelled.set()
-        await asyncio.wrap_future(self._processor.close())
+        await self._close()
 
     async def before_stop(self) -> None:
         """Close the last transaction, with a snapshot of everything that changed."""
         self._positions = None
         self._cancelled.set()
         self._app.consumer.stop_flow()
-        await asyncio.wrap_future(self._processor.close(everything=True))
+        await self._close(everything=True)
+        self._closed = True
+
+    async def _close(self, *, everything: bool = False) -> None:
+        try:
+            await asyncio.wrap_future(self._processor.close(everything=everything))
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # it ends the worker; Faust, which asked, need not fail as well
+            self._note_failure(error)
 
     def _positions_for(self, membership: Membership) -> Mapping[TP, int]:
         if self._positions is None or self._positions[0] != membership:
@@ -308,6 +325,13 @@ class Worker:
                 await self._app.stop()
         except TimeoutError:
             _log.warning("not everything ended within %g s; the group learns it by the session's timeout", STOP_SECONDS)
+            if not self._closed:
+                self._note_failure(
+                    DeliveryError(
+                        f"the last commit did not end within {STOP_SECONDS:g} s and may not count; a restart goes on "
+                        "at the last one that does"
+                    )
+                )
         await asyncio.sleep(0)
         if self._failure is None:
             await asyncio.to_thread(self._processor.stop)
@@ -371,4 +395,11 @@ def check_limits(settings: Settings, deployment: Deployment) -> None:
         raise ConfigurationError(
             f"limits.dead_letter_bytes = {limit}: topic {topic} takes messages of {taken} bytes (max.message.bytes); "
             "lower the setting or raise the topic's"
+        )
+    topic, needed = settings.topic("snapshots"), CHUNK_BYTES + KEY_BYTES + 4 * settings.limits.key_bytes
+    taken = deployment.message_bytes.get(topic)
+    if taken is not None and needed > taken:
+        raise ConfigurationError(
+            f"snapshots topic {topic} takes messages of {taken} bytes (max.message.bytes), and a part of a snapshot "
+            f"has up to {needed}: raise the topic's, or set topics.snapshots to another topic"
         )

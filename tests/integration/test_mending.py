@@ -1,13 +1,18 @@
 """The commands that mend a named stop, on a real broker: afterwards the worker starts, and answers as it should."""
 
+import time
+
 import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
+from resonance.pipeline import mending
+from resonance.pipeline.delivery import producer_settings
 from resonance.pipeline.errors import BrokerError, MismatchError
 from resonance.pipeline.mending import mend, reset, resume_from_snapshots
+from resonance.pipeline.records import Message
 from resonance.pipeline.settings import Settings
 from resonance.pipeline.snapshot_records import manifest_key, partition_key
-from resonance.pipeline.stops import RESET
+from resonance.pipeline.stops import RESET, RESUME
 
 from tests.brokers import produce, read_topic
 from tests.integration.toy_pipeline import Pipeline, models
@@ -90,6 +95,28 @@ def test_a_reset_mends_snapshots_that_cannot_be_read(pipeline):
     assert models(pipeline.restored()) == pipeline.expected()
 
 
+def test_more_is_written_than_a_producer_holds(pipeline, monkeypatch):
+    stray = [(0, b'["chunk","p0",1,%d]' % n, b"x") for n in range(1000)]
+    produce(pipeline.broker, pipeline.snapshots, stray)
+    small = {"queue.buffering.max.messages": 100}
+    monkeypatch.setattr(mending, "producer_settings", lambda *args, **how: producer_settings(*args, **how) | small)
+    reset(pipeline.source, ToyTask)
+    tombstones = {m.key() for m in read_topic(pipeline.broker, pipeline.snapshots) if m.value() is None}
+    assert tombstones == {key for _, key, _ in stray}
+
+
+def test_what_fails_leaves_no_transaction_behind(pipeline):
+    def messages():
+        yield Message(b"k", b"v", [])
+        time.sleep(0.5)
+        raise ValueError("no more")
+
+    with pytest.raises(ValueError, match="no more"):
+        mending._write(pipeline.source, [mending.Change((pipeline.topic, 0), messages(), 0)], atomic=True)
+    produce(pipeline.broker, pipeline.snapshots, [(0, b"after", b"v")])
+    assert [message.key() for message in read_topic(pipeline.broker, pipeline.snapshots, timeout=10)] == [b"after"]
+
+
 def test_a_reset_leaves_another_pipeline_alone(pipeline):
     pipeline.feed(30)
     pipeline.work(pipeline.transactional("worker"))
@@ -97,13 +124,35 @@ def test_a_reset_leaves_another_pipeline_alone(pipeline):
         reset(pipeline.deployed(pipeline="other"), ToyTask)
 
 
-def test_a_group_with_members_is_not_mended(pipeline):
+@pytest.fixture
+def member(pipeline):
+    """Somebody in the group who stays there."""
+    consumer = Consumer(
+        pipeline.client | {"group.id": pipeline.group, "client.id": "still-here", "enable.auto.commit": False}
+    )
+
+    def join():
+        consumer.subscribe([pipeline.topic])
+        consumer.poll(5)
+
+    yield join
+    consumer.close()
+
+
+@pytest.mark.parametrize("command", [RESET, RESUME])
+def test_a_group_with_members_is_not_mended(pipeline, member, command):
+    pipeline.feed(30)
+    pipeline.work(pipeline.transactional("worker"))
+    lose_offsets(pipeline)
     pipeline.source = pipeline.deployed(session_timeout=-5)
-    member = Consumer(pipeline.client | {"group.id": pipeline.group, "client.id": "still-here"})
-    member.subscribe([pipeline.topic])
-    member.poll(5)
-    try:
-        with pytest.raises(BrokerError, match=r"members .still-here on .*; stop every worker of the group first"):
-            mend(RESET, SETTINGS, pipeline.source)
-    finally:
-        member.close()
+    member()
+    with pytest.raises(BrokerError, match=r"members .still-here on .*; stop every worker of the group first"):
+        mend(command, SETTINGS, pipeline.source)
+
+
+def test_where_nothing_is_broken_nobody_is_waited_for(pipeline, member):
+    pipeline.feed(30)
+    pipeline.work(pipeline.transactional("worker"))
+    pipeline.source = pipeline.deployed(session_timeout=-5)
+    member()
+    assert mend(RESUME, SETTINGS, pipeline.source) == 0

@@ -131,6 +131,41 @@ def test_new_models_where_the_log_no_longer_holds_the_old_ones(broker):
     assert begun == [(2, COUNT + 19)]
 
 
+def test_several_workers_may_keep_a_command(deployment):
+    options = {"arguments": ["--new-version"], "settings": {"engine.lambda": 9}}
+    with deployment.worker(**options) as first:
+        first.ready()
+        assert "--new-version changed 2 partitions" in first.log()
+        with deployment.worker(**options) as second:
+            assert len(second.ready(20)["partitions"]) == 1
+            assert "--new-version changed 0 partitions" in second.log()
+            assert second.terminate() == 0
+        assert first.terminate() == 0
+
+
+def test_a_log_truncated_under_a_running_worker(broker):
+    deployment = Deployment(broker, partitions=1)
+    produce(broker, deployment.input, records(COUNT, 1))
+    admin, end = AdminClient({"bootstrap.servers": broker}), COUNT
+    with deployment.worker() as worker:
+        worker.wait_for(lambda _: deployment.committed() == deployment.ends())
+        worker.process.send_signal(signal.SIGSTOP)
+        # A fetch is on its way and brings the first of them; what it cannot bring is deleted.
+        for _ in range(2):
+            produce(broker, deployment.input, records(100, 1, first=end))
+            end += 100
+        place = TopicPartition(deployment.input, 0, end - 50)
+        admin.delete_records([place])[place].result(10)
+        worker.process.send_signal(signal.SIGCONT)
+        assert worker.ended(20) == 65, worker.log()
+        line = worker.log().rstrip().splitlines()[-1]
+    assert f"truncated before it was read: {deployment.input}[0]@" in line
+    assert "`resonance worker --new-version`" in line
+    work(deployment, "--new-version")
+    last = assignments(deployment)[-1]
+    assert (last["source"]["offset"], last["version"]) == (end - 1, 2)
+
+
 def test_only_one_command_at_a_time(deployment):
     with deployment.worker(arguments=("--reset", "--new-version")) as worker:
         assert worker.ended(20) == 2

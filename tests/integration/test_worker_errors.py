@@ -3,7 +3,9 @@
 import time
 
 import pytest
+from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewPartitions
+from resonance.pipeline.settings_errors import STREAM_CHOICES
 
 from tests.brokers import create_topic, produce
 from tests.brokers.jvm import free_port
@@ -38,6 +40,11 @@ def test_no_broker():
         ({"input.topics": "in", "inptu.features": "f"}, "there is no such setting (did you mean input?)"),
         ({"input.topics": "in", "delivery.mode": "twice"}, "delivery.mode"),
         ({"input.topics": "in", "engine.lambda": "-1"}, "engine.lambda"),
+        ({"input.topics": "in", "input": "in"}, "input is given as one value"),
+        (
+            {"input.topics": "in", "broker.security_protocol": "SSL", "broker.ssl_ca_location": "/absent.pem"},
+            "the certificates cannot be used ([Errno 2] No such file or directory); look at /absent.pem",
+        ),
         ({"input.topics": "in", "worker.web_host": "203.0.113.1"}, "worker.web_host = 203.0.113.1"),
     ],
 )
@@ -72,11 +79,10 @@ def test_several_partitions_and_no_stream(broker):
     deployment = Deployment(broker)
     del deployment.settings["stream"]
     with deployment.worker() as worker:
-        worker.ended()
+        last_line(worker, 2)
         log = worker.log()
-        assert worker.ended() == 2
-    assert "Traceback" not in log
-    assert 'stream = "partition"' in log.replace("--stream partition", 'stream = "partition"') or "partition" in log
+    assert f"stream is not set, and {deployment.input} has 4 partitions" in log
+    assert log.rstrip().splitlines()[-len(STREAM_CHOICES) :] == [f"  {choice}" for choice in STREAM_CHOICES]
 
 
 @pytest.mark.broker
@@ -87,6 +93,29 @@ def test_a_dead_letter_limit_above_the_topics(broker):
         line = last_line(worker, 2)
     assert "limits.dead_letter_bytes = 900000" in line
     assert "takes messages of 100000 bytes" in line
+
+
+@pytest.mark.broker
+def test_a_session_timeout_that_the_broker_refuses(broker):
+    with Deployment(broker, settings={"broker.session_timeout": 3}).worker() as worker:
+        line = last_line(worker, 2)
+    assert "broker.session_timeout" in line
+    assert "group.min.session.timeout.ms (6 s by default)" in line
+
+
+@pytest.mark.broker
+def test_a_group_of_another_program(broker):
+    deployment = Deployment(broker)
+    strategy = {"partition.assignment.strategy": "cooperative-sticky"}
+    other = Consumer({"bootstrap.servers": broker, "group.id": deployment.name, **strategy})
+    other.subscribe([deployment.input])
+    try:
+        while not other.assignment():
+            other.poll(0.1)
+        with deployment.worker() as worker:
+            assert "name: the consumer group of this name has members of another program" in last_line(worker, 2)
+    finally:
+        other.close()
 
 
 @pytest.mark.broker

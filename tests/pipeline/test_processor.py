@@ -246,8 +246,33 @@ def test_a_failed_commit_ends_everything_at_once(bench):
     b.processor.submit(chunk(P0, 0, 1))
     assert b.failures.get(timeout=5) is b.diary.failure
     assert b.diary.lines[-1] == ("abort",)
-    b.close()
+    with pytest.raises(DeliveryError, match="no"):
+        b.close()
     assert b.lines("commit") == []
+
+
+def test_whoever_waits_is_told_of_a_failure_at_once(bench):
+    b = bench()
+    b.open()
+    b.diary.gate.clear()
+    b.processor.submit(chunk(P0, 0, 1))
+    b.wait(b.diary.committing.is_set)
+    b.processor.submit(chunk(P0, 1, 1))
+    b.wait(lambda: b.partitions[P0].task.learned == [0, 1])
+    closing = b.processor.close(everything=True)
+    b.diary.failure = DeliveryError("no")
+    b.diary.gate.set()
+    assert closing.exception(timeout=1) is b.diary.failure
+    assert b.failures.get(timeout=5) is b.diary.failure
+
+
+def test_whoever_is_cancelled_does_not_harm_the_processor(bench):
+    b = bench(seconds=0.05)
+    b.open()
+    b.processor.submit(chunk(P0, 0, 1))
+    assert b.processor.close().cancel()
+    b.open()
+    assert b.failures.empty()
 
 
 def test_a_failing_task_commits_nothing(bench):

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from resonance.pipeline.cli import given
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.settings import Settings
 from resonance.pipeline.settings_sections import Topics
@@ -111,7 +112,7 @@ def test_required_settings_say_the_three_ways_to_set_them() -> None:
         Settings.load()
     assert str(caught.value) == (
         "input.topics is not set: set it in the file, as RESONANCE_INPUT__TOPICS in the environment, "
-        "or as --input.topics on the command line"
+        "or as --topics on the worker's command line"
     )
 
 
@@ -132,7 +133,8 @@ def test_required_settings_say_the_three_ways_to_set_them() -> None:
         ({"limits.streams": 0}, r"^limits\.streams = 0: must be at least 1"),
         ({"limits.streams": "many"}, r"^limits\.streams = 'many': must be an integer"),
         ({"limits.streams": True}, r"^limits\.streams = True: must be a number, not true or false"),
-        ({"limits": 3}, r"^limits = 3: must be a table"),
+        ({"limits": 3}, r"^limits: must be a table of settings; give them one by one, as limits\.<name> in the file"),
+        ({"input": "foo"}, r"^input is given as one value, and its settings beside it"),
         ({"delivery.mode": "once"}, r"^delivery\.mode = 'once': must be one of exactly_once, at_least_once"),
         ({"delivery.commit_interval": float("nan")}, r"^delivery\.commit_interval = nan: must be a"),
         ({"input.topics": []}, r"^input\.topics = \[\]: must not be empty"),
@@ -158,7 +160,15 @@ def test_required_settings_say_the_three_ways_to_set_them() -> None:
             {"input.features": ["cpu", "load"], "prepare.scale": "given", "prepare.ranges": {"cpu": [0, 1]}},
             r"^prepare\.ranges = .*load has none",
         ),
+        ({"prepare.categories": {"a": 5}}, r"^prepare\.categories = .*a has 5: must be a list of the values"),
+        ({"prepare.categories": {"a": {"b": 5}}}, r"^prepare\.categories = .*: must be a list of the values"),
+        ({"prepare.ranges": {"a": [1]}}, r"^prepare\.ranges = .*a has \[1\]: must be \[value that becomes 0, value"),
+        ({"prepare.ranges": '{"a": 1}'}, r"^prepare\.ranges = .*a has 1: must be \[value that becomes 0, value"),
         ({"input.features": ["cpu"], "prepare.categories": {"cpu": [1.5]}}, r"^prepare\.categories = .*a category's"),
+        (
+            {"broker.security_protocol": "SASL_SSL", "broker.sasl_username": "me"},
+            r"^broker\.security_protocol = 'SASL_SSL': needs a log-in; broker\.sasl_mechanism and .*password",
+        ),
         ({"broker.security_protocol": "TLS"}, r"must be one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
     ],
 )
@@ -211,6 +221,26 @@ def test_secrets_are_never_shown() -> None:
         assert "hunter2" not in text
     assert "**********" in str(settings.dump())
     assert "17" not in refusal({"broker.sasl_password": 17})
+
+
+@pytest.mark.parametrize("text", ['{"sasl_password": "hunter2"}', "hunter2"])
+def test_a_section_that_is_no_table_is_refused_without_its_text(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("RESONANCE_BROKER", text)
+    with pytest.raises(ConfigurationError) as caught:
+        Settings.load(flags={**MINIMAL, "broker.bootstrap": "broker:9092"})
+    assert "hunter2" not in str(caught.value)
+    assert str(caught.value).startswith("broker (from RESONANCE_BROKER): must be a table of settings")
+    assert "hunter2" not in refusal({"broker": text})
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [["broker.sasl_password=hunter2"] * 2, ["broker.sasl_password hunter2"], ["broker.sasl_password:hunter2"]],
+)
+def test_a_command_line_that_cannot_be_read_is_refused_without_its_values(pairs: list[str]) -> None:
+    with pytest.raises(ConfigurationError, match=r"^--set broker\.sasl_password: ") as caught:
+        given(pairs, {})
+    assert "hunter2" not in str(caught.value)
 
 
 def test_one_partition_needs_no_decision_about_streams() -> None:

@@ -4,7 +4,7 @@ import time
 
 import pytest
 from resonance.pipeline.embedded import EmbeddedBroker
-from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.errors import BrokerError, ConfigurationError
 from resonance.pipeline.topics import prepare_topics
 
 from tests.brokers.jvm import free_port
@@ -20,6 +20,20 @@ def test_an_absent_broker_is_said_within_seconds():
     assert f"no Kafka broker answers at {servers} within 2 s" in text
     assert "Connection refused" in text
     assert "set broker.bootstrap" in text
+
+
+@pytest.mark.parametrize(
+    ("client", "told"),
+    [
+        ({"security.protocol": "SSL", "ssl.ca.location": "/absent.pem"}, "ssl.ca.location failed"),
+        ({"security.protocol": "SSL", "ssl.certificate.location": "/absent.pem"}, "ssl.certificate.location failed"),
+        ({"security.protocol": "SASL_PLAINTEXT"}, "SASL"),
+    ],
+)
+def test_a_connection_that_cannot_be_set_up_names_its_settings(client, told):
+    with pytest.raises(ConfigurationError, match=r"look at broker\.security_protocol") as caught:
+        prepare_topics({"bootstrap.servers": "127.0.0.1:9", **client}, inputs=["in"], outputs=[], snapshots="s")
+    assert told in str(caught.value)
 
 
 def test_the_embedded_broker_has_its_topics_touched():

@@ -176,10 +176,17 @@ def test_the_search_for_a_committed_offset_is_not_ours(thread):
         (
             aiokafka_errors.OffsetOutOfRangeError({P0: 17}),
             MismatchError,
-            r"truncated.*in\[0\]@17.*--resume",
+            r"truncated.*in\[0\]@17 is gone.*--new-version.*--reset",
         ),
         (aiokafka_errors.UnsupportedCodecError("no zstd"), BrokerError, "compressed.*no zstd"),
         (aiokafka_errors.GroupAuthorizationFailedError("group"), BrokerError, "refuses.*group.*ACLs"),
+        (
+            aiokafka_errors.InvalidSessionTimeoutError(),
+            ConfigurationError,
+            r"broker\.session_timeout.*group\.min\.session\.timeout\.ms",
+        ),
+        (aiokafka_errors.InconsistentGroupProtocolError(), ConfigurationError, "name: .*another program"),
+        (aiokafka_errors.InvalidGroupIdError(), ConfigurationError, "name: .*choose another"),
         (ValueError("ours"), ValueError, "ours"),
     ],
 )

@@ -9,8 +9,9 @@ from aiokafka.consumer import fetcher
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
-from aiokafka.record.memory_records import MemoryRecords
-from resonance.pipeline.unpack import WholeBatches, unpack
+from resonance.pipeline.unpack import FetchedBatches, WholeBatches, unpack
+
+from tests.brokers.raw import raw_batch
 
 TP = TopicPartition("in", 0)
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
@@ -36,7 +37,7 @@ def legacy(first, count):
 
 def fetched(data, *, start=0, aborted=(), committed=True, check=True):
     level = fetcher.READ_COMMITTED if committed else fetcher.READ_UNCOMMITTED
-    return fetcher.PartitionRecords(TP, MemoryRecords(data), list(aborted), start, None, None, check, level)
+    return fetcher.PartitionRecords(TP, FetchedBatches(data), list(aborted), start, None, None, check, level)
 
 
 def columns(records):
@@ -68,6 +69,20 @@ def test_the_records_are_aiokafkas(fetch):
     expected = columns(list(theirs))
     assert columns(unpack(ours)) == expected
     assert ours.next_fetch_offset == theirs.next_fetch_offset > 0
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_header_that_is_not_utf_8_harms_nobody(codec):
+    headers = [[("a", b"1")], [(b"a", b"1"), (b"\xff\xfe", b"2"), (b"none", None)], [("\u00e4", b"3")], []]
+    rows = [(b"k%d" % n, b"v%d" % n, own) for n, own in enumerate(headers)]
+    data = batch(0, 2) + raw_batch(rows, first=2, compression=CODECS[codec]) + batch(6, 1)
+    ours = fetched(data, start=1)
+    records = unpack(ours)
+    assert [(record.offset, record.key, record.value) for record in records[1:-1]] == [
+        (2 + n, b"k%d" % n, b"v%d" % n) for n in range(4)
+    ]
+    assert [list(record.headers) for record in records[1:-1]] == [headers[0], [], headers[2], []]
+    assert (records[0].offset, records[-1].offset, ours.next_fetch_offset) == (1, 6, 7)
 
 
 def test_a_wrong_checksum_is_an_error():

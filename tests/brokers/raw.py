@@ -1,0 +1,55 @@
+"""Batches of records that no client would make, as they are on the wire."""
+
+import asyncio
+from collections.abc import Sequence
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
+
+Name = str | bytes
+Row = tuple[bytes | None, bytes | None, Sequence[tuple[Name, bytes | None]]]
+
+
+class _AnyName(str):
+    """The name of a header, which is encoded to whatever bytes it was given."""
+
+    __slots__ = ("raw",)
+
+    def __new__(cls, raw: bytes) -> "_AnyName":
+        made = super().__new__(cls, "?" * len(raw))
+        made.raw = raw
+        return made
+
+    def encode(self, encoding: str = "utf-8", errors: str = "strict") -> bytes:
+        return self.raw
+
+
+def raw_batch(rows: Sequence[Row], *, first: int = 0, compression: int = 0) -> bytes:
+    """A batch of (key, value, headers), beginning at an offset; names of headers may be any bytes."""
+    builder = _DefaultRecordBatchBuilderPy(2, compression, False, -1, -1, -1, 1 << 20)
+    for number, (key, value, headers) in enumerate(rows):
+        named = [(_AnyName(name) if isinstance(name, bytes) else name, content) for name, content in headers]
+        builder.append(number, 1_700_000_000_000 + number, key, value, named)
+    data = builder.build()
+    # The base offset is not part of what the checksum covers.
+    data[:8] = first.to_bytes(8, "big")
+    return bytes(data)
+
+
+def produce_raw(bootstrap: str, topic: str, partition: int, rows: Sequence[Row]) -> None:
+    """Append a `raw_batch` to a partition and wait until the broker has it."""
+
+    async def send() -> None:
+        producer = AIOKafkaProducer(bootstrap_servers=bootstrap)
+        await producer.start()
+        try:
+            batch = producer.create_batch()
+            for _ in rows:
+                batch.append(timestamp=1, key=b"", value=b"")
+            batch.close()
+            batch._buffer = bytearray(raw_batch(rows))
+            await (await producer.send_batch(batch, topic, partition=partition))
+        finally:
+            await producer.stop()
+
+    asyncio.run(send())

@@ -1,0 +1,98 @@
+"""What a worker decides without a broker."""
+
+import asyncio
+from concurrent.futures import Future
+from types import SimpleNamespace
+
+import pytest
+from confluent_kafka import Producer
+from faust.types import TP
+from resonance.pipeline import worker as process
+from resonance.pipeline.chunk import Membership
+from resonance.pipeline.delivery import producer_settings
+from resonance.pipeline.errors import ConfigurationError, DeliveryError
+from resonance.pipeline.log_reader import RestoreCancelledError
+from resonance.pipeline.settings import Settings
+from resonance.pipeline.snapshots import CHUNK_BYTES
+from resonance.pipeline.topics import Deployment
+from resonance.pipeline.worker import check_limits
+
+SETTINGS = Settings.of({"input.topics": ["in"], "name": "shop"})
+
+
+@pytest.mark.parametrize("topic", ["shop.snapshots", "shop.dead-letters"])
+def test_a_topic_that_takes_too_little_is_refused_at_the_start(topic):
+    check_limits(SETTINGS, Deployment(1, {}, {topic: 1_048_588}))
+    with pytest.raises(ConfigurationError, match=rf"topic {topic} takes messages of {CHUNK_BYTES} bytes"):
+        check_limits(SETTINGS, Deployment(1, {}, {topic: CHUNK_BYTES}))
+
+
+@pytest.mark.parametrize("taken", [1, 1_048_588, 2**31 - 1])
+def test_whatever_a_topic_takes_a_producer_can_be_made(taken):
+    Producer(producer_settings({"bootstrap.servers": "127.0.0.1:9", "log_level": 0}, message_bytes={"out": taken}))
+
+
+@pytest.fixture
+def stopped(monkeypatch):
+    """A worker told to stop, whose processor answers as given and whose Faust needs some seconds more."""
+    monkeypatch.setattr(process, "STOP_SECONDS", 0.05)
+
+    def stop(closing, faust_seconds=0.0):
+        async def run():
+            worker = process.Worker(SETTINGS)
+
+            async def stop_faust():
+                await worker.before_stop()
+                await asyncio.sleep(faust_seconds)
+
+            worker._app = SimpleNamespace(stop=stop_faust, consumer=SimpleNamespace(stop_flow=lambda: None))
+            worker._processor = SimpleNamespace(close=lambda everything: closing, stop=lambda: None)
+            await worker._end()
+            return worker._failure
+
+        return asyncio.run(run())
+
+    return stop
+
+
+def test_a_last_commit_that_does_not_end_is_a_failure(stopped):
+    failure = stopped(Future())
+    assert isinstance(failure, DeliveryError)
+    assert "the last commit did not end within" in str(failure)
+
+
+def test_a_last_commit_that_fails_is_the_workers_failure(stopped):
+    closing = Future()
+    closing.set_exception(DeliveryError("no"))
+    assert stopped(closing) is closing.exception()
+
+
+def test_a_stop_that_only_faust_delays_is_none(stopped):
+    closing = Future()
+    closing.set_result(None)
+    assert stopped(closing, faust_seconds=10) is None
+
+
+def test_a_revoke_while_the_delivery_starts_ends_the_restore(monkeypatch):
+    def restore_partitions(*args):
+        raise AssertionError("a restore for partitions that are no longer ours")
+
+    monkeypatch.setattr(process, "restore_partitions", restore_partitions)
+
+    async def run():
+        worker = process.Worker(SETTINGS)
+        loop = asyncio.get_running_loop()
+        closed = Future()
+        closed.set_result(None)
+        worker._processor = SimpleNamespace(close=lambda everything: closed)
+        worker._source = None
+
+        def start():
+            asyncio.run_coroutine_threadsafe(worker._before_revoke(), loop).result(5)
+
+        worker._delivery = SimpleNamespace(start=start)
+        with pytest.raises(RestoreCancelledError):
+            await worker._restore(Membership(1, "m", frozenset({TP("in", 0)})))
+        assert worker._cancelled.is_set()
+
+    asyncio.run(run())
