@@ -157,7 +157,7 @@ def test_a_transaction_timeout_that_the_broker_refuses_is_said(broker):
 def test_an_output_larger_than_its_topic_takes_names_the_remedy(broker, topic, member):
     delivery = exactly_once(broker, member.group)
     delivery.bind(member.membership)
-    with pytest.raises(DeliveryError, match=r"an output of 2,000,001 bytes .*max.message.bytes"):
+    with pytest.raises(DeliveryError, match=r"an output of 2,000,007 bytes .*max.message.bytes"):
         delivery.send(Batch(topic, 0, messages(bytes(2_000_000))))
     delivery.abort()
 
