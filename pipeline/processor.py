@@ -29,6 +29,9 @@ SLICE_SECONDS: Final = 0.05
 SLICE_RECORDS: Final = 16
 """Fewest records learned between two looks."""
 
+GIVE_UP_SECONDS: Final = 5.0
+"""How long a worker that ends for an error waits for its transaction to be aborted."""
+
 
 _log = logging.getLogger(__name__)
 
@@ -136,6 +139,8 @@ class Processor:
     ----------
     counters : Counters
         What was done so far.
+    partitions : dict of TP to Partition
+        The owned ones; replaced as a whole, so that any thread may walk through it.
     stuck : dict of TP to str
         Partitions that yield nothing but dead letters, and what to do about it.
     """
@@ -160,7 +165,7 @@ class Processor:
         self._failed = failed
         self._queue: queue.SimpleQueue[Chunk | _Command | Callable[[], None] | None] = queue.SimpleQueue()
         self._committer = ThreadPoolExecutor(1, "commit")
-        self._partitions: dict[TP, Partition] = {}
+        self.partitions: dict[TP, Partition] = {}
         self._closing = True
         # What ended the thread. Under the lock: a command is queued before the end and answered there, or never queued.
         self._error: BaseException | None = None
@@ -186,7 +191,7 @@ class Processor:
 
         def take() -> None:
             self._delivery.bind(membership)
-            self._partitions = dict(partitions)
+            self.partitions = dict(partitions)
             self._closing = False
 
         return self._ask(take)
@@ -209,6 +214,15 @@ class Processor:
         self._queue.put(None)
         self._thread.join(5.0)
         self._committer.shutdown(wait=False)
+
+    def give_up(self, error: BaseException) -> None:
+        """End the thread for an error that came from elsewhere: what is open is aborted, not left to time out."""
+
+        def fail() -> None:
+            raise error
+
+        self._queue.put(fail)
+        self._thread.join(GIVE_UP_SECONDS)
 
     def _ask(self, do: Callable[[], None]) -> "Future[None]":
         command = _Command(do, Future())
@@ -251,7 +265,7 @@ class Processor:
         if self._since is None:
             return self._queue.get()
         left = self._since + self._interval - time.monotonic()
-        if left <= 0 or (self._queue.empty() and not any(p.behind for p in self._partitions.values())):
+        if left <= 0 or (self._queue.empty() and not any(p.behind for p in self.partitions.values())):
             return self._begin_commit
         try:
             return self._queue.get(timeout=left)
@@ -259,7 +273,7 @@ class Processor:
             return self._begin_commit
 
     def _chunk(self, chunk: Chunk) -> None:
-        partition = self._partitions.get(chunk.tp)
+        partition = self.partitions.get(chunk.tp)
         if partition is not None and not self._closing:
             self._learn(chunk, partition)
         self._done(chunk)
@@ -324,7 +338,7 @@ class Processor:
         """Send the snapshots that are due and let the commit run."""
         self._finish_commit()
         offsets = {}
-        for tp, partition in self._partitions.items():
+        for tp, partition in self.partitions.items():
             committed = partition.position if self._delivery.atomic else partition.committed
             written = False
             for message in partition.writer.messages(
@@ -352,15 +366,15 @@ class Processor:
         self.counters.commits += 1
         self._commit = None
         for tp, offset in self._offsets.items():
-            if tp in self._partitions:
-                self._partitions[tp].committed = offset
+            if tp in self.partitions:
+                self.partitions[tp].committed = offset
 
     def _close(self, everything: bool) -> None:
         if not everything:
             reach("in-revoke")
         self._finish_commit()
-        if self._since is not None or (everything and self._partitions):
+        if self._since is not None or (everything and self.partitions):
             self._begin_commit(everything)
             self._finish_commit()
-        self._partitions = {}
+        self.partitions = {}
         self.stuck.clear()

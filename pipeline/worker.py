@@ -120,6 +120,7 @@ class Worker:
         if self._failure is None:
             await self._end()
         if self._failure is not None:
+            await asyncio.to_thread(self._processor.give_up, self._failure)
             await self._leave()
             raise self._failure
         return self._why
@@ -285,7 +286,7 @@ class Worker:
         flows = self._failure is None and (bool(assigned) or self._app.unassigned) and not self._app.rebalancing
         counters = {name: round(value, 3) for name, value in asdict(self._processor.counters).items()}
         partitions = [f"{topic}[{partition}]" for topic, partition in assigned]
-        owned = self._processor._partitions
+        owned = self._processor.partitions
         seen = {f"{tp.topic}[{tp.partition}]": described(owned[tp]) for tp in sorted(owned)}
         return flows and not problems, {"partitions": partitions, "problems": problems, **counters, "seen": seen}
 

@@ -275,6 +275,17 @@ def test_whoever_is_cancelled_does_not_harm_the_processor(bench):
     assert b.failures.empty()
 
 
+def test_an_error_from_elsewhere_aborts_what_is_open(bench):
+    b = bench()
+    b.open()
+    b.processor.submit(chunk(P0, 0, 1, behind=True))
+    b.wait(lambda: b.lines("answers"))
+    b.processor.give_up(DeliveryError("a named stop"))
+    assert b.diary.lines[-1] == ("abort",)
+    assert b.lines("commit") == []
+    b.processor.give_up(DeliveryError("again"))
+
+
 def test_a_failing_task_commits_nothing(bench):
     b = bench()
     b.partitions[P0].task.process = lambda records: 1 / 0
