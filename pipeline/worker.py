@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import errno
 import logging
+import os
 import signal
 import socket
 import threading
@@ -143,7 +144,9 @@ class Worker:
         )
         settings.check_stream(deployment.partitions)
         check_limits(settings, deployment)
-        # Seconds, the first time: in the group this would hold everybody up.
+        # Half a minute, the first time: in the group this would hold everybody up.
+        where = os.environ["NUMBA_CACHE_DIR"]
+        _log.info("loading the kernels of %s; the first time they are compiled, into %s", settings.engine.name, where)
         settings.engine_class.compile()
         self._source = Source.of(settings, client, deployment)
         if self._mending:
