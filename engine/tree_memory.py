@@ -9,7 +9,7 @@ twenty nanoseconds, and a record needs dozens of them.
 import numpy as np
 from resonance.engine.arithmetic import jit
 from resonance.engine.borrowed import floats_at, integers_at
-from resonance.engine.kept_records import FREE_MODEL, P_HEAD, ROOM, drop_all, new_pool
+from resonance.engine.kept_records import FREE, FREE_MODEL, P_HEAD, ROOM, drop_all, new_pool
 from resonance.engine.model_block import (
     CAPACITY,
     CHILD,
@@ -107,7 +107,7 @@ def grow_pool(floats, integers, table, d):
     for slot in range(room):
         pool[P_HEAD + slot] = old[P_HEAD + slot]
         pool[P_HEAD + 2 * room + slot] = old[P_HEAD + room + slot]
-    pool[0] = room
+    pool[FREE] = room
     pool[FREE_MODEL] = old[FREE_MODEL]
     put(floats, integers, table, POOL, records, pool)
 

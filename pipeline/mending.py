@@ -7,7 +7,6 @@ so that a flag that stays on the command line of several workers does no harm, b
 whenever it is asked to.
 """
 
-import contextlib
 import logging
 import threading
 import time
@@ -366,7 +365,7 @@ def _next_version(
     # Whoever wrote anything has begun with version 1, whatever can be read of it now.
     highest = int(bool(live) or committed != NO_OFFSET)
     for key, value in live.items():
-        with contextlib.suppress(MismatchError, AttributeError, *UNREADABLE):
+        with suppress(MismatchError, AttributeError, *UNREADABLE):
             kind, name, *_ = orjson.loads(key)
             if kind == "manifest":
                 manifest = Manifest.parse(value, name)
