@@ -100,6 +100,14 @@ class Bench:
     def lines(self, kind):
         return [line for line in self.diary.lines if line[0] == kind]
 
+    def learn_while_committing(self):
+        """Hold the commit of a first record back until the next one is learned."""
+        self.diary.gate.clear()
+        self.processor.submit(chunk(P0, 0, 1))
+        self.wait(self.diary.committing.is_set)
+        self.processor.submit(chunk(P0, 1, 1))
+        self.wait(lambda: self.partitions[P0].task.learned == [0, 1])
+
     def wait(self, condition):
         end = time.monotonic() + 5
         while not condition():
@@ -179,11 +187,7 @@ def test_snapshots_follow_outputs_that_are_settled(bench, atomic, committed):
 def test_the_next_records_are_learned_while_a_commit_runs_and_sent_after_it(bench):
     b = bench()
     b.open()
-    b.diary.gate.clear()
-    b.processor.submit(chunk(P0, 0, 1))
-    b.wait(b.diary.committing.is_set)
-    b.processor.submit(chunk(P0, 1, 1))
-    b.wait(lambda: b.partitions[P0].task.learned == [0, 1])
+    b.learn_while_committing()
     assert b.lines("answers") == [("answers", 0, [b"0"])]
     b.diary.gate.set()
     b.wait(lambda: b.lines("commit") == [("commit", {0: 1}), ("commit", {0: 2})])
@@ -254,11 +258,7 @@ def test_a_failed_commit_ends_everything_at_once(bench):
 def test_whoever_waits_is_told_of_a_failure_at_once(bench):
     b = bench()
     b.open()
-    b.diary.gate.clear()
-    b.processor.submit(chunk(P0, 0, 1))
-    b.wait(b.diary.committing.is_set)
-    b.processor.submit(chunk(P0, 1, 1))
-    b.wait(lambda: b.partitions[P0].task.learned == [0, 1])
+    b.learn_while_committing()
     closing = b.processor.close(everything=True)
     b.diary.failure = DeliveryError("no")
     b.diary.gate.set()
