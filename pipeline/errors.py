@@ -8,7 +8,8 @@ ResonanceError
 └── FencedError         71   another worker with the same worker id took over
 """
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 
@@ -58,3 +59,9 @@ class FencedError(ResonanceError):
     """Another worker with the same worker id has taken over this one's transactions."""
 
     exit_code = 71
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return a question that offers the most similar known name, or nothing."""
+    near = difflib.get_close_matches(name.lower(), list(known), n=1)
+    return f" (did you mean {near[0]}?)" if near else ""

@@ -17,13 +17,13 @@ from resonance.engine.base import Engine
 from resonance.engine.errors import ParameterError
 from resonance.engine.parameters import Parameter, check_parameters
 from resonance.engine.prepare import Preparation
+from resonance.pipeline.errors import nearest
 from resonance.pipeline.paths import path_name
 from resonance.pipeline.settings_errors import (
     STREAM_CHOICES,
     Origins,
     configuration_error,
     from_validation,
-    nearest,
     stream_not_set,
 )
 from resonance.pipeline.settings_sections import (

@@ -1,22 +1,15 @@
 """What is said when settings cannot be used: setting, where it was given, value, what is allowed, what to do."""
 
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
-from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.errors import ConfigurationError, nearest
 
 SECRETS = frozenset({"broker.sasl_password", "broker.ssl_key_password"})
 MASK = "**********"
 OPTIONS = {"input.topics": "--topics"}
 """Options of a worker's command line that are shorter than the names of their settings."""
-
-
-def nearest(name: str, known: Sequence[str]) -> str:
-    """Return a question that offers the most similar known name, or nothing."""
-    near = difflib.get_close_matches(name.lower(), known, n=1)
-    return f" (did you mean {near[0]}?)" if near else ""
 
 
 def variable(setting: str) -> str:

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from resonance.pipeline.errors import ConfigurationError
-from resonance.pipeline.settings_errors import nearest
+from resonance.pipeline.errors import ConfigurationError, nearest
 
 DEFAULT_FILE = Path("resonance.toml")
 PREFIX = "RESONANCE_"

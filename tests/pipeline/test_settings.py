@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from resonance.pipeline.cli import given
+from resonance.pipeline.commands.options import given
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.settings import Settings
 from resonance.pipeline.settings_sections import Topics

@@ -1,0 +1,32 @@
+"""``resonance settings``."""
+
+from typing import Annotated
+
+import typer
+from resonance.pipeline.commands.options import SETTINGS_HELP, Config, Json, Set, load_settings
+from resonance.pipeline.commands.output import print_json
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    text = f"Show the settings a worker would have, secrets masked.\n\n{SETTINGS_HELP}"
+    app.command("settings", help=text)(show_settings)
+
+
+def show_settings(
+    config: Config = None,
+    settings: Set = None,
+    as_json: Json = False,
+    as_reference: Annotated[bool, typer.Option("--reference", help="Explain every setting there is instead.")] = False,
+) -> None:
+    """Show the settings."""
+    from resonance.pipeline import settings_file, settings_reference  # noqa: PLC0415 - imports not for --help
+
+    if as_reference:
+        typer.echo(settings_reference.as_markdown(), nl=False)
+        return
+    values = load_settings(config, settings).dump()
+    if as_json:
+        print_json(values)
+    else:
+        typer.echo(settings_file.as_toml(values), nl=False)

@@ -1,0 +1,73 @@
+"""``resonance worker``."""
+
+from typing import Annotated
+
+import typer
+from resonance.pipeline.commands.options import (
+    SETTINGS_HELP,
+    Broker,
+    Config,
+    Name,
+    Set,
+    Stream,
+    Topics,
+    load_settings,
+)
+from resonance.pipeline.commands.output import end
+from resonance.pipeline.errors import ConfigurationError
+
+Mode = Annotated[
+    str | None, typer.Option("--delivery", metavar="exactly_once|at_least_once", help="How outputs count.")
+]
+WorkerId = Annotated[str | None, typer.Option(help="Name of this worker, unique in the deployment.")]
+WebPort = Annotated[int | None, typer.Option(help="Port of the health pages, on this machine only.")]
+Resume = Annotated[
+    bool, typer.Option("--resume-from-snapshot", help="Go on where the snapshots end: the group's offsets are lost.")
+]
+Reset = Annotated[bool, typer.Option("--reset", help="Forget models and offsets; begin anew where the log begins.")]
+NewVersion = Annotated[bool, typer.Option("--new-version", help="Begin new models where the group stands.")]
+LogLevel = Annotated[str | None, typer.Option(metavar="debug|info|warning|error", help="Least serious log lines.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(help=f"Run a worker until SIGTERM or Ctrl-C.\n\n{SETTINGS_HELP}")(worker)
+
+
+def worker(
+    config: Config = None,
+    name: Name = None,
+    broker: Broker = None,
+    topics: Topics = None,
+    stream: Stream = None,
+    delivery: Mode = None,
+    worker_id: WorkerId = None,
+    web_port: WebPort = None,
+    log_level: LogLevel = None,
+    settings: Set = None,
+    resume_from_snapshot: Resume = False,
+    reset: Reset = False,
+    new_version: NewVersion = False,
+) -> None:
+    """Run a worker."""
+    from resonance.pipeline import stops  # noqa: PLC0415 - imports that --help can do without
+
+    asked = {stops.RESUME: resume_from_snapshot, stops.RESET: reset, stops.NEW_VERSION: new_version}
+    mending = [command for command, given in asked.items() if given]
+    if len(mending) > 1:
+        raise ConfigurationError(f"{' and '.join(mending)}: each gives up something else; choose one")
+    loaded = load_settings(
+        config,
+        settings,
+        name=name,
+        broker__bootstrap=broker,
+        input__topics=topics,
+        stream=stream,
+        delivery__mode=delivery,
+        worker__id=worker_id,
+        worker__web_port=web_port,
+        worker__log_level=log_level,
+    )
+    from resonance.pipeline import worker as process  # noqa: PLC0415
+
+    end(process.run(loaded, *mending))
