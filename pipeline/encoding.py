@@ -136,9 +136,10 @@ class StreamTexts:
         Levels of its engine.
     """
 
-    __slots__ = ("_clusters", "_head", "prefix", "warming")
+    __slots__ = ("_clusters", "_head", "prefix", "version", "warming")
 
     def __init__(self, stream: str, version: int, depth: int) -> None:
+        self.version = version
         self.prefix = f"{stream}/{version}/"
         self._head = f'}},"stream":"{stream}","version":{version},'
         self.warming = f"{self._head}{_WARMING}".encode()

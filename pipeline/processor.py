@@ -39,8 +39,9 @@ _log = logging.getLogger(__name__)
 class Task(snapshots.Task, Protocol):
     """What the processor needs of a partition task."""
 
-    dead_letter_run: tuple[str, int]
-    """Class and number of the dead letters in a row at the end of what was seen."""
+    @property
+    def dead_letter_run(self) -> tuple[str, int]:
+        """Class and number of the dead letters in a row at the end of what was seen."""
 
     def process(self, records: Sequence[SourceRecord]) -> Outputs:
         """Learn records in offset order and return their outputs."""

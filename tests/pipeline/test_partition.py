@@ -392,7 +392,7 @@ def test_of_equally_frequent_dimensions_the_first_wins() -> None:
     rows = [row[: 2 + i % 2] for i, row in enumerate(points(40).tolist())]
     worker = task(array_settings())
     run(worker, array_records(rows))
-    assert worker._known_layout().dimension == 2
+    assert worker._probing.layout.dimension == 2
 
 
 def test_objects_name_to_number_decide_the_names() -> None:
@@ -403,7 +403,7 @@ def test_objects_name_to_number_decide_the_names() -> None:
     worker = task(array_settings())
     outputs = run(worker, log)
     assert not outputs.dead_letters
-    assert worker._known_layout().features == ("a", "b")
+    assert worker._probing.layout.features == ("a", "b")
 
 
 @pytest.mark.parametrize("scale", ["none", "warmup"])
