@@ -7,11 +7,15 @@ changes nothing about the snapshots.
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from threading import Event
 from typing import Protocol
 
+from resonance.pipeline.archive_reader import last_manifest
 from resonance.pipeline.archive_records import ArchivedStream, ArchiveManifest, Parts, list_of
+from resonance.pipeline.log_reader import LogReader, TopicPartition
 from resonance.pipeline.records import Message, StreamSnapshot
+from resonance.pipeline.restore import Source
 from resonance.pipeline.snapshot_records import Identity
 from resonance.pipeline.snapshots import CHUNK_BYTES
 
@@ -102,3 +106,41 @@ class ArchiveWriter:
         size = self._chunk_bytes
         for number, key in enumerate(keys):
             yield Message(key, body[number * size : (number + 1) * size], [])
+
+
+def archive_writers(
+    source: Source, assigned: Collection[TopicPartition], interval: float, cancelled: Event | None = None
+) -> dict[TopicPartition, ArchiveWriter]:
+    """Return the writers of the assigned partitions: the interval goes on from each one's last archive.
+
+    Parameters
+    ----------
+    source : Source
+        The deployment.
+    assigned : collection of (topic, partition)
+        Input partitions.
+    interval : float
+        Seconds between two archives; 0 for none.
+    cancelled : Event, optional
+        Ends the reading early, with `RestoreCancelledError`.
+
+    Returns
+    -------
+    dict of (topic, partition) to ArchiveWriter
+        Empty where nothing is to be archived, or nowhere.
+
+    Raises
+    ------
+    BrokerError
+        The broker does not answer.
+    """
+    if not (source.archive and interval and assigned):
+        return {}
+    with LogReader(source.client, source.group, source.patience, cancelled) as reader:
+        if not reader.has((source.archive, max(partition for _, partition in assigned))):
+            _log.warning("there is no topic %s for archives: the past cannot be replayed from them", source.archive)
+            return {}
+        last = {at: last_manifest(reader, source, at) for at in assigned}
+    now = time.time()
+    ages = {at: (found[0], max(0.0, now - found[1] / 1000)) for at, found in last.items() if found is not None}
+    return {at: ArchiveWriter(source.archive, source.identities[at[0]], interval, ages.get(at)) for at in assigned}
