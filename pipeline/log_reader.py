@@ -123,13 +123,25 @@ class LogReader:
                 return found
             time.sleep(0.02)
 
-    def read(self, ranges: Mapping[TopicPartition, Range]) -> Iterator[tuple[TopicPartition, list[Record]]]:
+    def has(self, partition: TopicPartition) -> bool:
+        """Whether a partition is there; nothing is made by asking."""
+        topic, number = partition
+        known = self._patiently(lambda: self._consumer.list_topics(timeout=QUESTION_SECONDS), "topics").topics
+        return topic in known and number in known[topic].partitions
+
+    def read(
+        self, ranges: Mapping[TopicPartition, Range], batch: int = BATCH
+    ) -> Iterator[tuple[TopicPartition, list[Record]]]:
         """Yield the committed records of each range in order, in batches.
+
+        Whoever has found what was looked for may leave it at that: the next reading ends this one.
 
         Parameters
         ----------
         ranges : mapping of (topic, partition) to (int, int)
             First offset, and the offset at which the reading ends; that one need not exist.
+        batch : int
+            Most records handed over at once: with 1 the first one comes without a wait for others.
 
         Raises
         ------
@@ -143,7 +155,7 @@ class LogReader:
             self._check_cancelled()
             batches: dict[TopicPartition, list[Record]] = {}
             before = len(ends)
-            for message in self._consumer.consume(BATCH, POLL_SECONDS):
+            for message in self._consumer.consume(batch, POLL_SECONDS):
                 partition = (message.topic(), message.partition())
                 if partition not in ends:
                     continue

@@ -6,7 +6,7 @@ same thing, and what comes out is a function of the input log alone, however the
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
@@ -232,6 +232,14 @@ class PartitionTask:
     def snapshot(self, stream: str) -> StreamSnapshot:
         """Return the state of a stream, which is clean then."""
         return self._streams.snapshot(stream, self._probing.layout, self._probing.until)
+
+    def is_whole(self, position: int) -> bool:
+        """Whether `states` and `partition_state` hold what the records below an offset left, and nothing else."""
+        return self._probing.replay_from is None and all(model.next <= position for model in self._streams)
+
+    def states(self) -> Iterator[StreamSnapshot]:
+        """Yield the state of every stream; none counts as snapshotted by that."""
+        return self._streams.states(self._probing.layout, self._probing.until) if len(self._streams) else iter(())
 
     def restore(self, snapshot: StreamSnapshot, *, new_version: bool = False) -> None:
         """Continue a stream from a snapshot, after `restore_partition`.

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from faust.types import TP
-from resonance.pipeline import snapshots
+from resonance.pipeline import archives, snapshots
 from resonance.pipeline.chunk import Chunk, Membership
 from resonance.pipeline.delivery import Batch, Delivery
 from resonance.pipeline.errors import DeliveryError
@@ -36,7 +36,7 @@ GIVE_UP_SECONDS: Final = 5.0
 _log = logging.getLogger(__name__)
 
 
-class Task(snapshots.Task, Protocol):
+class Task(snapshots.Task, archives.Task, Protocol):
     """What the processor needs of a partition task."""
 
     @property
@@ -63,6 +63,10 @@ class Partition:
         The group's committed offset, -1 when there is none.
     behind : bool
         More records were known to wait when the last ones were fetched.
+    archive : ArchiveWriter or None
+        Writes its archives; None where there are none.
+    timestamp : int or None
+        Kafka timestamp of the last record that was processed, in milliseconds.
     """
 
     task: Task
@@ -70,6 +74,8 @@ class Partition:
     position: int
     committed: int
     behind: bool = False
+    archive: archives.ArchiveWriter | None = None
+    timestamp: int | None = None
 
 
 class Destinations(NamedTuple):
@@ -301,6 +307,7 @@ class Processor:
             self._send(chunk.tp, outputs)
             self._note_dead_letters(chunk.tp, partition.task)
             partition.position = part[-1].offset + 1 if start < size else chunk.next_offset
+            partition.timestamp = part[-1].timestamp
             if self._since is not None and time.monotonic() - self._since >= self._interval:
                 self._begin_commit()
         if not records:
@@ -351,11 +358,22 @@ class Processor:
                 self._delivery.send(Batch(self._to.snapshots, tp.partition, (message,)))
             if written or partition.position != partition.committed:
                 offsets[tp] = partition.position
+        self._archive()
         self._since = None
         self._offsets = offsets
         self._commit = self._committer.submit(self._delivery.commit, offsets)
         # The thread may be waiting for records when the commit ends; a failure must not wait for the next one.
         self._commit.add_done_callback(lambda _: self._queue.put(self._finish_commit))
+
+    def _archive(self) -> None:
+        """Send the archive of one partition whose time has come; the others' come with the next commits."""
+        for tp, partition in self.partitions.items():
+            writer, timestamp = partition.archive, partition.timestamp
+            if writer is not None and timestamp is not None and writer.is_due(partition.task, partition.position):
+                self._delivery.settle()
+                messages = writer.messages(partition.task, partition.position, timestamp)
+                self._delivery.send(Batch(writer.topic, tp.partition, messages))
+                return
 
     def _finish_commit(self) -> None:
         """Wait for the commit that is on its way, if there is one."""

@@ -58,6 +58,8 @@ class Source:
         Seconds after which the group forgets a member that is gone.
     event_bytes : int
         What the topic of the events takes in one message.
+    archive : str
+        The archive topic, ``""`` for none; it need not be there.
     """
 
     client: Mapping[str, Any]
@@ -68,6 +70,7 @@ class Source:
     patience: float = 90.0
     session_timeout: float = 45.0
     event_bytes: int = EVENT_BYTES
+    archive: str = ""
 
     @classmethod
     def of(cls, settings: Settings, client: Mapping[str, Any], deployment: Deployment) -> Self:
@@ -110,6 +113,7 @@ class Source:
             patience,
             settings.broker.session_timeout,
             deployment.message_bytes.get(settings.topic("cluster_events"), EVENT_BYTES),
+            "" if deployment.embedded else settings.topic("archive"),
         )
 
 

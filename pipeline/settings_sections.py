@@ -158,6 +158,8 @@ class Snapshots(Section):
     """Records of the partition that a changed stream waits for its snapshot, at least."""
     ratio: Seconds = Field(default=4.0, ge=0.0)
     """Input bytes of the partition for each byte of snapshots that is written, at least."""
+    archive_interval: Seconds = Field(default=3600.0, ge=0.0)
+    """Seconds between two archives of a partition, from which its past can be replayed; 0 for none."""
 
 
 class Limits(Section):
@@ -190,6 +192,8 @@ class Topics(Section):
     """Not written yet: present clusters, compacted; default ``<name>.clusters``."""
     snapshots: OptionalText = None
     """States of the streams, compacted; default ``<name>.snapshots``."""
+    archive: OptionalText = None
+    """States of the streams as they were, kept as long as the input; default ``<name>.archive``."""
     routes: OptionalText = None
     """Not written yet: records on their way to another partition; default ``<name>.routes``."""
     create: bool = True
@@ -204,6 +208,7 @@ class Topics(Section):
         "dead_letters",
         "clusters",
         "snapshots",
+        "archive",
         "routes",
     )
 

@@ -182,9 +182,14 @@ class Streams:
         self._owed += self._settings.snapshots.ratio * len(body)
         self._dirty.pop(stream, None)
         self._dirty_at.pop(stream, None)
-        return StreamSnapshot(
-            stream, model.next, self._header(layout, model.version) | {"probed_until": probed_until}, body
-        )
+        header = self._header(layout, model.version) | {"probed_until": probed_until}
+        return StreamSnapshot(stream, model.next, header, body)
+
+    def states(self, layout: Layout, probed_until: int) -> Iterator[StreamSnapshot]:
+        """Yield the state of every stream as `snapshot` does, and leave the books as they are."""
+        for model in self._models.values():
+            header = self._header(layout, model.version) | {"probed_until": probed_until}
+            yield StreamSnapshot(model.name, model.next, header, model.state())
 
     def _header(self, layout: Layout, version: int) -> dict[str, Any]:
         settings = self._settings

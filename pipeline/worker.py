@@ -15,6 +15,7 @@ from typing import Any
 from faust.types import TP
 from resonance.pipeline import clients, embedded, logs
 from resonance.pipeline.app import WorkerApp, make_app
+from resonance.pipeline.archives import archive_writers
 from resonance.pipeline.at_least_once import AtLeastOnce
 from resonance.pipeline.chunk import Chunk, Membership
 from resonance.pipeline.collector import collect_rarely
@@ -233,11 +234,14 @@ class Worker:
         restored = await asyncio.to_thread(
             lambda: restore_partitions(self._source, assigned, self._make_task, cancelled)
         )
+        interval = self._settings.snapshots.archive_interval
+        archives = await asyncio.to_thread(lambda: archive_writers(self._source, assigned, interval, cancelled))
         if not await self._app.consumer.is_member(membership) or rebalance != self._rebalances:
             # Whatever changed brings a rebalance, and that another restore.
             raise RestoreCancelledError
         partitions = {
-            TP(*at): Partition(part.task, part.writer, part.start, part.committed) for at, part in restored.items()
+            TP(*at): Partition(part.task, part.writer, part.start, part.committed, archive=archives.get(at))
+            for at, part in restored.items()
         }
         self._positions = membership, {tp: partition.position for tp, partition in partitions.items()}
         await asyncio.wrap_future(self._processor.open(membership, partitions))

@@ -169,6 +169,47 @@ def test_only_positions_that_changed_are_committed(bench):
     b.wait(lambda: b.lines("commit") == [("commit", {0: 1}), ("commit", {1: 1})])
 
 
+class Shelf:
+    """An archive writer that is due until it has written."""
+
+    topic = "archive"
+
+    def __init__(self):
+        self.positions = []
+
+    def is_due(self, task, position):
+        return not self.positions
+
+    def messages(self, task, position, timestamp):
+        self.positions.append(position)
+        yield Message(b"k", b"%d at %d" % (position, timestamp), [])
+
+
+def test_an_archive_stands_at_the_position_that_is_committed_with_it(bench):
+    b = bench()
+    for partition in b.partitions.values():
+        partition.archive = Shelf()
+    b.open()
+    b.processor.submit(chunk(P0, 0, 1, behind=True))
+    b.processor.submit(chunk(P1, 5, 2, behind=True))
+    b.processor.submit(chunk(P1, 7, 1))
+    b.processor.submit(chunk(P0, 1, 1))
+    b.wait(lambda: b.lines("commit"))
+    assert b.diary.lines[-3:] == [("settle",), ("archive", 0, [b"2 at 0"]), ("commit", {0: 2, 1: 8})]
+    b.processor.submit(chunk(P0, 2, 1))
+    b.wait(lambda: len(b.lines("commit")) == 2)
+    assert b.lines("archive") == [("archive", 0, [b"2 at 0"]), ("archive", 1, [b"8 at 0"])]
+
+
+def test_nothing_is_archived_before_there_is_a_record(bench):
+    b = bench()
+    b.partitions[P0].archive = Shelf()
+    b.open()
+    b.processor.submit(chunk(P0, 7, 0, next_offset=7))
+    b.wait(lambda: b.lines("commit"))
+    assert not b.lines("archive")
+
+
 @pytest.mark.parametrize(("atomic", "committed"), [(True, b"1 of 1"), (False, b"1 of 0")])
 def test_snapshots_follow_outputs_that_are_settled(bench, atomic, committed):
     b = bench(atomic=atomic)
