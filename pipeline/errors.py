@@ -3,6 +3,7 @@
 ResonanceError
 ├── ConfigurationError   2   a setting or a command line that cannot be used
 ├── BrokerError         69   the broker does not answer, or a topic is missing or of the wrong shape
+├── InputFileError      66   a file cannot be read, or a line of it cannot be used
 ├── MismatchError       65   log, committed offset and snapshots do not belong together: a named stop
 ├── DeliveryError       70   a transaction or a delivery failed; nothing was committed, start the worker again
 └── FencedError         71   another worker with the same worker id took over
@@ -29,6 +30,12 @@ class BrokerError(ResonanceError):
     """The broker does not answer, or a topic is missing or of the wrong shape."""
 
     exit_code = 69
+
+
+class InputFileError(ResonanceError):
+    """A file cannot be read, or a line of it cannot be used; names file and line."""
+
+    exit_code = 66
 
 
 class MismatchError(ResonanceError):

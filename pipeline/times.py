@@ -8,6 +8,7 @@ CACHED = 50_000
 """Texts that are kept; records of one batch share most of theirs."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
 _FIRST = -62_135_596_800_000
 _LAST = 253_402_300_799_999
 _RFC3339 = re.compile(
@@ -70,3 +71,33 @@ class TimeTexts(dict[Any, str]):
             raise ValueError(f"{value[:100]!r} is no time that the calendar has between the years 1 and 9999") from None
         milliseconds = "000" if leap else ((fraction or "") + "000")[:3]
         return f"{moment.replace(tzinfo=None).isoformat()}.{milliseconds}Z"
+
+
+def milliseconds(value: Any) -> int | None:
+    """Return a time of a file as a Kafka timestamp.
+
+    Parameters
+    ----------
+    value : object
+        Milliseconds since 1970, or ISO 8601 text, in UTC where it names no zone; None or no text for none.
+
+    Raises
+    ------
+    ValueError
+        It is no time.
+    """
+    if value is None or value == "":
+        return None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if 0 <= value <= _LAST:
+            return int(value)
+    elif isinstance(value, str):
+        try:
+            moment = datetime.fromisoformat(value.strip())
+        except ValueError:
+            pass
+        else:
+            return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // _MILLISECOND
+    raise ValueError(
+        f"{str(value)[:60]!r} is no time; it must be text such as 2026-01-31T12:00:00Z, or milliseconds since 1970"
+    )

@@ -1,0 +1,49 @@
+"""Which partition a record goes to: Kafka's default partitioner, so that a key lies where any Java producer puts it."""
+
+from typing import Final
+
+CACHED: Final = 50_000
+"""Keys whose hash is kept; most records of a file share theirs."""
+
+_SEED: Final = 0x9747B28C
+_M: Final = 0x5BD1E995
+_MASK: Final = 0xFFFFFFFF
+
+
+def partition_of(key: bytes | None, partitions: int, index: int = 0) -> int:
+    """Return the partition of a record.
+
+    Parameters
+    ----------
+    key : bytes or None
+        The record's key.
+    partitions : int
+        Number of partitions of the topic.
+    index : int
+        Number of the record, from 0: records without a key take the partitions in turn.
+    """
+    if key is None:
+        return index % partitions
+    found = _hashes.get(key)
+    if found is None:
+        if len(_hashes) >= CACHED:
+            _hashes.clear()
+        found = _hashes[key] = murmur2(key) & 0x7FFFFFFF
+    return found % partitions
+
+
+def murmur2(data: bytes) -> int:
+    """Return the 32-bit hash of a key as Kafka's Java clients compute it, as an unsigned number."""
+    value = (_SEED ^ len(data)) & _MASK
+    whole = len(data) & ~3
+    for start in range(0, whole, 4):
+        k = int.from_bytes(data[start : start + 4], "little") * _M & _MASK
+        k = (k ^ (k >> 24)) * _M & _MASK
+        value = (value * _M & _MASK) ^ k
+    if whole < len(data):
+        value = (value ^ int.from_bytes(data[whole:], "little")) * _M & _MASK
+    value = (value ^ (value >> 13)) * _M & _MASK
+    return value ^ (value >> 15)
+
+
+_hashes: dict[bytes, int] = {}
