@@ -190,6 +190,8 @@ class Topics(Section):
     """Not written yet: present clusters, compacted; default ``<name>.clusters``."""
     snapshots: OptionalText = None
     """States of the streams, compacted; default ``<name>.snapshots``."""
+    archive: OptionalText = None
+    """States of the streams at earlier hours, kept as long as the input; default ``<name>.archive``."""
     routes: OptionalText = None
     """Not written yet: records on their way to another partition; default ``<name>.routes``."""
     create: bool = True
@@ -204,6 +206,7 @@ class Topics(Section):
         "dead_letters",
         "clusters",
         "snapshots",
+        "archive",
         "routes",
     )
 
