@@ -3,14 +3,49 @@
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from resonance.pipeline.acls import Acl, principal_of
 from resonance.pipeline.embedded import is_embedded
 from resonance.pipeline.errors import BrokerError, ConfigurationError
 
+CONFIGS: Final = (
+    "cleanup.policy",
+    "max.message.bytes",
+    "retention.ms",
+    "retention.bytes",
+    "segment.bytes",
+    "min.cleanable.dirty.ratio",
+    "max.compaction.lag.ms",
+)
+"""What of a topic's configuration matters here."""
+
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTopic:
+    """A topic as the broker describes it.
+
+    Attributes
+    ----------
+    topic_id : str
+        Kafka's id, another one when the topic is deleted and made again.
+    partitions : int
+        Number of them.
+    operations : frozenset of str or None
+        What this user may do on it, as ``kafka-acls`` names it; None where the broker does not tell.
+    config : mapping of str to str
+        `CONFIGS`; empty where the broker does not tell.
+    """
+
+    topic_id: str
+    partitions: int
+    operations: frozenset[str] | None = None
+    config: Mapping[str, str] = field(default_factory=dict)
 
 
 class Cluster:
@@ -29,6 +64,8 @@ class Cluster:
     ----------
     servers : str
         Brokers to ask first.
+    principal : str
+        Whom ACLs must name for this connection.
     embedded : bool
         It is the embedded one: no transactions, no topic configuration.
 
@@ -42,6 +79,7 @@ class Cluster:
 
     def __init__(self, client: Mapping[str, Any], timeout: float = 10.0, replication_factor: int = -1) -> None:
         self.servers = str(client["bootstrap.servers"])
+        self.principal = principal_of(client)
         self._timeout = timeout
         self._copies = replication_factor
         self._reasons: list[str] = []
@@ -102,9 +140,38 @@ class Cluster:
             time.sleep(0.05)
         raise BrokerError(f"topics {', '.join(topics)} on {self.servers} have no leaders; look at the brokers")
 
+    def find(self, topics: Sequence[str]) -> dict[str, FoundTopic]:
+        """Return those of the topics that exist, without their configuration.
+
+        Raises
+        ------
+        BrokerError
+            The user may not even see one of them, or the broker does not answer.
+        """
+        asked = self._admin.describe_topics(
+            TopicCollection(list(topics)), include_authorized_operations=True, request_timeout=self._timeout
+        )
+        found = {}
+        for topic, answer in asked.items():
+            try:
+                told = answer.result(self._timeout + 5)
+            except (KafkaException, TimeoutError) as error:
+                problem = error.args[0] if error.args else None
+                code = problem.code() if isinstance(problem, KafkaError) else None
+                if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    continue
+                if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                    raise BrokerError(self.denied(Acl("topic", topic, ("Describe",), ""))) from error
+                reason = problem.str() if isinstance(problem, KafkaError) else "no answer"
+                raise BrokerError(f"{self.servers} does not describe topic {topic} ({reason})") from error
+            # A broker without an authorizer allows everything; one of an old version says nothing.
+            operations = told.authorized_operations
+            names = frozenset(_camel(operation.name) for operation in operations) if operations else None
+            found[topic] = FoundTopic(str(told.topic_id), len(told.partitions), names)
+        return found
+
     def configs(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
-        """Return cleanup policy and largest message of each topic, where the broker tells."""
-        names = ("cleanup.policy", "max.message.bytes")
+        """Return `CONFIGS` of each topic, where the broker tells."""
         asked = self._admin.describe_configs(
             [ConfigResource(ResourceType.TOPIC, topic) for topic in topics], request_timeout=self._timeout
         )
@@ -116,19 +183,17 @@ class Cluster:
                 # A right that a production cluster may refuse; everything else works without it.
                 _log.warning("configuration of topic %s cannot be read, so it is not checked: %s", resource.name, error)
                 continue
-            found[resource.name] = {name: entries[name].value for name in names}
+            found[resource.name] = {name: entries[name].value for name in CONFIGS if name in entries}
         return found
 
-    def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
-        """Return Kafka's id of each topic."""
-        asked = self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=self._timeout)
-        try:
-            return {topic: str(answer.result(self._timeout + 5).topic_id) for topic, answer in asked.items()}
-        except (KafkaException, TimeoutError) as error:
-            raise BrokerError(
-                f"{self.servers} does not describe the input topics {', '.join(topics)} ({error}); "
-                "the user needs the right to describe them"
-            ) from error
+    def denied(self, acl: Acl) -> str:
+        """Return the sentence about a right that the user lacks, with the command that gives it."""
+        listed = " and ".join(acl.operations)
+        return (
+            f"the user has no right to {listed} {acl.resource} {acl.name}{'*' if acl.prefixed else ''} on "
+            f"{self.servers}; an administrator gives it: {acl.command(self.servers, self.principal)} (all that are "
+            "needed: `resonance topics plan --acls`)"
+        )
 
     def command(self, topic: str, partitions: str, config: Mapping[str, str] | None = None) -> str:
         """Return the command that makes a topic."""
@@ -139,11 +204,15 @@ class Cluster:
         """Return the command that adds partitions."""
         return f"{self._tool('kafka-topics')} --alter --topic {topic} --partitions {partitions}"
 
-    def configure(self, topic: str, settings: str) -> str:
+    def configure(self, topic: str, settings: Mapping[str, str]) -> str:
         """Return the command that changes a topic's configuration."""
-        return (
-            f"{self._tool('kafka-configs')} --alter --entity-type topics --entity-name {topic} --add-config {settings}"
-        )
+        listed = ",".join(f"{name}={value}" for name, value in settings.items())
+        return f"{self._tool('kafka-configs')} --alter --entity-type topics --entity-name {topic} --add-config {listed}"
 
     def _tool(self, name: str) -> str:
         return f"{name}.sh --bootstrap-server {self.servers}"
+
+
+def _camel(name: str) -> str:
+    """``DESCRIBE_CONFIGS`` as `kafka-acls` has it: ``DescribeConfigs``."""
+    return "".join(part.capitalize() for part in name.split("_"))

@@ -291,8 +291,8 @@ class Settings(BaseSettings):
         Parameters
         ----------
         kind : str
-            ``assignments``, ``cluster_events``, ``drift_events``, ``dead_letters``, ``clusters``,
-            ``snapshots``, ``archive`` or ``routes``.
+            ``assignments``, ``cluster_events``, ``drift_events``, ``dead_letters``, ``clusters``, ``snapshots``,
+            ``archive`` or ``routes``.
         """
         if kind not in Topics.KINDS:
             raise ValueError(f"{kind!r} is no kind of topic: {', '.join(Topics.KINDS)}")

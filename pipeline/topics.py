@@ -1,28 +1,19 @@
-"""The topics of a deployment: checked at the start, and made where they are missing and may be made.
+"""The topics of a deployment: compared with what it wants of them, and made where they are missing and may be made.
 
-Every output has as many partitions as the input, because an output goes to the partition number of its source. The
-snapshots topic is compacted, in small segments that are cleaned early, so that a start never reads gigabytes of
-history.
+Every output has as many partitions as the input, because an output goes to the partition number of its source. What
+is wanted stands in `topic_kinds`; the worker's start, ``topics plan``, ``topics create`` and ``topics check`` all look
+through `survey`.
 """
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from resonance.pipeline.cluster import Cluster
-from resonance.pipeline.errors import BrokerError, nearest
-
-SNAPSHOT_CONFIG: Final[Mapping[str, str]] = {
-    "cleanup.policy": "compact",
-    # The cleaner never touches the active segment: what a start reads in vain is about one segment ...
-    "segment.bytes": str(64 * 1024 * 1024),
-    # ... and a tenth of the live bytes behind it.
-    "min.cleanable.dirty.ratio": "0.1",
-    # An active segment is closed and cleaned after an hour, however slowly it fills.
-    "max.compaction.lag.ms": str(60 * 60 * 1000),
-}
-"""Configuration of a snapshots topic that this program makes."""
+from resonance.pipeline import acls
+from resonance.pipeline.cluster import Cluster, FoundTopic
+from resonance.pipeline.errors import BrokerError, ConfigurationError, ResonanceError, nearest
+from resonance.pipeline.topic_kinds import Topic, Topics
 
 _log = logging.getLogger(__name__)
 
@@ -50,12 +41,81 @@ class Deployment:
     embedded: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Something about a topic that is not as the deployment wants it.
+
+    Attributes
+    ----------
+    text : str
+        What, where, and what to do.
+    stops : bool
+        A worker does not start with it; otherwise it is worth a warning.
+    error : type
+        What a worker raises.
+    """
+
+    text: str
+    stops: bool = True
+    error: type[ResonanceError] = BrokerError
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A topic as it is, beside what is wanted of it.
+
+    Attributes
+    ----------
+    topic : Topic
+        What is wanted.
+    found : FoundTopic or None
+        What the broker has; None = the topic is missing.
+    made_with : mapping of str to str
+        Configuration with which it would be made.
+    command : str
+        The command that makes it.
+    differences : sequence of Difference
+        What does not fit; empty for a missing topic.
+    """
+
+    topic: Topic
+    found: FoundTopic | None
+    made_with: Mapping[str, str]
+    command: str
+    differences: Sequence[Difference] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Every topic of a deployment as it is.
+
+    Attributes
+    ----------
+    partitions : int
+        Partitions of every input, and so of every output.
+    inputs, outputs : sequence of Status
+        In the order of `Topics`.
+    """
+
+    partitions: int
+    inputs: Sequence[Status]
+    outputs: Sequence[Status]
+
+    @property
+    def all(self) -> list[Status]:
+        """Inputs, then outputs."""
+        return [*self.inputs, *self.outputs]
+
+    @property
+    def missing(self) -> list[Status]:
+        """Outputs that do not exist."""
+        return [status for status in self.outputs if status.found is None]
+
+
 def prepare_topics(
     client: Mapping[str, Any],
+    topics: Topics,
     *,
-    inputs: Sequence[str],
-    outputs: Sequence[str],
-    snapshots: str,
     create: bool = True,
     replication_factor: int = -1,
     timeout: float = 10.0,
@@ -66,12 +126,8 @@ def prepare_topics(
     ----------
     client : mapping
         librdkafka configuration: ``bootstrap.servers`` and what the connection needs.
-    inputs : sequence of str
-        Input topics; they are never made.
-    outputs : sequence of str
-        Output topics without the snapshots topic.
-    snapshots : str
-        The compacted topic.
+    topics : Topics
+        What the deployment wants; inputs are never made.
     create : bool
         Make missing outputs; otherwise a missing one is an error with the command that makes it.
     replication_factor : int
@@ -84,13 +140,17 @@ def prepare_topics(
     ConfigurationError
         What the connection needs cannot be used.
     BrokerError
-        The broker does not answer, an input is missing, partition counts differ, or the snapshots topic is not
-        compacted.
+        The broker does not answer, an input is missing, partition counts differ, a topic has a cleanup policy that
+        loses what it is there for, or the user lacks a right on it.
     """
-    broker = Cluster(client, timeout, replication_factor)
-    partitions = check_inputs(broker, inputs)
-    _make_missing(broker, [*outputs, snapshots], snapshots, partitions, create=create)
-    return _checked(broker, inputs, [*outputs, snapshots], snapshots, partitions)
+    cluster = Cluster(client, timeout, replication_factor)
+    if cluster.embedded:
+        return _touched(cluster, topics)
+    found = survey(cluster, topics)
+    if found.missing:
+        make_missing(cluster, found, create=create)
+        found = survey(cluster, topics)
+    return checked(found)
 
 
 def read_deployment(client: Mapping[str, Any], inputs: Sequence[str], timeout: float = 10.0) -> Deployment:
@@ -112,14 +172,41 @@ def read_deployment(client: Mapping[str, Any], inputs: Sequence[str], timeout: f
     BrokerError
         The broker does not answer, an input is missing, or partition counts differ.
     """
-    broker = Cluster(client, timeout)
-    partitions = check_inputs(broker, inputs)
-    if broker.embedded:
-        return Deployment(partitions, dict.fromkeys(inputs, ""), embedded=True)
-    return Deployment(partitions, broker.topic_ids(inputs))
+    cluster = Cluster(client, timeout)
+    if cluster.embedded:
+        return _touched(cluster, Topics.named(inputs))
+    found = cluster.find(inputs)
+    partitions = check_inputs(cluster, inputs, found)
+    return Deployment(partitions, {topic: found[topic].topic_id for topic in inputs})
 
 
-def check_inputs(broker: Cluster, inputs: Sequence[str]) -> int:
+def survey(cluster: Cluster, topics: Topics) -> Survey:
+    """Compare every topic with what is wanted of it; nothing is changed.
+
+    Raises
+    ------
+    BrokerError
+        An input is missing or cannot be seen, or the inputs' partition counts differ: nothing can be said of the
+        outputs then.
+    """
+    inputs = topics.input_names
+    found = cluster.find([*inputs, *(topic.name for topic in topics.outputs)])
+    partitions = check_inputs(cluster, inputs, found)
+    configs = cluster.configs(list(found))
+    found = {name: replace(topic, config=configs.get(name, {})) for name, topic in found.items()}
+    retention = _longest([found[name].config.get("retention.ms") for name in inputs])
+
+    def status(topic: Topic) -> Status:
+        made_with = topic.config(retention)
+        command = cluster.command(topic.name, str(partitions), made_with)
+        there = found.get(topic.name)
+        differences = _differences(cluster, topic, there, made_with, partitions, inputs[0]) if there else ()
+        return Status(topic, there, made_with, command, differences)
+
+    return Survey(partitions, [status(topic) for topic in topics.inputs], [status(topic) for topic in topics.outputs])
+
+
+def check_inputs(cluster: Cluster, inputs: Sequence[str], found: Mapping[str, FoundTopic]) -> int:
     """Return the number of partitions that all input topics have.
 
     Raises
@@ -127,83 +214,145 @@ def check_inputs(broker: Cluster, inputs: Sequence[str]) -> int:
     BrokerError
         One is missing, or their numbers differ.
     """
-    counts = broker.partition_counts()
     for topic in inputs:
-        if topic not in counts and broker.embedded:
-            broker.touch(topic)
-        elif topic not in counts:
+        if topic not in found:
             raise BrokerError(
-                f"input topic {topic} does not exist on {broker.servers}{nearest(topic, counts)}; check input.topics, "
-                "or create it: " + broker.command(topic, "<n>")
+                f"input topic {topic} does not exist on {cluster.servers}{nearest(topic, cluster.partition_counts())}; "
+                f"check input.topics, or create it: {cluster.command(topic, '<n>')}"
             )
-    counts = broker.partition_counts()
-    return _same_partitions({topic: counts[topic] for topic in inputs}, broker)
-
-
-def _same_partitions(counts: Mapping[str, int], broker: Cluster) -> int:
+    counts = {topic: found[topic].partitions for topic in inputs}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{topic} has {number}" for topic, number in counts.items())
         most = max(counts.values())
         fewer = [topic for topic, number in counts.items() if number < most]
         raise BrokerError(
-            f"input.topics on {broker.servers} must have the same number of partitions, but {listed}; "
-            f"run one pipeline for each of them, or add partitions: {broker.alter(fewer[0], most)}"
+            f"input.topics on {cluster.servers} must have the same number of partitions, but {listed}; "
+            f"run one pipeline for each of them, or add partitions: {cluster.alter(fewer[0], most)}"
         )
-    return next(iter(counts.values()))
+    return counts[inputs[0]]
 
 
-def _make_missing(broker: Cluster, topics: Sequence[str], snapshots: str, partitions: int, *, create: bool) -> None:
-    counts = broker.partition_counts()
-    missing = [topic for topic in topics if topic not in counts]
-    for topic in missing:
-        config = SNAPSHOT_CONFIG if topic == snapshots else {}
-        if broker.embedded:
-            broker.touch(topic)
-            continue
-        command = broker.command(topic, str(partitions), config)
+def make_missing(cluster: Cluster, found: Survey, *, create: bool = True) -> list[str]:
+    """Make the outputs that are missing; return their names.
+
+    Raises
+    ------
+    BrokerError
+        One is missing and may not, or cannot, be made.
+    """
+    for status in found.missing:
+        name = status.topic.name
         if not create:
             raise BrokerError(
-                f"topic {topic} does not exist on {broker.servers} and topics.create is off; create it: {command}"
+                f"topic {name} does not exist on {cluster.servers} and topics.create is off; create it: "
+                f"{status.command}"
             )
-        broker.create(topic, partitions, config, command)
-        _log.info("made topic %s with %d partitions", topic, partitions)
-    broker.wait_for_leaders(missing)
+        cluster.create(name, found.partitions, status.made_with, status.command)
+        _log.info("made topic %s with %d partitions", name, found.partitions)
+    made = [status.topic.name for status in found.missing]
+    if made:
+        cluster.wait_for_leaders(made)
+    return made
 
 
-def _checked(
-    broker: Cluster, inputs: Sequence[str], outputs: Sequence[str], snapshots: str, partitions: int
-) -> Deployment:
-    counts = broker.partition_counts()
-    for topic in outputs:
-        found = counts[topic]
-        if found != partitions:
-            remedy = (
-                f"add partitions: {broker.alter(topic, partitions)}"
-                if found < partitions
-                else "partitions cannot be taken away: name another topic in the settings (topics.*), or delete it"
-            )
-            raise BrokerError(
-                f"topic {topic} on {broker.servers} has {found} partitions, the input {inputs[0]} has {partitions}; "
-                f"an output goes to the partition number of its source; {remedy}"
-            )
-    if broker.embedded:
-        return Deployment(partitions, dict.fromkeys(inputs, ""), embedded=True)
-    configs = broker.configs([*inputs, *outputs])
-    policy = configs.get(snapshots, {}).get("cleanup.policy", "compact")
-    if "compact" not in policy.split(",") or "delete" in policy.split(","):
-        settings = ",".join(f"{name}={value}" for name, value in SNAPSHOT_CONFIG.items())
-        raise BrokerError(
-            f"snapshots topic {snapshots} on {broker.servers} has cleanup.policy={policy} and would lose snapshots or "
-            f"grow without end; it must be compact: {broker.configure(snapshots, settings)}"
+def checked(found: Survey) -> Deployment:
+    """Return what a worker needs to know of its topics, and warn of what does not stop it.
+
+    Raises
+    ------
+    BrokerError, ConfigurationError
+        The first difference that stops it.
+    """
+    for status in found.all:
+        for difference in status.differences:
+            if difference.stops:
+                raise difference.error(difference.text)
+            _log.warning("%s", difference.text)
+    there = {status.topic.name: status.found for status in found.all if status.found is not None}
+    sizes = {name: int(topic.config["max.message.bytes"]) for name, topic in there.items() if topic.config}
+    return Deployment(found.partitions, {s.topic.name: there[s.topic.name].topic_id for s in found.inputs}, sizes)
+
+
+def _touched(cluster: Cluster, topics: Topics) -> Deployment:
+    """Make the topics of the embedded broker, which has no administration."""
+    names = [topic.name for topic in (*topics.inputs, *topics.outputs)]
+    for name in names:
+        cluster.touch(name)
+    cluster.wait_for_leaders(names)
+    inputs = topics.input_names
+    return Deployment(cluster.partition_counts()[inputs[0]], dict.fromkeys(inputs, ""), embedded=True)
+
+
+def _differences(
+    cluster: Cluster, topic: Topic, found: FoundTopic, wanted: Mapping[str, str], partitions: int, first_input: str
+) -> list[Difference]:
+    is_input = topic.kind.name == "input"
+    differences = []
+    if found.partitions != partitions:
+        remedy = (
+            f"add partitions: {cluster.alter(topic.name, partitions)}"
+            if found.partitions < partitions
+            else "partitions cannot be taken away: name another topic in the settings (topics.*), or delete it"
         )
-    for topic in inputs:
-        policy = configs.get(topic, {}).get("cleanup.policy", "delete")
-        if "compact" in policy.split(","):
-            _log.warning(
-                "input topic %s is compacted (cleanup.policy=%s): records that the broker removes are missing when a "
-                "model is rebuilt, so answers after a restart can differ from those of a run that never stopped",
-                topic,
-                policy,
+        differences.append(
+            Difference(
+                f"topic {topic.name} on {cluster.servers} has {found.partitions} partitions, the input {first_input} "
+                f"has {partitions}; an output goes to the partition number of its source; {remedy}"
             )
-    sizes = {topic: int(config["max.message.bytes"]) for topic, config in configs.items()}
-    return Deployment(partitions, broker.topic_ids(inputs), sizes)
+        )
+    operations = [] if is_input else ["Write"]
+    operations += ["Read"] if topic.kind.worker_reads else []
+    lacking = [] if found.operations is None else [name for name in operations if name not in found.operations]
+    if lacking:
+        differences.append(Difference(cluster.denied(acls.for_topic(topic.name, lacking))))
+    policy = found.config.get("cleanup.policy", "")
+    if is_input and "compact" in policy.split(","):
+        differences.append(
+            Difference(
+                f"input topic {topic.name} is compacted (cleanup.policy={policy}): records that the broker removes are "
+                "missing when a model is rebuilt, so answers after a restart can differ from those of a run that never "
+                "stopped",
+                stops=False,
+            )
+        )
+    if topic.kind.policy and policy not in ("", topic.kind.policy):
+        differences.append(
+            Difference(
+                f"{topic.kind.title} topic {topic.name} on {cluster.servers} has cleanup.policy={policy} and "
+                f"{topic.kind.otherwise}; it must be {topic.kind.policy}: {cluster.configure(topic.name, wanted)}"
+            )
+        )
+    differences += _sizes(cluster, topic, found, wanted)
+    return differences
+
+
+def _sizes(cluster: Cluster, topic: Topic, found: FoundTopic, wanted: Mapping[str, str]) -> list[Difference]:
+    """Return what is wrong with message sizes and retention."""
+    differences = []
+    taken = int(found.config.get("max.message.bytes", topic.message_bytes))
+    if taken < topic.message_bytes:
+        remedy = cluster.configure(topic.name, {"max.message.bytes": str(topic.message_bytes)})
+        where = f"{topic.kind.title} topic {topic.name} takes messages of {taken} bytes (max.message.bytes)"
+        if setting := topic.kind.message_setting:
+            text = f"{setting} = {topic.message_bytes}: {where}; lower the setting or raise the topic's: {remedy}"
+        else:
+            text = f"{where}, and one can have up to {topic.message_bytes}; raise the topic's: {remedy}"
+        differences.append(Difference(text, error=ConfigurationError))
+    if topic.kind.retention_of_input and "retention.ms" in wanted and found.config:
+        kept = found.config.get("retention.ms")
+        if _longest([kept, wanted["retention.ms"]]) != kept:
+            remedy = cluster.configure(topic.name, {"retention.ms": wanted["retention.ms"]})
+            differences.append(
+                Difference(
+                    f"{topic.kind.title} topic {topic.name} keeps records for a shorter time (retention.ms={kept}) "
+                    f"than the input ({wanted['retention.ms']}), so the earliest of them cannot be replayed: {remedy}",
+                    stops=False,
+                )
+            )
+    return differences
+
+
+def _longest(times: Sequence[str | None]) -> str | None:
+    """Return the longest of some ``retention.ms``, of which -1 is without end."""
+    known = [time for time in times if time is not None]
+    return max(known, key=lambda time: float("inf") if int(time) < 0 else int(time), default=None)

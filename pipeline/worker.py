@@ -29,7 +29,7 @@ from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.processor import Destinations, Partition, Processor
 from resonance.pipeline.restore import Source, restore_partitions
 from resonance.pipeline.settings import Settings
-from resonance.pipeline.snapshots import CHUNK_BYTES
+from resonance.pipeline.topic_kinds import Topics
 from resonance.pipeline.topics import Deployment, prepare_topics
 from resonance.pipeline.transport import FETCH_WAIT_MS, TransportOptions, check_versions
 
@@ -38,8 +38,6 @@ STOP_SECONDS = 20.0
 """How long a stop that was asked for may take."""
 LEAVE_SECONDS = 2.0
 """How long a failing worker tries to tell its group."""
-KEY_BYTES = 8_000
-"""What Kafka's framing, the record and the key add to a part of a snapshot, a stream's own key left out."""
 
 _log = logging.getLogger(__name__)
 
@@ -136,15 +134,13 @@ class Worker:
         client = clients.librdkafka(settings)
         deployment = prepare_topics(
             client,
-            inputs=settings.input.topics,
-            outputs=[settings.topic(kind) for kind in OUTPUTS],
-            snapshots=settings.topic("snapshots"),
+            Topics.of(settings),
             create=settings.topics.create,
             replication_factor=settings.topics.replication_factor,
             timeout=settings.broker.answer_timeout,
         )
         settings.check_stream(deployment.partitions)
-        check_limits(settings, deployment)
+        check_delivery(settings, deployment)
         # Half a minute, the first time: in the group this would hold everybody up.
         where = os.environ["NUMBA_CACHE_DIR"]
         _log.info("loading the kernels of %s; the first time they are compiled, into %s", settings.engine.name, where)
@@ -384,30 +380,16 @@ def port_taken(host: str, port: int) -> ConfigurationError:
     )
 
 
-def check_limits(settings: Settings, deployment: Deployment) -> None:
-    """Refuse settings that the topics do not allow.
+def check_delivery(settings: Settings, deployment: Deployment) -> None:
+    """Refuse a delivery that the broker does not know.
 
     Raises
     ------
     ConfigurationError
-        Naming setting and topic.
+        Naming setting and remedy.
     """
     if deployment.embedded and settings.delivery.mode == "exactly_once":
         raise ConfigurationError(
             'delivery.mode = "exactly_once": the embedded broker accepts transactions and does not keep them; set '
             '"at_least_once", or use Kafka'
-        )
-    topic, limit = settings.topic("dead_letters"), settings.limits.dead_letter_bytes
-    taken = deployment.message_bytes.get(topic)
-    if taken is not None and limit > taken:
-        raise ConfigurationError(
-            f"limits.dead_letter_bytes = {limit}: topic {topic} takes messages of {taken} bytes (max.message.bytes); "
-            "lower the setting or raise the topic's"
-        )
-    topic, needed = settings.topic("snapshots"), CHUNK_BYTES + KEY_BYTES + 4 * settings.limits.key_bytes
-    taken = deployment.message_bytes.get(topic)
-    if taken is not None and needed > taken:
-        raise ConfigurationError(
-            f"snapshots topic {topic} takes messages of {taken} bytes (max.message.bytes), and a part of a snapshot "
-            f"has up to {needed}: raise the topic's, or set topics.snapshots to another topic"
         )

@@ -26,6 +26,7 @@ from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Message, Record
 from resonance.pipeline.restore import Restored, Source, restore_partitions
 from resonance.pipeline.settings import Settings
+from resonance.pipeline.topic_kinds import Topics
 from resonance.pipeline.topics import prepare_topics
 
 from tests.brokers import read_topic
@@ -327,10 +328,7 @@ class Chaos:
         """What a worker restores from."""
         settings = self.settings()
         client = librdkafka(settings)
-        names = [settings.topic(kind) for kind in OUTPUTS]
-        deployment = prepare_topics(
-            client, inputs=settings.input.topics, outputs=names, snapshots=settings.topic("snapshots"), create=False
-        )
+        deployment = prepare_topics(client, Topics.of(settings), create=False)
         return Source.of(settings, client, deployment)
 
     def written(self, kind: str) -> dict[int, list[tuple[bytes | None, bytes | None, list[Any]]]]:

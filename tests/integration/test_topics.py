@@ -5,18 +5,19 @@ import logging
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from resonance.pipeline.errors import BrokerError
-from resonance.pipeline.topics import SNAPSHOT_CONFIG, prepare_topics
+from resonance.pipeline.topic_kinds import SMALL_SEGMENTS, Topics
+from resonance.pipeline.topics import prepare_topics
 
 from tests.brokers import create_topic, topic_name
 
 pytestmark = pytest.mark.broker
 
 
-def prepare(broker, inputs, outputs=(), snapshots=None, **options):
-    client = {"bootstrap.servers": broker}
-    return prepare_topics(
-        client, inputs=inputs, outputs=list(outputs), snapshots=snapshots or topic_name("snap"), **options
+def prepare(broker, inputs, out=None, snapshots=None, create=True, **outputs):
+    topics = Topics.named(
+        inputs, assignments=out or topic_name("out"), snapshots=snapshots or topic_name("snap"), **outputs
     )
+    return prepare_topics({"bootstrap.servers": broker}, topics, create=create)
 
 
 def config_of(broker, topic):
@@ -27,15 +28,15 @@ def config_of(broker, topic):
 
 def test_missing_outputs_are_made_like_the_input(broker):
     topic, out, snapshots = create_topic(broker, "in", partitions=3), topic_name("out"), topic_name("snap")
-    found = prepare(broker, [topic], [out], snapshots)
+    found = prepare(broker, [topic], out, snapshots)
     assert found.partitions == 3
     assert len(found.topic_ids[topic]) > 10
     assert found.message_bytes[out] == 1_048_588
     assert not found.embedded
     made = config_of(broker, snapshots)
-    assert {name: made[name] for name in SNAPSHOT_CONFIG} == dict(SNAPSHOT_CONFIG)
+    assert {name: made[name] for name in SMALL_SEGMENTS} == dict(SMALL_SEGMENTS)
     assert config_of(broker, out)["cleanup.policy"] == "delete"
-    assert prepare(broker, [topic], [out], snapshots, create=False) == found
+    assert prepare(broker, [topic], out, snapshots, create=False) == found
 
 
 def test_a_topic_made_again_has_another_id(broker):
@@ -58,7 +59,7 @@ def test_a_missing_input_is_never_made(broker):
 def test_with_creation_off_a_missing_output_names_its_command(broker):
     topic, snapshots = create_topic(broker, "in", partitions=2), topic_name("snap")
     with pytest.raises(BrokerError) as caught:
-        prepare(broker, [topic], [], snapshots, create=False)
+        prepare(broker, [topic], create_topic(broker, "out", partitions=2), snapshots, create=False)
     text = str(caught.value)
     assert f"topic {snapshots} does not exist" in text
     assert "topics.create is off" in text
@@ -78,7 +79,7 @@ def test_inputs_of_different_partition_counts_are_refused(broker):
 def test_an_output_of_another_partition_count_is_refused(broker, partitions, remedy):
     topic, out = create_topic(broker, "in", partitions=3), create_topic(broker, "out", partitions=partitions)
     with pytest.raises(BrokerError) as caught:
-        prepare(broker, [topic], [out])
+        prepare(broker, [topic], out)
     assert f"topic {out} on {broker} has {partitions} partitions, the input {topic} has 3" in str(caught.value)
     assert remedy.format(out) in str(caught.value)
 
@@ -88,7 +89,7 @@ def test_a_snapshots_topic_that_forgets_is_refused(broker, policy):
     topic = create_topic(broker, "in", partitions=1)
     snapshots = create_topic(broker, "snap", partitions=1, cleanup_policy=policy)
     with pytest.raises(BrokerError) as caught:
-        prepare(broker, [topic], [], snapshots)
+        prepare(broker, [topic], snapshots=snapshots)
     assert f"cleanup.policy={policy}" in str(caught.value)
     assert f"kafka-configs.sh --bootstrap-server {broker} --alter --entity-type topics" in str(caught.value)
 

@@ -4,6 +4,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from resonance.pipeline.log_reader import LogReader
 from resonance.pipeline.restore import Source, restore_partitions
 from resonance.pipeline.snapshot_records import Identity
+from resonance.pipeline.topic_kinds import Topics
 from resonance.pipeline.topics import prepare_topics
 
 from tests.brokers import create_topic, topic_name
@@ -29,7 +30,7 @@ class Pipeline:
         return [TopicPartition(*at) for at in self.assigned]
 
     def deployed(self, *, session_timeout=6, **changes):
-        found = prepare_topics(self.client, inputs=[self.topic], outputs=[], snapshots=self.snapshots)
+        found = prepare_topics(self.client, Topics.named([self.topic], snapshots=self.snapshots))
         facts = {
             "pipeline": "pipe",
             "inputs": (self.topic,),

@@ -6,6 +6,7 @@ from resonance.pipeline.log_reader import LogReader
 from resonance.pipeline.mending import reset
 from resonance.pipeline.restore import Source, restore_partitions
 from resonance.pipeline.snapshot_records import Identity
+from resonance.pipeline.topic_kinds import Topics
 from resonance.pipeline.topics import prepare_topics
 
 from tests.brokers import produce
@@ -15,7 +16,7 @@ from tests.pipeline.toy_task import ToyTask
 def test_state_outlives_a_worker_on_the_embedded_broker():
     with EmbeddedBroker([]) as broker:
         client = {"bootstrap.servers": broker.bootstrap}
-        found = prepare_topics(client, inputs=["in"], outputs=[], snapshots="snap")
+        found = prepare_topics(client, Topics.named(["in"], snapshots="snap"))
         identity = Identity("pipe", ("in",), "in", "", 4, "toy", "1")
         source = Source(client, "group", "snap", found, {"in": identity}, patience=10)
         assigned = [("in", partition) for partition in range(4)]

@@ -100,6 +100,7 @@ def test_topics_group_and_ids_derive_from_the_name() -> None:
         "shop.dead-letters",
         "shop-now",
         "shop.snapshots",
+        "shop.archive",
         "shop.routes",
     ]
     assert settings.group == "shop"

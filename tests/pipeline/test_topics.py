@@ -1,20 +1,113 @@
-"""The start check of topics on the embedded broker, and without any broker."""
+"""What a deployment wants of its topics, compared with what there is; on the embedded broker, and without any."""
 
 import time
 
 import pytest
 from resonance.pipeline.embedded import EmbeddedBroker
 from resonance.pipeline.errors import BrokerError, ConfigurationError
-from resonance.pipeline.topics import prepare_topics
+from resonance.pipeline.settings import Settings
+from resonance.pipeline.snapshots import CHUNK_BYTES
+from resonance.pipeline.topic_kinds import KINDS, SMALL_SEGMENTS, Topics
+from resonance.pipeline.topics import checked, make_missing, prepare_topics, survey
 
 from tests.brokers.jvm import free_port
+from tests.pipeline.fake_cluster import FakeCluster
+
+SHOP = Topics.of(Settings.of({"input.topics": ["in"], "name": "shop"}))
+
+
+def deployed(**changed):
+    """A cluster on which all topics fit but for what is changed, by kind."""
+    topics = {"in": (3, {"retention.ms": "86400000"})}
+    topics |= {topic.name: (3, topic.config("86400000")) for topic in SHOP.outputs}
+    for kind, change in changed.items():
+        name = "in" if kind == "input" else f"shop.{kind.replace('_', '-')}"
+        partitions = int(change.get("partitions", 3))
+        topics[name] = partitions, {**topics[name][1], **{key: v for key, v in change.items() if "." in key}}
+    return FakeCluster(topics)
+
+
+def test_a_deployment_that_fits_is_told_as_the_worker_needs_it():
+    found = checked(survey(deployed(), SHOP))
+    assert found.partitions == 3
+    assert found.topic_ids == {"in": "id-in"}
+    assert set(found.message_bytes) == {"in", *(topic.name for topic in SHOP.outputs)}
+
+
+def test_missing_topics_are_made_as_they_are_wanted():
+    cluster = FakeCluster({"in": (3, {"retention.ms": "-1"})})
+    made = make_missing(cluster, survey(cluster, SHOP))
+    assert made == [f"shop.{kind.name.replace('_', '-')}" for kind in KINDS]
+    assert cluster.topics["shop.clusters"] == cluster.topics["shop.snapshots"] == (3, SMALL_SEGMENTS)
+    assert cluster.topics["shop.archive"] == (3, {"cleanup.policy": "delete", "retention.ms": "-1"})
+    assert cluster.topics["shop.assignments"] == (3, {})
+    assert not make_missing(cluster, survey(cluster, SHOP))
+    checked(survey(cluster, SHOP))
+
+
+def test_a_topic_gets_room_for_what_the_settings_allow():
+    settings = Settings.of({"input.topics": ["in"], "name": "shop", "limits.dead_letter_bytes": 5_000_000})
+    cluster = FakeCluster({"in": (1, {})})
+    make_missing(cluster, survey(cluster, Topics.of(settings)))
+    assert cluster.topics["shop.dead-letters"][1] == {"max.message.bytes": "5000000"}
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"snapshots": {"cleanup.policy": "delete"}}, "cleanup.policy=delete and would lose snapshots"),
+        ({"clusters": {"cleanup.policy": "compact,delete"}}, "cleanup.policy=compact,delete and would lose clusters"),
+        ({"archive": {"cleanup.policy": "compact"}}, "it must be delete: kafka-configs.sh"),
+        ({"assignments": {"partitions": 2}}, "has 2 partitions, the input in has 3"),
+    ],
+)
+def test_a_topic_of_another_shape_stops_the_start(change, told):
+    with pytest.raises(BrokerError) as caught:
+        checked(survey(deployed(**change), SHOP))
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["snapshots", "dead_letters", "archive"])
+def test_a_topic_that_takes_too_little_is_refused_at_the_start(kind):
+    name = f"shop.{kind.replace('_', '-')}"
+    with pytest.raises(ConfigurationError, match=rf"topic {name} takes messages of {CHUNK_BYTES} bytes"):
+        checked(survey(deployed(**{kind: {"max.message.bytes": str(CHUNK_BYTES)}}), SHOP))
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"archive": {"retention.ms": "1000"}}, "keeps records for a shorter time (retention.ms=1000)"),
+        ({"input": {"retention.ms": "-1"}}, "than the input (-1)"),
+        ({"input": {"cleanup.policy": "compact"}}, "input topic in is compacted"),
+    ],
+)
+def test_what_a_worker_can_live_with_is_warned_of(change, told, caplog):
+    checked(survey(deployed(**change), SHOP))
+    assert told in caplog.text
+
+
+def test_rights_that_are_missing_are_named_with_the_command_that_gives_them():
+    cluster = deployed()
+    cluster.operations = {"in": frozenset({"Describe"}), "shop.snapshots": frozenset({"Describe", "Read", "Write"})}
+    with pytest.raises(BrokerError, match=r"no right to Read topic in on kafka:9092; .* --topic in --operation Read "):
+        checked(survey(cluster, SHOP))
+    cluster.operations = {"shop.snapshots": frozenset({"Describe"})}
+    with pytest.raises(BrokerError, match=r"no right to Write and Read topic shop\.snapshots"):
+        checked(survey(cluster, SHOP))
+
+
+def test_a_cluster_that_does_not_tell_its_configuration_is_taken_as_it_is():
+    cluster = deployed()
+    cluster.configs = lambda topics: {}
+    assert checked(survey(cluster, SHOP)).message_bytes == {}
 
 
 def test_an_absent_broker_is_said_within_seconds():
     servers = f"127.0.0.1:{free_port()}"
     start = time.monotonic()
     with pytest.raises(BrokerError) as caught:
-        prepare_topics({"bootstrap.servers": servers}, inputs=["in"], outputs=[], snapshots="s", timeout=2)
+        prepare_topics({"bootstrap.servers": servers}, Topics.named(["in"]), timeout=2)
     assert time.monotonic() - start < 4
     text = str(caught.value)
     assert f"no Kafka broker answers at {servers} within 2 s" in text
@@ -32,16 +125,17 @@ def test_an_absent_broker_is_said_within_seconds():
 )
 def test_a_connection_that_cannot_be_set_up_names_its_settings(client, told):
     with pytest.raises(ConfigurationError, match=r"look at broker\.security_protocol") as caught:
-        prepare_topics({"bootstrap.servers": "127.0.0.1:9", **client}, inputs=["in"], outputs=[], snapshots="s")
+        prepare_topics({"bootstrap.servers": "127.0.0.1:9", **client}, Topics.named(["in"]))
     assert told in str(caught.value)
 
 
 def test_the_embedded_broker_has_its_topics_touched():
     with EmbeddedBroker([]) as broker:
         client = {"bootstrap.servers": broker.bootstrap}
-        found = prepare_topics(client, inputs=["in"], outputs=["out"], snapshots="snap")
+        topics = Topics.named(["in"], assignments="out", snapshots="snap")
+        found = prepare_topics(client, topics)
         assert found.embedded
         assert found.partitions == 4
         assert found.topic_ids == {"in": ""}
-        again = prepare_topics(client, inputs=["in"], outputs=["out"], snapshots="snap", create=False)
+        again = prepare_topics(client, topics, create=False)
         assert again == found

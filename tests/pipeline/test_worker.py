@@ -13,18 +13,16 @@ from resonance.pipeline.delivery import producer_settings
 from resonance.pipeline.errors import ConfigurationError, DeliveryError
 from resonance.pipeline.log_reader import RestoreCancelledError
 from resonance.pipeline.settings import Settings
-from resonance.pipeline.snapshots import CHUNK_BYTES
 from resonance.pipeline.topics import Deployment
-from resonance.pipeline.worker import check_limits
+from resonance.pipeline.worker import check_delivery
 
 SETTINGS = Settings.of({"input.topics": ["in"], "name": "shop"})
 
 
-@pytest.mark.parametrize("topic", ["shop.snapshots", "shop.dead-letters"])
-def test_a_topic_that_takes_too_little_is_refused_at_the_start(topic):
-    check_limits(SETTINGS, Deployment(1, {}, {topic: 1_048_588}))
-    with pytest.raises(ConfigurationError, match=rf"topic {topic} takes messages of {CHUNK_BYTES} bytes"):
-        check_limits(SETTINGS, Deployment(1, {}, {topic: CHUNK_BYTES}))
+def test_exactly_once_on_the_embedded_broker_is_refused_at_the_start():
+    check_delivery(SETTINGS, Deployment(1, {}))
+    with pytest.raises(ConfigurationError, match="accepts transactions and does not keep them"):
+        check_delivery(SETTINGS, Deployment(4, {}, embedded=True))
 
 
 @pytest.mark.parametrize("taken", [1, 1_048_588, 2**31 - 1])

@@ -1,0 +1,45 @@
+"""A cluster whose topics a test makes up; nothing is asked of a broker."""
+
+from collections.abc import Mapping, Sequence
+
+from resonance.pipeline.cluster import Cluster, FoundTopic
+
+CONFIG = {"cleanup.policy": "delete", "max.message.bytes": "1048588", "retention.ms": "604800000"}
+"""Of a topic that was made with nothing but its name."""
+
+
+class FakeCluster(Cluster):
+    """Answers from what it is given; topics that are made are kept.
+
+    Parameters
+    ----------
+    topics : mapping of str to (int, mapping)
+        Partitions and configuration, beside `CONFIG`, of each topic that there is.
+    """
+
+    def __init__(self, topics: Mapping[str, tuple[int, Mapping[str, str]]]) -> None:
+        self.servers = "kafka:9092"
+        self.principal = "User:shop"
+        self.embedded = False
+        self.topics = dict(topics)
+        self.operations: dict[str, frozenset[str]] = {}
+
+    def find(self, topics: Sequence[str]) -> dict[str, FoundTopic]:
+        """The topics that there are."""
+        there = {name: self.topics[name] for name in topics if name in self.topics}
+        return {name: FoundTopic(f"id-{name}", n, self.operations.get(name)) for name, (n, _) in there.items()}
+
+    def configs(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
+        """Their configuration."""
+        return {name: {**CONFIG, **self.topics[name][1]} for name in topics}
+
+    def partition_counts(self) -> dict[str, int]:
+        """Their partitions."""
+        return {name: partitions for name, (partitions, _) in self.topics.items()}
+
+    def create(self, topic: str, partitions: int, config: Mapping[str, str], command: str) -> None:
+        """Keep it."""
+        self.topics[topic] = partitions, config
+
+    def wait_for_leaders(self, topics: Sequence[str]) -> None:
+        """All have leaders."""
