@@ -6,7 +6,7 @@ FOLDERS := engine pipeline schemas
 # A new module or folder reinstalls the project (seconds); a changed lock file reinstalls its dependencies.
 SOURCES := $(shell find $(FOLDERS) -name '*.py' -o -name '*.json' -o -name py.typed)
 
-.PHONY: demo test lint types bench kill lock clean .venv
+.PHONY: demo test kernels lint types bench kill lock clean .venv
 
 .venv: $(STAMP)
 
@@ -18,14 +18,19 @@ $(STAMP): .venv/.locked pyproject.toml $(SOURCES)
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 14) else "Resonance needs Python 3.11, 3.12 or 3.13; %s is %d.%d. Name another one: make PYTHON=python3.12 ..." % (sys.executable, *v))'
 	@echo "Setting up .venv (once; about a minute)"
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/lock.txt
+	@$(BIN)/pip install --quiet --no-compile --disable-pip-version-check --require-hashes --requirement requirements/lock.txt
 	@touch $@
 
 demo: .venv
 	@$(BIN)/resonance demo
 
-test: .venv
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+# Two tests at once: most of them wait for a broker, which is one for both.
+test: kernels
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal --durations 15 --durations-min 5 $(PYTEST_ARGS)
+
+# Once for all who would otherwise compile the same side by side.
+kernels: .venv
+	@$(BIN)/resonance compile
 
 lint: .venv
 	$(BIN)/ruff check .

@@ -6,6 +6,7 @@ from importlib.metadata import version
 from typing import Annotated
 
 import typer
+from resonance.pipeline.commands import compile as kernels
 from resonance.pipeline.commands import demo, settings, worker
 from resonance.pipeline.errors import ConfigurationError, ResonanceError
 
@@ -18,7 +19,7 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (worker, settings, demo):
+for command in (worker, settings, demo, kernels):
     command.add_to(app)
 
 

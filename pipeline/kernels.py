@@ -1,0 +1,53 @@
+"""The kernels of all engines, compiled before anybody waits for them."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numba
+from resonance.engine import ENGINES
+from resonance.engine.prepare import Preparation
+from resonance.pipeline.errors import ConfigurationError
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """Where compiled kernels are, and for what.
+
+    Attributes
+    ----------
+    folder : Path
+        The cache.
+    engines : tuple of str
+        Names of the engines whose kernels are there.
+    cpu : str
+        Processor they were compiled for: ``host`` or a name that LLVM knows.
+    """
+
+    folder: Path
+    engines: tuple[str, ...]
+    cpu: str
+
+
+def compile_all(told: Callable[[str], None] = lambda name: None) -> Kernels:
+    """Compile every kernel that is not in the cache yet.
+
+    Parameters
+    ----------
+    told : callable
+        Is called with the name of each engine before its kernels are compiled.
+
+    Raises
+    ------
+    ConfigurationError
+        The folder cannot be written.
+    """
+    folder = Path(os.environ["NUMBA_CACHE_DIR"])
+    Preparation.compile()
+    for name, engine in ENGINES.items():
+        told(name)
+        engine.compile()
+    if not any(folder.rglob("*.nbi")):
+        raise ConfigurationError(f"{folder}: no kernels were kept there; let it be a folder that can be written")
+    return Kernels(folder, tuple(ENGINES), numba.config.CPU_NAME or "host")

@@ -1,0 +1,40 @@
+"""Compiling ahead: where the kernels are, and what is said where they cannot be kept."""
+
+import json
+import sys
+
+import pytest
+from resonance.engine.cache import prepare_cache
+from resonance.pipeline import cli, kernels
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["resonance", "compile", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        return int(ended.value.code or 0), *capsys.readouterr()
+
+    return run
+
+
+def test_the_folder_is_the_result_and_everything_else_a_message(run):
+    code, out, messages = run()
+    assert (code, out) == (0, f"{prepare_cache()}\n")
+    assert messages.splitlines() == ["kernels of caea", "kernels of hcaea"]
+
+
+def test_for_machines(run, monkeypatch):
+    monkeypatch.setattr("numba.config.CPU_NAME", "generic")
+    code, out, _ = run("--json")
+    assert code == 0
+    assert json.loads(out) == {"folder": str(prepare_cache()), "engines": ["caea", "hcaea"], "cpu": "generic"}
+
+
+def test_a_folder_that_cannot_be_written_is_said(run, monkeypatch, tmp_path):
+    monkeypatch.setattr(kernels, "ENGINES", {})
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    code, out, messages = run()
+    assert (code, out) == (2, "")
+    assert messages == f"error: {tmp_path}: no kernels were kept there; let it be a folder that can be written\n"
