@@ -1,0 +1,180 @@
+"""What ``/metrics`` shows: every name once, and the collector that asks the worker for the values when it is scraped.
+
+Nothing is counted for Prometheus on a record's way. Labels are topic, partition, kind, stage and class, never a
+cluster, a stream or a record: their number would grow with the data.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, Literal, NamedTuple
+
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+PARTITION: Final = ("topic", "partition")
+
+
+class Description(NamedTuple):
+    """A metric: its name as queries write it, without the endings of a histogram's series."""
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    labels: tuple[str, ...]
+    help: str
+
+
+DESCRIPTIONS: Final = (
+    Description("resonance_build_info", "gauge", ("version", "engine"), "Always 1; what runs."),
+    Description("resonance_ready", "gauge", (), "1 while the worker is ready, as /readyz says."),
+    Description("resonance_poll_age_seconds", "gauge", (), "Seconds since the fetch loop last went round."),
+    Description("resonance_assigned_partitions", "gauge", (), "Input partitions of this worker."),
+    Description("resonance_rebalances_total", "counter", (), "Times that partitions were given up for a rebalance."),
+    Description("resonance_recovery_seconds", "gauge", (), "Seconds that the last restore took."),
+    Description("resonance_recovery_records", "gauge", (), "Records that the last restore learned again."),
+    Description("resonance_batch_seconds", "histogram", (), "Seconds that a batch of records took to be learned."),
+    Description("resonance_transaction_seconds", "histogram", (), "Seconds from a first output to its commit's end."),
+    Description("resonance_commits_total", "counter", (), "Commits."),
+    Description("resonance_outputs_total", "counter", (), "Messages written, snapshots left out."),
+    Description("resonance_records_total", "counter", PARTITION, "Records processed, whatever became of them."),
+    Description("resonance_skipped_nulls_total", "counter", PARTITION, "Records without a value, which are skipped."),
+    Description(
+        "resonance_dead_letters_total", "counter", (*PARTITION, "stage", "class"), "Records that became dead letters."
+    ),
+    Description(
+        "resonance_outvoted_records_total", "counter", PARTITION, "First records with other features than most."
+    ),
+    Description("resonance_events_total", "counter", (*PARTITION, "kind"), "Events of clusters, by kind."),
+    Description("resonance_lag_records", "gauge", PARTITION, "Offsets between the next record and the log's end."),
+    Description("resonance_streams", "gauge", PARTITION, "Streams that have a model."),
+    Description("resonance_clusters", "gauge", PARTITION, "Present clusters of all streams and levels."),
+    Description("resonance_paused", "gauge", PARTITION, "1 while too many dead letters pause the partition."),
+    Description("resonance_stuck", "gauge", PARTITION, "1 while all that comes are dead letters of one kind."),
+    Description("resonance_snapshot_age_seconds", "gauge", PARTITION, "Seconds since the last snapshot or restore."),
+    Description("resonance_snapshot_bytes", "gauge", PARTITION, "Bytes of the newest snapshots of all streams."),
+    Description("resonance_replay_from_lag_records", "gauge", PARTITION, "Offsets that a restart would learn again."),
+    Description("resonance_last_record_age_seconds", "gauge", PARTITION, "Seconds since the last record came."),
+    Description("resonance_window_records", "gauge", PARTITION, "Answers that the following figures look at."),
+    Description("resonance_novelty_ratio", "gauge", PARTITION, "Share of them that founded a node."),
+    Description("resonance_largest_cluster_ratio", "gauge", PARTITION, "Share of the largest cluster of a stream."),
+    Description("resonance_score_mean", "gauge", PARTITION, "Mean score; 1 is typical."),
+    Description("resonance_out_of_scale_ratio", "gauge", PARTITION, "Share of values outside their frozen range."),
+    Description("resonance_churn_ratio", "gauge", PARTITION, "Share of records whose node changed its cluster untold."),
+)
+"""Every metric of our own, in the order of the page."""
+
+BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Upper bounds of the buckets of both histograms, in seconds."""
+
+Samples = Mapping[str, Sequence[tuple[tuple[str, ...], float]]]
+"""By the name of a metric: the values of its labels, and the value."""
+
+
+class Durations:
+    """Seconds that something took, counted in buckets; observed by one thread, read by any.
+
+    Attributes
+    ----------
+    counts : list of int
+        Observations up to each of `BOUNDS` and above the bound before, then those above the last one.
+    total : float
+        Their sum.
+    """
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(BOUNDS) + 1)
+        self.total = 0.0
+
+    def observe(self, seconds: float) -> None:
+        """Count one."""
+        self.counts[bisect_left(BOUNDS, seconds)] += 1
+        self.total += seconds
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """Return the cumulative buckets as Prometheus writes them."""
+        result, sum_so_far = [], 0
+        for bound, count in zip([*map(str, BOUNDS), "+Inf"], self.counts.copy(), strict=True):
+            sum_so_far += count
+            result.append((bound, float(sum_so_far)))
+        return result
+
+
+class WorkerCollector(Collector):
+    """Asks the worker for its values whenever Prometheus comes.
+
+    Parameters
+    ----------
+    samples : callable
+        Returns the values of counters and gauges; a metric without any is still described.
+    durations : mapping of str to Durations
+        The histograms.
+    """
+
+    def __init__(self, samples: Callable[[], Samples], durations: Mapping[str, Durations]) -> None:
+        self._samples = samples
+        self._durations = durations
+
+    def describe(self) -> Iterator[Metric]:
+        """Yield the metrics without values, for the registry's check of names."""
+        for description in DESCRIPTIONS:
+            yield _family(description)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics with their values of now."""
+        samples = self._samples()
+        for description in DESCRIPTIONS:
+            family = _family(description)
+            if isinstance(family, HistogramMetricFamily):
+                durations = self._durations[description.name]
+                family.add_metric((), durations.buckets(), durations.total)
+            else:
+                for labels, value in samples.get(description.name, ()):
+                    family.add_metric(labels, value)
+            yield family
+
+
+def _family(description: Description) -> CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily:
+    name, kind, labels, text = description
+    if kind == "counter":
+        return CounterMetricFamily(name, text, labels=labels)
+    if kind == "gauge":
+        return GaugeMetricFamily(name, text, labels=labels)
+    return HistogramMetricFamily(name, text, labels=labels)
+
+
+def make_registry(samples: Callable[[], Samples], durations: Mapping[str, Durations]) -> CollectorRegistry:
+    """Return a registry of one worker, with what the library knows of the process and of Python.
+
+    Parameters
+    ----------
+    samples, durations
+        As in `WorkerCollector`.
+    """
+    registry = CollectorRegistry()
+    registry.register(WorkerCollector(samples, durations))
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    GCCollector(registry=registry)
+    return registry
+
+
+def exposition(registry: CollectorRegistry, accept: str = "") -> tuple[bytes, str]:
+    """Return a registry's page and its content type.
+
+    Parameters
+    ----------
+    registry : CollectorRegistry
+        From `make_registry`.
+    accept : str
+        What the scraper accepts; Prometheus' text format unless it says otherwise.
+    """
+    encode, content_type = choose_encoder(accept)
+    return encode(registry), content_type
+
+
+def series_names() -> set[str]:
+    """Return every name that a query can ask for, those of the process and of Python included."""
+    registry = make_registry(dict, {name: Durations() for name, kind, _, _ in DESCRIPTIONS if kind == "histogram"})
+    names = {name for name, kind, _, _ in DESCRIPTIONS if kind != "histogram"}
+    return names | {sample.name for family in registry.collect() for sample in family.samples}
