@@ -53,10 +53,14 @@ bench: .venv
 kill: .venv
 	RESONANCE_KILL_TEST=long $(BIN)/python -m pytest tests/integration/test_kill.py -rP --timeout 3600
 
-# Raises the locked versions (needs uv); the file names packages and hashes, never an index.
+# Raises the locked versions (needs uv); the files name packages and hashes, never an index. The image installs
+# runtime.txt and builds the wheel with build.txt: the same versions, without what only development needs.
+LOCK := uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
+  --python-version 3.11
 lock:
-	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
-	  --python-version 3.11 --extra dev pyproject.toml --output-file requirements/lock.txt
+	$(LOCK) --extra dev pyproject.toml --output-file requirements/lock.txt
+	$(LOCK) --constraint requirements/lock.txt pyproject.toml --output-file requirements/runtime.txt
+	echo "setuptools>=80" | $(LOCK) --constraint requirements/lock.txt - --output-file requirements/build.txt
 
 clean:
 	rm -rf .venv build .mypy_cache .ruff_cache .pytest_cache
