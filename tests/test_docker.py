@@ -164,6 +164,7 @@ def test_commands_are_those_of_the_command_line_and_variables_are_settings(monke
     settings = Settings.load(DOCKER / "resonance.toml", {})
     assert settings.worker.web_host == "0.0.0.0"  # noqa: S104 - inside a container
     assert settings.broker.bootstrap == "kafka:19092"
+    settings.check_stream(4)
 
 
 def test_workers_have_names_of_their_own_and_time_to_stop():
