@@ -91,8 +91,10 @@ def _worker(settings: "Settings", topics: Topics) -> list[Acl]:
     create = ("Create",) if settings.topics.create else ()
     for topic in topics.outputs:
         read = ("Read",) if topic.kind.worker_reads else ()
+        # A reset deletes what the archive has: those models are of another history.
+        delete = ("Delete",) if topic.kind.retention_of_input else ()
         why = f"write {topic.kind.title}" + (" and read them back" if read else "")
-        rights.append(for_topic(topic.name, (*create, "Write", *read, "DescribeConfigs"), why))
+        rights.append(for_topic(topic.name, (*create, "Write", *read, *delete, "DescribeConfigs"), why))
     rights.append(for_group(settings.group))
     if settings.delivery.mode == "exactly_once":
         rights.append(for_transactions(settings.name))

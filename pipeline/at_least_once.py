@@ -11,6 +11,7 @@ from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 from confluent_kafka import KafkaException
 from faust.types import TP
 from resonance.pipeline.chunk import Membership
+from resonance.pipeline.connections import refused
 from resonance.pipeline.delivery import Batch, Outlet
 from resonance.pipeline.errors import DeliveryError
 from resonance.pipeline.fault_points import reach
@@ -39,6 +40,7 @@ class AtLeastOnce:
         timeout: float = 60.0,
     ) -> None:
         self._outlet = Outlet({**settings, "message.timeout.ms": round(timeout * 1000)}, timeout, reports=True)
+        self._client = settings
         self._commit_offsets = commit_offsets
         self._timeout = timeout
         self.open = False
@@ -83,6 +85,8 @@ class AtLeastOnce:
         ------
         DeliveryError
             Something was not stored or not committed; no offset is ahead of its outputs.
+        DeniedError
+            The cluster does not let it be.
         """
         self._outlet.flush()
         reach("after-offsets")
@@ -95,6 +99,8 @@ class AtLeastOnce:
                 "committed"
             ) from error
         except (KafkaError, TimeoutError) as error:
+            if denied := refused(self._client, error):
+                raise denied from error
             reason = str(error) or type(error).__name__
             raise DeliveryError(f"offsets were not committed: {reason}; a restart repeats some outputs") from error
         self.open = False

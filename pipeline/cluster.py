@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
-from resonance.pipeline.acls import Acl, principal_of
+from resonance.pipeline.acls import Acl, for_group, for_topic
+from resonance.pipeline.denials import Refusals, lacks, right_refused
 from resonance.pipeline.embedded import is_embedded
-from resonance.pipeline.errors import BrokerError, ConfigurationError
+from resonance.pipeline.errors import BrokerError, ConfigurationError, DeniedError
 
 CONFIGS: Final = (
     "cleanup.policy",
@@ -22,6 +23,9 @@ CONFIGS: Final = (
     "max.compaction.lag.ms",
 )
 """What of a topic's configuration matters here."""
+
+LOOK_SECONDS: Final = 1.0
+"""How long to wait for a first answer before looking whether the connection is refused."""
 
 _log = logging.getLogger(__name__)
 
@@ -64,8 +68,6 @@ class Cluster:
     ----------
     servers : str
         Brokers to ask first.
-    principal : str
-        Whom ACLs must name for this connection.
     embedded : bool
         It is the embedded one: no transactions, no topic configuration.
 
@@ -79,15 +81,13 @@ class Cluster:
 
     def __init__(self, client: Mapping[str, Any], timeout: float = 10.0, replication_factor: int = -1) -> None:
         self.servers = str(client["bootstrap.servers"])
-        self.principal = principal_of(client)
+        self._client = dict(client)
         self._timeout = timeout
         self._copies = replication_factor
-        self._reasons: list[str] = []
+        self._refusals = Refusals(self._client)
         try:
             # librdkafka tells why a connection fails (name, certificate, password) to this callback alone.
-            self._admin = AdminClient(
-                {"log_level": 0, **client, "error_cb": lambda error: self._reasons.append(error.str())}
-            )
+            self._admin = AdminClient({"log_level": 0, **client, "error_cb": self._refusals.note})
         except KafkaException as error:
             raise ConfigurationError(
                 f"[broker]: no connection can be made with these settings ({error.args[0].str()}); look at "
@@ -96,16 +96,20 @@ class Cluster:
         self.embedded = is_embedded(self._metadata(timeout).cluster_id)
 
     def _metadata(self, timeout: float) -> Any:
-        try:
-            # Of the whole cluster: asking for one topic by name would make it where brokers make topics on demand.
-            return self._admin.list_topics(timeout=timeout)
-        except KafkaException as error:
-            self._admin.poll(0)
-            reason = self._reasons[-1] if self._reasons else error.args[0].str()
-            raise BrokerError(
-                f"no Kafka broker answers at {self.servers} within {timeout:g} s ({reason}); "
-                "start it, or set broker.bootstrap (and broker.security_protocol)"
-            ) from error
+        end = time.monotonic() + timeout
+        while True:
+            try:
+                # Of the whole cluster: asking for one topic by name would make it where brokers make topics on demand.
+                return self._admin.list_topics(timeout=max(min(end - time.monotonic(), LOOK_SECONDS), 0.1))
+            except KafkaException as error:
+                self._admin.poll(0)
+                self._refusals.check()
+                if time.monotonic() >= end:
+                    raise BrokerError(
+                        f"no Kafka broker answers at {self.servers} within {timeout:g} s "
+                        f"({self._refusals.last or error.args[0].str()}); start it, or set broker.bootstrap; "
+                        "another broker.security_protocol than the brokers' looks the same"
+                    ) from error
 
     def partition_counts(self) -> dict[str, int]:
         """Return the number of partitions of every topic."""
@@ -125,6 +129,9 @@ class Cluster:
             # Another worker of the deployment was quicker.
             if isinstance(problem, KafkaError) and problem.code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 return
+            right = for_topic(topic, ["Create"])
+            if isinstance(problem, KafkaError) and (denied := right_refused(self._client, problem, right)):
+                raise DeniedError(f"topic {topic} does not exist: {denied}; or create it: {command}") from error
             reason = problem.str() if isinstance(problem, KafkaError) else "no answer"
             raise BrokerError(
                 f"topic {topic} does not exist on {self.servers} and could not be made ({reason}); create it: {command}"
@@ -161,7 +168,7 @@ class Cluster:
                 if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
                     continue
                 if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                    raise BrokerError(self.denied(Acl("topic", topic, ("Describe",), ""))) from error
+                    raise DeniedError(self.denied(for_topic(topic, ["Describe"]))) from error
                 reason = problem.str() if isinstance(problem, KafkaError) else "no answer"
                 raise BrokerError(f"{self.servers} does not describe topic {topic} ({reason})") from error
             # A broker without an authorizer allows everything; one of an old version says nothing.
@@ -186,14 +193,27 @@ class Cluster:
             found[resource.name] = {name: entries[name].value for name in CONFIGS if name in entries}
         return found
 
-    def denied(self, acl: Acl) -> str:
+    def denied(self, right: Acl) -> str:
         """Return the sentence about a right that the user lacks, with the command that gives it."""
-        listed = " and ".join(acl.operations)
-        return (
-            f"the user has no right to {listed} {acl.resource} {acl.name}{'*' if acl.prefixed else ''} on "
-            f"{self.servers}; an administrator gives it: {acl.command(self.servers, self.principal)} (all that are "
-            "needed: `resonance topics plan --acls`)"
-        )
+        return lacks(self._client, right)
+
+    def check_group(self, group: str) -> None:
+        """See whether the user may be a member of a consumer group.
+
+        Raises
+        ------
+        DeniedError
+            With the right that is missing.
+        """
+        asked = self._admin.describe_consumer_groups([group], request_timeout=self._timeout)[group]
+        try:
+            asked.result(self._timeout + 5)
+        except (KafkaException, TimeoutError) as error:
+            problem = error.args[0] if error.args else None
+            if isinstance(problem, KafkaError) and (denied := right_refused(self._client, problem, for_group(group))):
+                raise denied from error
+            # Not whether there is a group, nor whether its coordinator is there already.
+            _log.debug("group %s was not described: %s", group, error)
 
     def command(self, topic: str, partitions: str, config: Mapping[str, str] | None = None) -> str:
         """Return the command that makes a topic."""

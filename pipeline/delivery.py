@@ -7,16 +7,22 @@ one before is known to be stored. The worker knows neither: it sends, and from t
 import logging
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 from faust.types import TP
+from resonance.pipeline.acls import for_topic
 from resonance.pipeline.chunk import Membership
-from resonance.pipeline.errors import DeliveryError
+from resonance.pipeline.denials import Refusals, right_refused
+from resonance.pipeline.errors import DeliveryError, DeniedError
 from resonance.pipeline.records import Message
 
 QUEUE_SECONDS = 0.05
 """How long to wait for room in a full producer queue before looking again."""
+
+LOOK_SECONDS = 2.0
+"""How long to wait for the broker before looking whether the connection is refused."""
 
 BATCH_BYTES = 1_000_000
 """Largest batch of outputs, below what a topic takes by default (max.message.bytes = 1,048,588)."""
@@ -118,6 +124,9 @@ class Outlet:
         self.timeout = timeout
         self._fatal: KafkaError | None = None
         self._failure: KafkaError | None = None
+        self._denied: DeniedError | None = None
+        self._client = settings
+        self._refusals = Refusals(settings)
         callbacks: dict[str, Any] = {"error_cb": self._note}
         if reports:
             callbacks |= {"on_delivery": self._report, "delivery.report.only.error": True}
@@ -127,8 +136,10 @@ class Outlet:
         if error is not None and self._failure is None:
             _log.error("%s[%d]: not stored: %s", message.topic(), message.partition(), error.str())
             self._failure = error
+            self._denied = right_refused(self._client, error, for_topic(message.topic(), ["Write"]))
 
     def _note(self, error: KafkaError) -> None:
+        self._refusals.note(error)
         # Broken connections are mended by librdkafka; what ends this producer is told to whoever calls it next.
         if error.fatal():
             self._fatal = error
@@ -142,6 +153,12 @@ class Outlet:
         except KafkaException as error:
             self._fatal = self._fatal or error.args[0]
         return self._fatal
+
+    def denied(self) -> DeniedError | None:
+        """Return why the cluster does not let this producer do its work, None as far as is known."""
+        with suppress(KafkaException):
+            self.producer.poll(0)
+        return self._denied or self._refusals.error()
 
     def send(self, batch: Batch) -> None:
         """Queue messages for one partition.
@@ -206,11 +223,18 @@ class Outlet:
         ------
         DeliveryError
             Something was not.
+        DeniedError
+            The cluster does not let it be.
         """
+        end = time.monotonic() + self.timeout
         try:
-            waiting = self.producer.flush(self.timeout)
+            while (waiting := self.producer.flush(min(LOOK_SECONDS, self.timeout))) and time.monotonic() < end:
+                if denied := self.denied():
+                    raise denied
         except KafkaException as error:
             waiting, self._fatal = 0, error.args[0]
+        if self._denied:
+            raise self._denied
         failure = self._failure or self._fatal
         if waiting or failure:
             reason = failure.str() if failure else f"{waiting:,} messages still wait after {self.timeout:g} s"

@@ -3,6 +3,7 @@
 ResonanceError
 ├── ConfigurationError   2   a setting or a command line that cannot be used
 ├── BrokerError         69   the broker does not answer, or a topic is missing or of the wrong shape
+│   └── DeniedError     69   the cluster refuses the log-in, the certificate or a right
 ├── InputFileError      66   a file cannot be read, or a line of it cannot be used
 ├── MismatchError       65   log, committed offset and snapshots do not belong together: a named stop
 ├── DeliveryError       70   a transaction or a delivery failed; nothing was committed, start the worker again
@@ -36,6 +37,10 @@ class InputFileError(ResonanceError):
     """A file cannot be read, or a line of it cannot be used; names file and line."""
 
     exit_code = 66
+
+
+class DeniedError(BrokerError):
+    """The cluster refuses the log-in, the certificate or a right; asking again does not help."""
 
 
 class MismatchError(ResonanceError):

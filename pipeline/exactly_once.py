@@ -14,9 +14,18 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from faust.types import TP
+from resonance.pipeline.acls import for_group, for_transactions
 from resonance.pipeline.chunk import Membership
-from resonance.pipeline.delivery import Batch, Outlet
-from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryError, FencedError, ResonanceError
+from resonance.pipeline.delivery import LOOK_SECONDS, Batch, Outlet
+from resonance.pipeline.denials import right_refused
+from resonance.pipeline.errors import (
+    BrokerError,
+    ConfigurationError,
+    DeliveryError,
+    DeniedError,
+    FencedError,
+    ResonanceError,
+)
 from resonance.pipeline.fault_points import armed, reach
 
 RETRY_SECONDS = 0.1
@@ -97,6 +106,7 @@ class ExactlyOnce:
     ) -> None:
         self._group = group
         self._id = transactional_id
+        self._client = settings
         self._timeout = timeout
         self._start_timeout = start_timeout
         own = {"transactional.id": transactional_id, "transaction.timeout.ms": round(timeout * 1000)}
@@ -112,14 +122,19 @@ class ExactlyOnce:
         ------
         BrokerError
             No answer, or no transactions for this id.
+        DeniedError
+            The cluster refuses the log-in, or a right.
         """
         check_group_metadata()
         end = time.monotonic() + self._start_timeout
         while True:
             try:
-                self._outlet.producer.init_transactions(max(end - time.monotonic(), RETRY_SECONDS))
+                left = max(end - time.monotonic(), RETRY_SECONDS)
+                self._outlet.producer.init_transactions(min(left, LOOK_SECONDS))
             except KafkaException as error:
                 problem = error.args[0]
+                if denied := self._denied(problem):
+                    raise denied from error
                 if problem.retriable() and time.monotonic() < end:
                     time.sleep(RETRY_SECONDS)
                     continue
@@ -215,9 +230,11 @@ class ExactlyOnce:
         end = self._began + self._timeout
         while True:
             try:
-                call(max(end - time.monotonic(), RETRY_SECONDS))
+                call(min(max(end - time.monotonic(), RETRY_SECONDS), LOOK_SECONDS))
             except KafkaException as error:
                 problem = error.args[0]
+                if denied := self._denied(problem):
+                    raise denied from error
                 passing = problem.retriable() or problem.code() == KafkaError._TIMED_OUT
                 if passing and not problem.txn_requires_abort() and time.monotonic() < end:
                     _log.warning("%s of the transaction: %s; trying again", what, problem.str())
@@ -226,8 +243,20 @@ class ExactlyOnce:
                 raise self._failed(what, problem) from error
             return
 
+    def _denied(self, problem: KafkaError) -> DeniedError | None:
+        """Return why the cluster does not let this worker write, where that is the problem."""
+        code = problem.code()
+        right = None
+        if code == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            right = for_group(self._group)
+        elif code == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            right = for_transactions(self._group)
+        return right_refused(self._client, problem, right) or self._outlet.denied()
+
     def _failed(self, what: str, problem: KafkaError) -> ResonanceError:
         problem = self._outlet.fatal_error() or problem
+        if denied := self._denied(problem):
+            return denied
         if time.monotonic() - self._began >= self._timeout:
             # The broker fences a transaction that timed out with the same codes as one whose id was taken over.
             return DeliveryError(

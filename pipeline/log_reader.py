@@ -9,6 +9,8 @@ from typing import Any, Final, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Place
+from resonance.pipeline.acls import for_group, for_topic
+from resonance.pipeline.denials import Refusals, right_refused
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.records import Record
 
@@ -71,7 +73,9 @@ class LogReader:
         self._group = group
         self._patience = patience
         self._cancelled = cancelled or threading.Event()
-        self._consumer = Consumer({"log_level": 0, **client, "group.id": group, **_SETTINGS})
+        self._refusals = Refusals(self._client)
+        told = {"error_cb": self._refusals.note}
+        self._consumer = Consumer({"log_level": 0, **client, "group.id": group, **_SETTINGS, **told})
 
     def __enter__(self) -> Self:
         return self
@@ -100,7 +104,7 @@ class LogReader:
     def _bounds(self, consumer: Consumer, partition: TopicPartition) -> Range:
         place = Place(*partition)
         found: Range = self._patiently(
-            lambda: consumer.get_watermark_offsets(place, timeout=QUESTION_SECONDS), "log ends"
+            lambda: consumer.get_watermark_offsets(place, timeout=QUESTION_SECONDS), "log ends", partition[0]
         )
         return found
 
@@ -169,22 +173,32 @@ class LogReader:
                         self._consumer.incremental_unassign([Place(*partition)])
                 elif problem.code() == KafkaError._AUTO_OFFSET_RESET:
                     raise BrokerError(f"{partition[0]}[{partition[1]}]: deleted while it was read; start again")
+                elif denied := right_refused(self._client, problem, for_topic(partition[0], ["Read"])):
+                    raise denied
                 elif not _passing(problem):
                     raise BrokerError(f"{partition[0]}[{partition[1]}] cannot be read: {problem.str()}")
             yield from batches.items()
             if batches or len(ends) < before:
                 moved = time.monotonic()
+            elif denied := self._refusals.error():
+                raise denied
             elif time.monotonic() - moved > self._patience:
                 raise self._no_answer("records")
         self._consumer.unassign()
 
-    def _patiently(self, ask: Any, what: str) -> Any:
+    def _patiently(self, ask: Any, what: str, topic: str = "") -> Any:
         end = time.monotonic() + self._patience
         while True:
             self._check_cancelled()
             try:
                 return ask()
             except KafkaException as error:
+                right = for_topic(topic, ["Describe"]) if topic else for_group(self._group)
+                if denied := right_refused(self._client, error.args[0], right):
+                    raise denied from error
+                # What refuses a connection is told to whoever polls; nothing is assigned that this could take.
+                self._consumer.poll(0)
+                self._refusals.check()
                 if not _passing(error.args[0]):
                     raise BrokerError(
                         f"{self._servers}: {what} of group {self._group}: {error.args[0].str()}"

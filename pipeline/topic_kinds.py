@@ -148,17 +148,17 @@ class Topic:
     name: str
     message_bytes: int = 0
 
-    def config(self, input_retention: str | None = None) -> dict[str, str]:
+    def config(self, input_retention: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the configuration to make it with.
 
         Parameters
         ----------
-        input_retention : str, optional
-            ``retention.ms`` of the input that is kept longest, where the broker tells.
+        input_retention : mapping of str to str, optional
+            ``retention.ms`` and ``retention.bytes`` of the input that is kept longest, where the broker tells.
         """
         made = dict(self.kind.config)
-        if self.kind.retention_of_input and input_retention is not None:
-            made["retention.ms"] = input_retention
+        if self.kind.retention_of_input:
+            made |= input_retention or {}
         if self.message_bytes > DEFAULT_MESSAGE_BYTES:
             made["max.message.bytes"] = str(self.message_bytes)
         return made

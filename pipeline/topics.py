@@ -12,7 +12,7 @@ from typing import Any
 
 from resonance.pipeline import acls
 from resonance.pipeline.cluster import Cluster, FoundTopic
-from resonance.pipeline.errors import BrokerError, ConfigurationError, ResonanceError, nearest
+from resonance.pipeline.errors import BrokerError, ConfigurationError, DeniedError, ResonanceError, nearest
 from resonance.pipeline.topic_kinds import Topic, Topics
 
 _log = logging.getLogger(__name__)
@@ -194,7 +194,10 @@ def survey(cluster: Cluster, topics: Topics) -> Survey:
     partitions = check_inputs(cluster, inputs, found)
     configs = cluster.configs(list(found))
     found = {name: replace(topic, config=configs.get(name, {})) for name, topic in found.items()}
-    retention = _longest([found[name].config.get("retention.ms") for name in inputs])
+    retention = {}
+    for name in ("retention.ms", "retention.bytes"):
+        if (longest := _longest([found[topic].config.get(name) for topic in inputs])) is not None:
+            retention[name] = longest
 
     def status(topic: Topic) -> Status:
         made_with = topic.config(retention)
@@ -230,6 +233,23 @@ def check_inputs(cluster: Cluster, inputs: Sequence[str], found: Mapping[str, Fo
             f"run one pipeline for each of them, or add partitions: {cluster.alter(fewer[0], most)}"
         )
     return counts[inputs[0]]
+
+
+def make_inputs(cluster: Cluster, topics: Topics, partitions: int) -> list[str]:
+    """Make the inputs that are missing, as nobody does unasked; return their names.
+
+    Raises
+    ------
+    BrokerError
+        One cannot be made.
+    """
+    there = cluster.find(topics.input_names)
+    made = [name for name in topics.input_names if name not in there]
+    for name in made:
+        cluster.create(name, partitions, {}, cluster.command(name, str(partitions)))
+    if made:
+        cluster.wait_for_leaders(made)
+    return made
 
 
 def make_missing(cluster: Cluster, found: Survey, *, create: bool = True) -> list[str]:
@@ -304,7 +324,7 @@ def _differences(
     operations += ["Read"] if topic.kind.worker_reads else []
     lacking = [] if found.operations is None else [name for name in operations if name not in found.operations]
     if lacking:
-        differences.append(Difference(cluster.denied(acls.for_topic(topic.name, lacking))))
+        differences.append(Difference(cluster.denied(acls.for_topic(topic.name, lacking)), error=DeniedError))
     policy = found.config.get("cleanup.policy", "")
     if is_input and "compact" in policy.split(","):
         differences.append(
@@ -353,6 +373,6 @@ def _sizes(cluster: Cluster, topic: Topic, found: FoundTopic, wanted: Mapping[st
 
 
 def _longest(times: Sequence[str | None]) -> str | None:
-    """Return the longest of some ``retention.ms``, of which -1 is without end."""
+    """Return the longest of some retentions, of which -1 is without end."""
     known = [time for time in times if time is not None]
     return max(known, key=lambda time: float("inf") if int(time) < 0 else int(time), default=None)

@@ -8,9 +8,10 @@ place that does says so.
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -21,6 +22,7 @@ from faust.types import TP
 from mode import Service
 from resonance.pipeline import stops
 from resonance.pipeline.chunk import Chunk, Fetched, Membership
+from resonance.pipeline.connections import LOGIN_ERRORS, WATCH, refused, watch_connections
 from resonance.pipeline.errors import BrokerError, ConfigurationError
 from resonance.pipeline.unpack import WholeBatches, keep_bytes
 
@@ -44,6 +46,7 @@ REFUSED_MEMBERS = {
 
 LASTING_ERRORS = (
     *REFUSED_MEMBERS,
+    *LOGIN_ERRORS,
     aiokafka_errors.OffsetOutOfRangeError,
     aiokafka_errors.TopicAuthorizationFailedError,
     aiokafka_errors.GroupAuthorizationFailedError,
@@ -106,6 +109,8 @@ class TransportOptions:
         Records handed over and not yet done at which fetching pauses.
     fetch_wait_ms : int
         How long a broker may hold an idle fetch; Faust's driver has 1500 fixed.
+    client : mapping
+        librdkafka configuration of the same connection, for what is said when it is refused.
     """
 
     before_revoke: Callable[[], Awaitable[None]]
@@ -115,6 +120,7 @@ class TransportOptions:
     chunk_records: int = 1000
     queued_records: int = 16_000
     fetch_wait_ms: int = FETCH_WAIT_MS
+    client: Mapping[str, Any] = field(default_factory=lambda: {"bootstrap.servers": "the broker"})
 
 
 class RebalanceListener(driver.ConsumerRebalanceListener):  # type: ignore[misc] # Faust's modules are untyped for mypy
@@ -155,6 +161,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
     async def on_start(self) -> None:
         """Start aiokafka's consumer."""
         keep_bytes()
+        watch_connections()
         await super().on_start()
         self._ensure_consumer()._fetcher._records = WholeBatches()
 
@@ -210,6 +217,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         Until somebody does, its coordinator waits, and the worker stays without partitions for ever. aiokafka's own
         `getmany` asks; Faust goes round it.
         """
+        if (refusal := WATCH.refusal()) is not None:
+            raise refusal
         coordinator = self._consumer._coordinator if self._consumer is not None else None
         if coordinator is not None:
             coordinator.check_errors()
@@ -329,7 +338,7 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
                 raise
         except Exception as error:  # whatever it is, no further record comes
             if not self.app.should_stop:
-                self.options.failed(_explained(error))
+                self.options.failed(_explained(error, self.options.client))
 
     async def _hand_over(self, fetched: Fetched, fetcher: Any) -> None:
         for tp in fetched.ends:
@@ -356,17 +365,19 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
         async for _ in self.itertimer(1.0, name="coordinator-watchdog"):
             try:
                 await self._thread.call_thread(self._thread.check_coordinator)
-            except LASTING_ERRORS as error:
-                self.options.failed(_explained(error))
+            except (ssl.SSLError, *LASTING_ERRORS) as error:
+                self.options.failed(_explained(error, self.options.client))
             except Exception as error:  # the coordinator goes on when it has been asked
                 if self._thread._consumer._coordinator._coordination_task.done():
-                    self.options.failed(_explained(error))
+                    self.options.failed(_explained(error, self.options.client))
                 else:
                     _log.warning("group coordinator: %s; joining again", error or type(error).__name__)
 
 
-def _explained(error: BaseException) -> BaseException:
+def _explained(error: BaseException, client: Mapping[str, Any]) -> BaseException:
     """Return the error in words for a user, where it is one of the broker's or the log's."""
+    if denied := refused(client, error):
+        return denied
     if isinstance(error, aiokafka_errors.OffsetOutOfRangeError):
         return stops.truncated_ahead(error.args[0])
     if isinstance(error, aiokafka_errors.UnsupportedCodecError):

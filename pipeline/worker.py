@@ -29,8 +29,8 @@ from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.processor import Destinations, Partition, Processor
 from resonance.pipeline.restore import Source, restore_partitions
 from resonance.pipeline.settings import Settings
-from resonance.pipeline.topic_kinds import Topics
-from resonance.pipeline.topics import Deployment, prepare_topics
+from resonance.pipeline.start_check import check_start
+from resonance.pipeline.topics import Deployment
 from resonance.pipeline.transport import FETCH_WAIT_MS, TransportOptions, check_versions
 
 OUTPUTS = ("assignments", "cluster_events", "dead_letters")
@@ -132,15 +132,7 @@ class Worker:
         check_port(settings.worker.web_host, settings.worker.web_port)
         clients.faust_credentials(settings)
         client = clients.librdkafka(settings)
-        deployment = prepare_topics(
-            client,
-            Topics.of(settings),
-            create=settings.topics.create,
-            replication_factor=settings.topics.replication_factor,
-            timeout=settings.broker.answer_timeout,
-        )
-        settings.check_stream(deployment.partitions)
-        check_delivery(settings, deployment)
+        deployment = check_start(settings, client, create=settings.topics.create)
         # Half a minute, the first time: in the group this would hold everybody up.
         where = os.environ["NUMBA_CACHE_DIR"]
         _log.info("loading the kernels of %s; the first time they are compiled, into %s", settings.engine.name, where)
@@ -158,6 +150,7 @@ class Worker:
             before_revoke=self._before_revoke,
             positions=self._positions_for,
             failed=self._fail,
+            client=clients.librdkafka(settings),
             fetch_wait_ms=embedded.FETCH_WAIT_MS if deployment.embedded else FETCH_WAIT_MS,
         )
         self._app = make_app(settings, self, options)
@@ -378,18 +371,3 @@ def port_taken(host: str, port: int) -> ConfigurationError:
         f"worker.web_port = {port}: something listens on {host}:{port} already, perhaps another worker; give each "
         "worker of a machine its own port (--web-port)"
     )
-
-
-def check_delivery(settings: Settings, deployment: Deployment) -> None:
-    """Refuse a delivery that the broker does not know.
-
-    Raises
-    ------
-    ConfigurationError
-        Naming setting and remedy.
-    """
-    if deployment.embedded and settings.delivery.mode == "exactly_once":
-        raise ConfigurationError(
-            'delivery.mode = "exactly_once": the embedded broker accepts transactions and does not keep them; set '
-            '"at_least_once", or use Kafka'
-        )

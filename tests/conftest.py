@@ -1,11 +1,14 @@
-"""One real broker for the whole run, and the rule what happens without one."""
+"""Real brokers, one of each kind for the whole run, and the rule what happens without one."""
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.brokers import NoBrokerError, required, running_broker
+from tests.brokers.secured import Secured
+from tests.brokers.secured import running as running_secured
 from tests.brokers.sharing import shared
 
 
@@ -19,9 +22,23 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fixture
 @pytest.fixture(scope="session")
 def broker(run_folder: Path) -> Iterator[str]:
     """Bootstrap servers of a real Apache Kafka; started by the first test that asks, stopped at the end of the run."""
+    with _or_skipped(shared(run_folder, "broker", running_broker)) as bootstrap:
+        yield bootstrap
+
+
+@pytest.fixture(scope="session")
+def secured(run_folder: Path) -> Iterator[Secured]:
+    """Return a broker with TLS, log-ins and ACLs; started by the first test that asks."""
+    with _or_skipped(shared(run_folder, "secured", running_secured)) as text:
+        yield Secured.parse(text)
+
+
+@contextmanager
+def _or_skipped(started: AbstractContextManager[str]) -> Iterator[str]:
+    """Skip the tests that want a broker where there is none, unless that is a failure."""
     try:
-        with shared(run_folder, "broker", running_broker) as bootstrap:
-            yield bootstrap
+        with started as text:
+            yield text
     except NoBrokerError as reason:
         if required():
             pytest.fail(f"REQUIRE_BROKER is set, and there is {reason}", pytrace=False)

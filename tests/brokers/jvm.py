@@ -50,8 +50,23 @@ class Jvm:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def start() -> Jvm:
+Layout = Callable[[Path], tuple[dict[str, str], dict[str, str]]]
+"""Makes what a broker needs in its folder; returns its configuration, and that of a client that may ask it."""
+
+
+def plain(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """Layout of a broker that anybody may use."""
+    port, controller = free_port(), free_port()
+    return properties(port, controller, str(folder / "data")), {"bootstrap.servers": f"127.0.0.1:{port}"}
+
+
+def start(layout: Layout = plain) -> Jvm:
     """Start a broker on free ports of the loopback interface; seconds once the jars are there.
+
+    Parameters
+    ----------
+    layout : callable
+        What kind of broker.
 
     Raises
     ------
@@ -65,7 +80,7 @@ def start() -> Jvm:
     for _ in range(3):
         folder = Path(tempfile.mkdtemp(prefix="resonance-kafka-"))
         try:
-            return _start(java, classpath, folder)
+            return _start(java, classpath, folder, layout)
         except _PortTakenError:
             shutil.rmtree(folder, ignore_errors=True)
         except BaseException:
@@ -78,10 +93,9 @@ class _PortTakenError(Exception):
     """Another program took the port between its choice and its use."""
 
 
-def _start(java: str, classpath: str, folder: Path) -> Jvm:
-    port, controller = free_port(), free_port()
+def _start(java: str, classpath: str, folder: Path, layout: Layout) -> Jvm:
     file = folder / "server.properties"
-    settings = properties(port, controller, str(folder / "data"))
+    settings, client = layout(folder)
     file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
     storage = [java, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", classpath, "kafka.tools.StorageTool"]
     made = subprocess.run(
@@ -112,10 +126,10 @@ def _start(java: str, classpath: str, folder: Path) -> Jvm:
             start_new_session=True,  # Ctrl-C ends the tests first, and they end the broker
             preexec_fn=_die_with_parent(),  # noqa: PLW1509 - one system call, before any of our threads matter
         )
-    started = Jvm(f"127.0.0.1:{port}", process, folder)
+    started = Jvm(client["bootstrap.servers"], process, folder)
     end = time.monotonic() + START_SECONDS
     while process.poll() is None and time.monotonic() < end:
-        if answers(started.bootstrap, timeout=0.5):
+        if answers(started.bootstrap, timeout=0.5, **client):
             return started
     text = log.read_text(errors="replace")
     started.stop()

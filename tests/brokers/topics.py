@@ -23,9 +23,9 @@ def topic_name(prefix: str) -> str:
     return f"{prefix}-{_run}-{next(_number)}"
 
 
-def answers(bootstrap: str, timeout: float) -> bool:
-    """Whether a broker answers at `bootstrap` within `timeout` seconds."""
-    client = AdminClient({"bootstrap.servers": bootstrap, **SILENT})
+def answers(bootstrap: str, timeout: float, **settings: str) -> bool:
+    """Whether a broker answers at `bootstrap` within `timeout` seconds, to a client with these settings."""
+    client = AdminClient({**settings, "bootstrap.servers": bootstrap, **SILENT})
     end = time.monotonic() + timeout
     while (left := end - time.monotonic()) > 0:
         try:
@@ -37,7 +37,13 @@ def answers(bootstrap: str, timeout: float) -> bool:
 
 
 def create_topic(
-    bootstrap: str, name: str = "test", *, partitions: int = 4, exact: bool = False, **config: str | int
+    bootstrap: str,
+    name: str = "test",
+    *,
+    partitions: int = 4,
+    exact: bool = False,
+    client: Mapping[str, str] | None = None,
+    **config: str | int,
 ) -> str:
     """Create a topic and return its name once every partition has a leader.
 
@@ -49,12 +55,16 @@ def create_topic(
         Prefix of the name; the name itself if `exact`.
     partitions : int
         Number of partitions.
+    exact : bool
+        The name is the whole name.
+    client : mapping, optional
+        What the connection needs beside the servers.
     **config : str or int
         Configuration, with ``_`` for ``.`` (``cleanup_policy="compact"``).
     """
     topic = name if exact else topic_name(name)
     settings = {key.replace("_", "."): str(value) for key, value in config.items()}
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({**(client or {}), "bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(topic, partitions, 1, config=settings)])[topic].result(15)
     end = time.monotonic() + 15
     while time.monotonic() < end:
@@ -99,7 +109,13 @@ def produce(
 
 
 def read_topic(
-    bootstrap: str, topic: str, *, committed: bool = True, start: Mapping[int, int] | None = None, timeout: float = 60
+    bootstrap: str,
+    topic: str,
+    *,
+    committed: bool = True,
+    start: Mapping[int, int] | None = None,
+    timeout: float = 60,
+    client: Mapping[str, str] | None = None,
 ) -> list[Message]:
     """Every record of a topic up to its present end, by partition and offset.
 
@@ -113,9 +129,12 @@ def read_topic(
         First offset of a partition; its beginning by default.
     timeout : float
         Seconds after which a `NoBrokerError` says how far the reading came.
+    client : mapping, optional
+        What the connection needs beside the servers.
     """
     consumer = Consumer(
         {
+            **(client or {}),
             "bootstrap.servers": bootstrap,
             "group.id": f"{topic}-reader",
             "isolation.level": "read_committed" if committed else "read_uncommitted",

@@ -19,7 +19,7 @@ class FakeCluster(Cluster):
 
     def __init__(self, topics: Mapping[str, tuple[int, Mapping[str, str]]]) -> None:
         self.servers = "kafka:9092"
-        self.principal = "User:shop"
+        self._client = {"bootstrap.servers": self.servers, "sasl.username": "shop"}
         self.embedded = False
         self.topics = dict(topics)
         self.operations: dict[str, frozenset[str]] = {}

@@ -1,6 +1,7 @@
 """The chunk transport, without a broker: what a fetch becomes, and what it refuses."""
 
 import asyncio
+import ssl
 import tomllib
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -14,7 +15,7 @@ from faust.types import TP
 from faust.types.tuples import ConsumerMessage
 from resonance.pipeline import transport
 from resonance.pipeline.chunk import Chunk, Fetched, Membership, RawSchema
-from resonance.pipeline.errors import BrokerError, ConfigurationError, MismatchError
+from resonance.pipeline.errors import BrokerError, ConfigurationError, DeniedError, MismatchError
 from resonance.pipeline.records import Record
 
 P0, P1 = TP("in", 0), TP("in", 1)
@@ -179,7 +180,18 @@ def test_the_search_for_a_committed_offset_is_not_ours(thread):
             r"truncated.*in\[0\]@17 is gone.*--new-version.*--reset",
         ),
         (aiokafka_errors.UnsupportedCodecError("no zstd"), BrokerError, "compressed.*no zstd"),
-        (aiokafka_errors.GroupAuthorizationFailedError("group"), BrokerError, "refuses.*group.*ACLs"),
+        (
+            aiokafka_errors.GroupAuthorizationFailedError("shop"),
+            DeniedError,
+            r"kafka:9092 gives User:<principal> no right to Read group shop; .*--group shop --operation Read",
+        ),
+        (
+            aiokafka_errors.TopicAuthorizationFailedError("in"),
+            DeniedError,
+            r"no right to Read topic in; .*--topic in --operation Read",
+        ),
+        (aiokafka_errors.SaslAuthenticationFailed("bad"), DeniedError, r"refuses the log-in.*broker\.sasl_password"),
+        (ssl.SSLError("bad"), DeniedError, r"no secure connection to kafka:9092.*broker\.ssl_ca_location"),
         (
             aiokafka_errors.InvalidSessionTimeoutError(),
             ConfigurationError,
@@ -192,7 +204,7 @@ def test_the_search_for_a_committed_offset_is_not_ours(thread):
 )
 def test_errors_that_last_are_explained(error, kind, text):
     with pytest.raises(kind, match=text):
-        raise transport._explained(error)
+        raise transport._explained(error, {"bootstrap.servers": "kafka:9092"})
 
 
 def options(**changes):

@@ -13,8 +13,8 @@ from resonance.pipeline.delivery import producer_settings
 from resonance.pipeline.errors import ConfigurationError, DeliveryError
 from resonance.pipeline.log_reader import RestoreCancelledError
 from resonance.pipeline.settings import Settings
+from resonance.pipeline.start_check import check_delivery
 from resonance.pipeline.topics import Deployment
-from resonance.pipeline.worker import check_delivery
 
 SETTINGS = Settings.of({"input.topics": ["in"], "name": "shop"})
 
