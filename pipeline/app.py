@@ -1,7 +1,7 @@
-"""The Faust app of a worker: membership, rebalances, flow control and the health pages; never a commit of its own."""
+"""The Faust app of a worker: membership, rebalances and flow control; never a commit of its own."""
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 import faust
@@ -28,9 +28,6 @@ class Lifecycle(Protocol):
 
     async def consume(self, stream: Any) -> None:
         """Take the chunks of an input topic."""
-
-    def health(self) -> tuple[bool, Mapping[str, Any]]:
-        """Return whether the worker is ready, and what there is to say about it."""
 
 
 class WorkerApp(faust.App):  # type: ignore[misc] # Faust's modules are untyped for mypy
@@ -84,32 +81,17 @@ def make_app(settings: Settings, lifecycle: Lifecycle, options: transport.Transp
         topic_disable_leader=True,
         # Without tables this makes aiokafka's own assignor do.
         table_standby_replicas=0,
-        web_bind=settings.worker.web_host,
-        web_host=settings.worker.web_host,
-        web_port=settings.worker.web_port,
-        web_tables_enabled=False,
-        web_router_enabled=False,
+        # The worker has pages of its own (`pages`), which answer before there is an app.
+        web_enabled=False,
     )
     app.before_stop = lifecycle.before_stop
     transport.install(app, options)
     for topic in settings.input.topics:
         app.agent(app.topic(topic, schema=RawSchema()), name=f"resonance.{topic}")(lifecycle.consume)
     app.on_rebalance_complete.connect(lifecycle.restore)
-    _add_pages(app, lifecycle)
     if settings.delivery.mode == "exactly_once" and app.conf.consumer_group_instance_id:
         raise ConfigurationError(
             f"static membership ({app.conf.consumer_group_instance_id}) cannot be fenced: leave it out, or set "
             'delivery.mode = "at_least_once"'
         )
     return app
-
-
-def _add_pages(app: WorkerApp, lifecycle: Lifecycle) -> None:
-    @app.page("/livez")  # type: ignore[untyped-decorator]
-    async def livez(web: Any, request: Any) -> Any:
-        return web.json({"live": True})
-
-    @app.page("/readyz")  # type: ignore[untyped-decorator]
-    async def readyz(web: Any, request: Any) -> Any:
-        ready, details = lifecycle.health()
-        return web.json({"ready": ready, **details}, status=200 if ready else 503)

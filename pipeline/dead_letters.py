@@ -30,11 +30,11 @@ class DeadLetters:
         self.run: tuple[str, int] = ("", 0)
         self._limits = settings.limits
         self._encoder = encoder
-        self._seen: dict[str, int] = {}
+        self._seen: dict[tuple[str, str], int] = {}
 
     @property
-    def by_class(self) -> Counter[str]:
-        """How many there were; may be asked for in another thread."""
+    def by_stage_and_class(self) -> Counter[tuple[str, str]]:
+        """How many there were, by stage and class; may be asked for in another thread."""
         # Copied in one step: the thread that learns goes on meanwhile.
         return Counter(self._seen.copy())
 
@@ -55,7 +55,7 @@ class DeadLetters:
         for fault in faults:
             count = count + 1 if (fault.kind, fault.index) == (kind, before + 1) else 1
             kind, before = fault.kind, fault.index
-            self._seen[kind] = self._seen.get(kind, 0) + 1
+            self._seen[fault.stage, kind] = self._seen.get((fault.stage, kind), 0) + 1
         self.run = (kind, count) if before == len(records) - 1 else ("", 0)
         if outputs is not None:
             outputs.dead_letters += [self._encoder.dead_letter(records[fault.index], fault) for fault in faults]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from resonance.pipeline.processor import Partition
+from resonance.pipeline.owned import Partition
 
 
 def described(partition: Partition) -> dict[str, Any]:

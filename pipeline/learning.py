@@ -6,6 +6,7 @@ from resonance.engine.base import FloatArray
 from resonance.pipeline import sizes
 from resonance.pipeline.encoding import Encoder, Origins, StreamTexts
 from resonance.pipeline.layout import Layout
+from resonance.pipeline.model_health import ModelHealth
 from resonance.pipeline.records import Message
 from resonance.pipeline.settings import Settings
 from resonance.pipeline.stream_model import Fed, StreamModel
@@ -41,6 +42,8 @@ class Learner:
         Writes the events.
     streams : Streams
         The models.
+    health : ModelHealth
+        Sees what became of the rows.
 
     Attributes
     ----------
@@ -48,12 +51,13 @@ class Learner:
         What the topic of the events takes in one message.
     """
 
-    def __init__(self, settings: Settings, where: str, encoder: Encoder, streams: Streams) -> None:
+    def __init__(self, settings: Settings, where: str, encoder: Encoder, streams: Streams, health: ModelHealth) -> None:
         self.event_bytes = sizes.EVENT_BYTES
         self._topic = settings.topic("cluster_events")
         self._where = where
         self._encoder = encoder
         self._streams = streams
+        self._health = health
         self._texts: dict[str, StreamTexts] = {}
 
     def begin(self, key: bytes | None, layout: Layout) -> StreamModel:
@@ -103,9 +107,11 @@ class Learner:
         if model.ended is not None:
             if told is not None:
                 messages.append((0, self._encoder.version_started(model, model.ended, told, 0)))
+                self._health.count("version_started")
             model.ended = None
             model.seq += 1
         fed = model.feed(rows)
+        self._health.learned(model, fed, told=told is not None)
         for at, event in fed.events:
             if told is not None:
                 cause = at if len(told.offsets) == len(rows) else 0

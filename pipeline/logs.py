@@ -3,6 +3,9 @@
 import logging
 import sys
 import time
+from typing import Any, Final, Literal
+
+import orjson
 
 LIBRARIES = {
     # Their information is about their inside; what a user needs of it is said in our own lines.
@@ -40,17 +43,47 @@ class Format(logging.Formatter):
         return super().format(record)
 
 
-def configure(level: str) -> None:
+OWN: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+"""What every log record has; whatever else it has was given as `extra`, such as topic and partition."""
+
+
+class JsonFormat(logging.Formatter):
+    """One JSON object a line: time, level, logger, message, what the line was given besides, and the traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        milliseconds = f"{record.msecs:03.0f}"[:3]
+        fields: dict[str, Any] = {
+            "time": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{milliseconds}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        fields |= {name: value for name, value in record.__dict__.items() if name not in OWN}
+        if record.exc_info:
+            fields["traceback"] = self.formatException(record.exc_info)
+        return orjson.dumps(fields, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+
+
+def at(topic: str, partition: int, offset: int | None = None) -> dict[str, Any]:
+    """Return the fields (`extra`) of a line that is about a partition, or about a place in it."""
+    fields: dict[str, Any] = {"topic": topic, "partition": partition}
+    return fields if offset is None else fields | {"offset": offset}
+
+
+def configure(level: str, style: Literal["text", "json"] = "text") -> None:
     """Send everything to standard error in one style.
 
     Parameters
     ----------
     level : {"debug", "info", "warning", "error"}
         Least serious messages of ours; ``debug`` shows those of the libraries and tracebacks, too.
+    style : {"text", "json"}
+        Lines for people, or one JSON object a line.
     """
     debug = level == "debug"
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(Format(debug))
+    handler.setFormatter(JsonFormat() if style == "json" else Format(debug))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     for name, least in LIBRARIES.items():
         logging.getLogger(name).setLevel(logging.DEBUG if debug else least)

@@ -19,6 +19,7 @@ from resonance.pipeline.faults import FaultError
 from resonance.pipeline.input import Decoded, InputMapping
 from resonance.pipeline.layout import shape_from
 from resonance.pipeline.learning import Learner
+from resonance.pipeline.model_health import ModelHealth
 from resonance.pipeline.probing import Probing
 from resonance.pipeline.records import Counts, Message, Outputs, SourceRecord, StreamSnapshot
 from resonance.pipeline.settings import Settings
@@ -56,6 +57,11 @@ class PartitionTask:
         Input topic.
     partition : int
         Partition of it.
+
+    Attributes
+    ----------
+    health : ModelHealth
+        Whether its models are still any good; no part of the state.
     """
 
     def __init__(self, settings: Settings, topic: str, partition: int) -> None:
@@ -69,7 +75,8 @@ class PartitionTask:
         self._streams = Streams(settings, topic, partition)
         self._answers = Answers(settings, encoder)
         self._letters = DeadLetters(settings, encoder)
-        self._learner = Learner(settings, self._where, encoder, self._streams)
+        self.health = ModelHealth()
+        self._learner = Learner(settings, self._where, encoder, self._streams, self.health)
         self._probing = Probing(
             settings, self._where, self._mapping, self._streams, self._learner, self._answers, self._letters
         )
@@ -188,15 +195,17 @@ class PartitionTask:
     @property
     def counts(self) -> Counts:
         """What was seen so far; may be asked for in another thread."""
-        preparations = [model.preparation for model in self._streams.models()]
+        models = self._streams.models()
+        preparations = [model.preparation for model in models]
         return Counts(
             self._records,
             self._skipped + self._probing.skipped,
-            self._letters.by_class,
+            self._letters.by_stage_and_class,
             self._probing.outvoted,
             len(preparations),
             sum(preparation.compared for preparation in preparations),
             sum(preparation.outside for preparation in preparations),
+            sum(model.snapshot_bytes for model in models),
         )
 
     @property
@@ -263,8 +272,10 @@ class PartitionTask:
             # Without a transaction a snapshot can stand there whose partition record was not written.
             self._probing.take_decision(shape, int(snapshot.header.get("probed_until", 0)))
         self._streams.restore(snapshot, self._probing.layout, new_version=new_version)
+        model = self._streams.named(snapshot.stream)
+        self.health.restored(model)
         if not new_version:
-            self._learner.check_events(self._streams.named(snapshot.stream))
+            self._learner.check_events(model)
 
     @property
     def first_version(self) -> int:

@@ -9,19 +9,20 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import Final
 
 from faust.types import TP
-from resonance.pipeline import archives, snapshots
 from resonance.pipeline.chunk import Chunk, Membership
 from resonance.pipeline.delivery import Batch, Delivery
 from resonance.pipeline.errors import DeliveryError
 from resonance.pipeline.fault_points import reach
-from resonance.pipeline.records import Outputs, SourceRecord
+from resonance.pipeline.owned import Counters, Destinations, Histograms, Partition
+from resonance.pipeline.pauses import Pauses
+from resonance.pipeline.records import Outputs
 
 SLICE_SECONDS: Final = 0.05
 """About the longest time between two looks at what the loop asks for, however slow the engine is."""
@@ -34,70 +35,6 @@ GIVE_UP_SECONDS: Final = 5.0
 
 
 _log = logging.getLogger(__name__)
-
-
-class Task(snapshots.Task, archives.Task, Protocol):
-    """What the processor needs of a partition task."""
-
-    @property
-    def dead_letter_run(self) -> tuple[str, int]:
-        """Class and number of the dead letters in a row at the end of what was seen."""
-
-    def process(self, records: Sequence[SourceRecord]) -> Outputs:
-        """Learn records in offset order and return their outputs."""
-
-
-@dataclass(slots=True)
-class Partition:
-    """An input partition that this worker owns.
-
-    Attributes
-    ----------
-    task : PartitionTask
-        Has learned every record below `position`.
-    writer : SnapshotWriter
-        Writes its snapshots.
-    position : int
-        Where its log goes on.
-    committed : int
-        The group's committed offset, -1 when there is none.
-    behind : bool
-        More records were known to wait when the last ones were fetched.
-    archive : ArchiveWriter or None
-        Writes its archives; None where there are none.
-    timestamp : int or None
-        Kafka timestamp of the last record that was processed, in milliseconds.
-    """
-
-    task: Task
-    writer: snapshots.SnapshotWriter
-    position: int
-    committed: int
-    behind: bool = False
-    archive: archives.ArchiveWriter | None = None
-    timestamp: int | None = None
-
-
-class Destinations(NamedTuple):
-    """Names of the output topics."""
-
-    assignments: str
-    events: str
-    dead_letters: str
-    snapshots: str
-
-
-@dataclass(slots=True)
-class Counters:
-    """What the processor did since its start; seconds are of its own thread."""
-
-    records: int = 0
-    outputs: int = 0
-    dead_letters: int = 0
-    commits: int = 0
-    process_seconds: float = 0.0
-    send_seconds: float = 0.0
-    wait_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,17 +76,21 @@ class Processor:
         Told about each chunk that was submitted when it is processed or dropped; called in the processor's thread.
     failed : callable
         Told why the processor ended, once; nothing was committed after the error. Called in its thread.
-    most_dead_letters : int
-        Dead letters of one kind in a row after which a partition counts as stuck.
+    pauses : Pauses, optional
+        When dead letters pause a partition.
+    histograms : Histograms, optional
+        Takes how long things take.
 
     Attributes
     ----------
     counters : Counters
         What was done so far.
+    histograms : Histograms
+        How long it took.
     partitions : dict of TP to Partition
         The owned ones; replaced as a whole, so that any thread may walk through it.
-    stuck : dict of TP to str
-        Partitions that yield nothing but dead letters, and what to do about it.
+    pauses : Pauses
+        Partitions that yield too many dead letters.
     """
 
     def __init__(
@@ -160,11 +101,12 @@ class Processor:
         commit_interval: float,
         done: Callable[[Chunk], None],
         failed: Callable[[BaseException], None],
-        most_dead_letters: int = 1000,
+        pauses: Pauses | None = None,
+        histograms: Histograms | None = None,
     ) -> None:
         self.counters = Counters()
-        self.stuck: dict[TP, str] = {}
-        self._most_dead_letters = most_dead_letters
+        self.histograms = histograms or Histograms()
+        self.pauses = pauses or Pauses(destinations.dead_letters)
         self._delivery = delivery
         self._to = destinations
         self._interval = commit_interval
@@ -179,7 +121,8 @@ class Processor:
         self._ending = threading.Lock()
         # Since when something waits for a commit; None when everything is committed or on its way.
         self._since: float | None = None
-        self._commit: Future[None] | None = None
+        self._commit: Future[float] | None = None
+        self._committing_since = 0.0
         self._offsets: dict[TP, int] = {}
         # Slow until it is seen: the first slice of a slow engine must not be a whole chunk.
         self._record_seconds = SLICE_SECONDS / SLICE_RECORDS
@@ -215,6 +158,10 @@ class Processor:
         """
         self._closing = True
         return self._ask(lambda: self._close(everything))
+
+    def resume(self, tps: Collection[TP]) -> "Future[None]":
+        """Let paused partitions go on, at the record behind the last one that was processed."""
+        return self._ask(lambda: self._resume(tps))
 
     def stop(self) -> None:
         """End the thread, after `close`."""
@@ -282,38 +229,56 @@ class Processor:
     def _chunk(self, chunk: Chunk) -> None:
         partition = self.partitions.get(chunk.tp)
         if partition is not None and not self._closing:
-            self._learn(chunk, partition)
+            self._learn_or_hold(chunk, partition)
+        # Also of a chunk that is held: the room is for the partitions that go on.
         self._done(chunk)
 
-    def _learn(self, chunk: Chunk, partition: Partition) -> None:
-        records = chunk.value
+    def _learn_or_hold(self, chunk: Chunk, partition: Partition, start: int = 0) -> None:
+        if chunk.tp in self.pauses.paused:
+            self.pauses.hold(chunk, start)
+        else:
+            self._learn(chunk, partition, start)
+
+    def _resume(self, tps: Collection[TP]) -> None:
+        for chunk, start in self.pauses.resume(tps):
+            partition = self.partitions.get(chunk.tp)
+            if partition is not None and not self._closing:
+                self._learn_or_hold(chunk, partition, start)
+
+    def _learn(self, chunk: Chunk, partition: Partition, start: int) -> None:
+        records = chunk.value[start:] if start else chunk.value
         first = records[0].offset if records else chunk.next_offset
         if first < partition.position:
             raise DeliveryError(
                 f"{chunk.topic}[{chunk.partition}]@{first} was read again behind {partition.position}: nothing was "
                 "committed, start again; if it happens twice it is an error of this program"
             )
-        start, size = 0, len(records)
-        while start < size and not self._closing:
-            part = records[start : start + self._slice()]
+        at, size, paused = 0, len(records), False
+        while at < size and not self._closing and not paused:
+            part = records[at : at + self._slice()]
             began = time.monotonic()
             outputs = partition.task.process(part)
             spent = time.monotonic() - began
             self._record_seconds += 0.2 * (spent / len(part) - self._record_seconds)
             self.counters.records += len(part)
             self.counters.process_seconds += spent
-            start += len(part)
+            self.histograms.batch.observe(spent)
+            partition.last_record = began
+            at += len(part)
             self._finish_commit()
             self._send(chunk.tp, outputs)
-            self._note_dead_letters(chunk.tp, partition.task)
-            partition.position = part[-1].offset + 1 if start < size else chunk.next_offset
+            partition.position = part[-1].offset + 1 if at < size else chunk.next_offset
             partition.timestamp = part[-1].timestamp
+            dead, run = len(outputs.dead_letters), partition.task.dead_letter_run
+            paused = self.pauses.note(chunk.tp, len(part), dead, run, partition.position)
             if self._since is not None and time.monotonic() - self._since >= self._interval:
                 self._begin_commit()
         if not records:
             partition.position = chunk.next_offset
             self._since = self._since or time.monotonic()
-        partition.behind = start < size or chunk.behind
+        if paused and at < size:
+            self.pauses.hold(chunk, start + at)
+        partition.behind = (at < size or chunk.behind) and not paused
 
     def _slice(self) -> int:
         return max(SLICE_RECORDS, int(SLICE_SECONDS / max(self._record_seconds, 1e-6)))
@@ -327,20 +292,6 @@ class Processor:
                 self.counters.outputs += len(messages)
         self.counters.dead_letters += len(outputs.dead_letters)
         self.counters.send_seconds += time.monotonic() - began
-
-    def _note_dead_letters(self, tp: TP, task: Task) -> None:
-        """Say it once when a partition yields nothing but dead letters of one kind, and when it does again."""
-        kind, count = task.dead_letter_run
-        if count < self._most_dead_letters:
-            if self.stuck.pop(tp, None):
-                _log.info("%s[%d]: records can be used again", *tp)
-        elif tp not in self.stuck:
-            self.stuck[tp] = (
-                f"{tp.topic}[{tp.partition}]: the last {count:,} records were dead letters of one kind ({kind}); "
-                f"look at topic {self._to.dead_letters}, whose headers say what is wrong, then at the input's producer "
-                "or the settings input.* and limits.*"
-            )
-            _log.warning("%s", self.stuck[tp])
 
     def _begin_commit(self, everything: bool = False) -> None:
         """Send the snapshots that are due and let the commit run."""
@@ -356,12 +307,15 @@ class Processor:
                     self._delivery.settle()
                     written = True
                 self._delivery.send(Batch(self._to.snapshots, tp.partition, (message,)))
+            if written:
+                partition.last_snapshot = time.monotonic()
             if written or partition.position != partition.committed:
                 offsets[tp] = partition.position
         self._archive()
+        self._committing_since = self._since or time.monotonic()
         self._since = None
         self._offsets = offsets
-        self._commit = self._committer.submit(self._delivery.commit, offsets)
+        self._commit = self._committer.submit(self._deliver, offsets)
         # The thread may be waiting for records when the commit ends; a failure must not wait for the next one.
         self._commit.add_done_callback(lambda _: self._queue.put(self._finish_commit))
 
@@ -375,12 +329,18 @@ class Processor:
                 self._delivery.send(Batch(writer.topic, tp.partition, messages))
                 return
 
+    def _deliver(self, offsets: Mapping[TP, int]) -> float:
+        """Commit, in the committer's thread; return when it ended."""
+        self._delivery.commit(offsets)
+        return time.monotonic()
+
     def _finish_commit(self) -> None:
         """Wait for the commit that is on its way, if there is one."""
         if self._commit is None:
             return
         began = time.monotonic()
-        self._commit.result()
+        ended = self._commit.result()
+        self.histograms.transaction.observe(ended - self._committing_since)
         self.counters.wait_seconds += time.monotonic() - began
         self.counters.commits += 1
         self._commit = None
@@ -396,4 +356,4 @@ class Processor:
             self._begin_commit(everything)
             self._finish_commit()
         self.partitions = {}
-        self.stuck.clear()
+        self.pauses.clear()

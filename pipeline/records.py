@@ -99,20 +99,31 @@ class Counts:
         Records.
     skipped : int
         Records with a null value.
-    dead_letters : Counter of str
-        Dead letters by class.
+    letters : Counter of (str, str)
+        Dead letters by stage and class.
     outvoted : int
         Records that were answered ``warming_up`` and then had other features than most.
     streams : int
         Streams.
     values_compared, values_outside : int
         Values of features that have a frozen range, and how many of them were outside it; since the streams began.
+    snapshot_bytes : int
+        Bytes of the newest snapshots of all streams.
     """
 
-    records: int
-    skipped: int
-    dead_letters: Counter[str]
-    outvoted: int
-    streams: int
-    values_compared: int
-    values_outside: int
+    records: int = 0
+    skipped: int = 0
+    letters: Counter[tuple[str, str]] = field(default_factory=Counter)
+    outvoted: int = 0
+    streams: int = 0
+    values_compared: int = 0
+    values_outside: int = 0
+    snapshot_bytes: int = 0
+
+    @property
+    def dead_letters(self) -> Counter[str]:
+        """Dead letters by class."""
+        counted: Counter[str] = Counter()
+        for (_, kind), count in self.letters.items():
+            counted[kind] += count
+        return counted

@@ -165,11 +165,31 @@ class Place:
     record: PartitionRecord | None
 
 
+@dataclass(slots=True)
+class Progress:
+    """How far a restore is; written by its thread, for any to read.
+
+    Attributes
+    ----------
+    partitions : int
+        Partitions to restore.
+    wanted : int
+        Offsets that are to be read again; 0 until the snapshots are read. Fewer records may stand there.
+    replayed : int
+        Records that were learned again so far.
+    """
+
+    partitions: int = 0
+    wanted: int = 0
+    replayed: int = 0
+
+
 def restore_partitions(
     source: Source,
     assigned: Collection[TopicPartition],
     make_task: Callable[[str, int], TaskT],
     cancelled: threading.Event | None = None,
+    progress: Progress | None = None,
 ) -> dict[TopicPartition, Restored[TaskT]]:
     """Restore the models of the assigned partitions.
 
@@ -183,6 +203,8 @@ def restore_partitions(
         Makes an empty task for an input partition.
     cancelled : Event, optional
         Ends the restore early, with `RestoreCancelledError`.
+    progress : Progress, optional
+        Kept up to date.
 
     Returns
     -------
@@ -225,9 +247,12 @@ def restore_partitions(
             restored[at] = Restored(task, writer, place.start, place.committed)
             ranges[at] = (replay_from, place.start)
         reach("during-restore")
+        progress = progress or Progress()
+        progress.wanted = sum(end - begin for begin, end in ranges.values())
         for at, records in reader.read(ranges):
             restored[at].task.catch_up(records)
             restored[at].replayed += len(records)
+            progress.replayed += len(records)
             reach("during-restore")
     replayed = sum(part.replayed for part in restored.values())
     seconds = time.monotonic() - began

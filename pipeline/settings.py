@@ -29,6 +29,7 @@ from resonance.pipeline.settings_errors import (
 from resonance.pipeline.settings_sections import (
     TOPIC_PATTERN,
     Broker,
+    DeadLetterShare,
     Delivery,
     EngineChoice,
     Input,
@@ -80,6 +81,8 @@ class Settings(BaseSettings):
     """How often states are written."""
     limits: Limits = Field(default_factory=Limits)
     """What a partition may cost."""
+    dlq: DeadLetterShare = Field(default_factory=DeadLetterShare)
+    """When dead letters pause a partition."""
     topics: Topics = Field(default_factory=Topics)
     """Names of the topics, and how they are made."""
     output: Output = Field(default_factory=Output)

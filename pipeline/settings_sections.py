@@ -65,11 +65,13 @@ class Worker(Section):
     id: OptionalText = Field(default=None, pattern=TOPIC_PATTERN)
     """Name of the worker, unique in the deployment; without it the host name and the HTTP port."""
     web_host: str = "127.0.0.1"
-    """Address on which health and counters are served."""
+    """Address on which health and metrics are served."""
     web_port: Count = Field(default=6066, ge=1, le=65535)
     """Port of it; a second worker on one host needs another one."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least serious messages to log."""
+    log_format: Literal["text", "json"] = "text"
+    """``text``: lines for people; ``json``: one JSON object a line."""
 
 
 class Input(Section):
@@ -175,6 +177,15 @@ class Limits(Section):
     """Bytes of a dead letter, below what its topic takes (max.message.bytes): a longer value is cut."""
     dead_letters_in_a_row: Count = Field(default=1_000, ge=1)
     """Dead letters of one kind in a row after which the worker says that it is not ready."""
+
+
+class DeadLetterShare(Section):
+    """When a partition pauses because its records are mostly dead letters; `resonance dlq resume` lets it go on."""
+
+    max_share: Seconds = Field(default=0.5, gt=0.0, le=1.0)
+    """Share of dead letters among the last `window` records above which a partition pauses; 1 never does."""
+    window: Count = Field(default=10_000, ge=1, le=10_000_000)
+    """Records that are looked at; those that have not come yet count as good."""
 
 
 class Topics(Section):

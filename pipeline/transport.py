@@ -9,7 +9,8 @@ place that does says so.
 import asyncio
 import logging
 import ssl
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
@@ -20,41 +21,14 @@ from aiokafka.structs import OffsetAndMetadata
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from mode import Service
-from resonance.pipeline import stops
 from resonance.pipeline.chunk import Chunk, Fetched, Membership
-from resonance.pipeline.connections import LOGIN_ERRORS, WATCH, refused, watch_connections
-from resonance.pipeline.errors import BrokerError, ConfigurationError
+from resonance.pipeline.connections import WATCH, watch_connections
+from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.fetch_errors import LASTING_ERRORS, explained
 from resonance.pipeline.unpack import WholeBatches, keep_bytes
 
 PINNED = {"faust-streaming": "0.15.3", "aiokafka": "0.14.0", "mode-streaming": "0.7.1"}
 """Versions whose inside this module was written for; pyproject.toml pins the same."""
-
-REFUSED_MEMBERS = {
-    aiokafka_errors.InvalidSessionTimeoutError: (
-        "broker.session_timeout: the broker does not allow it; choose seconds between its group.min.session.timeout.ms "
-        "(6 s by default) and group.max.session.timeout.ms (30 minutes by default), or change these"
-    ),
-    aiokafka_errors.InconsistentGroupProtocolError: (
-        "name: the consumer group of this name has members of another program, or of another way to share partitions; "
-        "choose another name, or stop those members"
-    ),
-    aiokafka_errors.InvalidGroupIdError: (
-        "name: the broker does not take it as the name of a consumer group; choose another"
-    ),
-}
-"""Errors of aiokafka that say why the group never takes this worker: each is a setting's."""
-
-LASTING_ERRORS = (
-    *REFUSED_MEMBERS,
-    *LOGIN_ERRORS,
-    aiokafka_errors.OffsetOutOfRangeError,
-    aiokafka_errors.TopicAuthorizationFailedError,
-    aiokafka_errors.GroupAuthorizationFailedError,
-    aiokafka_errors.UnsupportedCodecError,
-    aiokafka_errors.CorruptRecordException,
-    aiokafka_errors.RecordTooLargeError,
-)
-"""Errors of aiokafka that asking again does not mend; it reports the coordinator's passing troubles the same way."""
 
 FETCH_WAIT_MS = 500
 """How long a broker may hold an idle fetch."""
@@ -101,6 +75,8 @@ class TransportOptions:
         Where each assigned partition goes on, for the membership given; empty while that is not known.
     failed : callable
         Told about an error after which no records will come.
+    paused : callable
+        Partitions to take nothing from for the time being; asked before each fetch, from the consumer's thread.
     isolation_level : {"read_committed", "read_uncommitted"}
         Faust's driver reads records of aborted transactions unless told otherwise.
     chunk_records : int
@@ -116,6 +92,7 @@ class TransportOptions:
     before_revoke: Callable[[], Awaitable[None]]
     positions: Callable[[Membership], Mapping[TP, int]]
     failed: Callable[[BaseException], None]
+    paused: Callable[[], Collection[TP]] = tuple
     isolation_level: str = "read_committed"
     chunk_records: int = 1000
     queued_records: int = 16_000
@@ -179,8 +156,13 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
     ) -> Fetched:
         # Runs in this thread, as rebalances and seeks do: what it reads before and after the call belongs together.
         fetched = Fetched(self.seek_number, self.app.consumer_generation_id)
+        active = set(active_partitions).difference(self.consumer.options.paused())
+        if not active:
+            # aiokafka would take no partition for all of them. What it has fetched of paused ones stays where it is.
+            await asyncio.sleep(timeout or 0.0)
+            return fetched
         try:
-            records = await super()._fetch_records(consumer, active_partitions, timeout, max_records)
+            records = await super()._fetch_records(consumer, active, timeout, max_records)
         except aiokafka_errors.NoOffsetForPartitionError:
             # Left from the moment between assignment and our seek, when aiokafka looks for a committed offset itself.
             return fetched
@@ -193,9 +175,21 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
                 continue
             fetched.records[tp] = records.get(tp, [])
             fetched.next_offsets[tp] = self.positions[tp] = state.position
-            end = state.lso if self.consumer.options.isolation_level == "read_committed" else state.highwater
-            fetched.ends[tp] = state.highwater if end is None else end
+            fetched.ends[tp] = self._end(state)
         return fetched
+
+    def _end(self, state: Any) -> int:
+        """Return where what can be read of a partition ends, as the last answer to a fetch said; -1 before it."""
+        end = state.lso if self.consumer.options.isolation_level == "read_committed" else state.highwater
+        end = state.highwater if end is None else end
+        return -1 if end is None else int(end)
+
+    def ends(self) -> dict[TP, int]:
+        """Return where the assigned partitions end, as far as fetches have said; for any thread, and no request."""
+        subscription = self._consumer._subscription.subscription if self._consumer is not None else None
+        assignment = subscription and subscription.assignment
+        states = {tp: assignment.state_value(tp) for tp in list(self.positions)} if assignment else {}
+        return {tp: end for tp, state in states.items() if state is not None and (end := self._end(state)) >= 0}
 
     async def commit_exactly(self, offsets: Mapping[TP, int]) -> None:
         """Commit through the group; any error is the caller's to judge (the stock method crashes the app)."""
@@ -240,12 +234,15 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
     ----------
     membership : Membership or None
         Of the last assignment.
+    polled : float or None
+        When the fetch loop last went round, by the monotonic clock, whether or not it brought anything.
     """
 
     logger = _faust_log
     RebalanceListener = RebalanceListener
     options: TransportOptions
     membership: Membership | None = None
+    polled: float | None = None
     _thread: ConsumerThread
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -285,6 +282,10 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
         # Small chunks count for more than their records, so that their number is bounded too.
         return max(len(chunk.value), self.options.chunk_records // 16)
 
+    def ends(self) -> dict[TP, int]:
+        """See `ConsumerThread.ends`."""
+        return self._thread.ends() if self._thread is not None else {}
+
     def done(self, chunk: Chunk) -> None:
         """Make room for further chunks; to be called in the loop's thread for each one that was handed over."""
         if chunk.seek == self._seek_number:
@@ -321,6 +322,7 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
         # are full it takes partitions out of the fetch and sleeps a second.
         try:
             while not (self.should_stop or fetcher.should_stop):
+                self.polled = time.monotonic()
                 try:
                     fetched, _ = await self._wait_next_records(FETCH_SECONDS)
                 except aiokafka_errors.KafkaError as error:
@@ -338,7 +340,7 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
                 raise
         except Exception as error:  # whatever it is, no further record comes
             if not self.app.should_stop:
-                self.options.failed(_explained(error, self.options.client))
+                self.options.failed(explained(error, self.options.client))
 
     async def _hand_over(self, fetched: Fetched, fetcher: Any) -> None:
         for tp in fetched.ends:
@@ -349,6 +351,7 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
                 # The timeout is for a stop, which nothing else would tell this loop.
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._room.wait(), FETCH_SECONDS)
+                self.polled = time.monotonic()
                 if self.should_stop or fetcher.should_stop:
                     return
             if not self.flow_active or not self.is_current(chunk):
@@ -366,28 +369,12 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
             try:
                 await self._thread.call_thread(self._thread.check_coordinator)
             except (ssl.SSLError, *LASTING_ERRORS) as error:
-                self.options.failed(_explained(error, self.options.client))
+                self.options.failed(explained(error, self.options.client))
             except Exception as error:  # the coordinator goes on when it has been asked
                 if self._thread._consumer._coordinator._coordination_task.done():
-                    self.options.failed(_explained(error, self.options.client))
+                    self.options.failed(explained(error, self.options.client))
                 else:
                     _log.warning("group coordinator: %s; joining again", error or type(error).__name__)
-
-
-def _explained(error: BaseException, client: Mapping[str, Any]) -> BaseException:
-    """Return the error in words for a user, where it is one of the broker's or the log's."""
-    if denied := refused(client, error):
-        return denied
-    if isinstance(error, aiokafka_errors.OffsetOutOfRangeError):
-        return stops.truncated_ahead(error.args[0])
-    if isinstance(error, aiokafka_errors.UnsupportedCodecError):
-        return BrokerError(f"the input is compressed in a way that cannot be read: {error}; install aiokafka[all]")
-    if type(error) in REFUSED_MEMBERS:
-        return ConfigurationError(REFUSED_MEMBERS[type(error)])
-    if isinstance(error, aiokafka_errors.KafkaError):
-        text = str(error) or type(error).__name__
-        return BrokerError(f"the broker refuses to serve the input: {text}; check the topic, its ACLs and the broker")
-    return error
 
 
 def install(app: Any, options: TransportOptions) -> None:

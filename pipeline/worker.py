@@ -2,14 +2,12 @@
 
 import asyncio
 import contextlib
-import errno
 import logging
 import os
 import signal
-import socket
 import threading
+import time
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from faust.types import TP
@@ -20,16 +18,21 @@ from resonance.pipeline.at_least_once import AtLeastOnce
 from resonance.pipeline.chunk import Chunk, Membership
 from resonance.pipeline.collector import collect_rarely
 from resonance.pipeline.delivery import Delivery, producer_settings
-from resonance.pipeline.errors import ConfigurationError, DeliveryError, ResonanceError
+from resonance.pipeline.errors import DeliveryError, ResonanceError
 from resonance.pipeline.exactly_once import ExactlyOnce
-from resonance.pipeline.health import described
 from resonance.pipeline.log_reader import RestoreCancelledError
 from resonance.pipeline.mending import mend
+from resonance.pipeline.metrics import make_registry
+from resonance.pipeline.owned import Destinations, Histograms, Partition
+from resonance.pipeline.pages import Pages
 from resonance.pipeline.partition import PartitionTask
-from resonance.pipeline.processor import Destinations, Partition, Processor
-from resonance.pipeline.restore import Source, restore_partitions
+from resonance.pipeline.pauses import Pauses
+from resonance.pipeline.processor import Processor
+from resonance.pipeline.restore import Progress, Source, restore_partitions
+from resonance.pipeline.samples import durations, samples
 from resonance.pipeline.settings import Settings
 from resonance.pipeline.start_check import check_start
+from resonance.pipeline.status import Status, named
 from resonance.pipeline.topics import Deployment
 from resonance.pipeline.transport import FETCH_WAIT_MS, TransportOptions, check_versions
 
@@ -49,7 +52,7 @@ def run(settings: Settings, mending: str = "") -> int:
     The last line of the log says why it ended. Threads of the client libraries may outlive the call after a failure:
     the process should end.
     """
-    logs.configure(settings.worker.log_level)
+    logs.configure(settings.worker.log_level, settings.worker.log_format)
     collect_rarely()
     try:
         why = asyncio.new_event_loop().run_until_complete(Worker(settings, mending).run())
@@ -84,6 +87,8 @@ class Worker:
     def __init__(self, settings: Settings, mending: str = "") -> None:
         self._settings = settings
         self._mending = mending
+        self._status = Status()
+        self._histograms = Histograms()
         self._failure: BaseException | None = None
         self._told = asyncio.Event()
         self._why = ""
@@ -109,6 +114,16 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._stop, signal.Signals(number).name)
+        registry = make_registry(lambda: samples(self._status, self._settings.engine.name), durations(self._histograms))
+        pages = Pages(self._status, registry, self._resume)
+        # Before anything else: a second worker of this host and port must not come far enough to fence the first.
+        await pages.start(self._settings.worker.web_host, self._settings.worker.web_port)
+        try:
+            return await self._work()
+        finally:
+            await pages.stop()
+
+    async def _work(self) -> str:
         deployment = await asyncio.to_thread(self._check)
         if self._told.is_set():
             return self._why
@@ -129,28 +144,38 @@ class Worker:
         """Find everything that would go wrong later, before anybody else notices this worker."""
         settings = self._settings
         check_versions()
-        check_port(settings.worker.web_host, settings.worker.web_port)
         clients.faust_credentials(settings)
         client = clients.librdkafka(settings)
         deployment = check_start(settings, client, create=settings.topics.create)
         # Half a minute, the first time: in the group this would hold everybody up.
         where = os.environ["NUMBA_CACHE_DIR"]
         _log.info("loading the kernels of %s; the first time they are compiled, into %s", settings.engine.name, where)
+        self._status.phase = "compiling kernels"
         settings.engine_class.compile()
         self._source = Source.of(settings, client, deployment)
         if self._mending:
+            self._status.phase = "mending"
             with contextlib.suppress(RestoreCancelledError):
                 changed = mend(self._mending, settings, self._source, self._cancelled)
                 _log.info("%s changed %d partitions", self._mending, changed)
+        self._status.phase = "joining"
         return deployment
 
     def _build(self, deployment: Deployment) -> None:
         settings = self._settings
+        pauses = Pauses(
+            settings.topic("dead_letters"),
+            in_a_row=settings.limits.dead_letters_in_a_row,
+            max_share=settings.dlq.max_share,
+            window=settings.dlq.window,
+            port=settings.worker.web_port,
+        )
         options = TransportOptions(
             before_revoke=self._before_revoke,
             positions=self._positions_for,
             failed=self._fail,
             client=clients.librdkafka(settings),
+            paused=pauses.paused.copy,
             fetch_wait_ms=embedded.FETCH_WAIT_MS if deployment.embedded else FETCH_WAIT_MS,
         )
         self._app = make_app(settings, self, options)
@@ -162,8 +187,10 @@ class Worker:
             commit_interval=settings.delivery.commit_interval,
             done=self._done,
             failed=self._fail,
-            most_dead_letters=settings.limits.dead_letters_in_a_row,
+            pauses=pauses,
+            histograms=self._histograms,
         )
+        self._status.app, self._status.processor = self._app, self._processor
 
     def _make_delivery(self, deployment: Deployment) -> Delivery:
         settings = self._settings
@@ -211,9 +238,13 @@ class Worker:
         self._cancelled = cancelled = threading.Event()
         if membership is None or not membership.partitions:
             _log.info("no partition is assigned: the group has more workers than the input has partitions")
+            self._status.phase = "running"
             return
         listed = ", ".join(f"{topic}[{partition}]" for topic, partition in sorted(membership.partitions))
         _log.info("assigned: %s (generation %d)", listed, membership.generation)
+        began = time.monotonic()
+        self._status.progress = progress = Progress(len(membership.partitions))
+        self._status.phase = "restoring"
         # It ends what an earlier worker of this id left open, which the restore would wait for. Not earlier: now the
         # HTTP port is ours, so that no worker beside us uses the same id.
         await asyncio.to_thread(self._start_delivery)
@@ -221,7 +252,7 @@ class Worker:
             raise RestoreCancelledError
         assigned = sorted(membership.partitions)
         restored = await asyncio.to_thread(
-            lambda: restore_partitions(self._source, assigned, self._make_task, cancelled)
+            lambda: restore_partitions(self._source, assigned, self._make_task, cancelled, progress)
         )
         interval = self._settings.snapshots.archive_interval
         archives = await asyncio.to_thread(lambda: archive_writers(self._source, assigned, interval, cancelled))
@@ -229,11 +260,21 @@ class Worker:
             # Whatever changed brings a rebalance, and that another restore.
             raise RestoreCancelledError
         partitions = {
-            TP(*at): Partition(part.task, part.writer, part.start, part.committed, archive=archives.get(at))
+            TP(*at): Partition(
+                part.task,
+                part.writer,
+                part.start,
+                part.committed,
+                archive=archives.get(at),
+                learned_again=part.task.counts,
+            )
             for at, part in restored.items()
         }
         self._positions = membership, {tp: partition.position for tp, partition in partitions.items()}
         await asyncio.wrap_future(self._processor.open(membership, partitions))
+        self._status.recovery_seconds = time.monotonic() - began
+        self._status.recovery_records = sum(part.replayed for part in restored.values())
+        self._status.assigned, self._status.phase = tuple(partitions), "running"
         _log.info(
             "processing from %s", ", ".join(f"{tp.topic}[{tp.partition}]@{p.position}" for tp, p in partitions.items())
         )
@@ -251,12 +292,15 @@ class Worker:
     async def _before_revoke(self) -> None:
         self._rebalances += 1
         self._positions = None
+        self._status.assigned, self._status.phase = (), "joining"
+        self._status.rebalances = self._rebalances
         self._cancelled.set()
         await self._close()
 
     async def before_stop(self) -> None:
         """Close the last transaction, with a snapshot of everything that changed."""
         self._positions = None
+        self._status.assigned = ()
         self._cancelled.set()
         self._app.consumer.stop_flow()
         await self._close(everything=True)
@@ -275,16 +319,14 @@ class Worker:
             return {}
         return self._positions[1]
 
-    def health(self) -> tuple[bool, Mapping[str, Any]]:
-        """Return whether records flow and become answers, the counters, and what was seen of each partition."""
-        assigned = sorted(self._positions[1]) if self._positions else []
-        problems = sorted(self._processor.stuck.copy().values())
-        flows = self._failure is None and (bool(assigned) or self._app.unassigned) and not self._app.rebalancing
-        counters = {name: round(value, 3) for name, value in asdict(self._processor.counters).items()}
-        partitions = [f"{topic}[{partition}]" for topic, partition in assigned]
-        owned = self._processor.partitions
-        seen = {f"{tp.topic}[{tp.partition}]": described(owned[tp]) for tp in sorted(owned)}
-        return flows and not problems, {"partitions": partitions, "problems": problems, **counters, "seen": seen}
+    async def _resume(self, partition: str | None) -> list[str]:
+        """Let paused partitions go on, the one of that name or all; return their names."""
+        if self._status.processor is None:
+            return []
+        paused = sorted(self._processor.pauses.paused.copy())
+        chosen = [tp for tp in paused if partition is None or partition == named(tp)]
+        await asyncio.wrap_future(self._processor.resume(chosen))
+        return [named(tp) for tp in chosen]
 
     # Called from any thread.
 
@@ -298,21 +340,19 @@ class Worker:
 
     def _note_failure(self, error: BaseException) -> None:
         if self._failure is None:
-            self._failure = error
+            self._failure = self._status.failure = error
             self._told.set()
 
     def _stop(self, why: str) -> None:
         self._why = why
+        self._status.phase = "stopping"
         self._cancelled.set()
         self._told.set()
 
     def _started(self, starting: "asyncio.Future[None]") -> None:
         if starting.cancelled() or starting.exception() is None:
             return
-        error = starting.exception()
-        if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-            error = port_taken(self._settings.worker.web_host, self._settings.worker.web_port)
-        self._note_failure(error or RuntimeError("Faust ended"))
+        self._note_failure(starting.exception() or RuntimeError("Faust ended"))
 
     async def _end(self) -> None:
         """Stop Faust; its consumer closes our transaction first."""
@@ -340,34 +380,3 @@ class Worker:
             with contextlib.suppress(Exception):
                 async with asyncio.timeout(LEAVE_SECONDS):
                     await consumer.leave_group()
-
-
-def check_port(host: str, port: int) -> None:
-    """Refuse to start on a port that another worker has.
-
-    Raises
-    ------
-    ConfigurationError
-        Naming the port and the setting.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-            probe.listen()
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                raise port_taken(host, port) from error
-            raise ConfigurationError(
-                f"worker.web_host = {host}, worker.web_port = {port}: cannot listen there ({error.strerror}); "
-                "choose an address of this machine and a port of at least 1024"
-            ) from error
-
-
-def port_taken(host: str, port: int) -> ConfigurationError:
-    """Return the error for a port that something else listens on."""
-    return ConfigurationError(
-        f"worker.web_port = {port}: something listens on {host}:{port} already, perhaps another worker; give each "
-        "worker of a machine its own port (--web-port)"
-    )

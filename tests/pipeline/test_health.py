@@ -4,7 +4,7 @@ import threading
 
 import orjson
 from resonance.pipeline.health import described
-from resonance.pipeline.processor import Partition
+from resonance.pipeline.owned import Partition
 from resonance.pipeline.records import Record
 from resonance.pipeline.snapshot_records import Identity
 from resonance.pipeline.snapshots import SnapshotWriter

@@ -8,7 +8,9 @@ import pytest
 from faust.types import TP
 from resonance.pipeline.chunk import Chunk, Membership
 from resonance.pipeline.errors import DeliveryError
-from resonance.pipeline.processor import Destinations, Partition, Processor
+from resonance.pipeline.owned import Destinations, Partition
+from resonance.pipeline.pauses import Pauses
+from resonance.pipeline.processor import Processor
 from resonance.pipeline.records import Message, Outputs, Record
 
 P0, P1 = TP("in", 0), TP("in", 1)
@@ -50,7 +52,7 @@ class Diary:
 
 
 class Echo:
-    """A task that answers every record with its offset."""
+    """A task that answers every record with its offset; without a value it is a dead letter."""
 
     def __init__(self, seconds=0.0):
         self.seconds, self.learned, self.dead_letter_run = seconds, [], ("", 0)
@@ -58,7 +60,8 @@ class Echo:
     def process(self, records):
         time.sleep(self.seconds * len(records))
         self.learned += [record.offset for record in records]
-        return Outputs([Message(None, b"%d" % record.offset, []) for record in records])
+        good, bad = ([r for r in records if (r.value is None) is dead] for dead in (False, True))
+        return Outputs(*([Message(None, b"%d" % record.offset, []) for record in some] for some in (good, [], bad)))
 
 
 class Writer:
@@ -72,8 +75,8 @@ class Writer:
             yield Message(b"k", b"%d of %d%s" % (position, committed, b" all" if everything else b""), [])
 
 
-def chunk(tp, first, count, next_offset=None, behind=False):
-    records = [Record(tp.topic, tp.partition, first + n, 0, None, b"") for n in range(count)]
+def chunk(tp, first, count, next_offset=None, behind=False, value=b""):
+    records = [Record(tp.topic, tp.partition, first + n, 0, None, value) for n in range(count)]
     return Chunk(tp, records, next_offset or first + count, seek=1, generation=1, behind=behind)
 
 
@@ -86,7 +89,7 @@ class Bench:
             commit_interval=interval,
             done=self.done.put,
             failed=self.failures.put,
-            most_dead_letters=3,
+            pauses=Pauses(DESTINATIONS.dead_letters, in_a_row=3, window=10),
         )
         self.partitions = {tp: Partition(Echo(seconds), Writer(), 0, 0) for tp in (P0, P1)}
         self.processor.start()
@@ -354,8 +357,70 @@ def test_a_partition_of_dead_letters_alone_is_told_once_and_until_it_ends(bench,
         task.dead_letter_run = ("not_json", run)
         b.processor.submit(chunk(P1, first, 1))
         b.wait(lambda first=first: b.lines("commit")[-1:] == [("commit", {1: first + 1})])
-        assert list(b.processor.stuck) == ([P1] if run >= 3 else [])
+        assert list(b.processor.pauses.stuck) == ([P1] if run >= 3 else [])
     told = [record.getMessage() for record in caplog.records]
     assert len(told) == 2
     assert told[0].startswith("in[1]: the last 3 records were dead letters of one kind (not_json); look at topic dead,")
     assert told[1] == "in[1]: records can be used again"
+
+
+def test_too_many_dead_letters_pause_a_partition_and_it_goes_on_at_the_next_record(bench, caplog):
+    b = bench()
+    b.open()
+    learned = [b.partitions[tp].task.learned for tp in (P0, P1)]
+    # A slice has 16 records: the chunk is left in its middle.
+    b.processor.submit(chunk(P0, 0, 20, behind=True, value=None))
+    b.processor.submit(chunk(P0, 20, 5, next_offset=26, behind=True))
+    b.processor.submit(chunk(P1, 0, 3))
+    b.processor.submit(chunk(P0, 26, 0, next_offset=30))
+    b.wait(lambda: b.lines("commit") == [("commit", {0: 16, 1: 3})])
+    assert learned == [list(range(16)), [0, 1, 2]]
+    assert b.done.qsize() == 4
+    assert list(b.processor.pauses.paused) == [P0]
+    why = b.processor.pauses.paused[P0]
+    assert why.startswith("in[0] is paused before offset 16: 16 dead letters among its last 16 records are more than ")
+    assert "resonance dlq resume --worker http://127.0.0.1:6066 --partition 'in[0]'" in why
+    assert caplog.messages.count(why) == 1
+    b.processor.resume([P0, P1]).result(5)
+    b.wait(lambda: b.lines("commit")[1:] == [("commit", {0: 30})])
+    assert learned[0] == list(range(25))
+    assert not b.processor.pauses.paused
+
+
+def test_what_waits_is_held_back_again_where_it_is_no_better(bench):
+    b = bench()
+    b.open()
+    for first in range(0, 48, 8):
+        b.processor.submit(chunk(P0, first, 8, value=None))
+    for rounds in (1, 2, 3):
+        b.wait(lambda rounds=rounds: b.partitions[P0].task.learned == list(range(8 * rounds)))
+        b.wait(lambda: P0 in b.processor.pauses.paused)
+        b.processor.resume([P0]).result(5)
+    b.close()
+    assert b.lines("commit")[-1] == ("commit", {0: 32})
+
+
+def test_a_partition_that_is_given_up_begins_with_a_fresh_window(bench):
+    b = bench()
+    b.open()
+    b.processor.submit(chunk(P0, 0, 8, value=None))
+    b.processor.submit(chunk(P0, 8, 8))
+    b.wait(lambda: P0 in b.processor.pauses.paused)
+    b.close()
+    assert b.lines("commit")[-1] == ("commit", {0: 8})
+    assert not b.processor.pauses.paused
+    b.open()
+    b.processor.submit(chunk(P0, 8, 8))
+    b.wait(lambda: b.partitions[P0].task.learned == list(range(16)))
+    b.processor.resume([P0]).result(5)
+    assert b.partitions[P0].task.learned == list(range(16))
+
+
+def test_what_was_done_is_measured(bench):
+    b = bench(seconds=0.01)
+    b.open()
+    b.processor.submit(chunk(P0, 0, 2))
+    b.wait(lambda: b.processor.counters.commits)
+    batch, transaction = b.processor.histograms.batch, b.processor.histograms.transaction
+    assert (sum(batch.counts), sum(transaction.counts)) == (1, 1)
+    assert batch.total >= 0.02

@@ -16,6 +16,7 @@ from faust.types.tuples import ConsumerMessage
 from resonance.pipeline import transport
 from resonance.pipeline.chunk import Chunk, Fetched, Membership, RawSchema
 from resonance.pipeline.errors import BrokerError, ConfigurationError, DeniedError, MismatchError
+from resonance.pipeline.fetch_errors import explained
 from resonance.pipeline.records import Record
 
 P0, P1 = TP("in", 0), TP("in", 1)
@@ -103,11 +104,14 @@ def thread(monkeypatch):
     thread = object.__new__(transport.ConsumerThread)
     thread.positions, thread.seek_number = {P0: 5, P1: 7}, 2
     thread.app = SimpleNamespace(consumer_generation_id=4)
-    thread.consumer = SimpleNamespace(options=SimpleNamespace(isolation_level="read_committed"))
+    thread.paused, thread.asked = set(), []
+    options = SimpleNamespace(isolation_level="read_committed", paused=lambda: thread.paused)
+    thread.consumer = SimpleNamespace(options=options)
     thread.states = {P0: State(position=5), P1: State(position=7)}
     thread.fetch = dict
 
     async def fetch_records(self, consumer, active, timeout=None, max_records=None):
+        self.asked.append(active)
         return self.fetch()
 
     monkeypatch.setattr(driver.AIOKafkaConsumerThread, "_fetch_records", fetch_records)
@@ -115,9 +119,12 @@ def thread(monkeypatch):
 
 
 def fetch(thread):
+    return asyncio.run(thread._fetch_records(library_consumer(thread), {P0, P1}, timeout=0.01))
+
+
+def library_consumer(thread):
     assignment = SimpleNamespace(state_value=thread.states.get)
-    subscription = SimpleNamespace(subscription=SimpleNamespace(assignment=assignment))
-    return asyncio.run(thread._fetch_records(SimpleNamespace(_subscription=subscription), {P0, P1}, timeout=1))
+    return SimpleNamespace(_subscription=SimpleNamespace(subscription=SimpleNamespace(assignment=assignment)))
 
 
 def test_a_fetch_carries_positions_beyond_markers(thread):
@@ -171,6 +178,24 @@ def test_the_search_for_a_committed_offset_is_not_ours(thread):
     assert fetch(thread).records == {}
 
 
+def test_nothing_is_taken_of_paused_partitions(thread):
+    thread.paused = {P1}
+    thread.fetch = lambda: {P0: records(0, [5])}
+    assert list(fetch(thread).records) == [P0]
+    thread.paused = {P0, P1}
+    assert fetch(thread).next_offsets == {}
+    # None at all would mean all of them to aiokafka.
+    assert thread.asked == [{P0}]
+
+
+def test_the_ends_are_those_of_the_last_fetch(thread):
+    thread._consumer = None
+    assert thread.ends() == {}
+    thread.states[P0].lso, thread.states[P1] = 90, State(position=7, highwater=None, lso=None)
+    thread._consumer = library_consumer(thread)
+    assert thread.ends() == {P0: 90}
+
+
 @pytest.mark.parametrize(
     ("error", "kind", "text"),
     [
@@ -204,7 +229,7 @@ def test_the_search_for_a_committed_offset_is_not_ours(thread):
 )
 def test_errors_that_last_are_explained(error, kind, text):
     with pytest.raises(kind, match=text):
-        raise transport._explained(error, {"bootstrap.servers": "kafka:9092"})
+        raise explained(error, {"bootstrap.servers": "kafka:9092"})
 
 
 def options(**changes):
