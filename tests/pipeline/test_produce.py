@@ -40,7 +40,7 @@ def stored(broker, topic):
     reader.assign(places)
     found = []
     while len(found) < expected:
-        found += reader.consume(1000, 5)
+        found += reader.consume(expected - len(found), 5)
     reader.close()
     return sorted((message.partition(), message.offset(), message.key(), message.value()) for message in found)
 
