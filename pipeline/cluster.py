@@ -18,6 +18,7 @@ CONFIGS: Final = (
     "max.message.bytes",
     "retention.ms",
     "retention.bytes",
+    "message.timestamp.type",
     "segment.bytes",
     "min.cleanable.dirty.ratio",
     "max.compaction.lag.ms",

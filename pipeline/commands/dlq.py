@@ -1,0 +1,226 @@
+"""``resonance dlq``: the records that could not be used."""
+
+from collections import Counter, deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from resonance.pipeline.commands.options import Broker, Config, Json, Name, Set, load_settings
+from resonance.pipeline.commands.output import print_json, print_table, say
+from resonance.pipeline.errors import ConfigurationError, nearest
+
+if TYPE_CHECKING:
+    from resonance.pipeline.dlq_letters import Choice
+    from resonance.pipeline.dlq_replay import Source
+    from resonance.pipeline.settings import Settings
+
+PATIENCE = 30.0
+"""Seconds without any progress after which the broker is given up."""
+
+Class = Annotated[list[str] | None, typer.Option("--class", metavar="CLASS", help="Only of this class; repeatable.")]
+Stage = Annotated[
+    list[str] | None, typer.Option("--stage", metavar="decode|validate|limit|label", help="Only of this stage.")
+]
+Partition = Annotated[int | None, typer.Option(min=0, help="Only of this partition.")]
+From = Annotated[
+    str, typer.Option("--from", metavar="earliest|TIME|-10m", help="Only those written since then, by Kafka's clock.")
+]
+
+commands = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the group."""
+    app.add_typer(commands, name="dlq", help="Records that could not be used: list them, and replay them after a fix.")
+
+
+@commands.command("list")
+def list_letters(
+    kinds: Class = None,
+    stages: Stage = None,
+    partition: Partition = None,
+    start: From = "earliest",
+    limit: Annotated[int, typer.Option(min=0, help="Letters to show, the latest ones; all are counted.")] = 20,
+    export: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write all of them, with key and value, as JSONL.")
+    ] = None,
+    name: Name = None,
+    broker: Broker = None,
+    config: Config = None,
+    settings: Set = None,
+    as_json: Json = False,
+) -> None:
+    """List dead letters: where the record stands, what is wrong with it, and how many there are of each class."""
+    import orjson  # noqa: PLC0415
+    from resonance.pipeline.dlq_letters import read_letters  # noqa: PLC0415 - imports that --help can do without
+    from resonance.pipeline.log_reader import LogReader  # noqa: PLC0415
+    from resonance.pipeline.ranges import EARLIEST, ranges_from  # noqa: PLC0415
+
+    choice = chosen(kinds, stages, partition, start)
+    loaded = load_settings(config, settings, name=name, broker__bootstrap=broker)
+    client, partitions = connected(loaded, choice)
+    counts: Counter[tuple[str, str]] = Counter()
+    shown: deque[Any] = deque(maxlen=limit)
+    exported = export.open("wb") if export else None
+    try:
+        with LogReader(client, loaded.group, PATIENCE) as reader:
+            for _, letters in read_letters(
+                reader, ranges_from(reader, partitions, choice.since if choice.since > 0 else EARLIEST), loaded.name
+            ):
+                for letter in filter(choice.has, letters):
+                    counts[letter.stage, letter.kind] += 1
+                    shown.append(letter)
+                    if exported:
+                        exported.write(orjson.dumps(letter.as_json(content=True)) + b"\n")
+    finally:
+        if exported:
+            exported.close()
+    total = sum(counts.values())
+    if as_json:
+        by_class = [{"stage": stage, "class": kind, "records": n} for (stage, kind), n in counts.most_common()]
+        print_json({"records": total, "classes": by_class, "letters": [letter.as_json() for letter in shown]})
+    elif total:
+        print_table(
+            ["record", "class", "bytes", "cut", "message"],
+            [(letter.where, letter.kind, letter.length, letter.truncated, letter.message) for letter in shown],
+        )
+        typer.echo("")
+        print_table(["stage", "class", "records"], [(*which, n) for which, n in counts.most_common()])
+    if not total:
+        say(f"no dead letters on {partitions[0][0]}" + (", or none of these" if choice.narrow else ""))
+    if export:
+        say(f"wrote {total:,} dead letters to {export}")
+
+
+@commands.command("replay")
+def replay_letters(
+    kinds: Class = None,
+    stages: Stage = None,
+    partition: Partition = None,
+    start: From = "earliest",
+    limit: Annotated[int | None, typer.Option(min=1, help="Letters to replay, at most.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it; without this it is only said what would be done.")] = False,
+    name: Name = None,
+    broker: Broker = None,
+    config: Config = None,
+    settings: Set = None,
+    as_json: Json = False,
+) -> None:
+    """Produce dead letters into their input topic again, after a fix: same partition, key, value and headers.
+
+    They go in the order of their originals, each once: what was replayed before is left out, and a replay that was
+    interrupted goes on where it stopped. Letters that were cut cannot be replayed and are listed.
+    """
+    from resonance.pipeline import dlq_replay as work  # noqa: PLC0415 - imports that --help can do without
+    from resonance.pipeline.commands.progress import progress  # noqa: PLC0415
+
+    choice = chosen(kinds, stages, partition, start)
+    loaded = load_settings(config, settings, name=name, broker__bootstrap=broker)
+    source = replay_source(loaded, choice)
+    if yes:
+        with progress("replaying", None) as draw:
+            made = work.replay(source, choice, limit, draw)
+    else:
+        made = work.plan(source, choice, limit)
+    refused = [("cut", entry) for entry in made.truncated] + [("no input topic", entry) for entry in made.foreign]
+    if as_json:
+        print_json(
+            {
+                "done": yes,
+                "records": made.records,
+                "classes": dict(made.kinds),
+                "replayed_before": made.done,
+                "refused": [
+                    {"source": dict(zip(("topic", "partition", "offset"), entry.source, strict=True)), "reason": reason}
+                    for reason, entry in refused
+                ],
+            }
+        )
+    else:
+        if made.records:
+            rows = [(f"{e.source[0]}[{at[1]}]", e.kind) for at, entries in made.entries.items() for e in entries]
+            print_table(["to", "class", "records"], [(*row, n) for row, n in sorted(Counter(rows).items())])
+        if refused:
+            typer.echo("\ncannot be replayed:")
+            print_table(["record", "why"], [("{}[{}]@{}".format(*entry.source), reason) for reason, entry in refused])
+    before = f"; {made.done:,} were replayed before" if made.done else ""
+    if not made.records:
+        say(f"nothing to replay{before}")
+    elif yes:
+        say(f"replayed {made.records:,} dead letters{before}")
+    else:
+        say(f"{made.records:,} dead letters would be replayed{before}; add --yes to do it")
+
+
+def replay_source(settings: "Settings", choice: "Choice") -> "Source":
+    """Return the dead letters of a deployment, and where they came from.
+
+    Raises
+    ------
+    BrokerError
+        The broker does not answer, or a topic is not there.
+    """
+    from resonance.pipeline.cluster import Cluster  # noqa: PLC0415
+    from resonance.pipeline.dlq_replay import Source  # noqa: PLC0415
+
+    client, partitions = connected(settings, choice)
+    cluster = Cluster(client, settings.broker.answer_timeout)
+    counts = cluster.partition_counts()
+    inputs = {topic: counts[topic] for topic in settings.input.topics if topic in counts}
+    if cluster.embedded:
+        return Source(client, settings.name, partitions, "", inputs, atomic=False)
+    topic = partitions[0][0]
+    configs = cluster.configs(list(inputs))
+    sizes = {name: int(config["max.message.bytes"]) for name, config in configs.items()}
+    return Source(client, settings.name, partitions, cluster.find([topic])[topic].topic_id, inputs, sizes)
+
+
+def chosen(kinds: list[str] | None, stages: list[str] | None, partition: int | None, start: str) -> "Choice":
+    """Return which letters the options mean.
+
+    Raises
+    ------
+    ConfigurationError
+        A class or a stage that there is not (offers the nearest), or no time.
+    """
+    from typing import get_args  # noqa: PLC0415
+
+    from resonance.pipeline.dlq_letters import Choice  # noqa: PLC0415
+    from resonance.pipeline.ranges import LATEST, parse_start  # noqa: PLC0415
+    from resonance.schemas import DeadLetterClass, DeadLetterStage  # noqa: PLC0415
+
+    for option, given, known in (("class", kinds, DeadLetterClass), ("stage", stages, DeadLetterStage)):
+        allowed = get_args(known)
+        for word in given or ():
+            if word not in allowed:
+                raise ConfigurationError(
+                    f"--{option} {word}: must be one of {', '.join(allowed)}{nearest(word, allowed)}"
+                )
+    since = parse_start(start)
+    if since == LATEST:
+        raise ConfigurationError("--from latest: there are no dead letters behind the latest; give a time, or -10m")
+    return Choice(tuple(kinds or ()), tuple(stages or ()), partition, since if isinstance(since, int) else -1)
+
+
+def connected(settings: "Settings", choice: "Choice") -> tuple[dict[str, Any], list[tuple[str, int]]]:
+    """Return the connection's configuration, and the partitions of the dead letters that are meant.
+
+    Raises
+    ------
+    BrokerError
+        The broker does not answer, or the topic is not there.
+    ConfigurationError
+        A partition that the topic has not.
+    """
+    from resonance.pipeline.clients import librdkafka  # noqa: PLC0415
+    from resonance.pipeline.cluster import Cluster  # noqa: PLC0415
+    from resonance.pipeline.ranges import partitions_of  # noqa: PLC0415
+
+    client = librdkafka(settings)
+    topic = settings.topic("dead_letters")
+    found = partitions_of(Cluster(client, settings.broker.answer_timeout), topic, settings.name)
+    if choice.partition is None:
+        return client, found
+    if choice.partition >= len(found):
+        raise ConfigurationError(f"--partition {choice.partition}: {topic} has partitions 0 to {len(found) - 1}")
+    return client, [found[choice.partition]]

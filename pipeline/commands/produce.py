@@ -1,0 +1,208 @@
+"""``resonance produce``."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from resonance.pipeline.commands.options import Broker, Config, Json, Set, load_settings
+from resonance.pipeline.commands.output import print_json, print_table, say
+from resonance.pipeline.errors import ConfigurationError, InputFileError
+
+if TYPE_CHECKING:
+    from resonance.pipeline.files import Columns, FileRecord, RecordFile
+
+SHOWN = 3
+"""Records that a dry run shows."""
+
+TEXT = """Produce the records of a file, so that a worker can cluster them.
+
+FILE is JSONL, CSV (with a header) or Parquet; JSONL and CSV may be compressed (.gz). Each row becomes a JSON object. A
+record goes to the partition of its key as every Kafka client would send it; without keys the partitions take turns.
+At the end the settings are shown with which a worker reads these records."""
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="Records, one a row; known by the suffix.")]
+Topic = Annotated[
+    str | None, typer.Option("--topic", "-t", help="Where they go; without it the first of input.topics.")
+]
+Map = Annotated[
+    list[str] | None,
+    typer.Option("--map", "-m", metavar="NAME=COLUMN", help="Take this column, as this member; repeatable. Else all."),
+]
+Key = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column that is the record's key.")]
+Time = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column that is the record's Kafka timestamp.")]
+Rate = Annotated[float | None, typer.Option(min=0.001, help="Records a second, at most.")]
+Limit = Annotated[int | None, typer.Option(min=1, help="Records, at most.")]
+Create = Annotated[
+    int | None, typer.Option("--create-partitions", min=1, metavar="N", help="Make a missing topic, with N partitions.")
+]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out, and count, lines that cannot be used.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the first records and settings; no broker is needed.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(help=TEXT)(produce)
+
+
+def produce(
+    file: File,
+    topic: Topic = None,
+    mapping: Map = None,
+    key: Key = None,
+    time: Time = None,
+    rate: Rate = None,
+    limit: Limit = None,
+    create_partitions: Create = None,
+    skip_bad: SkipBad = False,
+    dry_run: DryRun = False,
+    config: Config = None,
+    broker: Broker = None,
+    settings: Set = None,
+    as_json: Json = False,
+) -> None:
+    """Produce the records of a file."""
+    from resonance.pipeline.files import RecordFile  # noqa: PLC0415 - imports that --help can do without
+
+    columns = as_columns(mapping, key, time)
+    if dry_run and topic is None and config is None and not settings and not Path("resonance.toml").exists():
+        topic = _topic_from(file)
+    loaded = load_settings(config, settings, broker__bootstrap=broker, input__topics=topic)
+    topic = loaded.input.topics[0]
+    with RecordFile(file, columns, skip_bad=skip_bad) as source:
+        batches = source.batches()
+        first = next(batches, None)
+        if first is None:
+            skipped = f", and {source.skipped:,} bad lines" if source.skipped else ""
+            raise InputFileError(f"{file} holds no records{skipped}; there is nothing to produce")
+        suggestion = _suggestion(first, loaded, topic, keyed=key is not None)
+        if dry_run:
+            _show(first, suggestion, topic, as_json=as_json)
+            return
+        result = _send(source, first, batches, loaded, topic, create_partitions, rate, limit, own_times=bool(time))
+        skipped_rows = source.skipped
+    if as_json:
+        print_json(
+            {
+                "file": str(file),
+                "topic": topic,
+                "records": result.records,
+                "skipped": skipped_rows,
+                "bytes": result.bytes,
+                "seconds": round(result.seconds, 3),
+                "partitions": {str(partition): count for partition, count in enumerate(result.by_partition)},
+            }
+        )
+    else:
+        print_table(["partition", "records"], enumerate(result.by_partition))
+    left_out = f", {skipped_rows:,} bad lines left out" if skipped_rows else ""
+    how = "stopped after" if result.interrupted else "produced"
+    say(f"{how} {result.records:,} records of {file} on {topic} in {result.seconds:.1f} s{left_out}")
+    if suggestion:
+        say(f"\nA resonance.toml with which `resonance worker` reads them:\n\n{suggestion}")
+    if result.interrupted:
+        raise typer.Exit(130)
+
+
+def as_columns(mapping: list[str] | None, key: str | None, time: str | None) -> "Columns":
+    """Return the columns that the options choose.
+
+    Raises
+    ------
+    ConfigurationError
+        A ``--map`` that is not ``name=column``, or two for one name.
+    """
+    from resonance.pipeline.files import Columns  # noqa: PLC0415
+
+    members: dict[str, str] = {}
+    for pair in mapping or ():
+        name, separator, column = pair.partition("=")
+        column = column if separator else name
+        if not name or not column:
+            raise ConfigurationError(f"--map {pair}: write it as NAME=COLUMN, or as the name of a column")
+        if name in members:
+            raise ConfigurationError(f"--map {pair}: {name} is given twice; leave one out")
+        members[name] = column
+    return Columns(members, key, time)
+
+
+def _topic_from(file: Path) -> str:
+    stem = file.name.partition(".")[0]
+    return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "_-") else "-" for letter in stem)
+
+
+def _send(
+    source: "RecordFile",
+    first: "list[FileRecord]",
+    batches: Any,
+    settings: Any,
+    topic: str,
+    create_partitions: int | None,
+    rate: float | None,
+    limit: int | None,
+    *,
+    own_times: bool,
+) -> Any:
+    from itertools import chain  # noqa: PLC0415
+
+    from resonance.pipeline import produce as work  # noqa: PLC0415
+    from resonance.pipeline.clients import librdkafka  # noqa: PLC0415
+    from resonance.pipeline.cluster import Cluster  # noqa: PLC0415
+    from resonance.pipeline.commands.progress import progress  # noqa: PLC0415
+
+    client = librdkafka(settings)
+    cluster = Cluster(client, settings.broker.answer_timeout, settings.topics.replication_factor)
+    target = work.find_target(cluster, topic, create_partitions, own_times=own_times)
+    if target.created:
+        say(f"made topic {topic} with {target.partitions} partitions")
+    elif create_partitions not in (None, target.partitions):
+        say(f"topic {topic} is there already, with {target.partitions} partitions")
+    work.check_times(target, first, cluster)
+    total = limit if limit is not None else source.total
+    with progress(f"{topic}", total) as draw:
+        return work.produce(
+            client,
+            target,
+            chain([first], batches),
+            rate=rate,
+            limit=limit,
+            compression=settings.output.compression,
+            advanced=lambda sent: draw(sent if limit is not None else source.position),
+        )
+
+
+def _suggestion(first: "list[FileRecord]", settings: Any, topic: str, *, keyed: bool) -> str | None:
+    """Return a settings file for the records, unless the settings say already where their features stand."""
+    import orjson  # noqa: PLC0415
+    from resonance.pipeline.suggest import SAMPLE, as_file, suggest  # noqa: PLC0415
+
+    records = [orjson.loads(record.value) for record in first[:SAMPLE]]
+    default = type(settings.input).model_fields["features"].default
+    if settings.input.features != default:
+        return None
+    name = settings.name if settings.name != type(settings).model_fields["name"].default else topic
+    text = as_file(suggest(records), topic, name=name, bootstrap=settings.broker.bootstrap)
+    if keyed:
+        text = text.replace('stream = "partition"', 'stream = "partition"  # or "key": a model for each key', 1)
+    return text
+
+
+def _show(first: "list[FileRecord]", suggestion: str | None, topic: str, *, as_json: bool) -> None:
+    import orjson  # noqa: PLC0415
+
+    shown = [
+        {
+            "key": None if record.key is None else record.key.decode(errors="replace"),
+            "timestamp": record.timestamp,
+            "value": orjson.Fragment(record.value),
+        }
+        for record in first[:SHOWN]
+    ]
+    if as_json:
+        print_json({"topic": topic, "records": shown, "settings": suggestion})
+        return
+    for record in first[:SHOWN]:
+        key = "" if record.key is None else f"{record.key.decode(errors='replace')}: "
+        typer.echo(key + record.value.decode(errors="replace"))
+    say(f"\nnothing was produced; these would be the first records on {topic}")
+    if suggestion:
+        say(f"\nA resonance.toml with which `resonance worker` reads them:\n\n{suggestion}")

@@ -1,0 +1,27 @@
+"""How far a long command has come: a bar on standard error, where somebody looks at it."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def progress(text: str, total: float | None) -> Iterator[Callable[[float], None]]:
+    """Give a function that is told how much of the total is done; it draws nothing unless on a terminal.
+
+    Parameters
+    ----------
+    text : str
+        What is going on.
+    total : float or None
+        When it is done; None where nobody knows.
+    """
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console  # noqa: PLC0415 - not needed by --help
+    from rich.progress import Progress  # noqa: PLC0415
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(text, total=total)
+        yield lambda done: bar.update(task, completed=done)

@@ -1,0 +1,117 @@
+"""Which dead letters of a partition were replayed: an offset that a group commits, and a note beside it.
+
+Letters can be replayed by class, so those that are done need not be the first ones. All below the committed offset are
+done; which ones above it stands in the metadata of the same commit, as ranges within which nothing is left to do.
+"""
+
+import base64
+import zlib
+from bisect import bisect_right
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Final, Self
+
+import orjson
+from resonance.pipeline.errors import ConfigurationError
+
+MOST_METADATA: Final = 4_000
+"""Characters of a note: a broker takes 4,096 (offset.metadata.max.bytes)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What is done in a partition.
+
+    Attributes
+    ----------
+    below : int
+        Every letter below this offset is done.
+    ranges : tuple of (int, int)
+        First and last offset of further ones, ascending.
+    """
+
+    below: int = 0
+    ranges: tuple[tuple[int, int], ...] = ()
+
+    @classmethod
+    def read(cls, offset: int, note: str | None, topic_id: str) -> Self:
+        """Return what was committed; nothing is done where it was committed for an earlier topic of the same name.
+
+        Parameters
+        ----------
+        offset : int
+            The committed offset; negative for none.
+        note : str or None
+            Its metadata.
+        topic_id : str
+            Kafka's id of the topic; ``""`` where it has none.
+        """
+        written, _, packed = (note or "").partition(":")
+        if offset < 0 or written != topic_id:
+            return cls()
+        try:
+            steps = [int(step) for step in orjson.loads(zlib.decompress(base64.b85decode(packed)))] if packed else []
+        except (ValueError, TypeError, zlib.error):
+            # Somebody else's note: what is surely done is what lies below the offset.
+            return cls(offset)
+        ranges, last = [], offset
+        for skip, length in zip(steps[::2], steps[1::2], strict=False):
+            ranges.append((last + skip, last + skip + length))
+            last += skip + length
+        return cls(offset, tuple(ranges))
+
+    def note(self, topic_id: str) -> str:
+        """Return the metadata to commit with `below`.
+
+        Raises
+        ------
+        ConfigurationError
+            There is too much between what is done and what is not.
+        """
+        steps, last = list[int](), self.below
+        for first, end in self.ranges:
+            steps += [first - last, end - first]
+            last = end
+        packed = base64.b85encode(zlib.compress(orjson.dumps(steps), 9)).decode() if steps else ""
+        if len(topic_id) + 1 + len(packed) > MOST_METADATA:
+            raise ConfigurationError(
+                f"dlq replay: {len(self.ranges):,} separate ranges of letters would be done in one partition, more "
+                "than can be remembered; replay with fewer filters, such as everything of a partition"
+            )
+        return f"{topic_id}:{packed}"
+
+    def has(self, offset: int) -> bool:
+        """Whether the letter at an offset is done."""
+        if offset < self.below:
+            return True
+        place = bisect_right(self.ranges, (offset, offset))
+        return any(first <= offset <= last for first, last in self.ranges[max(place - 1, 0) : place + 1])
+
+    def with_done(self, letters: Iterable[int], done: Collection[int]) -> "Progress":
+        """Return the progress once more letters are done.
+
+        Parameters
+        ----------
+        letters : iterable of int
+            Offsets of every letter of the partition that can be replayed, ascending.
+        done : collection of int
+            Those that are done now.
+        """
+        below, ranges = self.below, list[tuple[int, int]]()
+        start: int | None = None
+        last, prefix = -1, True
+        for offset in letters:
+            if offset in done or self.has(offset):
+                if prefix:
+                    below = max(below, offset + 1)
+                elif start is None:
+                    start = offset
+                last = offset
+            else:
+                prefix = False
+                if start is not None:
+                    ranges.append((start, last))
+                    start = None
+        if start is not None:
+            ranges.append((start, last))
+        return Progress(below, tuple(ranges))

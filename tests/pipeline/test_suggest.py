@@ -1,0 +1,70 @@
+"""Settings are guessed from records that nobody described."""
+
+import tomllib
+
+import pytest
+from resonance.pipeline.settings import Settings
+from resonance.pipeline.suggest import as_file, suggest
+
+
+def flows(count=60):
+    return [
+        {
+            "id": f"r{n}",
+            "customer_id": n % 7,
+            "ts": "2026-01-05T08:00:00Z",
+            "country": "DE" if n % 2 else "FR",
+            "note": f"text {n}",
+            "response_time": n / 7,
+            "geo": {"lat": 48.0 + n, "lon": None if n == 3 else 9.5},
+            "active": True,
+        }
+        for n in range(count)
+    ]
+
+
+def test_numbers_are_features_and_names_are_not():
+    found = suggest(flows())
+    assert found.features == ["response_time", "geo.lat", "geo.lon"]
+    assert (found.id_path, found.time_path) == ("id", "ts")
+    assert found.gaps
+    assert found.categories == {"country": ["DE", "FR"]}
+    assert not found.remarks
+
+
+def test_what_is_suggested_is_a_settings_file():
+    text = as_file(suggest(flows()), "flows", name="flows", bootstrap="kafka:9092")
+    settings = Settings.of(tomllib.loads(text))
+    assert settings.input.features == ("response_time", "geo.lat", "geo.lon")
+    assert settings.prepare.missing == "mean"
+    assert '# [prepare.categories]\n# country = ["DE", "FR"]\n' in text
+
+
+@pytest.mark.parametrize(
+    ("time", "path", "feature"),
+    [
+        (1767600000123, "time", False),
+        (1767600000, None, False),
+        ("2026-01-05 08:00:00", None, False),
+        (0.25, None, True),
+    ],
+)
+def test_a_time_is_known_by_its_values(time, path, feature):
+    found = suggest([{"x": 1.0, "time": time}])
+    assert found.time_path == path
+    assert ("time" in found.features) == feature
+    assert bool(found.remarks) == (path is None and not feature)
+
+
+def test_an_array_of_numbers_is_all_the_features():
+    assert suggest([{"n": 1, "vector": [1, 2, 3]}]).features == "vector"
+
+
+def test_an_id_that_comes_twice_is_no_id():
+    assert suggest([{"id": 1, "x": 1}, {"id": 1, "x": 2}]).id_path is None
+
+
+def test_records_without_numbers_are_told():
+    found = suggest([{"x": "a"}])
+    assert found.remarks == ["No column holds numbers in every record: name the ones to use as input.features"]
+    assert "features" not in as_file(found, "t", name="t", bootstrap="b:1").partition("\n#")[0]
