@@ -33,7 +33,7 @@ from resonance.pipeline.topic_kinds import Topics
 from resonance.pipeline.topics import Deployment, prepare_topics
 from resonance.pipeline.transport import FETCH_WAIT_MS, TransportOptions, check_versions
 
-OUTPUTS = ("assignments", "cluster_events", "dead_letters")
+OUTPUTS = ("assignments", "cluster_events", "dead_letters", "clusters")
 STOP_SECONDS = 20.0
 """How long a stop that was asked for may take."""
 LEAVE_SECONDS = 2.0
