@@ -1,4 +1,4 @@
-"""From answers and events to messages: payloads and headers, a batch at a time.
+"""From answers to messages: payloads and headers, a batch at a time; and dead letters. Events: `event_encoding`.
 
 An assignment is written as text from pieces that are kept, because most of it repeats: what a record adds of its own
 is offset, id, score and time. A test holds that the bytes are those that orjson gives for a `schemas.Assignment`.
@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 import orjson
-from resonance.engine.base import Cluster, Event, Step
+from resonance.engine.base import Cluster, Step
 from resonance.pipeline.faults import Fault
 from resonance.pipeline.input import Decoded, Probe
 from resonance.pipeline.records import Message, SourceRecord
@@ -21,7 +21,6 @@ from resonance.pipeline.settings import Settings
 from resonance.pipeline.stream_model import StreamModel
 from resonance.schemas import (
     CloudEvents,
-    ClusterEvent,
     ClusterSnapshot,
     DeadLetter,
     Header,
@@ -196,7 +195,6 @@ class Encoder:
         self._ce_id = f"{topic}-{partition}-".encode()
         uri = source_uri(settings.name, topic, partition)
         self._assignment = CloudEvents("assignment", uri).shared
-        self._event = CloudEvents("cluster_event", uri)
         self._times = _Kept(lambda text: f'"time":"{text}"}}'.encode())
         self._ce_times = _Kept(lambda text: ("ce_time", text.encode()))
 
@@ -249,69 +247,6 @@ class Encoder:
                 if trace is not None:
                     own.append(("traceparent", trace))
         return headers
-
-    def event(self, model: StreamModel, texts: StreamTexts, event: Event, origins: Origins, position: int) -> Message:
-        """Return the message of a change of clusters, and count it.
-
-        Parameters
-        ----------
-        model : StreamModel
-            The stream's model; its `seq` goes on by one.
-        texts : StreamTexts
-            Its texts.
-        event : Event
-            What happened.
-        origins : Origins
-            Records of the batch.
-        position : int
-            The one that caused it.
-        """
-        payload: ClusterEvent = {
-            "kind": event.kind,
-            "stream": model.name,
-            "version": model.version,
-            "level": len(event.path) + 1,
-            "seq": model.seq,
-            "cluster": texts.cluster_id(event.path, event.cluster),
-        }  # type: ignore[typeddict-item]
-        if event.other is not None:
-            payload["other"] = texts.cluster_id(event.path, event.other)
-        payload["before"] = [describe(model, texts, cluster) for cluster in event.before]
-        payload["after"] = [describe(model, texts, cluster) for cluster in event.after]
-        if event.reason is not None:
-            reason = event.reason
-            payload["reason"] = {"criterion": reason.criterion, "value": reason.value, "threshold": reason.threshold}
-        path = ".".join(map(str, event.path)) or "root"
-        return self._event_message(payload, origins, position, f"{path}/{event.number}")
-
-    def version_started(
-        self, model: StreamModel, ended: list[ClusterSnapshot], origins: Origins, position: int
-    ) -> Message:
-        """Return the message that a new version of a stream's model begins, with the record at a position."""
-        payload: ClusterEvent = {
-            "kind": "version_started",
-            "stream": model.name,
-            "version": model.version,
-            "level": 1,
-            "seq": model.seq,
-            "cluster": None,
-            "before": ended,
-            "after": [],
-        }  # type: ignore[typeddict-item]
-        return self._event_message(payload, origins, position, f"version/{model.version}")
-
-    def _event_message(self, payload: ClusterEvent, origins: Origins, position: int, number: str) -> Message:
-        offset, time = origins.offsets[position], origins.times[position]
-        own: Any = None if origins.ids is None else orjson.Fragment(origins.ids[position])
-        payload["cause"] = {
-            "id": own,
-            "source": {"topic": self._topic, "partition": self._partition, "offset": offset},
-        }
-        payload["time"] = time
-        headers = [] if self._plain else self._event.headers(f"{self._ce_id.decode()}{offset}/{number}", time)
-        if origins.traces is not None and (trace := origins.traces[position]) is not None:
-            headers.append(("traceparent", trace))
-        return Message(origins.keys[position], orjson.dumps(payload), headers)
 
     def dead_letter(self, record: SourceRecord, fault: Fault) -> Message:
         """Return a record that could not be used, as it was, with the reason in its headers.

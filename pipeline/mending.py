@@ -249,6 +249,7 @@ def begin_versions(
         before = make_task(settings, topic, partition)
         if record is not None:
             before.restore_partition(record.state)
+            task.take_emission(before)
         # A stream that learned and was never snapshotted has used ids too, below this version.
         task.first_version = max([before.first_version, *known]) + (not complete)
         for snapshot in old:

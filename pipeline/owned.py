@@ -69,6 +69,7 @@ class Destinations(NamedTuple):
     assignments: str
     events: str
     dead_letters: str
+    clusters: str
     snapshots: str
 
 

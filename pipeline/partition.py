@@ -1,24 +1,25 @@
 """The partition task: all of the pipeline that thinks.
 
-It owns the models of one input partition, by stream. Records go in, in offset order; answers, events and dead letters
-come out. It knows no Kafka, no clock and no thread, so the worker, a replay, the benchmarks and the tests call the
-same thing, and what comes out is a function of the input log alone, however the log is cut into batches.
+It owns the models of one input partition, by stream. Records go in, in offset order; answers, events, clusters and
+dead letters come out. It knows no Kafka, no clock and no thread, so the worker, a replay, the benchmarks and the tests
+call the same thing, and what comes out is a function of the input log alone, however the log is cut into batches.
 """
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
 import orjson
 from resonance.pipeline import sizes, stops
 from resonance.pipeline.answers import Answered, Answers, in_order, through
 from resonance.pipeline.dead_letters import DeadLetters
+from resonance.pipeline.emission import Emission
 from resonance.pipeline.encoding import Encoder, Origins, describe
 from resonance.pipeline.faults import FaultError
 from resonance.pipeline.input import Decoded, InputMapping
 from resonance.pipeline.layout import shape_from
-from resonance.pipeline.learning import Learner
+from resonance.pipeline.learning import Learner, Telling
 from resonance.pipeline.model_health import ModelHealth
 from resonance.pipeline.probing import Probing
 from resonance.pipeline.records import Counts, Message, Outputs, SourceRecord, StreamSnapshot
@@ -30,7 +31,7 @@ from resonance.schemas import ClusterSnapshot
 PIECE = 512
 """Records that are handled at once; what they become on the way still fits a core's own cache."""
 
-FORMAT = 2
+FORMAT = 3
 """Format of `PartitionTask.partition_state`."""
 
 
@@ -72,13 +73,21 @@ class PartitionTask:
         self._by_key = settings.stream == "key"
         self._mapping = InputMapping(settings)
         encoder = Encoder(settings, topic, partition)
+        self._emission = Emission(settings.emit_from)
         self._streams = Streams(settings, topic, partition)
         self._answers = Answers(settings, encoder)
         self._letters = DeadLetters(settings, encoder)
         self.health = ModelHealth()
-        self._learner = Learner(settings, self._where, encoder, self._streams, self.health)
+        self._learner = Learner(settings, topic, partition, self._streams, self.health)
         self._probing = Probing(
-            settings, self._where, self._mapping, self._streams, self._learner, self._answers, self._letters
+            settings,
+            self._where,
+            self._mapping,
+            self._streams,
+            self._learner,
+            self._answers,
+            self._letters,
+            self._emission,
         )
         self._records = self._skipped = 0
 
@@ -94,34 +103,87 @@ class PartitionTask:
         -------
         Outputs
             In offset order, each kind for itself. Every record with a value is an assignment or a dead letter, unless
-            the settings leave assignments out or it was learned before.
+            the settings leave assignments out, it was learned before, or it comes before `Settings.emit_from`.
         """
         outputs = Outputs()
+        if records:
+            self._emission.go_on_at(records[0].offset)
         self._run(records, outputs)
         return outputs
 
     def catch_up(self, records: Sequence[SourceRecord]) -> None:
-        """Learn records without answering them; each stream skips what is below its own `next`."""
+        """Learn records again without answering them; each stream skips what is below its own `next`."""
         self._run(records, None)
 
-    def _run(self, records: Sequence[SourceRecord], outputs: Outputs | None) -> None:
+    def learn_silently(self, records: Sequence[SourceRecord]) -> None:
+        """Learn records that are told to nobody, before the first call of `process`.
+
+        What follows is told as `Settings.emit_from` says; each stream's first record that is told brings a list of the
+        clusters that exist then. Until then the list is owed: it is part of the state.
+
+        Parameters
+        ----------
+        records : sequence of SourceRecord
+            In offset order, of this partition or numbered as if they were.
+        """
+        self._run(records, None, silent=True)
+        if records:
+            self._emission.begin_at(records[-1].offset + 1)
+
+    def go_on_at(self, offset: int) -> None:
+        """Let the partition go on at an offset, whatever the numbers of the records were that it learned silently.
+
+        Raises
+        ------
+        ValueError
+            Records are held back until it is known what features they have.
+        """
+        if self._probing.holding:
+            raise ValueError("the features of the records are not decided")
+        self._streams.go_on_at(offset)
+        self._probing.decided_before(offset)
+        self._emission.begin_at(offset)
+
+    def _run(self, records: Sequence[SourceRecord], outputs: Outputs | None, *, silent: bool = False) -> None:
         self._records += len(records)
         probed = 0
         while probed < len(records) and self._probing.is_deciding(records[probed].offset):
-            self._probing.probe(records[probed], outputs)
+            self._probing.probe(records[probed], outputs, silent=silent)
             probed += 1
         for start in range(probed, len(records), PIECE):
-            self._batch(records[start : start + PIECE], outputs)
+            self._piece(records[start : start + PIECE], outputs, silent=silent)
 
     # A batch, once the features are known
 
-    def _batch(self, records: Sequence[SourceRecord], outputs: Outputs | None) -> None:
+    def _piece(self, records: Sequence[SourceRecord], outputs: Outputs | None, *, silent: bool) -> None:
+        """Learn records, cut where telling begins among them."""
+        telling = Telling.AGAIN if outputs is None else Telling.ALOUD
+        if silent:
+            self._batch(records, self._mapping.decode(records), None, Telling.SILENT)
+            return
+        if self._emission.tells(records[0].offset):
+            self._batch(records, self._mapping.decode(records), outputs, telling)
+            return
         decoded = self._mapping.decode(records)
+        self._emission.look([records[i].offset for i in decoded.index], decoded.times)
+        place = self._emission.told_from
+        cut = len(records) if place is None else bisect_left(records, place, key=attrgetter("offset"))
+        if cut == len(records):
+            self._batch(records, decoded, None, Telling.SILENT)
+            return
+        for part, to, how in ((records[:cut], None, Telling.SILENT), (records[cut:], outputs, telling)):
+            if part:
+                self._batch(part, self._mapping.decode(part), to, how)
+
+    def _batch(
+        self, records: Sequence[SourceRecord], decoded: Decoded, outputs: Outputs | None, telling: Telling
+    ) -> None:
         self._skipped += decoded.skipped
         usable = records if len(decoded.index) == len(records) else [records[i] for i in decoded.index]
         batch = _Batch(decoded, Origins.of(usable, decoded))
         answers: list[Answered] = []
         events: list[tuple[int, Message]] = []
+        clusters: list[tuple[int, Message]] = []
         for key, group in self._groups(batch):
             model = self._model(key, batch, group)
             if model is None:
@@ -132,19 +194,19 @@ class PartitionTask:
             rows, own, lengths = decoded.rows, batch.origins, decoded.sizes
             if len(positions) < len(usable):
                 rows, own, lengths = rows[positions], own.take(positions), [lengths[i] for i in positions]
-            told = None if outputs is None else own
-            learned = self._learner.learn(model, rows, own.offsets, sum(lengths), told)
+            learned = self._learner.learn(model, rows, own.offsets, sum(lengths), own, telling)
             for at, problem in learned.fed.faults:
                 batch.blame(FaultError("limit", "out_of_range", problem), [positions[at]])
             if outputs is not None:
                 events += [(positions[at], message) for at, message in learned.events]
+                clusters += [(positions[at], message) for at, message in learned.clusters]
                 given = self._answers.of(model, self._learner.texts_of(model), own, learned.fed)
                 answers += [(through(places, positions), messages) for places, messages in given]
             self._answers.remember(model, learned.fed)
         if outputs is not None:
             outputs.assignments += in_order(answers, len(usable))
-            events.sort(key=itemgetter(0))
-            outputs.events += [message for _, message in events]
+            outputs.events += _by_position(events)
+            outputs.clusters += _by_position(clusters)
         self._letters.bury(records, decoded.faults, outputs)
 
     def _groups(self, batch: _Batch) -> Iterable[tuple[bytes | None, Sequence[int]]]:
@@ -215,7 +277,7 @@ class PartitionTask:
 
     @property
     def event_bytes(self) -> int:
-        """What the topic of the events takes in one message; can be set before the first record."""
+        """What the topics of events and clusters take in one message; can be set before the first record."""
         return self._learner.event_bytes
 
     @event_bytes.setter
@@ -286,9 +348,13 @@ class PartitionTask:
     def first_version(self, version: int) -> None:
         self._streams.first_version = version
 
+    def take_emission(self, other: "PartitionTask") -> None:
+        """Tell from where another task of the partition does."""
+        self._emission.restore(other._emission.state())
+
     def partition_state(self) -> bytes:
         """Return what the partition knows beside its streams, as JSON."""
-        own = {"format": FORMAT, "first_version": self._streams.first_version}
+        own = {"format": FORMAT, "first_version": self._streams.first_version, "emission": self._emission.state()}
         return orjson.dumps(own | self._probing.state())
 
     def restore_partition(self, state: bytes) -> None:
@@ -305,9 +371,16 @@ class PartitionTask:
                 raise stops.newer_format(self._where, found, FORMAT)
             first_version = int(content["first_version"])
             self._probing.restore(content)
+            self._emission.restore(content.get("emission"))
         except (ValueError, KeyError, TypeError, IndexError):
             raise stops.unreadable(self._where, "the state of the partition") from None
         self._streams.first_version = first_version
+
+
+def _by_position(messages: list[tuple[int, Message]]) -> list[Message]:
+    """Join the messages of the streams in the order of the records that caused them."""
+    messages.sort(key=itemgetter(0))
+    return [message for _, message in messages]
 
 
 def _behind(group: Sequence[int], offsets: list[int], place: int) -> Sequence[int]:

@@ -10,12 +10,13 @@ import numpy as np
 from resonance.pipeline import sizes
 from resonance.pipeline.answers import Answers
 from resonance.pipeline.dead_letters import DeadLetters
+from resonance.pipeline.emission import Emission
 from resonance.pipeline.encoding import Origins, StreamTexts
 from resonance.pipeline.faults import FaultError
 from resonance.pipeline.first_records import FirstRecords, HeldRecord
 from resonance.pipeline.input import InputMapping, Probe
 from resonance.pipeline.layout import Layout, Shape, shape_as_json, shape_from
-from resonance.pipeline.learning import Learner
+from resonance.pipeline.learning import Learner, Telling
 from resonance.pipeline.records import Outputs, SourceRecord
 from resonance.pipeline.settings import Settings
 from resonance.pipeline.stream_model import Fed
@@ -46,6 +47,8 @@ class Probing:
         Answers the records.
     letters : DeadLetters
         Takes those that cannot be used.
+    emission : Emission
+        Says which are told.
 
     Attributes
     ----------
@@ -62,6 +65,7 @@ class Probing:
         learner: Learner,
         answers: Answers,
         letters: DeadLetters,
+        emission: Emission,
     ) -> None:
         self.skipped = self.outvoted = 0
         self._where = where
@@ -74,6 +78,7 @@ class Probing:
         self._learner = learner
         self._answers = answers
         self._letters = letters
+        self._emission = emission
         self._first = FirstRecords(settings)
         self._until = 0
 
@@ -99,20 +104,31 @@ class Probing:
         # Records can be held where the features are known: the settings have got to name the dimension meanwhile.
         return self._mapping.layout is None or offset < self._until or len(self._first) > 0
 
-    def probe(self, record: SourceRecord, outputs: Outputs | None) -> None:
+    def probe(self, record: SourceRecord, outputs: Outputs | None, *, silent: bool) -> None:
         """Answer a record and hold it back until enough of them have shown the features.
 
         A restore that begins below the record that decided goes this way again, so that everything comes out as it
         did: streams that were snapshotted since skip their records, the others get theirs at the same moment.
+
+        Parameters
+        ----------
+        record : SourceRecord
+            The record.
+        outputs : Outputs or None
+            Gets what is told; without it the record is learned again.
+        silent : bool
+            Tell nothing of it, whatever `Emission` says.
         """
         if record.offset < self._first.end:
             return
+        told = not silent and self._emission.tells(record.offset)
         key = record.key if self._by_key else None
         try:
             probe = self._mapping.probe(record, None if record.offset < self._until else self._mapping.layout)
             if probe is None:
                 self.skipped += 1
                 return
+            told = not silent and self._emission.begins_at(record.offset, probe.time)
             if self._by_key and (error := self._letters.key_fault(key)):
                 raise error
             if errors := sizes.too_long(Origins.of_probe(record, probe), keyed=self._by_key):
@@ -121,17 +137,18 @@ class Probing:
             if key not in begun and len(begun) >= self._most_streams:
                 raise self._letters.no_room(key)
             if not self._is_known(key, record.offset):
-                self._hold(record, key, probe, outputs)
+                self._hold(record, key, probe, outputs if told else None)
         except FaultError as error:
-            self._letters.bury([record], [error.at(0)], outputs)
+            self._letters.bury([record], [error.at(0)], outputs if told else None)
             return
-        self._letters.bury([record], [], outputs)
+        self._letters.bury([record], [], None)
+        telling = (Telling.AGAIN if outputs is None else Telling.ALOUD) if told else Telling.SILENT
         if self._mapping.layout is None:
             if len(self._first) == PROBED:
                 self._decide()
-                self._release(record, probe, outputs)
+                self._release(Origins.of_probe(record, probe), outputs, telling)
         elif record.offset >= self._until - 1:
-            self._release(record, probe, outputs)
+            self._release(Origins.of_probe(record, probe), outputs, telling)
 
     def _is_known(self, key: bytes | None, offset: int) -> bool:
         """Whether the model of a key contains a record already."""
@@ -161,10 +178,9 @@ class Probing:
             lost,
         )
 
-    def _release(self, deciding: SourceRecord, probe: Probe, outputs: Outputs | None) -> None:
+    def _release(self, deciding: Origins, outputs: Outputs | None, telling: Telling) -> None:
         """Give the held records to their models; what they cause happens with the record that decided."""
         self.outvoted += len(self._first)
-        cause = None if outputs is None else Origins.of_probe(deciding, probe)
         for key, released in self._first.release(self.layout.shape).items():
             self.outvoted -= len(released)
             held = [record for record in released if not self._is_known(key, record.offset)]
@@ -173,10 +189,21 @@ class Probing:
             model = self._streams.get(key) or self._learner.begin(key, self.layout)
             rows = np.array([record.row for record in held])
             offsets = [record.offset for record in held]
-            learned = self._learner.learn(model, rows, offsets, sum(record.size for record in held), cause)
+            size = sum(record.size for record in held)
+            learned = self._learner.learn(model, rows, offsets, size, deciding, telling)
             if outputs is not None:
                 outputs.events += [message for _, message in learned.events]
+                outputs.clusters += [message for _, message in learned.clusters]
             self._answers.remember(model, Fed(warming=range(len(held))))
+
+    @property
+    def holding(self) -> bool:
+        """Whether records are held back."""
+        return len(self._first) > 0
+
+    def decided_before(self, offset: int) -> None:
+        """Note that the features were known before an offset, whatever the numbers of the records that showed them."""
+        self._until = min(self._until, offset)
 
     def take_decision(self, shape: Shape, until: int) -> None:
         """Take a decision that was made before, unless it is known what a record has."""

@@ -286,7 +286,8 @@ class Processor:
     def _send(self, tp: TP, outputs: Outputs) -> None:
         began = time.monotonic()
         self._since = self._since or began
-        for topic, messages in zip(self._to, (outputs.assignments, outputs.events, outputs.dead_letters), strict=False):
+        kinds = (outputs.assignments, outputs.events, outputs.dead_letters, outputs.clusters)
+        for topic, messages in zip(self._to, kinds, strict=False):
             if messages:
                 self._delivery.send(Batch(topic, tp.partition, messages))
                 self.counters.outputs += len(messages)

@@ -60,11 +60,31 @@ class Message(NamedTuple):
 
 @dataclass(slots=True)
 class Outputs:
-    """What a batch of records became; every record is an assignment or a dead letter."""
+    """What a batch of records became; every record is an assignment or a dead letter.
+
+    Attributes
+    ----------
+    assignments : list of Message
+        Answers.
+    events : list of Message
+        Events of clusters.
+    dead_letters : list of Message
+        Records that could not be used.
+    clusters : list of Message
+        What the compacted topic says of the clusters, keyed by their ids; without a value where one is removed.
+    """
 
     assignments: list[Message] = field(default_factory=list)
     events: list[Message] = field(default_factory=list)
     dead_letters: list[Message] = field(default_factory=list)
+    clusters: list[Message] = field(default_factory=list)
+
+    def add(self, other: "Outputs") -> None:
+        """Take in the outputs of the records that follow."""
+        self.assignments += other.assignments
+        self.events += other.events
+        self.dead_letters += other.dead_letters
+        self.clusters += other.clusters
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ class Source:
     session_timeout : float
         Seconds after which the group forgets a member that is gone.
     event_bytes : int
-        What the topic of the events takes in one message.
+        What the topics of the events and of the clusters take in one message.
     archive : str
         The archive topic, ``""`` for none; it need not be there.
     """
@@ -104,6 +104,7 @@ class Source:
         }
         # A dead worker's transaction holds the committed offsets back until the broker aborts it.
         patience = settings.delivery.transaction_timeout + 30
+        described = (settings.topic("cluster_events"), settings.topic("clusters"))
         return cls(
             client,
             settings.group,
@@ -112,7 +113,7 @@ class Source:
             identities,
             patience,
             settings.broker.session_timeout,
-            deployment.message_bytes.get(settings.topic("cluster_events"), EVENT_BYTES),
+            min(deployment.message_bytes.get(name, EVENT_BYTES) for name in described),
             "" if deployment.embedded else settings.topic("archive"),
         )
 

@@ -31,8 +31,7 @@ def sentence(event: ClusterEvent, peers: Iterable[ClusterSnapshot] = ()) -> str:
     """
     kind, name, other = event["kind"], event["cluster"], event.get("other")
     if kind == "version_started":
-        ended = len(event["before"])
-        return f"{event['stream']} began version {event['version']}: {_count(ended, 'cluster')} ended"
+        return _started(event)
     new, old = _find(name, event["after"]), _find(name, event["before"])
     if kind == "emerged":
         return f"{name} emerged" + _details(_portrait(new, peers), _size(new))
@@ -43,6 +42,15 @@ def sentence(event: ClusterEvent, peers: Iterable[ClusterSnapshot] = ()) -> str:
         heir = _find(other, event["after"]) or _find(other, event["before"])
         return f"{name} was absorbed by {other}" + _details(_moves(old, heir), _size(heir))
     return f"{name} vanished" + _details(_portrait(old, peers), _size(old))
+
+
+def _started(event: ClusterEvent) -> str:
+    """Say that a version began, or that what was learned silently is told from here on."""
+    ended, present = (_count(len(event[side]), "cluster") for side in ("before", "after"))
+    if not event["after"]:
+        return f"{event['stream']} began version {event['version']}: {ended} ended"
+    before = f", {ended} of before ended" if event["before"] else ""
+    return f"{event['stream']} is told from here on, version {event['version']}: {present} there{before}"
 
 
 def number(value: float) -> str:

@@ -42,6 +42,7 @@ from resonance.pipeline.settings_sections import (
     Worker,
 )
 from resonance.pipeline.settings_sources import PREFIX, merged, nested, read_file, refuse_unknown_variables
+from resonance.pipeline.settings_values import OptionalMoment, Start
 
 StreamChoice = Literal["partition", "key"]
 
@@ -65,6 +66,12 @@ class Settings(BaseSettings):
     """Name of the deployment: consumer group, transactional ids and topics derive from it."""
     stream: StreamChoice | None = None
     """Which records share one model: ``partition`` or ``key``. Needed when the input has several partitions."""
+    start: Start = "earliest"
+    """Where a new group begins to read: ``earliest``, ``latest``, or a time (RFC 3339, or milliseconds since 1970) to
+    begin with the first record whose Kafka timestamp is not before it. A group with offsets goes on where it is."""
+    emit_from: OptionalMoment = None
+    """Records of a partition before the first one whose own time is not before this are learned and not answered; then
+    the clusters that exist are listed, and everything is told. Counts for partitions that have told nothing yet."""
     broker: Broker = Field(default_factory=Broker)
     """The Kafka cluster."""
     worker: Worker = Field(default_factory=Worker)

@@ -200,7 +200,7 @@ class Topics(Section):
     dead_letters: OptionalText = None
     """Records that could not be used; default ``<name>.dead-letters``."""
     clusters: OptionalText = None
-    """Not written yet: present clusters, compacted; default ``<name>.clusters``."""
+    """Clusters by id, compacted; default ``<name>.clusters``."""
     snapshots: OptionalText = None
     """States of the streams, compacted; default ``<name>.snapshots``."""
     archive: OptionalText = None
@@ -240,6 +240,8 @@ class Output(Section):
     """``cloudevents``: CloudEvents headers on every output. ``plain``: none."""
     assignments: Literal["all", "changes", "novel", "none"] = "all"
     """Which answers are written: ``changes``: where cluster or status differ from the stream's answer before."""
+    clusters_grace: Seconds = Field(default=7 * 86_400.0, ge=0.0, le=10 * 365 * 86_400.0)
+    """Seconds, by the records' own times, for which the topic of the clusters keeps an ended one."""
     events: OptionalText = None
     """Not available yet: ``debug`` for events of single nodes, beside those of clusters."""
     include: Paths = ()

@@ -1,10 +1,12 @@
 """How settings are written as text, in the environment and on the command line: lists, tables, numbers, none."""
 
 import json
+from datetime import datetime
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator
 from resonance.pipeline.paths import parse_path
+from resonance.pipeline.times import canonical
 
 
 def _list(value: Any) -> Any:
@@ -110,6 +112,29 @@ def category_text(value: Any) -> str:
     raise ValueError("a category's value is text, an integer, true or false")
 
 
+def _moment(value: Any) -> str:
+    """RFC 3339 text, milliseconds since 1970, or a date and time with an offset as TOML has them."""
+    value = _no_boolean(value)
+    if isinstance(value, str) and value.strip().lstrip("-").isdigit():
+        value = int(value)
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise ValueError(f"{value} has no offset from UTC: write it as 2026-01-31T12:00:00Z")
+        value = value.isoformat()
+    if not isinstance(value, str | int | float):
+        raise ValueError("must be a time such as 2026-01-31T12:00:00Z, or milliseconds since 1970")
+    return canonical(value.strip() if isinstance(value, str) else value)
+
+
+def _start(value: Any) -> str:
+    if isinstance(value, str) and value.strip().lower() in ("earliest", "latest"):
+        return value.strip().lower()
+    try:
+        return _moment(value)
+    except ValueError as error:
+        raise ValueError(f"must be earliest, latest or a time ({error})") from None
+
+
 def _missing(value: Any) -> Any:
     if isinstance(value, str) and value not in ("reject", "mean"):
         try:
@@ -133,3 +158,6 @@ Ranges = Annotated[dict[str, tuple[float, float]], BeforeValidator(_range_pairs)
 Missing = Annotated[float | str, BeforeValidator(_missing)]
 Count = Annotated[int, BeforeValidator(_no_boolean)]
 Seconds = Annotated[float, BeforeValidator(_no_boolean)]
+Moment = Annotated[str, BeforeValidator(_moment)]
+OptionalMoment = Annotated[Moment | None, BeforeValidator(_optional)]
+Start = Annotated[str, BeforeValidator(_start)]

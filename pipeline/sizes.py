@@ -69,29 +69,30 @@ def event_bytes(columns: Sequence[str]) -> int:
     return _FRAME + CAUSE_BYTES + DESCRIBED * cluster
 
 
-def check_events(columns: Sequence[str], topic: str, taken: int, where: str) -> None:
+def check_events(columns: Sequence[str], topics: Sequence[str], taken: int, where: str) -> None:
     """Refuse features with which an event could be longer than its topic takes.
 
     Parameters
     ----------
     columns : sequence of str
         What clusters are described with.
-    topic : str
-        Topic of the events.
+    topics : sequence of str
+        Topics of the events and of the clusters.
     taken : int
-        Bytes of a message that it takes.
+        Bytes of a message that both take.
     where : str
         The input partition.
 
     Raises
     ------
     ConfigurationError
-        Naming the topic and the size that it must take.
+        Naming the topics and the size that they must take.
     """
     needed = event_bytes(columns)
     if needed > taken:
         raise ConfigurationError(
-            f"{where}: an event that describes clusters of {len(columns):,} features can have {needed:,} bytes, topic "
-            f"{topic} takes {taken:,}; raise it (kafka-configs.sh --alter --entity-type topics --entity-name {topic} "
-            f"--add-config max.message.bytes={needed}), or use fewer features (input.features)"
+            f"{where}: an event that describes clusters of {len(columns):,} features can have {needed:,} bytes, topics "
+            f"{' and '.join(topics)} take {taken:,}; raise both (kafka-configs.sh --alter --entity-type topics "
+            f"--entity-name {topics[0]} --add-config max.message.bytes={needed}), or use fewer features "
+            "(input.features)"
         )

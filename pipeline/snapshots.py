@@ -32,7 +32,7 @@ class Task(Protocol):
     """What a snapshot, and a restore, need of a partition task."""
 
     event_bytes: int
-    """What the topic of the events takes in one message."""
+    """What the topics of the events and of the clusters take in one message."""
     first_version: int
     """Version of the models of streams that are new."""
 

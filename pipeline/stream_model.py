@@ -11,10 +11,11 @@ from resonance.engine.base import Engine, Event, FloatArray, Step
 from resonance.engine.errors import RecordError, StateError
 from resonance.engine.prepare import Preparation
 from resonance.engine.state import pack, unpack
+from resonance.pipeline.lifetimes import Lifetimes
 from resonance.pipeline.settings import Settings
 from resonance.schemas import ClusterSnapshot
 
-STATE_REVISION = 1
+STATE_REVISION = 2
 """Raised when the members of a stream's state change."""
 
 _KIND = "stream"
@@ -67,6 +68,13 @@ class StreamModel:
         Number of the stream's next event.
     ended : list of ClusterSnapshot or None
         Clusters of the version before, while its end is still to be told, with the stream's next record.
+    listing : list of ClusterSnapshot or None
+        Events were learned silently, so that the present clusters are still to be listed, with the first record that is
+        told; these are the clusters that were told before and ended meanwhile.
+    lifetimes : Lifetimes
+        When the clusters began, and which ended ones the compacted topic still has.
+    unlisted : bool
+        The compacted topic has not heard of the present clusters: a release that did not write it learned them.
     last : tuple or None
         Status and cluster of the last answer, for ``output.assignments = "changes"``.
     snapshot_bytes : int
@@ -77,11 +85,14 @@ class StreamModel:
         "ended",
         "engine",
         "last",
+        "lifetimes",
+        "listing",
         "name",
         "next",
         "preparation",
         "seq",
         "snapshot_bytes",
+        "unlisted",
         "version",
     )
 
@@ -93,6 +104,9 @@ class StreamModel:
         self.next = 0
         self.seq = 0
         self.ended: list[ClusterSnapshot] | None = None
+        self.listing: list[ClusterSnapshot] | None = None
+        self.lifetimes = Lifetimes()
+        self.unlisted = False
         self.last: tuple[str, int] | None = None
         self.snapshot_bytes = 0
 
@@ -153,7 +167,10 @@ class StreamModel:
             "seq": self.seq,
             # As text: the container sorts members, and the event's bytes must not change.
             "ended": None if self.ended is None else orjson.dumps(self.ended).decode(),
+            "listing": None if self.listing is None else orjson.dumps(self.listing).decode(),
             "last": self.last,
+            "lifetimes": self.lifetimes.state(),
+            "unlisted": self.unlisted,
         }
         parts = {"prepare": self.preparation.state(), "engine": self.engine.state()}
         return pack(
@@ -201,6 +218,7 @@ class StreamModel:
         """
         model = StreamModel(settings, self.name, features, self.version + 1)
         model.next, model.seq, model.ended = self.next, self.seq, ended
+        model.lifetimes = self.lifetimes
         return model
 
     def _place(self, header: dict[str, Any]) -> None:
@@ -208,6 +226,11 @@ class StreamModel:
             self.version, self.next, self.seq = (int(header[member]) for member in ("version", "next", "seq"))
             self.ended = None if header["ended"] is None else orjson.loads(header["ended"])
             self.last = (str(header["last"][0]), int(header["last"][1])) if header["last"] else None
-        except (KeyError, TypeError, ValueError, IndexError) as error:
+            listing = header.get("listing")
+            self.listing = None if listing is None else orjson.loads(listing)
+            # Revision 1 knows nothing of these, and nothing of the compacted topic either.
+            self.lifetimes = Lifetimes.from_state(header["lifetimes"]) if "lifetimes" in header else Lifetimes()
+            self.unlisted = bool(header.get("unlisted", True))
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise StateError(f"the state of stream {self.name} cannot be read: {error!r}") from error
         self.snapshot_bytes = 0

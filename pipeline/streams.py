@@ -126,6 +126,13 @@ class Streams:
         self._seen += len(offsets)
         self._owed -= size
 
+    def go_on_at(self, offset: int) -> None:
+        """Let every stream go on at an offset, as if its records so far stood below it."""
+        for model in self._models.values():
+            model.next = offset
+            self._note_dirty(model.name, offset)
+        self._dirty = dict.fromkeys(self._dirty, offset)
+
     def _note_dirty(self, name: str, offset: int) -> None:
         if name not in self._dirty:
             self._dirty[name] = offset
@@ -223,8 +230,9 @@ class Streams:
             raise stops.unreadable(where, f"the state ({error})") from None
         if new_version:
             texts = StreamTexts(name, model.version, model.engine.depth)
-            # A version whose beginning was never told ended nothing yet.
-            ended = [*(model.ended or ()), *(describe(model, texts, cluster) for cluster in model.engine.clusters())]
+            present = [describe(model, texts, cluster) for cluster in model.engine.clusters()]
+            # A version whose beginning was never told ended nothing yet; of one that learned silently nobody knows.
+            ended = [*(model.ended or ()), *(present if model.listing is None else model.listing)]
             model = model.next_version(settings, layout.features, ended)
         key = unquote_to_bytes(name.removeprefix(f"{self._prefix}:")) if self._by_key else None
         self._models[key] = self._names[name] = model

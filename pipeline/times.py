@@ -101,3 +101,24 @@ def milliseconds(value: Any) -> int | None:
     raise ValueError(
         f"{str(value)[:60]!r} is no time; it must be text such as 2026-01-31T12:00:00Z, or milliseconds since 1970"
     )
+
+
+def canonical(value: Any) -> str:
+    """Return a time as the bus has it, from RFC 3339 text or milliseconds since 1970; two of them sort as texts do.
+
+    Raises
+    ------
+    ValueError
+        It is neither.
+    """
+    return TimeTexts()[value]
+
+
+def epoch_ms(text: str) -> int:
+    """Return a `canonical` time in milliseconds since 1970."""
+    return (datetime.fromisoformat(text) - _EPOCH) // _MILLISECOND
+
+
+def later(text: str, seconds: float) -> str:
+    """Return the `canonical` time so many seconds behind another; at most the last that there is."""
+    return canonical(min(epoch_ms(text) + round(1000 * seconds), _LAST))

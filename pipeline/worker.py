@@ -36,7 +36,7 @@ from resonance.pipeline.status import Status, named
 from resonance.pipeline.topics import Deployment
 from resonance.pipeline.transport import FETCH_WAIT_MS, TransportOptions, check_versions
 
-OUTPUTS = ("assignments", "cluster_events", "dead_letters")
+OUTPUTS = ("assignments", "cluster_events", "dead_letters", "clusters")
 STOP_SECONDS = 20.0
 """How long a stop that was asked for may take."""
 LEAVE_SECONDS = 2.0

@@ -2,6 +2,7 @@
 
 from resonance.schemas.assignment import Assignment, AssignmentStatus
 from resonance.schemas.cloudevents import CloudEvents, Envelope, Header, source_uri
+from resonance.schemas.cluster import Cluster, ClusterEnd, describe_cluster, describe_end
 from resonance.schemas.cluster_event import ClusterEvent, ClusterEventKind, ClusterSnapshot, EventReason
 from resonance.schemas.common import Cause, Source
 from resonance.schemas.dead_letter import DeadLetter, DeadLetterClass, DeadLetterStage, dead_letter_headers
@@ -14,6 +15,8 @@ __all__ = [
     "AssignmentStatus",
     "Cause",
     "CloudEvents",
+    "Cluster",
+    "ClusterEnd",
     "ClusterEvent",
     "ClusterEventKind",
     "ClusterSnapshot",
@@ -28,6 +31,8 @@ __all__ = [
     "SchemaName",
     "Source",
     "dead_letter_headers",
+    "describe_cluster",
+    "describe_end",
     "load_schema",
     "schema_id",
     "source_uri",

@@ -53,7 +53,8 @@ class ClusterEvent(TypedDict):
     kind : {"emerged", "absorbed", "split", "vanished", "version_started"}
         ``emerged``: `cluster` is new. ``split``: `cluster` is new and came from `other`, which goes on.
         ``absorbed``: `cluster` ended and goes on as `other`. ``vanished``: `cluster` ended.
-        ``version_started``: every cluster of the stream ended, a new model begins.
+        ``version_started``: every cluster of the stream ended, and those of `after` are there now: none where a new
+        model begins, the present ones where telling begins with a model that learned silently before.
     stream : str
         The stream.
     version : int
@@ -61,13 +62,15 @@ class ClusterEvent(TypedDict):
     level : int
         Level of the hierarchy, 1 = root.
     seq : int
-        Number of the event in its stream, from 0 without gaps.
+        Number of the event in its stream, from 0 without gaps. Events that were not told count: the ``version_started``
+        with which telling begins has the number of the last one of them.
     cluster : str or None
         The cluster that began or ended; None for ``version_started``.
     other : str, optional
         The second cluster concerned.
     before, after : list of ClusterSnapshot
-        The clusters concerned before and after the change.
+        The clusters concerned before and after the change. Where a ``version_started`` lists more than a message
+        holds, `centre` and `spread` of its clusters are empty.
     reason : EventReason, optional
         What decided.
     cause : Cause

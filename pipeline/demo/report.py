@@ -90,9 +90,7 @@ def replay(settings: Settings, telemetry: Telemetry) -> list[Outputs]:
             part = task.process(
                 [Record(topic, partition, offset, START_MS, sample.key, sample.value) for offset, sample in samples]
             )
-            merged.assignments += part.assignments
-            merged.events += part.events
-            merged.dead_letters += part.dead_letters
+            merged.add(part)
         results.append(merged)
     return results
 

@@ -33,7 +33,7 @@ from tests.brokers import read_topic
 from tests.integration.workers import Deployment, WorkerProcess
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared"
-OUTPUTS = ("assignments", "cluster_events", "dead_letters")
+OUTPUTS = ("assignments", "cluster_events", "dead_letters", "clusters")
 REFUSED = re.compile(
     r"Unknown member|[Gg]eneration id is not valid|CommitFailedError|given this worker's partitions away"
 )
@@ -136,6 +136,8 @@ class Chaos:
             settings={
                 "prepare.scale": "warmup",
                 "input.id_path": "id",
+                # The records are written within seconds: some tombstones are to come, too.
+                "output.clusters_grace": 0.2,
                 "snapshots.ratio": 0,
                 # Longer than a worker is stopped: what refuses its commit must be the group, not the transaction's end.
                 "delivery.transaction_timeout": 40,
@@ -347,7 +349,8 @@ class Chaos:
             for (_, partition), records in reader.read(reader.bounds([(topic, partition) for partition in tasks])):
                 for part in _cut(records, self.rng):
                     made = tasks[partition].process(part)
-                    for kind, messages in zip(OUTPUTS, (made.assignments, made.events, made.dead_letters), strict=True):
+                    kinds = (made.assignments, made.events, made.dead_letters, made.clusters)
+                    for kind, messages in zip(OUTPUTS, kinds, strict=True):
                         outputs[kind][partition] += [_plain(message) for message in messages]
         return tasks, {kind: dict(found) for kind, found in outputs.items()}
 

@@ -68,9 +68,7 @@ def run(worker: PartitionTask, log: Sequence[Record], size: int | None = None) -
 
 
 def join(whole: Outputs, part: Outputs) -> None:
-    whole.assignments += part.assignments
-    whole.events += part.events
-    whole.dead_letters += part.dead_letters
+    whole.add(part)
 
 
 def states(worker: PartitionTask) -> dict[str, bytes]:

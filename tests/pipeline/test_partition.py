@@ -316,10 +316,10 @@ def test_features_whose_events_would_not_fit_stop_the_worker_with_the_size_that_
     log = array_records(np.ones((20, 20_000)).tolist())
     worker = task(array_settings(input__dimension=dimension))
     with pytest.raises(
-        ConfigurationError, match=r"features\[0\]: .* 20,000 features can have [0-9,]+ bytes, topic "
+        ConfigurationError, match=r"features\[0\]: .* 20,000 features can have [0-9,]+ bytes, topics "
     ) as e:
         run(worker, log)
-    assert "takes 1,000,000; raise it" in str(e.value)
+    assert "take 1,000,000; raise both" in str(e.value)
     needed = int(str(e.value).partition("max.message.bytes=")[2].partition(")")[0])
     larger = task(array_settings(input__dimension=dimension))
     larger.event_bytes = needed

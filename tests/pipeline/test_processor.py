@@ -15,7 +15,7 @@ from resonance.pipeline.records import Message, Outputs, Record
 
 P0, P1 = TP("in", 0), TP("in", 1)
 MEMBER = Membership(1, "m", frozenset((P0, P1)))
-DESTINATIONS = Destinations("answers", "events", "dead", "snapshots")
+DESTINATIONS = Destinations("answers", "events", "dead", "clusters", "snapshots")
 
 
 class Diary:

@@ -374,8 +374,9 @@ def test_limits_may_change_after_a_clean_stop_among_the_first_records(log):
     assert answers == whole.process([log.record(offset) for offset in range(40)]).assignments
 
 
-def test_tasks_know_what_the_topic_of_events_takes(log):
-    deployment = Deployment(4, {"in": "id-1"}, {"resonance.cluster-events": 5_000_000})
+def test_tasks_know_what_the_topics_of_events_and_clusters_take(log):
+    both = {"resonance.cluster-events": 6_000_000, "resonance.clusters": 5_000_000}
+    deployment = Deployment(4, {"in": "id-1"}, both)
     given = Settings.of({"input.topics": ["in"], "stream": "key", "topics.snapshots": "snap"})
     for described, taken in ((deployment, 5_000_000), (Deployment(4, {"in": "id-1"}), 1_000_000)):
         assert restore_partitions(Source.of(given, {}, described), [AT], ToyTask)[AT].task.event_bytes == taken

@@ -11,6 +11,7 @@ from resonance.schemas import (
     SCHEMA_NAMES,
     Assignment,
     CloudEvents,
+    Cluster,
     ClusterEvent,
     DeadLetter,
     DriftEvent,
@@ -23,6 +24,7 @@ from resonance.schemas import (
 PAYLOADS: dict[str, Any] = {
     "assignment": Assignment,
     "cluster_event": ClusterEvent,
+    "cluster": Cluster,
     "drift_event": DriftEvent,
     "dead_letter": DeadLetter,
 }
@@ -117,6 +119,22 @@ def good(name: str) -> dict[str, Any]:
         "cause": {"id": "a", "source": SOURCE},
         "time": TIME,
     }
+    cluster: Cluster = {
+        "id": "p3/1/7.0",
+        "stream": "p3",
+        "version": 1,
+        "level": 2,
+        "parent": [7],
+        "size": 40,
+        "centre": {"cpu": 0.5},
+        "spread": {"cpu": 0.1},
+        "nodes": 2,
+        "since": TIME,
+        "seq": 4,
+        "time": TIME,
+        "ended": "absorbed",
+        "successors": ["p3/1/7.1"],
+    }
     drift: DriftEvent = {
         "kind": "drift",
         "stream": "p3",
@@ -137,7 +155,8 @@ def good(name: str) -> dict[str, Any]:
         "class": "not_json",
         "message": "no",
     }
-    return {"assignment": assignment, "cluster_event": event, "drift_event": drift, "dead_letter": letter}[name]
+    payloads: dict[str, Any] = {"assignment": assignment, "cluster_event": event, "cluster": cluster}
+    return {**payloads, "drift_event": drift, "dead_letter": letter}[name]
 
 
 @pytest.mark.parametrize("name", SCHEMA_NAMES)
@@ -157,6 +176,8 @@ def test_a_good_payload_passes(name: Any) -> None:
         ("cluster_event", {"kind": "born"}),
         ("cluster_event", {"seq": -1}),
         ("cluster_event", {"before": [{"id": "p3/1/2"}]}),
+        ("cluster", {"ended": "split"}),
+        ("cluster", {"since": "yesterday"}),
         ("dead_letter", {"stage": "somewhere"}),
         ("dead_letter", {"offset": 17}),
         ("drift_event", {"value": None}),

@@ -1,0 +1,106 @@
+"""When the clusters of a stream began, and which ended ones the compacted topic still has."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from resonance.pipeline.times import later
+
+MOST_ENDED: Final = 1_000
+"""Ended clusters of a stream that wait for their tombstones; beyond it the oldest goes early."""
+
+
+class Lifetimes:
+    """Beginnings and ends of a stream's clusters, in the records' own time.
+
+    A tombstone comes with the first record of the stream whose own time is not before the end plus a grace period.
+
+    Attributes
+    ----------
+    since : dict of str to str
+        Time of the record with which each present cluster began; not of those that an earlier release saw begin.
+    """
+
+    __slots__ = ("_first", "_waiting", "since")
+
+    def __init__(self) -> None:
+        self.since: dict[str, str] = {}
+        # (when the tombstone is due, cluster), in the order of the ends; and the earliest of these times.
+        self._waiting: list[tuple[str, str]] = []
+        self._first = ""
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def end(self, cluster: str, time: str, grace: float) -> None:
+        """Note that a cluster ended.
+
+        Parameters
+        ----------
+        cluster : str
+            Its id.
+        time : str
+            Time of the record with which it ended.
+        grace : float
+            Seconds until its tombstone.
+        """
+        self.since.pop(cluster, None)
+        due = later(time, grace)
+        self._first = min(self._first, due) if self._waiting else due
+        self._waiting.append((due, cluster))
+
+    def overdue(self) -> list[str]:
+        """Return the clusters that are too many, the oldest first; they wait no longer."""
+        if len(self._waiting) <= MOST_ENDED:
+            return []
+        gone = self._waiting[: len(self._waiting) - MOST_ENDED]
+        self._keep(self._waiting[len(gone) :])
+        return [cluster for _, cluster in gone]
+
+    def due(self, times: Sequence[str], start: int, stop: int) -> list[tuple[int, str]]:
+        """Return whose tombstones are due with some records, each with the position of its record; they wait no longer.
+
+        Parameters
+        ----------
+        times : sequence of str
+            Own times of the stream's records.
+        start, stop : int
+            The positions to look at.
+        """
+        if not self._waiting or start >= stop:
+            return []
+        span = times[start:stop]
+        latest = max(span)
+        if latest < self._first:
+            return []
+        found, kept = [], []
+        for entry in self._waiting:
+            due, cluster = entry
+            if due > latest:
+                kept.append(entry)
+            else:
+                found.append((start + next(i for i, time in enumerate(span) if time >= due), cluster))
+        self._keep(kept)
+        found.sort(key=lambda pair: pair[0])
+        return found
+
+    def _keep(self, waiting: list[tuple[str, str]]) -> None:
+        self._waiting = waiting
+        self._first = min((due for due, _ in waiting), default="")
+
+    def state(self) -> dict[str, Any]:
+        """Return what JSON can hold of it."""
+        return {"since": self.since, "ended": self._waiting}
+
+    @classmethod
+    def from_state(cls, content: Any) -> "Lifetimes":
+        """Continue from a `state`.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            It is not one.
+        """
+        made = cls()
+        made.since = {str(cluster): str(time) for cluster, time in content["since"].items()}
+        made._keep([(str(due), str(cluster)) for due, cluster in content["ended"]])
+        return made
