@@ -104,6 +104,22 @@ class LogReader:
         )
         return found
 
+    def offsets_at(self, partitions: Collection[TopicPartition], moment: int) -> dict[TopicPartition, int]:
+        """Return the first offset of each log whose timestamp is at or behind a moment, `NO_OFFSET` where none is.
+
+        Parameters
+        ----------
+        partitions : collection of (topic, partition)
+            The logs.
+        moment : int
+            Milliseconds since 1970.
+        """
+        asked = [Place(*partition, moment) for partition in partitions]
+        answers = self._patiently(
+            lambda: self._consumer.offsets_for_times(asked, timeout=QUESTION_SECONDS), "offsets of a time"
+        )
+        return {(place.topic, place.partition): max(place.offset, NO_OFFSET) for place in answers}
+
     def settled_bounds(self, partitions: Collection[TopicPartition], seconds: float) -> dict[TopicPartition, Range]:
         """Return `bounds`, once every transaction that was open is ended, or after `seconds`.
 
