@@ -40,7 +40,7 @@ class Archived:
     position : int
         Everything below this offset was learned, and nothing else.
     timestamp : int
-        Kafka timestamp of the newest record that was learned, in milliseconds.
+        Kafka timestamp of the newest record that was learned, in milliseconds; -1 where it is not known.
     identity : Identity
         Who learned it, under which settings.
     state : bytes

@@ -126,7 +126,7 @@ class ArchiveManifest:
     position : int
         It holds what every record below this offset left, and nothing else.
     timestamp : int
-        Kafka timestamp of the newest of these records, in milliseconds.
+        Kafka timestamp of the newest of these records, in milliseconds; -1 where it is not known.
     state : bytes
         What the partition knows beside its streams.
     records : int

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from threading import Event
 from typing import Protocol
 
-from resonance.pipeline.archive_reader import last_manifest
+from resonance.pipeline.archive_reader import LOOK_BACK, last_manifest
 from resonance.pipeline.archive_records import ArchivedStream, ArchiveManifest, Parts, list_of
 from resonance.pipeline.log_reader import LogReader, TopicPartition
 from resonance.pipeline.records import Message, StreamSnapshot
@@ -85,7 +85,7 @@ class ArchiveWriter:
         position : int
             The outputs of every record below this offset are delivered before these messages, or with them.
         timestamp : int
-            Kafka timestamp of the newest of them, in milliseconds.
+            Kafka timestamp of the newest of them, in milliseconds; -1 where it is not known.
         """
         topic, streams, written, size = self._identity.topic, [], 0, 0
         for snapshot in task.states():
@@ -144,3 +144,21 @@ def archive_writers(
     now = time.time()
     ages = {at: (found[0], max(0.0, now - found[1] / 1000)) for at, found in last.items() if found is not None}
     return {at: ArchiveWriter(source.archive, source.identities[at[0]], interval, ages.get(at)) for at in assigned}
+
+
+def archive_of(source: Source, at: TopicPartition, task: Task, position: int) -> list[Message]:
+    """Return the archive of a task of which a new history begins; nothing where there is no topic for it.
+
+    Without it a replay from there on would start from an archive of the models before.
+    """
+    if not source.archive:
+        return []
+    with LogReader(source.client, source.group, source.patience) as reader:
+        if not reader.has((source.archive, at[1])) or not task.is_whole(position):
+            return []
+        first, _ = reader.bounds([at])[at]
+        timestamp = -1
+        for _, records in reader.read({at: (max(first, position - LOOK_BACK), position)}):
+            timestamp = records[-1].timestamp
+    writer = ArchiveWriter(source.archive, source.identities[at[0]], 1.0)
+    return list(writer.messages(task, position, timestamp))

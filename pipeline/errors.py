@@ -77,3 +77,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """Return a question that offers the most similar known name, or nothing."""
     near = difflib.get_close_matches(name.lower(), list(known), n=1)
     return f" (did you mean {near[0]}?)" if near else ""
+
+
+def several_nearest(name: str, known: Iterable[str], most: int = 3) -> str:
+    """Return a question that offers the most similar of names that people made, or nothing."""
+    near = difflib.get_close_matches(name, list(known), n=most, cutoff=0.4)
+    return f" (did you mean {' or '.join(near)}?)" if near else ""

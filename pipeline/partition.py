@@ -249,6 +249,10 @@ class PartitionTask:
         """Names of the streams, in the order of their beginning."""
         return [model.name for model in self._streams]
 
+    def model(self, stream: str) -> StreamModel:
+        """Return the model of a stream, for whoever only looks."""
+        return self._streams.named(stream)
+
     def clusters(self, stream: str) -> list[ClusterSnapshot]:
         """Return the present clusters of a stream as the bus describes them."""
         model = self._streams.named(stream)

@@ -272,7 +272,7 @@ def read_tables(
     wanted = [(source.snapshots, partition) for partition in partitions]
     for (_, partition), records in reader.read(reader.settled_bounds(wanted, settle)):
         for entry in records:
-            tables[partition].apply(entry.key, entry.value)
+            tables[partition].apply(entry.key, entry.value, entry.timestamp)
     for table in tables.values():
         table.check()
         for record in table.records().values():

@@ -38,9 +38,18 @@ class SnapshotTable:
         self._epochs: dict[str, int] = {}
         self._overtaken: set[str] = set()
         self._broken: dict[bytes, MismatchError] = {}
+        self._written: dict[str, int] = {}
 
-    def apply(self, key: bytes | None, value: bytes | None) -> None:
-        """Take the next record of the topic in; the newest value of a key counts, as compaction has it."""
+    def apply(self, key: bytes | None, value: bytes | None, timestamp: int = -1) -> None:
+        """Take the next record of the topic in; the newest value of a key counts, as compaction has it.
+
+        Parameters
+        ----------
+        key, value : bytes or None
+            The record.
+        timestamp : int
+            When it was written, in milliseconds since 1970; -1 where nobody asks.
+        """
         try:
             kind, name, *_ = orjson.loads(key or b"")
         except UNREADABLE:
@@ -54,6 +63,7 @@ class SnapshotTable:
                 self._apply_chunk(name, key, value)
             elif kind == "manifest":
                 self._apply_manifest(name, value)
+                self._written[name] = timestamp
             else:
                 self._apply_record(name, value)
         except MismatchError as stop:
@@ -122,6 +132,10 @@ class SnapshotTable:
     def streams(self, topic: str) -> list[str]:
         """Streams of an input topic that have a manifest, by name."""
         return sorted(stream for stream, manifest in self._manifests.items() if manifest.topic == topic)
+
+    def written(self, stream: str) -> int:
+        """Return when the newest manifest of a stream was written, in milliseconds since 1970."""
+        return self._written[stream]
 
     def newest(self, stream: str) -> tuple[StreamSnapshot, bool]:
         """Return the newest complete snapshot of a stream, and whether the partition record was written for it.

@@ -5,9 +5,9 @@ from typing import Any
 
 import orjson
 import pytest
-from resonance.pipeline import mending
+from resonance.pipeline import archives, changes, mending, resetting
 from resonance.pipeline.partition import PartitionTask
-from resonance.pipeline.records import Outputs
+from resonance.pipeline.records import Message, Outputs
 from resonance.pipeline.restore import Source, restore_partitions
 from resonance.pipeline.snapshot_records import manifest_key, partition_key
 from resonance.pipeline.topics import Deployment
@@ -23,8 +23,12 @@ class Bus(Log):
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__(monkeypatch)
-        monkeypatch.setattr(mending, "LogReader", lambda *given: self.open(*given, None))
-        monkeypatch.setattr(mending, "_write", self.write)
+        for module in (mending, resetting, changes, archives):
+            monkeypatch.setattr(module, "LogReader", lambda *given: self.open(*given, None))
+        for module in (mending, resetting):
+            monkeypatch.setattr(module, "write", self.write)
+        monkeypatch.setattr(resetting, "forget_archives", lambda source: self.archived.clear())
+        self.archived: list[Message] = []
         self.given = settings(topics__snapshots="snap", stream="key")
         self.source = Source.of(self.given, {}, Deployment(1, {TOPIC: "id-1"}))
         self.log = records(points(600).tolist(), keys=(b"a",))
@@ -36,7 +40,11 @@ class Bus(Log):
     def write(self, source: Source, changes: Any, *, atomic: bool) -> None:
         for change in changes:
             self.snapshots += change.messages
+            self.archived += change.archive
             self.committed_offset = change.offset
+
+    def has(self, partition: Any) -> bool:
+        return True
 
     def task(self, topic: str, partition: int) -> PartitionTask:
         return PartitionTask(self.given, topic, partition)
@@ -135,6 +143,7 @@ def test_models_that_began_on_the_way_are_not_told_again(bus: Bus) -> None:
     bus.work(400)
     change_the_settings(bus)
     mending.begin_versions(bus.given, bus.source, PartitionTask)
+    assert orjson.loads(bus.archived[-1].key or b"") == ["archive", TOPIC, 400]
     assert payloads(bus.work(410).assignments)[0]["version"] == 2
     mending.reset(bus.source, bus.task)
     assert payloads(bus.work(400).assignments)[0]["version"] == 3

@@ -41,6 +41,9 @@ class Log:
     def __exit__(self, *_):
         pass
 
+    def has(self, partition):
+        return partition[0] in ("snap", "in")
+
     def committed(self, partitions):
         return dict.fromkeys(partitions, self.committed_offset)
 

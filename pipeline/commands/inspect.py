@@ -1,0 +1,96 @@
+"""``resonance inspect``."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from resonance.pipeline.commands.options import (
+    SETTINGS_HELP,
+    Broker,
+    Config,
+    Json,
+    Name,
+    Set,
+    Topics,
+    load_settings,
+)
+from resonance.pipeline.commands.output import cell, print_json, print_table, say
+
+if TYPE_CHECKING:
+    from resonance.pipeline.inspection import InspectedStream
+
+SHOWN = 6
+"""Features that the table shows; --json has them all."""
+
+OneStream = Annotated[str | None, typer.Option("--stream", metavar="STREAM", help="The stream, such as p0.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    text = (
+        "Show the clusters of a stream, as its newest snapshot has them; without --stream, what streams there are. "
+        f"Nothing is written, and workers may be at work.\n\n{SETTINGS_HELP}"
+    )
+    app.command("inspect", help=text)(inspect)
+
+
+def inspect(
+    stream: OneStream = None,
+    config: Config = None,
+    name: Name = None,
+    broker: Broker = None,
+    topics: Topics = None,
+    settings: Set = None,
+    as_json: Json = False,
+) -> None:
+    """Show clusters."""
+    loaded = load_settings(config, settings, name=name, broker__bootstrap=broker, input__topics=topics)
+    from resonance.pipeline import inspection, stored_states  # noqa: PLC0415 - imports that --help can do without
+    from resonance.pipeline.log_reader import LogReader  # noqa: PLC0415
+
+    source = stored_states.open_source(loaded)
+    with LogReader(source.client, source.group, source.patience) as reader:
+        states = stored_states.read_states(source, reader)
+        names = stored_states.names_of(states)
+        if stream is not None:
+            stored_states.check_stream(stream, names, loaded.name)
+        only = stream or (names[0] if len(names) == 1 else None)
+        found = inspection.inspect(loaded, reader, states, only)
+    if as_json:
+        print_json(found[0].as_json() if only else inspection.overview(found))
+    elif only:
+        _show(found[0])
+    elif not found:
+        say(f"deployment {loaded.name} has no stream yet: no worker has written a snapshot")
+    else:
+        print_table(
+            ("stream", "version", "next offset", "records", "clusters", "snapshot written"),
+            [(s.stream, s.version, s.next, s.records, len(s.clusters), s.written) for s in found],
+        )
+
+
+def _show(stream: "InspectedStream") -> None:
+    """Print a stream."""
+    at = f"{stream.topic}[{stream.partition}]"
+    count = len(stream.clusters)
+    typer.echo(
+        f"{stream.stream}, version {stream.version} ({stream.engine}): {count:,} cluster{'s' if count != 1 else ''} "
+        f"after {stream.records:,} records"
+    )
+    when = f" ({stream.time})" if stream.time else ""
+    behind = f"; the group stands at offset {stream.committed}" if stream.committed >= 0 else ""
+    typer.echo(f"as of {at}@{stream.next - 1}{when}, snapshot written {stream.written}{behind}")
+    if not stream.clusters:
+        return
+    typer.echo("")
+    features = list(stream.clusters[0].centre)
+    rows = []
+    for cluster in stream.clusters:
+        emerged = cluster.emerged
+        came = f"{emerged.time}" + (f" from {emerged.split_from}" if emerged.split_from else "") if emerged else None
+        places = [f"{cell(cluster.centre[n])} ± {cell(cluster.spread[n])}" for n in features[:SHOWN]]
+        rows.append(
+            ("  " * (cluster.level - 1) + cluster.id, cluster.size, cluster.nodes, cluster.records, came, *places)
+        )
+    print_table(("cluster", "size", "nodes", "age in records", "emerged", *features[:SHOWN]), rows)
+    if len(features) > SHOWN:
+        say(f"{len(features) - SHOWN} more features: --json has them")

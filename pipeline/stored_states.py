@@ -1,0 +1,117 @@
+"""What the snapshots topic of a deployment holds, for people: read as a restore reads it, and nothing is written.
+
+Workers may be at work meanwhile; what is read is a moment of theirs.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from resonance.pipeline import clients
+from resonance.pipeline.cluster import Cluster
+from resonance.pipeline.errors import BrokerError, ConfigurationError, nearest, several_nearest
+from resonance.pipeline.log_reader import LogReader, TopicPartition
+from resonance.pipeline.records import StreamSnapshot
+from resonance.pipeline.restore import Source, read_tables
+from resonance.pipeline.settings import Settings
+from resonance.pipeline.snapshot_records import PartitionRecord
+from resonance.pipeline.topics import read_deployment
+
+
+@dataclass(frozen=True, slots=True)
+class StoredStream:
+    """The newest complete snapshot of a stream.
+
+    Attributes
+    ----------
+    snapshot : StreamSnapshot
+        What it holds.
+    written : int
+        When it was written, in milliseconds since 1970.
+    """
+
+    snapshot: StreamSnapshot
+    written: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPartition:
+    """What is known of an input partition.
+
+    Attributes
+    ----------
+    at : (topic, partition)
+        The input partition.
+    committed : int
+        The group's offset; -1 where it has none.
+    record : PartitionRecord or None
+        None where no worker has written one.
+    streams : list of StoredStream
+        By name.
+    """
+
+    at: TopicPartition
+    committed: int
+    record: PartitionRecord | None
+    streams: list[StoredStream]
+
+
+def open_source(settings: Settings) -> Source:
+    """Return the deployment as the broker has it; nothing is made.
+
+    Raises
+    ------
+    BrokerError
+        The broker does not answer, or it has no snapshots of this deployment; the nearest name is offered.
+    ConfigurationError
+        `stream` is not set, and has to be.
+    """
+    client = clients.librdkafka(settings)
+    deployment = read_deployment(client, settings.input.topics, settings.broker.answer_timeout)
+    source = Source.of(settings, client, deployment)
+    counts = Cluster(client, settings.broker.answer_timeout).partition_counts()
+    if counts.get(source.snapshots, 0) < deployment.partitions:
+        raise BrokerError(
+            f"there is no topic {source.snapshots} with the snapshots of {settings.name} on "
+            f"{client['bootstrap.servers']}{nearest(source.snapshots, counts)}; look at name and topics.snapshots, or "
+            "start a worker, which makes it"
+        )
+    return source
+
+
+def read_states(source: Source, reader: LogReader) -> list[StoredPartition]:
+    """Return the newest snapshots of every input partition.
+
+    Raises
+    ------
+    MismatchError
+        They belong to another pipeline, were written by a newer release, or are damaged.
+    """
+    tables = read_tables(reader, source, range(source.deployment.partitions))
+    inputs = [(topic, partition) for topic in source.identities for partition in range(source.deployment.partitions)]
+    committed = reader.committed(inputs)
+    found = []
+    for at in inputs:
+        table = tables[at[1]]
+        streams = [StoredStream(table.newest(name)[0], table.written(name)) for name in table.streams(at[0])]
+        found.append(StoredPartition(at, committed[at], table.records().get(at[0]), streams))
+    return found
+
+
+def check_stream(name: str, known: Collection[str], name_of_deployment: str) -> None:
+    """Refuse a stream that there is not.
+
+    Raises
+    ------
+    ConfigurationError
+        With the nearest names that there are.
+    """
+    if name not in known:
+        some = "it has none yet: no worker has written a snapshot" if not known else f"it has {len(known):,}"
+        raise ConfigurationError(
+            f"--stream {name}: deployment {name_of_deployment} has no such stream, {some}{several_nearest(name, known)}"
+        )
+
+
+def names_of(states: Iterable[StoredPartition]) -> list[str]:
+    """Return the names of all streams."""
+    return [stream.snapshot.stream for state in states for stream in state.streams]

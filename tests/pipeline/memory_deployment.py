@@ -1,0 +1,107 @@
+"""A deployment in memory: topics that are lists, and a worker in a few lines."""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import pytest
+from resonance.pipeline import archives, changes, mending, resetting, restore, stored_states
+from resonance.pipeline.archives import ArchiveWriter
+from resonance.pipeline.changes import Change
+from resonance.pipeline.log_reader import NO_OFFSET, Range, TopicPartition
+from resonance.pipeline.partition import PartitionTask
+from resonance.pipeline.records import Message, Outputs
+from resonance.pipeline.restore import Source, restore_partitions
+from resonance.pipeline.settings import Settings
+from resonance.pipeline.topics import Deployment
+
+from tests.pipeline.logs import MemoryReader
+from tests.pipeline.streams import STAMP, TOPIC, points, settings, value_of
+
+MODULES: Sequence[Any] = (archives, changes, mending, resetting, restore)
+
+
+class MemoryDeployment(MemoryReader):
+    """Topics of one deployment, and what reads and changes them, instead of a broker.
+
+    Parameters
+    ----------
+    patch : MonkeyPatch
+        Puts it in the place of a `LogReader` and of what writes changes.
+    partitions : int
+        Partitions of the input.
+    records : int
+        Records of each partition.
+    **changed : object
+        Settings other than `LIVELY`.
+    """
+
+    def __init__(self, patch: pytest.MonkeyPatch, partitions: int = 1, records: int = 600, **changed: Any) -> None:
+        super().__init__()
+        self.partitions = range(partitions)
+        self.given: Settings = settings(**{"stream": "key", **changed})
+        self.source = Source.of(self.given, {}, Deployment(partitions, {TOPIC: "id-1"}))
+        self.offsets: dict[TopicPartition, int] = {}
+        self.written: list[Change] = []
+        for partition in self.partitions:
+            for topic in (self.source.snapshots, self.source.archive, self.given.topic("cluster_events")):
+                self.logs[topic, partition] = []
+            for i, row in enumerate(points(records, seed=partition).tolist()):
+                message = Message(b"ab"[i % 3 % 2 :][:1], value_of(row, id=f"r{i}"), [])
+                self.append((TOPIC, partition), message, timestamp=STAMP + 1_000 * i)
+        for module in MODULES:
+            patch.setattr(module, "LogReader", lambda *_: self)
+        for module in (mending, resetting):
+            patch.setattr(module, "write", self.write)
+        patch.setattr(resetting, "forget_archives", lambda _: self.forget_archives())
+        patch.setattr(stored_states, "open_source", lambda _: self.source)
+        patch.setattr("resonance.pipeline.log_reader.LogReader", lambda *_: self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        return {at: self.offsets.get(at, NO_OFFSET) for at in partitions}
+
+    def settled_bounds(self, partitions: Sequence[TopicPartition], seconds: float) -> dict[TopicPartition, Range]:
+        return self.bounds(list(partitions))
+
+    def task(self, topic: str, partition: int) -> PartitionTask:
+        return PartitionTask(self.given, topic, partition)
+
+    def work(self, until: int, *, everything: bool = False, archive: bool = False) -> Outputs:
+        """Restore every partition, process it up to an offset and commit; return the outputs."""
+        whole = Outputs()
+        inputs = [(TOPIC, partition) for partition in self.partitions]
+        for at, part in restore_partitions(self.source, inputs, self.task).items():
+            records = [record for record in self.logs[at] if part.start <= record.offset < until]
+            outputs = part.task.process(records)
+            whole.assignments += outputs.assignments
+            whole.events += outputs.events
+            for message in outputs.events:
+                self.append((self.given.topic("cluster_events"), at[1]), message)
+            for message in part.writer.messages(part.task, until, until, everything=everything):
+                self.append((self.source.snapshots, at[1]), message, timestamp=STAMP + 1_000 * until)
+            if archive:
+                writer = ArchiveWriter(self.source.archive, self.source.identities[TOPIC], 1.0)
+                for message in writer.messages(part.task, until, records[-1].timestamp):
+                    self.append((self.source.archive, at[1]), message)
+            self.offsets[at] = until
+        return whole
+
+    def write(self, source: Source, changed: Sequence[Change], *, atomic: bool) -> None:
+        """Do what `changes.write` does."""
+        for change in changed:
+            for message in change.messages:
+                self.append((source.snapshots, change.at[1]), message)
+            for message in change.archive:
+                self.append((source.archive, change.at[1]), message)
+            self.offsets[change.at] = change.offset
+        self.written += changed
+
+    def forget_archives(self) -> None:
+        """Do what `resetting.forget_archives` does."""
+        for partition in self.partitions:
+            self.logs[self.source.archive, partition] = []
