@@ -112,6 +112,22 @@ class LogReader:
         )
         return found
 
+    def offsets_at(self, partitions: Collection[TopicPartition], moment: int) -> dict[TopicPartition, int]:
+        """Return the first offset of each log whose timestamp is at or behind a moment, `NO_OFFSET` where none is.
+
+        Parameters
+        ----------
+        partitions : collection of (topic, partition)
+            The logs.
+        moment : int
+            Milliseconds since 1970.
+        """
+        asked = [Place(*partition, max(moment, 0)) for partition in partitions]
+        answers = self._patiently(
+            lambda: _answered(self._consumer.offsets_for_times(asked, timeout=QUESTION_SECONDS)), "offsets of a time"
+        )
+        return {(place.topic, place.partition): max(place.offset, NO_OFFSET) for place in answers}
+
     def settled_bounds(self, partitions: Collection[TopicPartition], seconds: float) -> dict[TopicPartition, Range]:
         """Return `bounds`, once every transaction that was open is ended, or after `seconds`.
 
@@ -136,25 +152,6 @@ class LogReader:
         topic, number = partition
         known = self._patiently(lambda: self._consumer.list_topics(timeout=QUESTION_SECONDS), "topics").topics
         return topic in known and number in known[topic].partitions
-
-    def offsets_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Return the first offset of each partition whose record is not older than a time.
-
-        Parameters
-        ----------
-        times : mapping of (topic, partition) to int
-            Milliseconds since 1970.
-
-        Returns
-        -------
-        dict of (topic, partition) to int
-            `NO_OFFSET` where every record is older.
-        """
-        asked = [Place(*partition, max(at, 0)) for partition, at in times.items()]
-        answers = self._patiently(
-            lambda: _answered(self._consumer.offsets_for_times(asked, timeout=QUESTION_SECONDS)), "offsets of times"
-        )
-        return {(place.topic, place.partition): max(place.offset, NO_OFFSET) for place in answers}
 
     def read(
         self, ranges: Mapping[TopicPartition, Range], batch: int = BATCH
