@@ -4,6 +4,7 @@ ResonanceError
 ├── ConfigurationError   2   a setting or a command line that cannot be used
 ├── BrokerError         69   the broker does not answer, or a topic is missing or of the wrong shape
 │   └── DeniedError     69   the cluster refuses the log-in, the certificate or a right
+├── WorkerPageError     69   a worker does not answer on its HTTP port, or refuses what it was asked
 ├── InputFileError      66   a file cannot be read, or a line of it cannot be used
 ├── MismatchError       65   log, committed offset and snapshots do not belong together: a named stop
 ├── DeliveryError       70   a transaction or a delivery failed; nothing was committed, start the worker again
@@ -41,6 +42,12 @@ class InputFileError(ResonanceError):
 
 class DeniedError(BrokerError):
     """The cluster refuses the log-in, the certificate or a right; asking again does not help."""
+
+
+class WorkerPageError(ResonanceError):
+    """A worker does not answer on its HTTP port, or refuses what it was asked."""
+
+    exit_code = 69
 
 
 class MismatchError(ResonanceError):

@@ -15,10 +15,9 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.metrics import exposition
+from resonance.pipeline.page_client import RESUME_PATH
 from resonance.pipeline.status import Status
 
-RESUME_PATH = "/dlq/resume"
-"""Where `resonance dlq resume` asks a worker to let paused partitions go on."""
 REQUEST_BYTES = 64 * 1024
 CLOSE_SECONDS = 1.0
 """How long a request that is being answered may hold up the worker's end."""
@@ -65,10 +64,10 @@ class Pages:
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._metrics)
         app.router.add_post(RESUME_PATH, self._dlq_resume)
-        self._runner = web.AppRunner(app, access_log=None, handle_signals=False)
+        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=CLOSE_SECONDS)
         await self._runner.setup()
         try:
-            await web.TCPSite(self._runner, host, port, shutdown_timeout=CLOSE_SECONDS).start()
+            await web.TCPSite(self._runner, host, port).start()
         except OSError as error:
             raise _not_listening(host, port, error) from error
 

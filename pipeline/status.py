@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 from faust.types import TP
 from resonance.pipeline.health import described
+from resonance.pipeline.owned import Counters
 from resonance.pipeline.processor import Processor
 from resonance.pipeline.restore import Progress
 
@@ -107,10 +108,8 @@ class Status:
     def ready(self) -> tuple[bool, dict[str, Any]]:
         """Return whether records flow and become answers, why not, the counters, and what was seen of partitions."""
         problems = self.problems()
-        counters, owned = {}, {}
-        if self.processor is not None:
-            counters = asdict(self.processor.counters)
-            owned = self.processor.partitions
+        counters = asdict(Counters() if self.processor is None else self.processor.counters)
+        owned = {} if self.processor is None else self.processor.partitions
         return not problems, {
             "ready": not problems,
             "state": self.phase,

@@ -31,7 +31,9 @@ commands = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 def add_to(app: typer.Typer) -> None:
     """Add the group."""
-    app.add_typer(commands, name="dlq", help="Records that could not be used: list them, and replay them after a fix.")
+    app.add_typer(
+        commands, name="dlq", help="Records that could not be used: list them, replay them after a fix, go on."
+    )
 
 
 @commands.command("list")
@@ -224,3 +226,30 @@ def connected(settings: "Settings", choice: "Choice") -> tuple[dict[str, Any], l
     if choice.partition >= len(found):
         raise ConfigurationError(f"--partition {choice.partition}: {topic} has partitions 0 to {len(found) - 1}")
     return client, [found[choice.partition]]
+
+
+@commands.command()
+def resume(
+    worker: Annotated[
+        str, typer.Option(metavar="URL", help="Where the worker's pages are (worker.web_host, worker.web_port).")
+    ] = "http://127.0.0.1:6066",
+    partition: Annotated[
+        str | None, typer.Option(metavar="TOPIC[N]", help="The partition; without it all that the worker has paused.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Let partitions go on that a worker paused because most of their records were dead letters.
+
+    They go on at the very next record, with a fresh window (dlq.window) before they can pause again. Which ones wait,
+    and why, is on the worker's page /readyz and in its log.
+    """
+    from resonance.pipeline.page_client import resume as ask  # noqa: PLC0415 - imports that --help can do without
+
+    resumed = ask(worker, partition)
+    if as_json:
+        print_json({"resumed": resumed})
+        return
+    for name in resumed:
+        typer.echo(f"{name} goes on")
+    if not resumed:
+        say("no partition of this worker is paused")

@@ -1,0 +1,77 @@
+"""Asking a worker something on its HTTP port."""
+
+import http.client
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import orjson
+from resonance.pipeline.errors import ConfigurationError, WorkerPageError
+
+RESUME_PATH: Final = "/dlq/resume"
+"""Where a worker is asked to let paused partitions go on."""
+TIMEOUT: Final = 30.0
+"""Seconds to wait for an answer: what waits is processed before it comes."""
+
+
+def resume(worker: str, partition: str | None = None) -> list[str]:
+    """Let paused partitions of a worker go on; return their names.
+
+    Parameters
+    ----------
+    worker : str
+        Address of its pages, such as ``http://127.0.0.1:6066``.
+    partition : str, optional
+        The partition, such as ``features[0]``; without it all that are paused.
+
+    Raises
+    ------
+    ConfigurationError
+        `worker` is no such address.
+    WorkerPageError
+        No answer, or the partition is not paused there.
+    """
+    asked = {} if partition is None else {"partition": partition}
+    answer = _post(worker, RESUME_PATH, asked)
+    resumed = answer.get("resumed")
+    if not isinstance(resumed, list):
+        raise WorkerPageError(f"{worker}{RESUME_PATH} gave no answer of a worker: is it one, and of this release?")
+    return [str(name) for name in resumed]
+
+
+def _post(worker: str, path: str, content: dict[str, Any]) -> dict[str, Any]:
+    connection = _connection(worker)
+    try:
+        connection.request("POST", path, orjson.dumps(content), {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        status, body = answer.status, answer.read()
+    except (OSError, http.client.HTTPException) as error:
+        raise WorkerPageError(
+            f"no worker answers at {worker} ({error or type(error).__name__}): is it running, and is that its "
+            "worker.web_host and worker.web_port?"
+        ) from error
+    finally:
+        connection.close()
+    try:
+        read = orjson.loads(body)
+    except ValueError:
+        read = None
+    if not isinstance(read, dict):
+        read = {}
+    if status != 200:
+        reason = read.get("error") or f"HTTP status {status}"
+        raise WorkerPageError(f"the worker at {worker} refuses: {reason}; its page {worker}/readyz says what is paused")
+    return read
+
+
+def _connection(worker: str) -> http.client.HTTPConnection:
+    try:
+        parts = urlsplit(worker)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/"):
+            raise ValueError
+        if parts.scheme == "https":
+            return http.client.HTTPSConnection(parts.hostname, parts.port, timeout=TIMEOUT)
+        return http.client.HTTPConnection(parts.hostname, parts.port, timeout=TIMEOUT)
+    except ValueError:
+        raise ConfigurationError(
+            f"--worker {worker}: write it as http://HOST:PORT, such as http://127.0.0.1:6066"
+        ) from None

@@ -1,0 +1,59 @@
+"""Log lines for people and for machines."""
+
+import json
+import logging
+
+import pytest
+from resonance.pipeline import logs
+
+
+@pytest.fixture(autouse=True)
+def _restored():
+    root = logging.getLogger()
+    before = root.handlers[:], root.level, {name: logging.getLogger(name).level for name in logs.LIBRARIES}
+    yield
+    root.handlers[:], root.level = before[0], before[1]
+    for name, level in before[2].items():
+        logging.getLogger(name).setLevel(level)
+
+
+def say(level, message, *values, error=None, **extra):
+    logging.getLogger("resonance.pipeline.worker").log(level, message, *values, exc_info=error, extra=extra)
+
+
+def test_lines_of_json_carry_what_the_line_is_about(capsys):
+    logs.configure("info", "json")
+    say(logging.INFO, "%s[%d] goes on", "in", 3, **logs.at("in", 3, 17))
+    say(logging.DEBUG, "unseen")
+    say(logging.WARNING, 'a "quoted"\nline', thing=object)
+    first, second = map(json.loads, capsys.readouterr().err.splitlines())
+    assert first.pop("time").endswith("Z")
+    assert first == {
+        "level": "info",
+        "logger": "resonance.pipeline.worker",
+        "message": "in[3] goes on",
+        "topic": "in",
+        "partition": 3,
+        "offset": 17,
+    }
+    assert (second["message"], second["thing"]) == ('a "quoted"\nline', str(object))
+
+
+@pytest.mark.parametrize("style", ["text", "json"])
+def test_tracebacks_are_a_field_and_no_further_lines(capsys, style):
+    logs.configure("info", style)
+    try:
+        raise ValueError("no")
+    except ValueError as error:
+        say(logging.ERROR, "it failed", error=error)
+    (line,) = capsys.readouterr().err.splitlines()
+    if style == "json":
+        assert json.loads(line)["traceback"].endswith("ValueError: no")
+    else:
+        assert line.endswith("ERROR   it failed")
+
+
+def test_a_librarys_errors_are_warnings(capsys):
+    logs.configure("info", "json")
+    logging.getLogger("aiokafka.conn").error("lost")
+    assert json.loads(capsys.readouterr().err)["level"] == "warning"
