@@ -106,6 +106,12 @@ class Pages:
         return _json({"resumed": resumed}, 200)
 
 
+def address(host: str, port: int) -> str:
+    """Return where the pages are, for somebody on the same machine where they are served on all its addresses."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104 - compared, not bound
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
 def _json(shown: dict[str, Any], status: int) -> web.Response:
     return web.Response(body=orjson.dumps(shown), status=status, content_type="application/json")
 

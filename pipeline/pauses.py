@@ -37,8 +37,8 @@ class Pauses:
         Records that are looked at. While fewer have come, those that are missing count as good.
     dead_letters : str
         Topic of the dead letters, for the message.
-    port : int
-        Port of the worker's pages, for the message.
+    address : str
+        Where the worker's pages are, for the message.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Pauses:
         in_a_row: int = 1000,
         max_share: float = 0.5,
         window: int = 10_000,
-        port: int = 6066,
+        address: str = "http://127.0.0.1:6066",
     ) -> None:
         self.paused: dict[TP, str] = {}
         self.stuck: dict[TP, str] = {}
@@ -63,7 +63,7 @@ class Pauses:
         self._max_share = max_share
         self._window = window
         self._dead_letters = dead_letters
-        self._port = port
+        self._address = address
         self._seen: dict[TP, deque[tuple[int, int]]] = {}
         self._sums: dict[TP, tuple[int, int]] = {}
         self._held: dict[TP, list[Held]] = {}
@@ -123,7 +123,7 @@ class Pauses:
             f"{max(total, self._window):,} records are more than dlq.max_share = {self._max_share:g} allows; nothing "
             f"is lost. Look at topic {self._dead_letters}, whose headers say what is wrong; mend the settings and "
             "restart, or mend the producer and go on: "
-            f"resonance dlq resume --worker http://127.0.0.1:{self._port} --partition '{tp.topic}[{tp.partition}]'"
+            f"resonance dlq resume --worker {self._address} --partition '{tp.topic}[{tp.partition}]'"
         )
         _log.warning("%s", self.paused[tp], extra=at(tp.topic, tp.partition, position))
         return True

@@ -16,7 +16,7 @@ from typing import Any, Final, Generic, Self, TypeVar
 
 import orjson
 from resonance.engine.prepare import REVISION as PREPARE_REVISION
-from resonance.pipeline import stops
+from resonance.pipeline import logs, stops
 from resonance.pipeline.fault_points import reach
 from resonance.pipeline.input import REVISION as DECODE_REVISION
 from resonance.pipeline.log_reader import NO_OFFSET, LogReader, TopicPartition
@@ -321,6 +321,7 @@ def _locate_unknown(source: Source, at: TopicPartition, committed: int, first: i
                 topic,
                 partition,
                 first,
+                extra=logs.at(topic, partition, first),
             )
         return Place(first, first, committed, None)
     if first > 0:
@@ -344,6 +345,7 @@ def _load(task: Task, table: SnapshotTable, topic: str, place: Place) -> int:
                 table.partition,
                 stream,
                 snapshot.next,
+                extra=logs.at(table.topic, table.partition),
             )
             replay_from = min(replay_from, snapshot.next)
         task.restore(snapshot)

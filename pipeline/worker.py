@@ -24,7 +24,7 @@ from resonance.pipeline.log_reader import RestoreCancelledError
 from resonance.pipeline.mending import mend
 from resonance.pipeline.metrics import make_registry
 from resonance.pipeline.owned import Destinations, Histograms, Partition
-from resonance.pipeline.pages import Pages
+from resonance.pipeline.pages import Pages, address
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.pauses import Pauses
 from resonance.pipeline.processor import Processor
@@ -168,7 +168,7 @@ class Worker:
             in_a_row=settings.limits.dead_letters_in_a_row,
             max_share=settings.dlq.max_share,
             window=settings.dlq.window,
-            port=settings.worker.web_port,
+            address=address(settings.worker.web_host, settings.worker.web_port),
         )
         options = TransportOptions(
             before_revoke=self._before_revoke,

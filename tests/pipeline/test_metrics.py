@@ -1,10 +1,14 @@
 """What /metrics shows is text that Prometheus reads, with every name once and no label that grows with the data."""
 
+import re
+from pathlib import Path
+
 import pytest
 from prometheus_client import REGISTRY, parser
 from prometheus_client.openmetrics import parser as openmetrics
 from resonance.pipeline.metrics import BOUNDS, DESCRIPTIONS, Durations, exposition, make_registry, series_names
 
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
 HISTOGRAMS = [d.name for d in DESCRIPTIONS if d.kind == "histogram"]
 AT = ("in", "0")
 
@@ -70,6 +74,11 @@ def test_a_query_may_ask_for_every_series_that_a_page_can_have():
     assert {f"{name}_{part}" for name in HISTOGRAMS for part in ("bucket", "sum", "count")} <= known
     assert {"resonance_churn_ratio", "process_resident_memory_bytes", "python_info"} <= known
     assert not {name for name in known if name.startswith("resonance_") and name.endswith("_created")}
+
+
+def test_the_documentation_lists_every_metric_as_it_is():
+    rows = re.findall(r"^\| `(resonance_\w+)` \| (\w+) \| ([\w, ]*) \| (.*) \|$", PAGE.read_text(), re.MULTILINE)
+    assert rows == [(name, kind, ", ".join(labels), text) for name, kind, labels, text in DESCRIPTIONS]
 
 
 def test_the_librarys_own_registry_is_left_alone():

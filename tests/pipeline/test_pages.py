@@ -12,7 +12,7 @@ from resonance.pipeline.errors import ConfigurationError, WorkerPageError
 from resonance.pipeline.metrics import make_registry
 from resonance.pipeline.owned import Destinations, Histograms
 from resonance.pipeline.page_client import resume
-from resonance.pipeline.pages import Pages
+from resonance.pipeline.pages import Pages, address
 from resonance.pipeline.processor import Processor
 from resonance.pipeline.restore import Progress
 from resonance.pipeline.samples import durations, samples
@@ -163,6 +163,19 @@ def test_what_may_ask_a_partition_to_go_on(body, content_type, code):
 
 def test_nothing_is_changed_by_looking():
     assert get("/dlq/resume", running())[0] == 405
+
+
+@pytest.mark.parametrize(
+    ("host", "shown"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:7"),
+        ("0.0.0.0", "http://127.0.0.1:7"),  # noqa: S104 - only shown
+        ("::1", "http://[::1]:7"),
+        ("worker-1", "http://worker-1:7"),
+    ],
+)
+def test_messages_name_an_address_that_can_be_asked(host, shown):
+    assert address(host, 7) == shown
 
 
 def run(*arguments):

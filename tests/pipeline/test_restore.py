@@ -11,7 +11,7 @@ from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.log_reader import RestoreCancelledError
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Record
-from resonance.pipeline.restore import Source, restore_partitions
+from resonance.pipeline.restore import Progress, Source, restore_partitions
 from resonance.pipeline.settings import Settings
 from resonance.pipeline.snapshot_records import Identity, chunk_key, manifest_key
 from resonance.pipeline.snapshots import SnapshotWriter
@@ -93,8 +93,8 @@ def source(**changes):
     return Source({}, "group", "snap", Deployment(4, {"in": "id-1"}), dict.fromkeys(identity.inputs, identity))
 
 
-def restored(cancelled=None, **changes):
-    return restore_partitions(source(**changes), [AT], ToyTask, cancelled)[AT]
+def restored(cancelled=None, progress=None, **changes):
+    return restore_partitions(source(**changes), [AT], ToyTask, cancelled, progress)[AT]
 
 
 def uninterrupted(log, end):
@@ -158,6 +158,15 @@ def test_without_snapshots_a_whole_log_is_learned_again(log):
     part = restored()
     assert (part.start, part.replayed) == (33, 33)
     assert part.task.models == uninterrupted(log, 33)[0].models
+
+
+def test_a_restore_says_how_far_it_is(log):
+    log.gaps = {3, 4}
+    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 33)
+    log.snapshots = []
+    progress = Progress(1)
+    restored(progress=progress)
+    assert (progress.wanted, progress.replayed) == (33, 31)
 
 
 def test_at_least_once_goes_on_where_the_snapshots_prove_that_answers_were_delivered(log):
