@@ -41,6 +41,8 @@ class Partition:
         The group's committed offset, -1 when there is none.
     behind : bool
         More records were known to wait when the last ones were fetched.
+    pinned : bool
+        A crash before the next commit would not change where the log goes on.
     archive : ArchiveWriter or None
         Writes its archives; None where there are none.
     timestamp : int or None
@@ -56,6 +58,7 @@ class Partition:
     position: int
     committed: int
     behind: bool = False
+    pinned: bool = True
     archive: archives.ArchiveWriter | None = None
     timestamp: int | None = None
     learned_again: Counts | None = None

@@ -143,6 +143,9 @@ class Processor:
             self._delivery.bind(membership)
             self.partitions = dict(partitions)
             self._closing = False
+            if not all(partition.pinned for partition in partitions.values()):
+                # A place that was chosen by the end of the log, or by a time, is another one tomorrow.
+                self._since = time.monotonic() - self._interval
 
         return self._ask(take)
 

@@ -25,6 +25,7 @@ from resonance.pipeline.sizes import EVENT_BYTES
 from resonance.pipeline.snapshot_records import Identity, PartitionRecord
 from resonance.pipeline.snapshot_table import SnapshotTable
 from resonance.pipeline.snapshots import SnapshotWriter, Task
+from resonance.pipeline.times import epoch_ms
 from resonance.pipeline.topics import Deployment
 
 SETTLE_SECONDS: Final = 1.0
@@ -60,6 +61,8 @@ class Source:
         What the topics of the events and of the clusters take in one message.
     archive : str
         The archive topic, ``""`` for none; it need not be there.
+    start : str
+        Where a new group begins: ``earliest``, ``latest`` or a time.
     """
 
     client: Mapping[str, Any]
@@ -71,6 +74,7 @@ class Source:
     session_timeout: float = 45.0
     event_bytes: int = EVENT_BYTES
     archive: str = ""
+    start: str = "earliest"
 
     @classmethod
     def of(cls, settings: Settings, client: Mapping[str, Any], deployment: Deployment) -> Self:
@@ -115,6 +119,7 @@ class Source:
             settings.broker.session_timeout,
             min(deployment.message_bytes.get(name, EVENT_BYTES) for name in described),
             "" if deployment.embedded else settings.topic("archive"),
+            settings.start,
         )
 
 
@@ -133,6 +138,8 @@ class Restored(Generic[TaskT]):
     committed : int
         The group's committed offset, -1 when there is none. Below `start` where a worker that delivers at least once
         ended between its snapshots and its commit; everything below `start` was answered.
+    pinned : bool
+        `start` was chosen by the setting; until it is committed another choice would be another place.
     replayed : int
         Records that were learned again silently.
     """
@@ -141,6 +148,7 @@ class Restored(Generic[TaskT]):
     writer: SnapshotWriter
     start: int
     committed: int
+    pinned: bool = True
     replayed: int = 0
 
 
@@ -158,12 +166,15 @@ class Place:
         The group's offset, or `NO_OFFSET`.
     record : PartitionRecord or None
         What the snapshots topic has of the partition.
+    pinned : bool
+        No other start would choose another place.
     """
 
     replay_from: int
     start: int
     committed: int
     record: PartitionRecord | None
+    pinned: bool = True
 
 
 @dataclass(slots=True)
@@ -234,6 +245,8 @@ def restore_partitions(
             topic, partition = at
             table, (first, end) = tables[partition], bounds[at]
             place = locate(source, table, at, committed[at], first, end)
+            if place.committed == NO_OFFSET and place.record is None and source.start != "earliest":
+                place = _begin(source, reader, at, first, end)
             if place.record is not None:
                 _check_settings(source, at, place.record)
             task = make_task(topic, partition)
@@ -245,7 +258,7 @@ def restore_partitions(
             writer = table.writer(source.identities[topic])
             if place.record is None:
                 writer.began = replay_from
-            restored[at] = Restored(task, writer, place.start, place.committed)
+            restored[at] = Restored(task, writer, place.start, place.committed, place.pinned)
             ranges[at] = (replay_from, place.start)
         reach("during-restore")
         progress = progress or Progress()
@@ -315,7 +328,7 @@ def _locate_unknown(source: Source, at: TopicPartition, committed: int, first: i
     """Place a partition of which the snapshots topic has no record."""
     topic, partition = at
     if committed == NO_OFFSET:
-        if first > 0:
+        if first > 0 and source.start == "earliest":
             _log.warning(
                 "%s[%d]: the group is new and the log begins at offset %d, earlier records are deleted: starting there",
                 topic,
@@ -329,6 +342,16 @@ def _locate_unknown(source: Source, at: TopicPartition, committed: int, first: i
     if committed > end:
         raise stops.offset_beyond_end(source.group, topic, partition, committed, end)
     return Place(0, committed, committed, None)
+
+
+def _begin(source: Source, reader: LogReader, at: TopicPartition, first: int, end: int) -> Place:
+    """Place a partition of a new group where the settings say that it begins."""
+    chosen = end
+    if source.start != "latest":
+        found = reader.offsets_at([at], epoch_ms(source.start))[at]
+        chosen = end if found == NO_OFFSET else min(max(found, first), end)
+    _log.info("%s[%d]: the group is new and begins at offset %d (start = %s)", *at, chosen, source.start)
+    return Place(chosen, chosen, NO_OFFSET, None, pinned=False)
 
 
 def _load(task: Task, table: SnapshotTable, topic: str, place: Place) -> int:

@@ -265,6 +265,7 @@ class Worker:
                 part.writer,
                 part.start,
                 part.committed,
+                pinned=part.pinned,
                 archive=archives.get(at),
                 learned_again=part.task.counts,
             )

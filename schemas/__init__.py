@@ -4,6 +4,7 @@ from resonance.schemas.assignment import Assignment, AssignmentStatus
 from resonance.schemas.cloudevents import CloudEvents, Envelope, Header, source_uri
 from resonance.schemas.cluster import Cluster, ClusterEnd, describe_cluster, describe_end
 from resonance.schemas.cluster_event import ClusterEvent, ClusterEventKind, ClusterSnapshot, EventReason
+from resonance.schemas.cluster_table import ClusterTable, EventGapError
 from resonance.schemas.common import Cause, Source
 from resonance.schemas.dead_letter import DeadLetter, DeadLetterClass, DeadLetterStage, dead_letter_headers
 from resonance.schemas.drift_event import DriftEvent, DriftEventKind
@@ -20,12 +21,14 @@ __all__ = [
     "ClusterEvent",
     "ClusterEventKind",
     "ClusterSnapshot",
+    "ClusterTable",
     "DeadLetter",
     "DeadLetterClass",
     "DeadLetterStage",
     "DriftEvent",
     "DriftEventKind",
     "Envelope",
+    "EventGapError",
     "EventReason",
     "Header",
     "SchemaName",

@@ -1,0 +1,288 @@
+"""The present clusters, and what became of the others: the table of a downstream consumer.
+
+It needs nothing of the pipeline: feed it the values of a ``<name>.cluster-events`` topic, or the keys and values of a
+``<name>.clusters`` topic, or the latter first and then the former.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Self, cast
+
+from resonance.schemas.cluster_event import ClusterEvent, ClusterSnapshot
+
+REMEMBERED: Final = 1_000_000
+"""Ended clusters that a table can resolve, by default; about 200 bytes each."""
+
+
+class EventGapError(ValueError):
+    """Events of a stream are missing: the table would be wrong from here on.
+
+    Parameters
+    ----------
+    stream : str
+        The stream.
+    expected, found : int
+        Number of the event that should have come, and of the one that did.
+    """
+
+    def __init__(self, stream: str, expected: int, found: int) -> None:
+        super().__init__(
+            f"stream {stream}: event {found} came where event {expected} was to come: events are missing. Read the "
+            "topic of the events from its beginning, in the order of each partition; where its first events are "
+            "deleted, begin with the topic of the clusters (apply_cluster)"
+        )
+        self.stream = stream
+        self.expected = expected
+        self.found = found
+
+
+@dataclass(slots=True)
+class _Stream:
+    """What is known of one stream: the version and the number of its last event, and its present clusters."""
+
+    version: int
+    seq: int
+    # Known by the compacted topic, which does not say how many events came after the last that it shows.
+    compacted: bool = False
+    present: dict[str, ClusterSnapshot] = field(default_factory=dict)
+
+
+class ClusterTable:
+    """The present clusters of any number of streams, folded from their events.
+
+    Events of one stream come in order (a stream is in one partition); those of several may be mixed. What comes twice
+    is recognised by its number and ignored, so delivery at least once does no harm.
+
+    Parameters
+    ----------
+    remember : int
+        Ended clusters that `resolve` knows; beyond it those that ended first are forgotten.
+
+    Examples
+    --------
+    >>> from resonance.schemas import ClusterTable
+    >>> def event(seq, kind, cluster, after=(), **more):
+    ...     snapshots = [{"id": id, "size": 30, "centre": {}, "spread": {}, "nodes": 2} for id in after]
+    ...     return {"stream": "p0", "version": 1, "seq": seq, "kind": kind, "cluster": cluster, "before": [],
+    ...             "after": snapshots, **more}
+    >>> table = ClusterTable()
+    >>> table.apply(event(0, "emerged", "p0/1/0", ["p0/1/0"]))
+    True
+    >>> table.apply(event(1, "emerged", "p0/1/1", ["p0/1/1"]))
+    True
+    >>> table.apply(event(2, "absorbed", "p0/1/1", ["p0/1/0"], other="p0/1/0"))
+    True
+    >>> table.apply(event(2, "absorbed", "p0/1/1", ["p0/1/0"], other="p0/1/0"))  # a repeat
+    False
+    >>> sorted(table.clusters("p0"))
+    ['p0/1/0']
+    >>> table.resolve("p0/1/1")
+    'p0/1/0'
+    """
+
+    def __init__(self, remember: int = REMEMBERED) -> None:
+        self._remember = remember
+        self._streams: dict[str, _Stream] = {}
+        # What each ended cluster became, in the order of the ends; one absorbed ended before what it ended in.
+        self._ended: dict[str, str | None] = {}
+
+    @classmethod
+    def from_clusters(cls, messages: Iterable[tuple[bytes | str, Any]], remember: int = REMEMBERED) -> Self:
+        """Return a table of what stands on a ``<name>.clusters`` topic.
+
+        Parameters
+        ----------
+        messages : iterable of (key, value)
+            As for `apply_cluster`, in the order of each partition.
+        remember : int
+            As for the class.
+        """
+        table = cls(remember)
+        for key, value in messages:
+            table.apply_cluster(key, value)
+        return table
+
+    @property
+    def streams(self) -> list[str]:
+        """Every stream of which something is known."""
+        return list(self._streams)
+
+    def clusters(self, stream: str | None = None) -> dict[str, ClusterSnapshot]:
+        """Return the present clusters by id, each as the last event described it.
+
+        Parameters
+        ----------
+        stream : str, optional
+            The stream; without it all of them.
+
+        Raises
+        ------
+        KeyError
+            Nothing is known of this stream.
+        """
+        if stream is None:
+            return {name: cluster for known in self._streams.values() for name, cluster in known.present.items()}
+        return dict(self._known(stream).present)
+
+    def version(self, stream: str) -> int:
+        """Return the version of a stream's model; raises as `clusters` does."""
+        return self._known(stream).version
+
+    def seq(self, stream: str) -> int:
+        """Return the number of the stream's last event that is known; raises as `clusters` does."""
+        return self._known(stream).seq
+
+    def _known(self, stream: str) -> _Stream:
+        try:
+            return self._streams[stream]
+        except KeyError:
+            raise KeyError(f"nothing is known of stream {stream!r}; {len(self._streams):,} others are known") from None
+
+    def resolve(self, cluster: str) -> str | None:
+        """Return what a cluster is now.
+
+        Parameters
+        ----------
+        cluster : str
+            Id of a present cluster or of one that ended.
+
+        Returns
+        -------
+        str or None
+            The cluster itself while it is there, also when others split from it; what absorbed it, directly or by way
+            of others; None where it, or what absorbed it, vanished or ended with its version.
+
+        Raises
+        ------
+        KeyError
+            The table has not seen this cluster, or has forgotten it.
+        """
+        found = cluster
+        while not self._is_present(found):
+            if found not in self._ended:
+                raise KeyError(
+                    f"cluster {cluster!r} is unknown: no event that was applied speaks of it, or it ended more than "
+                    f"{self._remember:,} ends ago"
+                )
+            heir = self._ended[found]
+            if heir is None:
+                return None
+            found = heir
+        return found
+
+    def _is_present(self, cluster: str) -> bool:
+        known = self._streams.get(cluster.rsplit("/", 2)[0])
+        return known is not None and cluster in known.present
+
+    # Events
+
+    def apply(self, event: ClusterEvent | Mapping[str, Any] | bytes | str) -> bool:
+        """Take an event in.
+
+        Parameters
+        ----------
+        event : ClusterEvent or bytes or str
+            The value of a message of the events' topic: as JSON, or parsed.
+
+        Returns
+        -------
+        bool
+            Whether it was new; False for a repeat.
+
+        Raises
+        ------
+        EventGapError
+            Events of its stream are missing; nothing was changed.
+        """
+        parsed = cast(ClusterEvent, json.loads(event) if isinstance(event, bytes | bytearray | str) else event)
+        stream, seq, version = parsed["stream"], parsed["seq"], parsed["version"]
+        known = self._streams.get(stream)
+        if known is not None and (version < known.version or (version == known.version and seq <= known.seq)):
+            return False
+        if parsed["kind"] == "version_started":
+            # It says everything, whatever came before.
+            self._begin(stream, version)
+            for cluster in parsed["before"]:
+                self._end(cluster["id"], None)
+        elif known is None or not known.compacted:
+            expected = 0 if known is None else known.seq + 1
+            if seq != expected or (known is not None and version > known.version):
+                raise EventGapError(stream, expected, seq)
+        elif version > known.version:
+            self._begin(stream, version)
+        known = self._streams.setdefault(stream, _Stream(version, seq))
+        known.seq, known.compacted = seq, False
+        if parsed["kind"] in ("absorbed", "vanished"):
+            name = parsed["cluster"] or ""
+            known.present.pop(name, None)
+            self._end(name, parsed.get("other") if parsed["kind"] == "absorbed" else None)
+        for cluster in parsed["after"]:
+            known.present[cluster["id"]] = cluster
+        return True
+
+    def _begin(self, stream: str, version: int) -> None:
+        """Let every cluster of a stream end."""
+        known = self._streams.get(stream)
+        for cluster in known.present if known is not None else ():
+            self._end(cluster, None)
+        self._streams[stream] = _Stream(version, -1)
+
+    def _end(self, cluster: str, heir: str | None) -> None:
+        # Again at the end of the order: a repeat by the other topic must not be forgotten first.
+        self._ended.pop(cluster, None)
+        self._ended[cluster] = heir
+        while len(self._ended) > self._remember:
+            del self._ended[next(iter(self._ended))]
+
+    # The compacted topic
+
+    def apply_cluster(self, key: bytes | str, value: Mapping[str, Any] | bytes | str | None) -> bool:
+        """Take a message of the compacted topic in.
+
+        Once its end is reached the events that follow can be applied; those that the topic contains already are
+        recognised as repeats.
+
+        Parameters
+        ----------
+        key : bytes or str
+            The cluster's id.
+        value : Cluster or bytes or str or None
+            Its description: as JSON, or parsed; None for a tombstone, which removes what ended long ago.
+
+        Returns
+        -------
+        bool
+            Whether something was new.
+        """
+        name = key.decode() if isinstance(key, bytes | bytearray) else key
+        if value is None:
+            # What it became may be asked for a while longer.
+            known = self._streams.get(name.rsplit("/", 2)[0])
+            gone = known.present.pop(name, None) if known is not None else None
+            if gone is not None:
+                self._end(name, None)
+            return gone is not None
+        parsed = json.loads(value) if isinstance(value, bytes | bytearray | str) else value
+        stream, version, seq = parsed["stream"], parsed["version"], parsed["seq"]
+        known = self._streams.get(stream)
+        if known is not None and version > known.version:
+            self._begin(stream, version)
+        known = self._streams.setdefault(stream, _Stream(version, seq, compacted=True))
+        if "ended" in parsed:
+            new = name in known.present or name not in self._ended
+            known.present.pop(name, None)
+            if new:
+                heirs = parsed["successors"]
+                self._end(name, heirs[0] if heirs else None)
+            # An end with which a version began belongs to the version before.
+            is_newest = version == known.version
+        elif version < known.version or (seq <= known.seq and not known.compacted):
+            return False
+        else:
+            new, is_newest = True, True
+            parts = ("id", "size", "centre", "spread", "nodes")
+            known.present[name] = cast(ClusterSnapshot, {part: parsed[part] for part in parts})
+        if is_newest and seq > known.seq:
+            known.seq, known.compacted = seq, True
+        return new

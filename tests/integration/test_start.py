@@ -1,0 +1,51 @@
+"""Where a new group begins on a real broker, and that the place is kept before any record came."""
+
+import time
+
+import pytest
+from confluent_kafka import Producer
+from resonance.pipeline.clients import librdkafka
+from resonance.pipeline.partition import PartitionTask
+from resonance.pipeline.restore import Source, restore_partitions
+from resonance.pipeline.settings import Settings
+from resonance.pipeline.topics import read_deployment
+
+from tests.integration.workers import Deployment, records
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(120)]
+
+HOUR = 3_600_000
+
+
+def produce(deployment, first, count, timestamp):
+    """Write records with a Kafka timestamp."""
+    producer = Producer({"bootstrap.servers": deployment.broker, "linger.ms": 5})
+    for partition, key, value in records(count, deployment.partitions, first=first):
+        producer.produce(deployment.input, value, key, partition, timestamp=timestamp)
+    assert producer.flush(20) == 0
+
+
+def wait_until(condition, timeout=30):
+    end = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < end, "not in time"
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize(("mode", "start"), [("exactly_once", "latest"), ("at_least_once", "time")])
+def test_the_place_where_a_new_group_begins_is_committed_before_any_record_comes(broker, mode, start):
+    now = int(time.time() * 1000)
+    moment = start if start == "latest" else str(now - HOUR)
+    deployment = Deployment(broker, partitions=2, settings={"delivery.mode": mode, "start": moment})
+    produce(deployment, 0, 40, now - 3 * HOUR)
+    with deployment.worker() as worker:
+        wait_until(lambda: deployment.committed() == {0: 20, 1: 20})
+        worker.kill()
+    produce(deployment, 40, 20, now)
+    # Whoever comes next with the same settings does not begin at the new end.
+    settings = Settings.of({**deployment.settings, "input.topics": [deployment.input]})
+    client = librdkafka(settings)
+    source = Source.of(settings, client, read_deployment(client, [deployment.input]))
+    assigned = [(deployment.input, partition) for partition in (0, 1)]
+    parts = restore_partitions(source, assigned, lambda topic, partition: PartitionTask(settings, topic, partition))
+    assert {(part.start, part.pinned) for part in parts.values()} == {(20, True)}

@@ -1,0 +1,176 @@
+"""The table of a downstream consumer: present clusters, and what became of the others."""
+
+import doctest
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+import pytest
+from resonance.schemas import ClusterTable, EventGapError, cluster_table
+
+from tests.pipeline.streams import STAMP, payloads, points, records, run, settings, task
+from tests.pipeline.test_partition import ENGINES, KEYS, changed
+
+
+def snapshot(name: str, size: int = 30) -> dict[str, Any]:
+    return {"id": name, "size": size, "centre": {"cpu": 0.5}, "spread": {"cpu": 0.1}, "nodes": 2}
+
+
+def event(seq: int, kind: str, cluster: str | None, after: tuple[str, ...] = (), **more: Any) -> dict[str, Any]:
+    own = {"stream": "p0", "version": 1, "level": 1, "time": "2026-01-01T00:00:00.000Z", "before": []}
+    return {**own, "kind": kind, "seq": seq, "cluster": cluster, "after": [snapshot(name) for name in after], **more}
+
+
+STORY = [
+    event(0, "emerged", "p0/1/0", ("p0/1/0",)),
+    event(1, "emerged", "p0/1/1", ("p0/1/1",)),
+    event(2, "split", "p0/1/2", ("p0/1/1", "p0/1/2"), other="p0/1/1"),
+    event(3, "absorbed", "p0/1/2", ("p0/1/0",), other="p0/1/0"),
+    event(4, "absorbed", "p0/1/0", ("p0/1/1",), other="p0/1/1"),
+]
+
+
+def told(*events: Mapping[str, Any]) -> ClusterTable:
+    table = ClusterTable()
+    for each in events:
+        assert table.apply(each)
+    return table
+
+
+def test_the_example_of_its_documentation_runs() -> None:
+    assert doctest.testmod(cluster_table).failed == 0
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_folded_clusters_are_those_of_the_models_at_every_record(engine: dict[str, Any]) -> None:
+    worker = task(changed(engine, stream="key", output__clusters_grace=1.0))
+    table, compacted = ClusterTable(), ClusterTable()
+    ids: dict[str, None] = {}
+    for record in records(points(1500).tolist(), keys=KEYS[:2]):
+        outputs = worker.process([record])
+        for message in outputs.events:
+            assert table.apply(message.value or b"")
+            assert not table.apply(orjson.loads(message.value or b""))
+            ids.update(dict.fromkeys(cluster["id"] for cluster in orjson.loads(message.value or b"")["after"]))
+        for message in outputs.clusters:
+            compacted.apply_cluster(message.key or b"", message.value)
+        if outputs.events:
+            for stream in worker.streams:
+                present = {cluster["id"] for cluster in worker.clusters(stream)}
+                assert set(table.clusters(stream)) == present if stream in table.streams else not present
+    assert table.streams
+    assert compacted.clusters() == table.clusters()
+    assert {name: compacted.resolve(name) for name in ids} == {name: table.resolve(name) for name in ids}
+    for stream in table.streams:
+        assert (compacted.seq(stream), compacted.version(stream)) == (table.seq(stream), 1)
+    assert {table.resolve(name) for name in ids} - {None} <= set(table.clusters())
+
+
+def test_an_ended_cluster_resolves_to_what_it_became_through_others() -> None:
+    table = told(*STORY)
+    assert table.resolve("p0/1/0") == table.resolve("p0/1/2") == table.resolve("p0/1/1") == "p0/1/1"
+    table.apply(event(5, "vanished", "p0/1/1"))
+    assert [table.resolve(f"p0/1/{n}") for n in range(3)] == [None] * 3
+    assert table.clusters("p0") == {}
+
+
+def test_a_cluster_that_others_split_from_goes_on_as_itself() -> None:
+    table = told(*STORY[:3])
+    assert [table.resolve(f"p0/1/{n}") for n in range(3)] == ["p0/1/0", "p0/1/1", "p0/1/2"]
+
+
+def test_a_version_ends_every_cluster_of_its_stream() -> None:
+    other = {**event(0, "emerged", "p1/1/0", ("p1/1/0",)), "stream": "p1"}
+    started = event(4, "version_started", None, version=2, before=[snapshot("p0/1/0"), snapshot("p0/1/1")])
+    table = told(*STORY[:4], other, started, event(5, "emerged", "p0/2/0", ("p0/2/0",), version=2))
+    assert [table.resolve(f"p0/1/{n}") for n in range(3)] == [None] * 3
+    assert (set(table.clusters()), table.version("p0")) == ({"p0/2/0", "p1/1/0"}, 2)
+    assert not table.apply(STORY[4])
+    # Models that were reset begin to count anew.
+    again = event(0, "version_started", None, version=3)
+    assert table.apply(again)
+    assert not table.apply(again)
+    assert table.clusters("p0") == {}
+
+
+def test_a_list_of_what_was_learned_silently_is_a_beginning() -> None:
+    listing = event(6, "version_started", None, ("p0/1/0", "p0/1/4"))
+    table = told(listing, event(7, "absorbed", "p0/1/4", ("p0/1/0",), other="p0/1/0"))
+    assert set(table.clusters("p0")) == {"p0/1/0"}
+    assert table.resolve("p0/1/4") == "p0/1/0"
+    log = records(points(900).tolist())
+    outputs = run(task(settings(emit_from=str(STAMP + 13 * 600))), log)
+    folded = ClusterTable()
+    assert all(folded.apply(message.value or b"") for message in outputs.events)
+    worker = task()
+    run(worker, log)
+    assert set(folded.clusters("p0")) == {cluster["id"] for cluster in worker.clusters("p0")}
+    assert payloads(outputs.events)[0]["kind"] == "version_started"
+
+
+def test_a_gap_is_an_error_that_changes_nothing() -> None:
+    table = told(*STORY[:2])
+    with pytest.raises(EventGapError, match="stream p0: event 3 came where event 2 was to come") as caught:
+        table.apply(STORY[3])
+    assert (caught.value.stream, caught.value.expected, caught.value.found) == ("p0", 2, 3)
+    assert (table.seq("p0"), set(table.clusters())) == (1, {"p0/1/0", "p0/1/1"})
+    with pytest.raises(EventGapError, match=r"event 1 came where event 0 was to come.*apply_cluster"):
+        ClusterTable().apply(STORY[1])
+    with pytest.raises(EventGapError):
+        table.apply(event(2, "emerged", "p0/2/0", ("p0/2/0",), version=2))
+
+
+def test_what_is_unknown_says_so() -> None:
+    table = told(*STORY)
+    for unknown in ("p0/1/9", "p7/1/0", "nonsense", ""):
+        with pytest.raises(KeyError, match="is unknown"):
+            table.resolve(unknown)
+    with pytest.raises(KeyError, match="nothing is known of stream 'p7'"):
+        table.clusters("p7")
+
+
+def test_ended_clusters_are_forgotten_in_the_order_of_their_ends() -> None:
+    table = ClusterTable(remember=1)
+    for each in STORY:
+        table.apply(each)
+    assert table.resolve("p0/1/0") == "p0/1/1"
+    with pytest.raises(KeyError, match="more than 1 ends ago"):
+        table.resolve("p0/1/2")
+
+
+def test_a_late_subscriber_reads_the_compacted_topic_and_then_the_events() -> None:
+    log = records(points(1500).tolist(), keys=KEYS[:2])
+    worker = task(settings(stream="key", output__clusters_grace=0.5))
+    first, rest = run(worker, log[:900]), run(worker, log[900:])
+    # What compaction leaves, tombstones gone.
+    left = {message.key: message.value for message in first.clusters}
+    whole = ClusterTable()
+    for message in first.events + rest.events:
+        whole.apply(message.value or b"")
+    for overlap in (0, 3):
+        table = ClusterTable.from_clusters((key or b"", value) for key, value in left.items() if value is not None)
+        late = first.events[len(first.events) - overlap :] + rest.events
+        for message in late:
+            table.apply(message.value or b"")
+        assert table.clusters() == whole.clusters()
+        assert {stream: table.seq(stream) for stream in table.streams} == {s: whole.seq(s) for s in whole.streams}
+
+
+def test_the_compacted_topic_alone_tells_of_a_new_version() -> None:
+    log = records(points(900).tolist())
+    worker = task()
+    messages = run(worker, log[:500]).clusters
+    fresh = task()
+    fresh.restore(worker.snapshot("p0"), new_version=True)
+    begun = fresh.process(log[500:501])
+    following = run(fresh, log[501:]).events
+    table = ClusterTable.from_clusters((message.key or b"", message.value) for message in messages)
+    old = set(table.clusters())
+    for message in begun.clusters:
+        table.apply_cluster(message.key or b"", message.value)
+    assert table.clusters("p0") == {}
+    assert {table.resolve(name) for name in old} == {None}
+    # The event that began the version was read before; the one that follows is not a gap.
+    assert table.apply(following[0].value or b"")
+    assert table.version("p0") == 2
+    assert not table.apply(begun.events[0].value or b"")
