@@ -299,10 +299,7 @@ def _by_partition(
 
 def _records(partition: TopicPartition, messages: list[Message]) -> list[Record]:
     """Return the records of a partition's messages."""
-    try:
-        headers = [tuple(own or ()) for own in map(_headers, messages)]
-    except (SystemError, UnicodeDecodeError):
-        headers = list(map(_readable_headers, messages))
+    headers = map(_readable_headers, messages)
     columns = (map(_offset, messages), map(_milliseconds, map(_timestamp, messages)), map(_key, messages))
     topic, number = partition
     return list(map(_make, zip(repeat(topic), repeat(number), *columns, map(_value, messages), headers, strict=False)))
@@ -312,5 +309,5 @@ def _readable_headers(message: Message) -> tuple[tuple[str, bytes | None], ...]:
     try:
         return tuple(_headers(message) or ())
     except (SystemError, UnicodeDecodeError):
-        # The name of one of them is not UTF-8 (`unpack`).
+        # The name of one of them is not UTF-8 (`unpack`); asked again, the message would give what breaks Python.
         return ()
