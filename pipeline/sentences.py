@@ -40,8 +40,8 @@ def sentence(event: ClusterEvent, peers: Iterable[ClusterSnapshot] = ()) -> str:
         return f"{name} split from {other}" + _details(_moves(parent, new))
     if kind == "absorbed":
         heir = _find(other, event["after"]) or _find(other, event["before"])
-        return f"{name} was absorbed by {other}" + _details(_moves(old, heir), _size(heir))
-    return f"{name} vanished" + _details(_portrait(old, peers), _size(old))
+        return f"{name} was absorbed by {other}{_life(old)}" + _details(_moves(old, heir), _now(heir))
+    return f"{name} vanished{_life(old)}" + _details(_portrait(old, peers))
 
 
 def _started(event: ClusterEvent) -> str:
@@ -92,6 +92,14 @@ def _distances(cluster: ClusterSnapshot, other: ClusterSnapshot) -> dict[str, fl
             spread = max(cluster["spread"].get(feature, 0.0), other["spread"].get(feature, 0.0))
             result[feature] = gap / spread if spread > 0 else (float("inf") if gap else 0.0)
     return result
+
+
+def _life(cluster: ClusterSnapshot | None) -> str:
+    return "" if cluster is None else f" after {_count(cluster['size'], 'record')}"
+
+
+def _now(cluster: ClusterSnapshot | None) -> str:
+    return "" if cluster is None else f"{_count(cluster['size'], 'record')} together"
 
 
 def _size(cluster: ClusterSnapshot | None) -> str:

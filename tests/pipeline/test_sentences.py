@@ -30,9 +30,10 @@ def test_a_split_in_which_nothing_moved_much_still_names_one_feature():
     assert sentence(event("split", "b", "a", after=[old, new])) == "b split from a: y 1 -> 4"
 
 
-def test_an_absorption_names_the_heir_and_its_size():
-    told = sentence(event("absorbed", "b", "a", [cluster("b", x=50), cluster("a", x=10)], [cluster("a", 1234, x=20)]))
-    assert told == "b was absorbed by a: x 50 -> 20; 1,234 records"
+def test_an_absorption_says_how_long_the_cluster_lived_and_what_became_of_it():
+    before = [cluster("b", 1204, x=50), cluster("a", x=10)]
+    told = sentence(event("absorbed", "b", "a", before, [cluster("a", 2304, x=20)]))
+    assert told == "b was absorbed by a after 1,204 records: x 50 -> 20; 2,304 records together"
 
 
 def test_an_emerged_cluster_is_described_by_its_first_features():
@@ -47,7 +48,7 @@ def test_an_emerged_cluster_is_described_by_what_sets_it_apart_from_its_peers():
 
 
 def test_a_vanished_cluster_and_a_new_version():
-    assert sentence(event("vanished", "a", before=[cluster("a", 1, x=1)])) == "a vanished: x 1; 1 record"
+    assert sentence(event("vanished", "a", before=[cluster("a", 1, x=1)])) == "a vanished after 1 record: x 1"
     told = sentence(event("version_started", before=[cluster("a"), cluster("b")], version=2))
     assert told == "p0 began version 2: 2 clusters ended"
 

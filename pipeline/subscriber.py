@@ -1,0 +1,150 @@
+"""A consumer of the outputs, as anybody would write one: everything that a subscriber must know is in this file.
+
+It reads what transactions committed (``isolation.level=read_committed``), so that an answer of an aborted transaction
+is never seen. With deliveries at least once an output may come again, with the same bytes: it is known by its id,
+the header ``ce_id``, and dropped. It joins no group: whoever wants to go on where it stopped keeps `positions`.
+"""
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.records import Record
+
+REMEMBERED = 200_000
+"""Outputs that are known again when they are repeated; repeats come within the commit interval of a worker."""
+
+BATCH = 2_000
+"""Outputs handed over at once, at most."""
+
+
+class Identity(NamedTuple):
+    """What two deliveries of one output have in common."""
+
+    topic: str
+    name: object
+    content: int
+
+
+class Subscriber:
+    """Reads output topics, each output once.
+
+    Parameters
+    ----------
+    client : mapping
+        librdkafka configuration of the connection.
+    starts : mapping of (topic, partition) to int
+        The partitions to read, and the offset at which the reading of each begins.
+    remembered : int
+        Outputs that are known again when they are repeated.
+
+    Attributes
+    ----------
+    positions : dict of (topic, partition) to int
+        The next offset of each partition.
+    repeats : int
+        Outputs that came again.
+    trouble : str
+        Why the broker cannot be reached at the moment; empty while it can.
+
+    Examples
+    --------
+    >>> with Subscriber({"bootstrap.servers": "localhost:9092"}, {("checkout.assignments", 0): 0}) as outputs:
+    ...     for record in outputs.poll(1.0):
+    ...         print(orjson.loads(record.value)["cluster"])
+    """
+
+    def __init__(
+        self, client: Mapping[str, Any], starts: Mapping[tuple[str, int], int], *, remembered: int = REMEMBERED
+    ) -> None:
+        self.positions = dict(starts)
+        self.repeats = 0
+        self.trouble = ""
+        self._remembered = remembered
+        self._seen: dict[Identity, None] = {}
+        self._consumer = Consumer(
+            {
+                "log_level": 0,
+                **client,
+                # A group must be named, but is never joined: partitions are assigned, offsets are not committed.
+                "group.id": "resonance-subscriber",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                # Offsets have gaps (transactions leave markers): only this event tells that the end is reached.
+                "enable.partition.eof": True,
+                # What was deleted meanwhile cannot be had: go on with what is there.
+                "auto.offset.reset": "earliest",
+                "error_cb": self._note,
+            }
+        )
+        self._consumer.assign([TopicPartition(*at, offset) for at, offset in starts.items()])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._consumer.close()
+
+    def poll(self, timeout: float) -> list[Record]:
+        """Return the next outputs, each partition in order, after at most `timeout` seconds.
+
+        Raises
+        ------
+        BrokerError
+            A topic can no longer be read.
+        """
+        try:
+            messages = self._consumer.consume(BATCH, timeout)
+        except KafkaException as error:
+            raise BrokerError(f"the outputs cannot be read: {error.args[0].str()}") from error
+        found = []
+        for message in messages:
+            at = (message.topic(), message.partition())
+            problem = message.error()
+            if problem is None:
+                self.trouble = ""
+                self.positions[at] = message.offset() + 1
+                record = _record(message)
+                if self._is_new(record):
+                    found.append(record)
+            elif problem.code() == KafkaError._PARTITION_EOF:
+                self.trouble = ""
+                self.positions[at] = message.offset()
+            elif not problem.retriable():
+                raise BrokerError(f"{at[0]}[{at[1]}] cannot be read: {problem.str()}")
+        return found
+
+    def has_reached(self, ends: Mapping[tuple[str, int], int]) -> bool:
+        """Whether everything below some offsets has been read."""
+        return all(self.positions[at] >= end for at, end in ends.items())
+
+    def _is_new(self, record: Record) -> bool:
+        name: object = next((value for header, value in record.headers if header == "ce_id"), None)
+        if name is None:
+            # Without CloudEvents headers the bytes must do: an answer names its record, an event its number.
+            name = record.key, record.headers
+        identity = Identity(record.topic, name, hash(record.value))
+        if identity in self._seen:
+            self.repeats += 1
+            return False
+        self._seen[identity] = None
+        if len(self._seen) > self._remembered:
+            del self._seen[next(iter(self._seen))]
+        return True
+
+    def _note(self, error: KafkaError) -> None:
+        if error.code() in (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT):
+            self.trouble = error.str()
+
+
+def _record(message: Any) -> Record:
+    headers: Sequence[tuple[str, bytes | None]] = message.headers() or ()
+    return Record(*_place(message), message.timestamp()[1], message.key(), message.value(), tuple(headers))
+
+
+def _place(message: Any) -> tuple[str, int, int]:
+    return message.topic(), message.partition(), message.offset()
