@@ -19,7 +19,7 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (topics, produce, worker, inspect, dlq, settings, kernels, demo, watch):
+for command in (topics, produce, worker, watch, inspect, dlq, settings, kernels, demo):
     command.add_to(app)
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 SHOWN = 3
 """Records that a dry run shows."""
 
-TEXT = """Produce the records of a file, so that a worker can cluster them.
+TEXT = """Produce the records of a file into a topic.
 
 FILE is JSONL, CSV (with a header) or Parquet; JSONL and CSV may be compressed (.gz). Each row becomes a JSON object. A
 record goes to the partition of its key as every Kafka client would send it; without keys the partitions take turns.

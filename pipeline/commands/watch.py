@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 PATIENCE = 10.0
 COLOURS = {"assignments": "cyan", "events": "green", "drift": "magenta", "dead-letters": "red", "clusters": "blue"}
 
-TEXT = """Follow what the workers say: answers, events in plain sentences, drift, dead letters.
+TEXT = """Follow the outputs as they come.
 
-It belongs to no group and changes nothing, so any number of people can watch. Repeats of a delivery at least once are
-left out. How to write such a subscriber yourself: docs/data.md."""
+Answers, events in plain sentences, drift, dead letters: a line each, or a JSON object each with --json. It belongs to
+no group and changes nothing, so any number of people can watch. Repeats of a delivery at least once are left out. How
+to write such a subscriber yourself: docs/data.md."""
 
 Streams = Annotated[list[str] | None, typer.Option("--stream", help="Only of this stream; repeatable.")]
 Kinds = Annotated[
