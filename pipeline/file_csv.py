@@ -71,6 +71,9 @@ class CsvRows:
         self._template = template(where)
         self._key = self.names.index(columns.key) if columns.key else None
         self._time = self.names.index(columns.time) if columns.time else None
+        self._nulls = columns.nulls
+        # Such as -999: then no row of numbers can be taken in one go.
+        self._careful = any(map(_ONE.fullmatch, columns.nulls))
         self._texts: dict[str, str] = {}
 
     def batches(self) -> Iterator[list[FileRecord | BadRowError]]:
@@ -104,9 +107,9 @@ class CsvRows:
             try:
                 key = None if self._key is None else as_key(row[self._key])
                 time = None if self._time is None else _time(row[self._time])
-                if not pattern.fullmatch(",".join([row[position] for position in numeric])):
+                if self._careful or not pattern.fullmatch(",".join([row[position] for position in numeric])):
                     for position in numeric:
-                        row[position] = cell_text(row[position])
+                        row[position] = self._cell(row[position])
                 for position in others:
                     row[position] = self._text(row[position])
                 cells = row if self._whole else [row[position] for position in self._positions]
@@ -121,12 +124,15 @@ class CsvRows:
         numeric = [position for position in self._positions if _ONE.fullmatch(row[position])]
         return numeric, [position for position in self._positions if position not in numeric]
 
+    def _cell(self, cell: str) -> str:
+        return "null" if cell in self._nulls else cell_text(cell)
+
     def _text(self, cell: str) -> str:
         found = self._texts.get(cell)
         if found is None:
             if len(self._texts) >= _CACHED:
                 self._texts.clear()
-            found = self._texts[cell] = cell_text(cell)
+            found = self._texts[cell] = self._cell(cell)
         return found
 
 

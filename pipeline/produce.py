@@ -260,7 +260,9 @@ class _Sender:
 
     def _check(self) -> None:
         if self._failure is not None:
-            raise self._lost(self._failure.str())
+            late = self._failure.code() == KafkaError.INVALID_TIMESTAMP
+            hint = ": the topic refuses these times, leave --time out" if late else ""
+            raise self._lost(self._failure.str() + hint)
 
     def _lost(self, reason: str, record: FileRecord | None = None) -> DeliveryError:
         which = (

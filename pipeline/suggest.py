@@ -13,6 +13,9 @@ from resonance.pipeline.times import TimeTexts
 SAMPLE: Final = 500
 """Records that are looked at."""
 
+MOST_STRANGE: Final = 0.1
+"""Share of values that are no number, at most, in a column that is taken for a feature."""
+
 FEW: Final = 12
 """Different texts of a column, at most, for it to be called a category."""
 
@@ -69,20 +72,33 @@ def suggest(records: Sequence[dict[str, Any]]) -> Suggestion:
             f"{clocks[0]} looks like a time but is neither RFC 3339 with a zone (2026-01-31T12:00:00Z) nor "
             "milliseconds since 1970, so input.time_path cannot use it"
         )
-    features: list[str] | str = [
-        path for path in paths if path not in ids and path not in clocks and _all(columns[path], _is_number)
-    ]
+    numbers: list[str] = []
+    for path in paths:
+        strange = [value for value in columns[path] if not _is_number(value)]
+        if path in ids or path in clocks or len(strange) > MOST_STRANGE * len(columns[path]) or not columns[path]:
+            continue
+        numbers.append(path)
+        if strange:
+            remarks.append(
+                f"{path} is no number in {len(strange):,} of {len(columns[path]):,} records, such as {strange[0]!r}: "
+                "these would be dead letters"
+            )
     arrays = [path for path in paths if _all(columns[path], _is_array)]
-    if arrays and len(columns[arrays[0]][0]) > len(features):
-        features = arrays[0]
+    features = arrays[0] if arrays and len(columns[arrays[0]][0]) > len(numbers) else numbers
     named = [features] if isinstance(features, str) else features
     if not features:
-        remarks.append("No column holds numbers in every record: name the ones to use as input.features")
+        remarks.append("No column holds numbers: name those to use as input.features")
     unique = [path for path in ids if _all(columns[path], _is_name) and len(set(columns[path])) == len(records)]
     categories = {}
     for path in paths:
         texts = sorted({value for value in columns[path] if isinstance(value, str)})
-        if path not in ids and path not in clocks and 1 < len(texts) <= FEW and len(records) >= 4 * len(texts):
+        if (
+            path not in ids
+            and path not in clocks
+            and path not in numbers
+            and 1 < len(texts) <= FEW
+            and len(records) >= 4 * len(texts)
+        ):
             categories[path] = texts
     gaps = any(len(columns[path]) < len(records) for path in named)
     best = sorted(unique, key=lambda path: _last(path).lower() != "id")

@@ -30,6 +30,9 @@ Map = Annotated[
 ]
 Key = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column that is the record's key.")]
 Time = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column that is the record's Kafka timestamp.")]
+Null = Annotated[
+    list[str] | None, typer.Option(metavar="TEXT", help="Cell of CSV that means nothing, such as NA; repeatable.")
+]
 Rate = Annotated[float | None, typer.Option(min=0.001, help="Records a second, at most.")]
 Limit = Annotated[int | None, typer.Option(min=1, help="Records, at most.")]
 Create = Annotated[
@@ -50,6 +53,7 @@ def produce(
     mapping: Map = None,
     key: Key = None,
     time: Time = None,
+    null: Null = None,
     rate: Rate = None,
     limit: Limit = None,
     create_partitions: Create = None,
@@ -63,7 +67,7 @@ def produce(
     """Produce the records of a file."""
     from resonance.pipeline.files import RecordFile  # noqa: PLC0415 - imports that --help can do without
 
-    columns = as_columns(mapping, key, time)
+    columns = as_columns(mapping, key, time, null)
     if dry_run and topic is None and config is None and not settings and not Path("resonance.toml").exists():
         topic = _topic_from(file)
     loaded = load_settings(config, settings, broker__bootstrap=broker, input__topics=topic)
@@ -103,7 +107,9 @@ def produce(
         raise typer.Exit(130)
 
 
-def as_columns(mapping: list[str] | None, key: str | None, time: str | None) -> "Columns":
+def as_columns(
+    mapping: list[str] | None, key: str | None, time: str | None, nulls: list[str] | None = None
+) -> "Columns":
     """Return the columns that the options choose.
 
     Raises
@@ -122,7 +128,7 @@ def as_columns(mapping: list[str] | None, key: str | None, time: str | None) -> 
         if name in members:
             raise ConfigurationError(f"--map {pair}: {name} is given twice; leave one out")
         members[name] = column
-    return Columns(members, key, time)
+    return Columns(members, key, time, frozenset(nulls or ()))
 
 
 def _topic_from(file: Path) -> str:

@@ -31,14 +31,12 @@ def test_a_file_is_produced_clustered_watched_and_what_was_wrong_is_replayed(mon
     options = ["-t", name, "--broker", broker, "--key", "host", "--create-partitions", "2"]
     said = run(monkeypatch, capsys, "produce", "flows.csv", *options)
     (tmp_path / "resonance.toml").write_text(said.err.partition("`resonance worker` reads them:\n")[2])
-    # The first rows show x as text here and there: nobody but its owner knows that it is a feature.
-    features = ("--input.features", "x,y")
 
-    with WorkerProcess({"input.features": "x,y"}, arguments=["--config", str(tmp_path / "resonance.toml")]) as worker:
+    with WorkerProcess({}, arguments=["--config", str(tmp_path / "resonance.toml")]) as worker:
         worker.wait_for(lambda health: health["ready"] and seen(health) == 600)
         assert worker.terminate() == 0
 
-    everything = ["watch", "--from", "earliest", "--until-end", "--json", *features]
+    everything = ["watch", "--from", "earliest", "--until-end", "--json"]
     told = [json.loads(line) for line in run(monkeypatch, capsys, *everything).out.splitlines()]
     kinds = [line["kind"] for line in told]
     assert (kinds.count("assignments"), kinds.count("dead-letters")) == (600 - len(BAD), len(BAD))
@@ -46,9 +44,9 @@ def test_a_file_is_produced_clustered_watched_and_what_was_wrong_is_replayed(mon
     recent = run(monkeypatch, capsys, *everything, "--from", "-10m", "-k", "dead-letters").out.splitlines()
     assert len(recent) == len(BAD)
 
-    listed = json.loads(run(monkeypatch, capsys, "dlq", "list", "--json", *features).out)
+    listed = json.loads(run(monkeypatch, capsys, "dlq", "list", "--json").out)
     assert listed["classes"] == [{"stage": "validate", "class": "wrong_type", "records": len(BAD)}]
-    replay = ["dlq", "replay", "--yes", *features]
+    replay = ["dlq", "replay", "--yes"]
     assert run(monkeypatch, capsys, *replay, "--limit", "2").err.startswith("replayed 2 dead letters")
     assert run(monkeypatch, capsys, *replay).err.startswith("replayed 3 dead letters; 2 were replayed before")
     assert run(monkeypatch, capsys, *replay).err.startswith("nothing to replay; 5 were replayed before")

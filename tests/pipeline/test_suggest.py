@@ -66,5 +66,13 @@ def test_an_id_that_comes_twice_is_no_id():
 
 def test_records_without_numbers_are_told():
     found = suggest([{"x": "a"}])
-    assert found.remarks == ["No column holds numbers in every record: name the ones to use as input.features"]
+    assert found.remarks == ["No column holds numbers: name those to use as input.features"]
     assert "features" not in as_file(found, "t", name="t", bootstrap="b:1").partition("\n#")[0]
+
+
+def test_a_few_texts_among_numbers_are_told():
+    found = suggest([{"x": "n/a" if n == 7 else n, "mostly": n if n < 3 else "text"} for n in range(40)])
+    assert found.features == ["x"]
+    assert found.remarks == [
+        "x is no number in 1 of 40 records, such as 'n/a': these would be dead letters",
+    ]
