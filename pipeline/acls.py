@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from resonance.pipeline.dlq_progress import replay_group, replay_id
 from resonance.pipeline.topic_kinds import Topics
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ ROLES: Final[Mapping[str, str]] = {
     "worker": "a worker, and the options that mend a stop",
     "subscriber": "whoever subscribes to the outputs, `resonance watch` among them",
     "producer": "whoever writes the input, `resonance produce` among them",
+    "dead letters": "whoever lists and replays dead letters, `resonance dlq`",
 }
 """Who needs rights, and who that is."""
 
@@ -66,6 +68,7 @@ def needed(settings: "Settings") -> dict[str, list[Acl]]:
         "worker": _worker(settings, topics),
         "subscriber": _subscriber(settings, topics),
         "producer": _producer(topics),
+        "dead letters": _dead_letters(settings, topics),
     }
 
 
@@ -112,3 +115,12 @@ def _subscriber(settings: "Settings", topics: Topics) -> list[Acl]:
 
 def _producer(topics: Topics) -> list[Acl]:
     return [for_topic(topic.name, ("Write",), "write the input") for topic in topics.inputs]
+
+
+def _dead_letters(settings: "Settings", topics: Topics) -> list[Acl]:
+    return [
+        for_topic(settings.topic("dead_letters"), ("Read",), "read dead letters"),
+        *(for_topic(topic.name, ("Write", "DescribeConfigs"), "replay them") for topic in topics.inputs),
+        Acl("group", replay_group(settings.name), ("Read",), "keep what was replayed"),
+        Acl("transactional-id", replay_id(settings.name), ("Write",), "replay each once"),
+    ]

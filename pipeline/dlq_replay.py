@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as Offset
 from resonance.pipeline.delivery import Batch, Outlet, producer_settings
 from resonance.pipeline.dlq_letters import SOURCE_HEADER, Choice, DeadLetter, read_letters
-from resonance.pipeline.dlq_progress import Progress
+from resonance.pipeline.dlq_progress import Progress, replay_group, replay_id
 from resonance.pipeline.errors import BrokerError, DeliveryError
 from resonance.pipeline.log_reader import LogReader, TopicPartition
 from resonance.pipeline.records import Message
@@ -60,7 +60,7 @@ class Source:
     @property
     def group(self) -> str:
         """Group whose offsets are the progress."""
-        return f"{self.name}.dlq-replay"
+        return replay_group(self.name)
 
 
 class Entry(NamedTuple):
@@ -227,7 +227,7 @@ def replay(
     """
     settings: dict[str, Any] = producer_settings(source.client, message_bytes=source.message_bytes)
     if source.atomic:
-        settings["transactional.id"] = f"{source.name}-dlq-replay"
+        settings["transactional.id"] = replay_id(source.name)
     outlet = Outlet(settings, ANSWER_SECONDS, reports=True)
     consumer = Consumer({"log_level": 0, **source.client, "group.id": source.group, "enable.auto.commit": False})
     try:

@@ -299,13 +299,14 @@ def _by_partition(
 
 def _records(partition: TopicPartition, messages: list[Message]) -> list[Record]:
     """Return the records of a partition's messages."""
-    headers = map(_readable_headers, messages)
+    headers = map(headers_of, messages)
     columns = (map(_offset, messages), map(_milliseconds, map(_timestamp, messages)), map(_key, messages))
     topic, number = partition
     return list(map(_make, zip(repeat(topic), repeat(number), *columns, map(_value, messages), headers, strict=False)))
 
 
-def _readable_headers(message: Message) -> tuple[tuple[str, bytes | None], ...]:
+def headers_of(message: Message) -> tuple[tuple[str, bytes | None], ...]:
+    """Return the headers of a message; none where they cannot be read."""
     try:
         return tuple(_headers(message) or ())
     except (SystemError, UnicodeDecodeError):

@@ -5,12 +5,13 @@ is never seen. With deliveries at least once an output may come again, with the 
 the header ``ce_id``, and dropped. It joins no group: whoever wants to go on where it stopped keeps `positions`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.log_reader import headers_of
 from resonance.pipeline.records import Record
 
 REMEMBERED = 200_000
@@ -37,6 +38,8 @@ class Subscriber:
         librdkafka configuration of the connection.
     starts : mapping of (topic, partition) to int
         The partitions to read, and the offset at which the reading of each begins.
+    group : str
+        A group to be named, where rights are given by group; it is never joined.
     remembered : int
         Outputs that are known again when they are repeated.
 
@@ -57,7 +60,12 @@ class Subscriber:
     """
 
     def __init__(
-        self, client: Mapping[str, Any], starts: Mapping[tuple[str, int], int], *, remembered: int = REMEMBERED
+        self,
+        client: Mapping[str, Any],
+        starts: Mapping[tuple[str, int], int],
+        *,
+        group: str = "resonance-subscriber",
+        remembered: int = REMEMBERED,
     ) -> None:
         self.positions = dict(starts)
         self.repeats = 0
@@ -68,8 +76,8 @@ class Subscriber:
             {
                 "log_level": 0,
                 **client,
-                # A group must be named, but is never joined: partitions are assigned, offsets are not committed.
-                "group.id": "resonance-subscriber",
+                # Partitions are assigned and offsets are not committed: the group stays without members.
+                "group.id": group,
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
                 # Offsets have gaps (transactions leave markers): only this event tells that the end is reached.
@@ -115,7 +123,8 @@ class Subscriber:
                 self.trouble = ""
                 self.positions[at] = message.offset()
             elif not problem.retriable():
-                raise BrokerError(f"{at[0]}[{at[1]}] cannot be read: {problem.str()}")
+                where = f"{at[0]}[{at[1]}]" if at[0] else "the outputs"
+                raise BrokerError(f"{where} cannot be read: {problem.str()}")
         return found
 
     def has_reached(self, ends: Mapping[tuple[str, int], int]) -> bool:
@@ -142,9 +151,5 @@ class Subscriber:
 
 
 def _record(message: Any) -> Record:
-    headers: Sequence[tuple[str, bytes | None]] = message.headers() or ()
-    return Record(*_place(message), message.timestamp()[1], message.key(), message.value(), tuple(headers))
-
-
-def _place(message: Any) -> tuple[str, int, int]:
-    return message.topic(), message.partition(), message.offset()
+    place = message.topic(), message.partition(), message.offset()
+    return Record(*place, message.timestamp()[1], message.key(), message.value(), headers_of(message))

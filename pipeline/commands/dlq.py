@@ -55,6 +55,7 @@ def list_letters(
     """List dead letters: where the record stands, what is wrong with it, and how many there are of each class."""
     import orjson  # noqa: PLC0415
     from resonance.pipeline.dlq_letters import read_letters  # noqa: PLC0415 - imports that --help can do without
+    from resonance.pipeline.dlq_progress import replay_group  # noqa: PLC0415
     from resonance.pipeline.log_reader import LogReader  # noqa: PLC0415
     from resonance.pipeline.ranges import EARLIEST, ranges_from  # noqa: PLC0415
 
@@ -65,7 +66,7 @@ def list_letters(
     shown: deque[Any] = deque(maxlen=limit)
     exported = export.open("wb") if export else None
     try:
-        with LogReader(client, loaded.group, PATIENCE) as reader:
+        with LogReader(client, replay_group(loaded.name), PATIENCE) as reader:
             for _, letters in read_letters(
                 reader, ranges_from(reader, partitions, choice.since if choice.since > 0 else EARLIEST), loaded.name
             ):

@@ -66,12 +66,13 @@ def watch(
     loaded = load_settings(config, settings, name=name, broker__bootstrap=broker)
     topics, partitions = _places(loaded, wanted, chosen=bool(kinds))
     client = librdkafka(loaded)
-    with LogReader(client, "resonance-subscriber", PATIENCE) as reader:
+    group = f"{loaded.name}-watch"
+    with LogReader(client, group, PATIENCE) as reader:
         ranges = ranges_from(reader, partitions, begin)
     starts = {at: first for at, (first, _) in ranges.items()}
     ends = {at: end for at, (_, end) in ranges.items()} if until_end else None
     shown = 0
-    with Subscriber(client, starts) as subscriber:
+    with Subscriber(client, starts, group=group) as subscriber:
         following = Watch(subscriber, loaded.name, topics, wanted, say)
         try:
             for batch in following.batches(ends):
