@@ -7,7 +7,7 @@ that nobody works meanwhile, and written: in one transaction, so that messages a
 import logging
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -81,8 +81,24 @@ def inputs_of(source: Source) -> list[TopicPartition]:
     return [(topic, partition) for topic in source.identities for partition in range(source.deployment.partitions)]
 
 
-def wait_for_empty_group(source: Source, cancelled: threading.Event) -> None:
+def is_stream_of(source: Source, at: TopicPartition, name: str) -> bool:
+    """Whether the name of a stream is one of an input partition."""
+    # Streams carry the topic in their names where there are several inputs.
+    prefix = (f"{at[0]}." if len(source.identities[at[0]].inputs) > 1 else "") + f"p{at[1]}"
+    return name == prefix or name.startswith(f"{prefix}:")
+
+
+def wait_for_empty_group(source: Source, cancelled: threading.Event, tell: Callable[[str], None] = _log.info) -> None:
     """Wait until the group has no members: a worker that was killed counts as one until its session times out.
+
+    Parameters
+    ----------
+    source : Source
+        The deployment.
+    cancelled : Event
+        Ends the waiting, with `RestoreCancelledError`.
+    tell : callable
+        Told once whom it waits for.
 
     Raises
     ------
@@ -109,7 +125,7 @@ def wait_for_empty_group(source: Source, cancelled: threading.Event) -> None:
                 f"group {source.group} has {len(group.members)} members ({hosts}); stop every worker of the group first"
             )
         if not told:
-            _log.info("waiting for the members of group %s to be gone: %s", source.group, hosts)
+            tell(f"waiting for the members of group {source.group} to be gone: {hosts}")
             told = True
         if cancelled.wait(0.5):
             raise RestoreCancelledError

@@ -13,7 +13,10 @@ ResonanceError
 
 import difflib
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
+
+DIFFERS: Final = 3
+"""Exit code of a command that compares, where what it compared is not the same: a result, and no error."""
 
 
 class ResonanceError(Exception):
@@ -59,13 +62,16 @@ class MismatchError(ResonanceError):
         What, where, and what to do.
     remedies : sequence of str
         Options of the command line that mend it.
+    problem : str
+        What does not fit, without the remedies; the text by default.
     """
 
     exit_code = 65
 
-    def __init__(self, text: str, remedies: Sequence[str] = ()) -> None:
+    def __init__(self, text: str, remedies: Sequence[str] = (), problem: str = "") -> None:
         super().__init__(text)
         self.remedies = tuple(remedies)
+        self.problem = problem or text
 
 
 class DeliveryError(ResonanceError):

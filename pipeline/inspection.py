@@ -8,10 +8,9 @@ import orjson
 from resonance.pipeline.cluster_facts import models_of, parent_of
 from resonance.pipeline.encoding import StreamTexts, describe
 from resonance.pipeline.log_reader import LogReader, TopicPartition
-from resonance.pipeline.mending import settings_then
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.settings import Settings
-from resonance.pipeline.stored_states import StoredPartition, StoredStream
+from resonance.pipeline.stored_states import StoredPartition, StoredStream, empty_task
 from resonance.pipeline.times import TimeTexts
 
 
@@ -138,7 +137,7 @@ def inspect(
         chosen = [entry for entry in state.streams if stream in (None, entry.snapshot.stream)]
         if not chosen:
             continue
-        task = _task(settings, state)
+        task = empty_task(settings, state.at, state.record)
         for entry in chosen:
             task.restore(entry.snapshot)
             # Of many streams this would take long.
@@ -146,15 +145,6 @@ def inspect(
             began = {} if stream is None else _emergences(settings, reader, state.at, entry)
             found.append(_inspected(task, state, entry, time, began))
     return found
-
-
-def _task(settings: Settings, state: StoredPartition) -> PartitionTask:
-    """Return an empty task under the settings with which the partition was learned."""
-    if state.record is None:
-        return PartitionTask(settings, *state.at)
-    task = PartitionTask(settings_then(settings, state.record.identity), *state.at)
-    task.restore_partition(state.record.state)
-    return task
 
 
 def _inspected(

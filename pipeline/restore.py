@@ -375,6 +375,29 @@ def _load(task: Task, table: SnapshotTable, topic: str, place: Place) -> int:
     return replay_from
 
 
+def check_record(source: Source, at: TopicPartition, record: PartitionRecord) -> None:
+    """Stop where snapshots that come from elsewhere are not those of this partition, or cannot go on in it.
+
+    Parameters
+    ----------
+    source : Source
+        The deployment.
+    at : (topic, partition)
+        An input partition of it.
+    record : PartitionRecord
+        What stands beside the snapshots.
+
+    Raises
+    ------
+    MismatchError
+        As a restore would.
+    """
+    _check_owner(source, record.identity)
+    _check_log(source, record.identity)
+    _check_settings(source, at, record)
+    _check_relearning(source, at, Place(record.replay_from, record.position, NO_OFFSET, record), record.replay_from)
+
+
 def _check_owner(source: Source, found: Identity) -> None:
     now = next(iter(source.identities.values()))
     if found.pipeline != now.pipeline:

@@ -10,7 +10,7 @@ and the input is read again from there.
 """
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 from resonance.pipeline.fault_points import reach
@@ -28,17 +28,8 @@ CHUNK_BYTES: Final = 512_000
 """Longest value of a chunk: well below the 1 MB that a topic takes by default, compressed or not."""
 
 
-class Task(Protocol):
-    """What a snapshot, and a restore, need of a partition task."""
-
-    event_bytes: int
-    """What the topics of the events and of the clusters take in one message."""
-    first_version: int
-    """Version of the models of streams that are new."""
-
-    @property
-    def counts(self) -> Counts:
-        """What was seen so far; may be asked for in another thread."""
+class Snapshotted(Protocol):
+    """What a snapshot needs of a partition task."""
 
     @property
     def replay_from(self) -> int | None:
@@ -53,17 +44,65 @@ class Task(Protocol):
     def snapshot(self, stream: str) -> StreamSnapshot:
         """Return the state of a stream, which is clean then."""
 
-    def restore(self, snapshot: StreamSnapshot) -> None:
-        """Continue a stream from a snapshot."""
-
     def partition_state(self) -> bytes:
         """Return what the partition knows beside its streams."""
+
+
+class Task(Snapshotted, Protocol):
+    """What a snapshot, and a restore, need of a partition task."""
+
+    event_bytes: int
+    """What the topics of the events and of the clusters take in one message."""
+    first_version: int
+    """Version of the models of streams that are new."""
+
+    @property
+    def counts(self) -> Counts:
+        """What was seen so far; may be asked for in another thread."""
+
+    def restore(self, snapshot: StreamSnapshot) -> None:
+        """Continue a stream from a snapshot."""
 
     def restore_partition(self, state: bytes) -> None:
         """Continue from `partition_state`."""
 
     def catch_up(self, records: Sequence[SourceRecord]) -> None:
         """Learn records again without answering."""
+
+
+class GivenStates:
+    """States that were made elsewhere, to be written as a task's own are.
+
+    Parameters
+    ----------
+    snapshots : iterable of StreamSnapshot
+        What is written.
+    state : bytes
+        What the partition knows beside its streams.
+    replay_from : int, optional
+        Lowest offset of a record that none of them contains; None when all are there.
+    """
+
+    def __init__(self, snapshots: Iterable[StreamSnapshot], state: bytes, replay_from: int | None = None) -> None:
+        self._snapshots = {snapshot.stream: snapshot for snapshot in snapshots}
+        self._state = state
+        self.replay_from = replay_from
+
+    def due(self) -> list[str]:
+        """Return all of them."""
+        return list(self._snapshots)
+
+    def dirty(self) -> list[str]:
+        """Return all of them."""
+        return list(self._snapshots)
+
+    def snapshot(self, stream: str) -> StreamSnapshot:
+        """Return one of them."""
+        return self._snapshots[stream]
+
+    def partition_state(self) -> bytes:
+        """Return what was given."""
+        return self._state
 
 
 class SnapshotWriter:
@@ -107,7 +146,9 @@ class SnapshotWriter:
         self._strays = {stream: set(keys) for stream, keys in (strays or {}).items()}
         self._chunk_bytes = chunk_bytes
 
-    def messages(self, task: Task, position: int, committed: int, *, everything: bool = False) -> Iterator[Message]:
+    def messages(
+        self, task: Snapshotted, position: int, committed: int, *, everything: bool = False
+    ) -> Iterator[Message]:
         """Snapshot the streams that are due and yield the messages in the order in which they must be written.
 
         The first call after a start yields a partition record in any case: from then on it is known where the models

@@ -27,7 +27,7 @@ def _stop(problem: str, *commands: str) -> MismatchError:
     """Return the error: the problem, then each command with what it does."""
     remedies = "; or ".join(f"`resonance worker {command}` ({_MEANING[command]})" for command in commands)
     text = f"{problem}. To mend it, stop every worker of the group and start one with {remedies}"
-    return MismatchError(text, commands)
+    return MismatchError(text, commands, problem)
 
 
 def truncated(topic: str, partition: int, needed: int, first: int) -> MismatchError:

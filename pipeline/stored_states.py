@@ -3,13 +3,16 @@
 Workers may be at work meanwhile; what is read is a moment of theirs.
 """
 
+import sys
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from resonance.pipeline import clients
 from resonance.pipeline.cluster import Cluster
 from resonance.pipeline.errors import BrokerError, ConfigurationError, nearest, several_nearest
 from resonance.pipeline.log_reader import LogReader, TopicPartition
+from resonance.pipeline.mending import settings_then
+from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import StreamSnapshot
 from resonance.pipeline.restore import Source, read_tables
 from resonance.pipeline.settings import Settings
@@ -67,8 +70,16 @@ def open_source(settings: Settings) -> Source:
     """
     client = clients.librdkafka(settings)
     deployment = read_deployment(client, settings.input.topics, settings.broker.answer_timeout)
+    cluster = Cluster(client, settings.broker.answer_timeout)
+    counts = cluster.partition_counts()
+    if not cluster.embedded:
+        there = [
+            topic for kind in ("cluster_events", "snapshots", "archive") if (topic := settings.topic(kind)) in counts
+        ]
+        configs = cluster.configs(there).items()
+        sizes = {topic: int(config["max.message.bytes"]) for topic, config in configs if "max.message.bytes" in config}
+        deployment = replace(deployment, message_bytes=sizes)
     source = Source.of(settings, client, deployment)
-    counts = Cluster(client, settings.broker.answer_timeout).partition_counts()
     if counts.get(source.snapshots, 0) < deployment.partitions:
         raise BrokerError(
             f"there is no topic {source.snapshots} with the snapshots of {settings.name} on "
@@ -115,3 +126,23 @@ def check_stream(name: str, known: Collection[str], name_of_deployment: str) -> 
 def names_of(states: Iterable[StoredPartition]) -> list[str]:
     """Return the names of all streams."""
     return [stream.snapshot.stream for state in states for stream in state.streams]
+
+
+def empty_task(settings: Settings, at: TopicPartition, record: PartitionRecord | None) -> PartitionTask:
+    """Return a task into which the snapshots of a partition can be loaded, to look at them.
+
+    Parameters
+    ----------
+    settings : Settings
+        The present ones; with a record it is those under which the models were learned that count.
+    at : (topic, partition)
+        The input partition.
+    record : PartitionRecord or None
+        What stands beside the snapshots.
+    """
+    task = PartitionTask(settings_then(settings, record.identity) if record else settings, *at)
+    # Nothing is told here, so nothing can be too large for its topic.
+    task.event_bytes = sys.maxsize
+    if record is not None:
+        task.restore_partition(record.state)
+    return task

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import pytest
-from resonance.pipeline import archives, changes, mending, resetting, restore, stored_states
+from resonance.pipeline import archives, changes, mending, put_back, resetting, restore, snapshot_import, stored_states
 from resonance.pipeline.archives import ArchiveWriter
 from resonance.pipeline.changes import Change
 from resonance.pipeline.log_reader import NO_OFFSET, Range, TopicPartition
@@ -17,7 +17,7 @@ from resonance.pipeline.topics import Deployment
 from tests.pipeline.logs import MemoryReader
 from tests.pipeline.streams import STAMP, TOPIC, points, settings, value_of
 
-MODULES: Sequence[Any] = (archives, changes, mending, resetting, restore)
+MODULES: Sequence[Any] = (archives, changes, mending, put_back, resetting, restore, snapshot_import)
 
 
 class MemoryDeployment(MemoryReader):
@@ -42,6 +42,7 @@ class MemoryDeployment(MemoryReader):
         self.source = Source.of(self.given, {}, Deployment(partitions, {TOPIC: "id-1"}))
         self.offsets: dict[TopicPartition, int] = {}
         self.written: list[Change] = []
+        self.waited: list[int] = []
         for partition in self.partitions:
             for topic in (self.source.snapshots, self.source.archive, self.given.topic("cluster_events")):
                 self.logs[topic, partition] = []
@@ -50,11 +51,12 @@ class MemoryDeployment(MemoryReader):
                 self.append((TOPIC, partition), message, timestamp=STAMP + 1_000 * i)
         for module in MODULES:
             patch.setattr(module, "LogReader", lambda *_: self)
-        for module in (mending, resetting):
+        for module in (changes, mending, resetting):
             patch.setattr(module, "write", self.write)
         patch.setattr(resetting, "forget_archives", lambda _: self.forget_archives())
         patch.setattr(stored_states, "open_source", lambda _: self.source)
         patch.setattr("resonance.pipeline.log_reader.LogReader", lambda *_: self)
+        patch.setattr("resonance.pipeline.commands.plans.alone", lambda _: self.waited.append(len(self.written)))
 
     def __enter__(self) -> Self:
         return self
@@ -67,6 +69,12 @@ class MemoryDeployment(MemoryReader):
 
     def settled_bounds(self, partitions: Sequence[TopicPartition], seconds: float) -> dict[TopicPartition, Range]:
         return self.bounds(list(partitions))
+
+    def offsets_at(self, partitions: Sequence[TopicPartition], moment: int) -> dict[TopicPartition, int]:
+        return {
+            at: next((record.offset for record in self.logs[at] if record.timestamp >= moment), NO_OFFSET)
+            for at in partitions
+        }
 
     def task(self, topic: str, partition: int) -> PartitionTask:
         return PartitionTask(self.given, topic, partition)

@@ -1,0 +1,105 @@
+"""``resonance reset``."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from resonance.pipeline.commands import plans
+from resonance.pipeline.commands.options import (
+    SETTINGS_HELP,
+    Broker,
+    Config,
+    Json,
+    Name,
+    Set,
+    Topics,
+    load_settings,
+)
+from resonance.pipeline.commands.output import say
+from resonance.pipeline.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from resonance.pipeline.changes import Change
+    from resonance.pipeline.restore import Source
+    from resonance.pipeline.settings import Settings
+
+OneStream = Annotated[
+    str | None,
+    typer.Option(
+        "--stream", metavar="STREAM", help="Forget only this stream's model: its next record begins its next version."
+    ),
+]
+ToArchive = Annotated[
+    str | None,
+    typer.Option(
+        "--to-archive",
+        metavar="TIME|OFFSET",
+        help="Put models and offsets back to the newest archive at or before a time, such as 2026-01-31T12:00:00Z, or "
+        "an offset; what was answered since is answered again.",
+    ),
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    text = (
+        "Forget models, archives and offsets, and begin anew where the log begins; or less, with an option. Every "
+        "worker of the group must be stopped. Without --yes it is only shown what would be changed."
+        f"\n\n{SETTINGS_HELP}"
+    )
+    app.command("reset", help=text)(reset)
+
+
+def reset(
+    stream: OneStream = None,
+    to_archive: ToArchive = None,
+    yes: plans.Yes = False,
+    config: Config = None,
+    name: Name = None,
+    broker: Broker = None,
+    topics: Topics = None,
+    settings: Set = None,
+    as_json: Json = False,
+) -> None:
+    """Reset."""
+    if stream is not None and to_archive is not None:
+        raise ConfigurationError(
+            "--stream and --to-archive: an archive has all streams of a partition, and they stand at one offset; "
+            "choose one of the options"
+        )
+    loaded = load_settings(config, settings, name=name, broker__bootstrap=broker, input__topics=topics)
+    from resonance.pipeline.changes import is_atomic, write  # noqa: PLC0415 - imports that --help can do without
+    from resonance.pipeline.resetting import carry_out_reset  # noqa: PLC0415
+    from resonance.pipeline.stored_states import open_source  # noqa: PLC0415
+
+    source = open_source(loaded)
+    if yes:
+        # What others do meanwhile would be given up unseen.
+        plans.alone(source)
+    changes = _plan(loaded, source, stream, to_archive)
+    written = [source.snapshots] + ([source.archive] if to_archive is None else [])
+    if yes and stream is None and to_archive is None:
+        carry_out_reset(source, changes, atomic=is_atomic(loaded, source))
+    elif yes:
+        write(source, changes, atomic=is_atomic(loaded, source))
+    # What was planned is written once: its messages are used up, what is told of it is not.
+    plans.show(source, changes, written, done=yes, as_json=as_json)
+
+
+def _plan(settings: "Settings", source: "Source", stream: str | None, to_archive: str | None) -> "list[Change]":
+    """Return what the options ask for."""
+    from resonance.pipeline.partition import PartitionTask  # noqa: PLC0415
+    from resonance.pipeline.put_back import parse_place, plan_return  # noqa: PLC0415
+    from resonance.pipeline.resetting import plan_reset  # noqa: PLC0415
+    from resonance.pipeline.stream_reset import plan_stream_reset  # noqa: PLC0415
+
+    def task(topic: str, partition: int) -> PartitionTask:
+        return PartitionTask(settings, topic, partition)
+
+    if stream is not None:
+        return [plan_stream_reset(source, task, stream)]
+    if to_archive is not None:
+        changes, unchanged = plan_return(source, parse_place(to_archive))
+        for topic, partition in unchanged:
+            say(f"{topic}[{partition}] does not stand behind that and stays as it is")
+        return changes
+    return plan_reset(source, task)

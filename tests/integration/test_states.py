@@ -1,0 +1,116 @@
+"""Archives, and the commands that look at states and change them, on a real broker."""
+
+import json
+
+import pytest
+from confluent_kafka import TopicPartition
+from resonance.pipeline.archive_reader import newest_archive
+from resonance.pipeline.archive_records import ArchiveKey
+from resonance.pipeline.log_reader import LogReader
+from resonance.pipeline.partition import PartitionTask
+from resonance.pipeline.settings import Settings
+from resonance.pipeline.stored_states import open_source
+
+from tests.brokers import produce, read_topic
+from tests.integration.workers import Deployment, consumer, records
+from tests.pipeline.test_cli import run
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(180)]
+
+
+@pytest.fixture
+def deployment(broker):
+    return Deployment(broker, partitions=1, settings={"snapshots.archive_interval": 0.01, "engine.lambda": 20})
+
+
+class Shell:
+    """The command line, told which deployment it is about."""
+
+    def __init__(self, deployment, monkeypatch, capsys, folder):
+        self.options = [f"--set={name}={value}" for name, value in deployment.settings.items()]
+        self._patch, self._output = monkeypatch, capsys
+        monkeypatch.chdir(folder)
+
+    def json(self, *arguments):
+        assert run(self._patch, *arguments, *self.options, "--json") == 0
+        return json.loads(self._output.readouterr().out)
+
+
+@pytest.fixture
+def shell(deployment, monkeypatch, capsys, tmp_path):
+    return Shell(deployment, monkeypatch, capsys, tmp_path)
+
+
+def work(deployment, first, batches):
+    """Let a worker answer batches of records, each of which ends with a commit, and stop."""
+    with deployment.worker() as worker:
+        for number in range(batches):
+            produce(deployment.broker, deployment.input, records(100, 1, first=first + 100 * number))
+            worker.wait_for(lambda health, wanted=100 * (number + 1): health["records"] >= wanted)
+        assert worker.terminate() == 0
+
+
+def positions(deployment):
+    """Where the archives stand."""
+    keys = [ArchiveKey.of(message.key()) for message in read_topic(deployment.broker, f"{deployment.name}.archive")]
+    return [key.position for key in keys if key.kind == "archive"]
+
+
+def test_the_past_is_kept_looked_at_and_returned_to(deployment, shell):
+    work(deployment, 0, 4)
+    found = positions(deployment)
+    assert len(found) >= 3
+    assert found == sorted(set(found))
+    answers = read_topic(deployment.broker, f"{deployment.name}.assignments")
+
+    # A replay from an archive gives what the worker gave.
+    settings = Settings.of(deployment.settings)
+    source, at = open_source(settings), (deployment.input, 0)
+    with LogReader(source.client, source.group, 20) as reader:
+        archived = newest_archive(reader, source, at, found[1] + 50)
+        assert archived.position in found
+        assert archived.position <= found[1] + 50
+        task = PartitionTask(settings, *at)
+        archived.restore(task)
+        log = [record for _, records in reader.read({at: (archived.position, 400)}) for record in records]
+    told = task.process(log).assignments
+    assert [message.value for message in told] == [message.value() for message in answers[archived.position :]]
+
+    # The clusters of the newest snapshot are those of the whole log.
+    inspected = shell.json("inspect")
+    task = PartitionTask(settings, *at)
+    task.process([*read_all(source, at)])
+    assert (inspected["stream"], inspected["next"]) == ("p0", 400)
+    assert {cluster["id"]: cluster["size"] for cluster in inspected["clusters"]} == {
+        cluster["id"]: cluster["size"] for cluster in task.clusters("p0")
+    }
+    assert [stream["next"] for stream in shell.json("snapshots", "list")] == [400]
+    assert shell.json("snapshots", "export", "file")["streams"] == 1
+
+    # Back to an archive: what was answered since is answered again, the same.
+    back = shell.json("reset", "--to-archive", str(found[1]), "--yes")
+    assert back["partitions"][0] | {"streams": []} == {
+        **{"topic": deployment.input, "partition": 0, "from": 400, "to": found[1], "streams": []}
+    }
+    assert deployment.committed() == {0: found[1]}
+    with deployment.worker() as worker:
+        worker.wait_for(lambda health: health["records"] == 400 - found[1])
+        assert worker.terminate() == 0
+    again = read_topic(deployment.broker, f"{deployment.name}.assignments")[400:]
+    assert [(m.key(), m.value(), m.headers()) for m in again] == [
+        (m.key(), m.value(), m.headers()) for m in answers[found[1] :]
+    ]
+    assert shell.json("snapshots", "diff", "file") == {"identical": 1, "different": []}
+
+    # A reset forgets the archives, too.
+    shell.json("reset", "--yes")
+    assert deployment.committed() == {0: 0}
+    with consumer(deployment.broker, deployment.name) as asked:
+        first, end = asked.get_watermark_offsets(TopicPartition(f"{deployment.name}.archive", 0), timeout=20)
+    assert first == end > 0
+
+
+def read_all(source, at):
+    with LogReader(source.client, source.group, 20) as reader:
+        for _, found in reader.read(reader.bounds([at])):
+            yield from found
