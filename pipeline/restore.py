@@ -353,7 +353,8 @@ def _begin(source: Source, reader: LogReader, at: TopicPartition, first: int, en
     if source.start != "latest":
         found = reader.offsets_at([at], epoch_ms(source.start))[at]
         chosen = end if found == NO_OFFSET else min(max(found, first), end)
-    _log.info("%s[%d]: the group is new and begins at offset %d (start = %s)", *at, chosen, source.start)
+    told = (*at, chosen, source.start)
+    _log.info("%s[%d]: the group is new and begins at offset %d (start = %s)", *told, extra=logs.at(*at, chosen))
     return Place(chosen, chosen, NO_OFFSET, None, pinned=False)
 
 
