@@ -6,10 +6,15 @@ alone, so that it is the same however the log is cut; and it is part of the part
 again after a crash can begin behind it.
 """
 
+import logging
 from collections.abc import Sequence
 from itertools import compress
 from operator import le
 from typing import Any
+
+from resonance.pipeline import logs
+
+_log = logging.getLogger(__name__)
 
 
 class Emission:
@@ -19,6 +24,10 @@ class Emission:
     ----------
     emit_from : str or None
         The setting.
+    topic : str
+        Input topic, for the log.
+    partition : int
+        Partition of it.
 
     Attributes
     ----------
@@ -26,8 +35,9 @@ class Emission:
         Offset of the first record that is told; None while it is not known.
     """
 
-    def __init__(self, emit_from: str | None) -> None:
+    def __init__(self, emit_from: str | None, topic: str, partition: int) -> None:
         self._setting = emit_from
+        self._place = topic, partition
         # What counts for this partition: the time, and the offset from which on records are compared with it.
         self._emit_from = emit_from
         self._at = 0
@@ -48,7 +58,7 @@ class Emission:
             Its own time.
         """
         if self.told_from is None and self._emit_from is not None and offset >= self._at and time >= self._emit_from:
-            self.told_from = offset
+            self._latch(offset)
         return self.tells(offset)
 
     def look(self, offsets: Sequence[int], times: Sequence[str]) -> None:
@@ -64,7 +74,16 @@ class Emission:
         if self.told_from is not None or self._emit_from is None:
             return
         late = map(le, (self._emit_from,) * len(times), times)
-        self.told_from = next((offset for offset in compress(offsets, late) if offset >= self._at), None)
+        for offset in compress(offsets, late):
+            if offset >= self._at:
+                self._latch(offset)
+                return
+
+    def _latch(self, offset: int) -> None:
+        self.told_from = offset
+        told = (*self._place, offset, self._emit_from)
+        extra = logs.at(*self._place, offset)
+        _log.info("%s[%d]: told from offset %d on, the first record that is not before %s", *told, extra=extra)
 
     def go_on_at(self, offset: int) -> None:
         """Let the present setting count from an offset on where nothing was told yet under another one."""

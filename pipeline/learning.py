@@ -205,7 +205,8 @@ class Learner:
         self, model: StreamModel, own: Origins, start: int, stop: int, telling: Telling, learned: Learned
     ) -> None:
         """Remove the clusters whose tombstones are due with the records of some positions."""
-        for at, cluster in model.lifetimes.due(own.times, start, stop):
+        before = own.offsets[start - 1] if start else model.next - 1
+        for at, cluster in model.lifetimes.due(own.times, own.offsets, start, stop, before):
             if telling is Telling.ALOUD:
                 learned.clusters.append((at, self._encoder.tombstone(cluster, Cause(own, at))))
 

@@ -1,5 +1,6 @@
 """When the clusters of a stream began, and which ended ones the compacted topic still has."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -9,10 +10,14 @@ MOST_ENDED: Final = 1_000
 """Ended clusters of a stream that wait for their tombstones; beyond it the oldest goes early."""
 
 
+CLOCK_OFFSETS: Final = 64
+"""Of every so many offsets the stream's first record is the clock for tombstones: looking at each would cost time."""
+
+
 class Lifetimes:
     """Beginnings and ends of a stream's clusters, in the records' own time.
 
-    A tombstone comes with the first record of the stream whose own time is not before the end plus a grace period.
+    A tombstone comes with the first record on the clock whose own time is not before the end plus a grace period.
 
     Attributes
     ----------
@@ -56,31 +61,32 @@ class Lifetimes:
         self._keep(self._waiting[len(gone) :])
         return [cluster for _, cluster in gone]
 
-    def due(self, times: Sequence[str], start: int, stop: int) -> list[tuple[int, str]]:
+    def due(
+        self, times: Sequence[str], offsets: Sequence[int], start: int, stop: int, before: int
+    ) -> list[tuple[int, str]]:
         """Return whose tombstones are due with some records, each with the position of its record; they wait no longer.
 
         Parameters
         ----------
         times : sequence of str
             Own times of the stream's records.
+        offsets : sequence of int
+            Their offsets.
         start, stop : int
             The positions to look at.
+        before : int
+            Offset of the stream's record before these.
         """
-        if not self._waiting or start >= stop:
-            return []
-        span = times[start:stop]
-        latest = max(span)
-        if latest < self._first:
-            return []
-        found, kept = [], []
-        for entry in self._waiting:
-            due, cluster = entry
-            if due > latest:
-                kept.append(entry)
-            else:
-                found.append((start + next(i for i, time in enumerate(span) if time >= due), cluster))
-        self._keep(kept)
-        found.sort(key=lambda pair: pair[0])
+        found: list[tuple[int, str]] = []
+        position = start
+        while self._waiting and position < stop:
+            block = offsets[position] // CLOCK_OFFSETS
+            if block != before // CLOCK_OFFSETS and times[position] >= self._first:
+                now = times[position]
+                found += [(position, cluster) for due, cluster in self._waiting if due <= now]
+                self._keep([entry for entry in self._waiting if entry[0] > now])
+            before = offsets[position]
+            position = bisect_left(offsets, (block + 1) * CLOCK_OFFSETS, position + 1, stop)
         return found
 
     def _keep(self, waiting: list[tuple[str, str]]) -> None:

@@ -73,7 +73,7 @@ class PartitionTask:
         self._by_key = settings.stream == "key"
         self._mapping = InputMapping(settings)
         encoder = Encoder(settings, topic, partition)
-        self._emission = Emission(settings.emit_from)
+        self._emission = Emission(settings.emit_from, topic, partition)
         self._streams = Streams(settings, topic, partition)
         self._answers = Answers(settings, encoder)
         self._letters = DeadLetters(settings, encoder)

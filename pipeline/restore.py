@@ -32,6 +32,9 @@ SETTLE_SECONDS: Final = 1.0
 """How long a restore waits for transactions on the snapshots topic to end; what they hold saves reading input again,
 and without it the models come out the same."""
 
+ADDED_LIMITS: Final = ("output.clusters_grace",)
+"""Limits that partition records of earlier releases do not have."""
+
 TaskT = TypeVar("TaskT", bound=Task)
 
 _log = logging.getLogger(__name__)
@@ -89,7 +92,7 @@ class Source:
         limits = {
             **{f"limits.{name}": getattr(settings.limits, name) for name in ("streams", "record_bytes", "key_bytes")},
             **{f"input.{name}": getattr(settings.input, name) for name in ("time_path", "id_path", "dimension")},
-            "output.include": settings.output.include,
+            **{f"output.{name}": getattr(settings.output, name) for name in ("include", "clusters_grace")},
         }
         identities = {
             topic: Identity(
@@ -350,7 +353,8 @@ def _begin(source: Source, reader: LogReader, at: TopicPartition, first: int, en
     if source.start != "latest":
         found = reader.offsets_at([at], epoch_ms(source.start))[at]
         chosen = end if found == NO_OFFSET else min(max(found, first), end)
-    _log.info("%s[%d]: the group is new and begins at offset %d (start = %s)", *at, chosen, source.start)
+    told = (*at, chosen, source.start)
+    _log.info("%s[%d]: the group is new and begins at offset %d (start = %s)", *told, extra=logs.at(*at, chosen))
     return Place(chosen, chosen, NO_OFFSET, None, pinned=False)
 
 
@@ -433,7 +437,9 @@ def _check_relearning(source: Source, at: TopicPartition, place: Place, replay_f
     if place.record is None or replay_from >= place.start:
         return
     found, now = place.record.identity, source.identities[at[0]]
-    before = {"revision of the engine": found.revision, **found.limits}
+    # A release that did not know a setting yet learned nothing by it.
+    added = {name: now.limits[name] for name in ADDED_LIMITS if name in now.limits}
+    before = {"revision of the engine": found.revision, **added, **found.limits}
     changed = stops.differences(before, {"revision of the engine": now.revision, **now.limits})
     if changed:
         raise stops.unclean_change(*at, changed, replay_from, place.start)

@@ -1,5 +1,6 @@
 """The compacted topic: every cluster by its id, as of the last event, with its end and its tombstone."""
 
+from itertools import pairwise
 from typing import Any
 
 import orjson
@@ -7,10 +8,10 @@ import pytest
 from jsonschema import Draft202012Validator
 from resonance.engine.state import pack, unpack
 from resonance.pipeline.errors import ConfigurationError
-from resonance.pipeline.lifetimes import MOST_ENDED, Lifetimes
+from resonance.pipeline.lifetimes import CLOCK_OFFSETS, MOST_ENDED, Lifetimes
 from resonance.pipeline.records import Message, StreamSnapshot
 from resonance.pipeline.stream_model import STATE_REVISION
-from resonance.pipeline.times import later
+from resonance.pipeline.times import canonical, later
 from resonance.schemas import Cluster, load_schema
 
 from tests.pipeline.streams import payloads, points, records, restored, run, settings, states, task
@@ -95,23 +96,19 @@ def test_a_tombstone_follows_when_the_records_say_that_the_grace_period_is_over(
     outputs = run(task(given), log)
     assert outputs.events == run(task(), log).events
     ends: dict[str, str] = {}
+    clock = [r for before, r in pairwise(log) if before.offset // CLOCK_OFFSETS != r.offset // CLOCK_OFFSETS]
     for message in outputs.clusters:
         name, headers = (message.key or b"").decode(), dict(message.headers)
         if message.value is None:
             assert (headers["ce_id"] or b"").endswith(f"/removed/{name}".encode())
-            due = after(ends.pop(name), 200)
+            due = later(ends.pop(name), 0.2)
             offset = int((headers["ce_id"] or b"").decode().split("/")[0].rpartition("-")[2])
-            first = next(record for record in log if after("1970-01-01T00:00:00.000Z", record.timestamp) >= due)
-            assert offset == first.offset
+            assert offset == next(record.offset for record in clock if canonical(record.timestamp) >= due)
         elif "ended" in (value := orjson.loads(message.value)):
             ends[name] = value["time"]
     gone = {m.key for m in outputs.clusters if m.value is None}
     assert len(gone) > 3
     assert not gone & {key.encode() for key in compacted(outputs.clusters)}
-
-
-def after(text: str, milliseconds: int) -> str:
-    return later(text, milliseconds / 1000)
 
 
 @pytest.mark.parametrize("stream", ["partition", "key"])
@@ -194,9 +191,11 @@ def test_what_waits_for_its_tombstone_is_bounded() -> None:
     assert lifetimes.overdue() == ["p0/1/0", "p0/1/1", "p0/1/2"]
     assert lifetimes.overdue() == []
     again = Lifetimes.from_state(orjson.loads(orjson.dumps(lifetimes.state())))
-    times = ["2026-01-01T00:00:59.999Z", "2026-01-01T00:01:00.000Z"]
-    assert again.due(times, 0, 1) == []
-    assert again.due(times, 0, 2) == [(1, f"p0/1/{number}") for number in range(3, MOST_ENDED + 3)]
+    times = ["2026-01-01T00:00:59.999Z", "2026-01-01T00:01:00.000Z", "2026-01-01T00:01:00.000Z"]
+    offsets = [CLOCK_OFFSETS - 2, CLOCK_OFFSETS - 1, 2 * CLOCK_OFFSETS + 5]
+    assert again.due(times, offsets, 0, 2, -1) == []
+    assert again.due(times, offsets, 2, 3, 2 * CLOCK_OFFSETS) == []
+    assert again.due(times, offsets, 0, 3, -1) == [(2, f"p0/1/{number}") for number in range(3, MOST_ENDED + 3)]
     assert len(again) == 0
 
 

@@ -303,13 +303,13 @@ def test_a_list_that_no_message_would_hold_describes_no_centres(monkeypatch: pyt
 
 
 def test_the_latch_is_the_first_record_that_is_not_too_early() -> None:
-    emission = Emission("2026-01-01T00:00:00.000Z")
+    emission = Emission("2026-01-01T00:00:00.000Z", TOPIC, 0)
     emission.look([3, 5], ["2025-12-31T23:59:59.999Z", "2025-01-01T00:00:00.000Z"])
     assert emission.told_from is None
     emission.look([7, 9, 11], ["2025-12-31T23:59:59.999Z", "2026-01-01T00:00:00.000Z", "2027-01-01T00:00:00.000Z"])
     assert emission.told_from == 9
     assert [emission.tells(offset) for offset in (8, 9, 10)] == [False, True, True]
-    again = Emission(None)
+    again = Emission(None, TOPIC, 0)
     again.restore(orjson.loads(orjson.dumps(emission.state())))
     assert again.told_from == 9
     again.go_on_at(100)

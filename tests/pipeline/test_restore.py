@@ -350,6 +350,7 @@ def described(**changes):
         ({"input__id_path": "id"}, 'input.id_path was null, is "id"'),
         ({"input__dimension": 3}, "input.dimension was null, is 3"),
         ({"output__include": ["a"]}, 'output.include was [], is ["a"]'),
+        ({"output__clusters_grace": 9}, "output.clusters_grace was 604800.0, is 9.0"),
         ({"limits__streams": 9}, "limits.streams was 10000, is 9"),
         ({"limits__record_bytes": 9}, "limits.record_bytes was 1000000, is 9"),
         ({"limits__key_bytes": 9}, "limits.key_bytes was 256, is 9"),
@@ -364,6 +365,14 @@ def test_every_setting_that_decides_over_dead_letters_is_one_of_these_stops(log,
     assert told in str(caught.value)
     log.run(task, writer, 33, 36, everything=True)
     assert restore_partitions(now, [AT], ToyTask)[AT].start == 36
+
+
+def test_a_limit_that_an_earlier_release_did_not_know_stops_nothing(log):
+    given = described(output__clusters_grace=9)
+    now = given.identities["in"]
+    limits = {name: value for name, value in now.limits.items() if name != "output.clusters_grace"}
+    log.run(ToyTask(), SnapshotWriter(dataclasses.replace(now, limits=limits)), 0, 33)
+    assert restore_partitions(given, [AT], ToyTask)[AT].start == 33
 
 
 def test_limits_may_change_after_a_clean_stop_among_the_first_records(log):

@@ -60,3 +60,7 @@ def test_what_the_event_does_not_describe_is_left_out():
 @pytest.mark.parametrize(("value", "text"), [(0.04561, "0.0456"), (420.4, "420"), (12345.6, "12,346"), (-3.0, "-3")])
 def test_numbers_are_short(value, text):
     assert number(value) == text
+    listed = event("version_started", after=[cluster("a"), cluster("b")])
+    assert sentence(listed) == "p0 is told from here on, version 1: 2 clusters there"
+    listed["before"] = [cluster("c")]
+    assert sentence(listed) == "p0 is told from here on, version 1: 2 clusters there, 1 cluster of before ended"
