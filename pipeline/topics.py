@@ -267,8 +267,8 @@ def make_missing(cluster: Cluster, found: Survey, *, create: bool = True) -> lis
         name = status.topic.name
         if not create:
             raise BrokerError(
-                f"topic {name} does not exist on {cluster.servers} and topics.create is off; create it: "
-                f"{status.command}"
+                f"topic {name} does not exist on {cluster.servers}; make it by `resonance topics create`, or by "
+                f"{status.command} (a worker makes it unless topics.create is off)"
             )
         cluster.create(name, found.partitions, status.made_with, status.command)
         _log.info("made topic %s with %d partitions", name, found.partitions)
