@@ -58,7 +58,7 @@ class Acl:
 def principal_of(client: Mapping[str, Any]) -> str:
     """Return whom the ACLs must name: the user that logs in, a placeholder where certificates or nothing say it."""
     user = client.get("sasl.username")
-    return f"User:{user}" if user else "User:<principal>"
+    return f"User:{user}" if user else "User:NAME"
 
 
 def needed(settings: "Settings") -> dict[str, list[Acl]]:
@@ -90,14 +90,13 @@ def for_transactions(name: str) -> Acl:
 
 
 def _worker(settings: "Settings", topics: Topics) -> list[Acl]:
-    rights = [for_topic(topic.name, ("Read", "DescribeConfigs"), "read the input") for topic in topics.inputs]
+    rights = [
+        for_topic(topic.name, (*topic.kind.operations, "DescribeConfigs"), "read the input") for topic in topics.inputs
+    ]
     create = ("Create",) if settings.topics.create else ()
     for topic in topics.outputs:
-        read = ("Read",) if topic.kind.worker_reads else ()
-        # A reset deletes what the archive has: those models are of another history.
-        delete = ("Delete",) if topic.kind.retention_of_input else ()
-        why = f"write {topic.kind.title}" + (" and read them back" if read else "")
-        rights.append(for_topic(topic.name, (*create, "Write", *read, *delete, "DescribeConfigs"), why))
+        why = f"write {topic.kind.title}" + (" and read them back" if topic.kind.worker_reads else "")
+        rights.append(for_topic(topic.name, (*create, *topic.kind.operations, "DescribeConfigs"), why))
     rights.append(for_group(settings.group))
     if settings.delivery.mode == "exactly_once":
         rights.append(for_transactions(settings.name))
@@ -110,7 +109,16 @@ def _subscriber(settings: "Settings", topics: Topics) -> list[Acl]:
         for topic in topics.outputs
         if topic.kind.for_subscribers
     ]
-    return [*rights, Acl("group", f"{settings.name}-", ("Read",), "groups of its own", prefixed=True)]
+    return [
+        *rights,
+        Acl(
+            "group",
+            f"{settings.name}-",
+            ("Read",),
+            "a consumer group, where it has one (`watch` has none)",
+            prefixed=True,
+        ),
+    ]
 
 
 def _producer(topics: Topics) -> list[Acl]:

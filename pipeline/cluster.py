@@ -148,13 +148,24 @@ class Cluster:
             time.sleep(0.05)
         raise BrokerError(f"topics {', '.join(topics)} on {self.servers} have no leaders; look at the brokers")
 
-    def find(self, topics: Sequence[str]) -> dict[str, FoundTopic]:
+    def find(
+        self, topics: Sequence[str], operations: Mapping[str, Sequence[str]] | None = None
+    ) -> dict[str, FoundTopic]:
         """Return those of the topics that exist, without their configuration.
+
+        Parameters
+        ----------
+        topics : sequence of str
+            Names.
+        operations : mapping of str to sequence of str, optional
+            What is to be done on each, for the error.
 
         Raises
         ------
+        DeniedError
+            The user may not even see one of them, be it there or not.
         BrokerError
-            The user may not even see one of them, or the broker does not answer.
+            The broker does not answer.
         """
         asked = self._admin.describe_topics(
             TopicCollection(list(topics)), include_authorized_operations=True, request_timeout=self._timeout
@@ -169,12 +180,13 @@ class Cluster:
                 if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
                     continue
                 if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                    raise DeniedError(self.denied(for_topic(topic, ["Describe"]))) from error
+                    wanted = (operations or {}).get(topic, ["Describe"])
+                    raise DeniedError(self.denied(for_topic(topic, wanted))) from error
                 reason = problem.str() if isinstance(problem, KafkaError) else "no answer"
                 raise BrokerError(f"{self.servers} does not describe topic {topic} ({reason})") from error
             # A broker without an authorizer allows everything; one of an old version says nothing.
-            operations = told.authorized_operations
-            names = frozenset(_camel(operation.name) for operation in operations) if operations else None
+            allowed = told.authorized_operations
+            names = frozenset(_camel(operation.name) for operation in allowed) if allowed else None
             found[topic] = FoundTopic(str(told.topic_id), len(told.partitions), names)
         return found
 

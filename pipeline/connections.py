@@ -16,7 +16,7 @@ from resonance.pipeline.denials import lacks, login_refused, no_secure_connectio
 from resonance.pipeline.errors import DeniedError
 
 REFUSED_SECONDS: Final = 5.0
-"""How long connections must have been refused, every one, before that is no passing trouble of a broker that starts."""
+"""How long every connection must have been refused, before that is no passing trouble of a broker that starts."""
 
 LOGIN_ERRORS: Final = (
     aiokafka_errors.AuthenticationFailedError,

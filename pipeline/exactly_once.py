@@ -14,10 +14,11 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from faust.types import TP
-from resonance.pipeline.acls import for_group, for_transactions
+from resonance.pipeline.acls import Acl, for_group, for_topic, for_transactions
 from resonance.pipeline.chunk import Membership
+from resonance.pipeline.cluster import Cluster
 from resonance.pipeline.delivery import LOOK_SECONDS, Batch, Outlet
-from resonance.pipeline.denials import right_refused
+from resonance.pipeline.denials import lacks, right_refused
 from resonance.pipeline.errors import (
     BrokerError,
     ConfigurationError,
@@ -113,6 +114,7 @@ class ExactlyOnce:
         self._outlet = Outlet({**RETRY, **settings, **own}, timeout, reports=False)
         self._metadata = b""
         self._began = 0.0
+        self._topics: set[tuple[str, str]] = set()
         self.open = False
 
     def start(self) -> None:
@@ -171,6 +173,7 @@ class ExactlyOnce:
             The transaction cannot be completed.
         """
         self._begin()
+        self._topics.add((batch.topic, "Write"))
         try:
             self._outlet.send(batch)
         except KafkaException as error:
@@ -190,6 +193,7 @@ class ExactlyOnce:
         """
         self._begin()
         producer = self._outlet.producer
+        self._topics |= {(tp.topic, "Read") for tp in offsets}
         positions = [TopicPartition(tp.topic, tp.partition, offset) for tp, offset in offsets.items()]
         self._repeat("the offsets", lambda left: producer.send_offsets_to_transaction(positions, self._metadata, left))
         reach("after-offsets")
@@ -251,11 +255,30 @@ class ExactlyOnce:
             right = for_group(self._group)
         elif code == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
             right = for_transactions(self._group)
+        elif code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            right = self._refused_topic()
         return right_refused(self._client, problem, right) or self._outlet.denied()
+
+    def _refused_topic(self) -> Acl | None:
+        """Return the right that is missing on a topic: the answer to a transaction does not say on which."""
+        with suppress(BrokerError, ConfigurationError):
+            cluster = Cluster(self._client, LOOK_SECONDS)
+            for name, operation in sorted(self._topics):
+                try:
+                    topic = cluster.find([name]).get(name)
+                except DeniedError:
+                    return for_topic(name, [operation])
+                if topic is not None and topic.operations is not None and operation not in topic.operations:
+                    return for_topic(name, [operation])
+        return None
 
     def _failed(self, what: str, problem: KafkaError) -> ResonanceError:
         problem = self._outlet.fatal_error() or problem
-        if denied := self._denied(problem):
+        denied = self._denied(problem)
+        # A call that comes after the refused one is told of a wrong state alone.
+        if denied is None and problem.code() == KafkaError._STATE and (right := self._refused_topic()):
+            denied = DeniedError(lacks(self._client, right))
+        if denied:
             return denied
         if time.monotonic() - self._began >= self._timeout:
             # The broker fences a transaction that timed out with the same codes as one whose id was taken over.

@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Place
 from resonance.pipeline.acls import for_group, for_topic
-from resonance.pipeline.denials import Refusals, right_refused
+from resonance.pipeline.denials import Refusals, lacks, right_refused
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.records import Record
 
@@ -233,9 +233,19 @@ class LogReader:
                 right = for_topic(topic, ["Describe"]) if topic else for_group(self._group)
                 if denied := right_refused(self._client, error.args[0], right):
                     raise denied from error
-                # What refuses a connection is told to whoever polls; nothing is assigned that this could take.
-                self._consumer.poll(0)
+                # What is refused meanwhile is told to whoever polls; nothing is assigned that this could take.
+                told = self._consumer.poll(0)
+                problem = told.error() if told is not None else None
+                # That the group is refused matters to those alone who ask about the group.
+                if problem is not None and not topic and (denied := right_refused(self._client, problem, right)):
+                    raise denied from error
                 self._refusals.check()
+                if topic and error.args[0].code() in (KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC):
+                    # Kafka tells nobody of what he may not see.
+                    raise BrokerError(
+                        f"topic {topic} does not exist on {self._servers}, or lacks the partition asked for, or "
+                        f"{lacks(self._client, right)}"
+                    ) from error
                 if not _passing(error.args[0]):
                     raise BrokerError(
                         f"{self._servers}: {what} of group {self._group}: {error.args[0].str()}"

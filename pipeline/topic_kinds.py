@@ -82,6 +82,15 @@ class TopicKind:
     message_setting: str = ""
 
     @property
+    def operations(self) -> tuple[str, ...]:
+        """What workers do on it, as ``kafka-acls`` names it."""
+        write = () if self.name == "input" else ("Write",)
+        read = ("Read",) if self.worker_reads else ()
+        # A reset deletes what the archive has: those models are of another history.
+        delete = ("Delete",) if self.retention_of_input else ()
+        return (*write, *read, *delete)
+
+    @property
     def title(self) -> str:
         """What to call it in a sentence: ``dead letters``."""
         return self.name.replace("_", " ")

@@ -190,7 +190,10 @@ def survey(cluster: Cluster, topics: Topics) -> Survey:
         outputs then.
     """
     inputs = topics.input_names
-    found = cluster.find([*inputs, *(topic.name for topic in topics.outputs)])
+    found = cluster.find(
+        [*inputs, *(topic.name for topic in topics.outputs)],
+        {topic.name: topic.kind.operations for topic in (*topics.inputs, *topics.outputs)},
+    )
     partitions = check_inputs(cluster, inputs, found)
     configs = cluster.configs(list(found))
     found = {name: replace(topic, config=configs.get(name, {})) for name, topic in found.items()}
@@ -264,8 +267,8 @@ def make_missing(cluster: Cluster, found: Survey, *, create: bool = True) -> lis
         name = status.topic.name
         if not create:
             raise BrokerError(
-                f"topic {name} does not exist on {cluster.servers} and topics.create is off; create it: "
-                f"{status.command}"
+                f"topic {name} does not exist on {cluster.servers}; make it by `resonance topics create`, or by "
+                f"{status.command} (a worker makes it unless topics.create is off)"
             )
         cluster.create(name, found.partitions, status.made_with, status.command)
         _log.info("made topic %s with %d partitions", name, found.partitions)
@@ -320,9 +323,8 @@ def _differences(
                 f"has {partitions}; an output goes to the partition number of its source; {remedy}"
             )
         )
-    operations = [] if is_input else ["Write"]
-    operations += ["Read"] if topic.kind.worker_reads else []
-    lacking = [] if found.operations is None else [name for name in operations if name not in found.operations]
+    allowed = found.operations
+    lacking = [] if allowed is None else [name for name in topic.kind.operations if name not in allowed]
     if lacking:
         differences.append(Difference(cluster.denied(acls.for_topic(topic.name, lacking)), error=DeniedError))
     policy = found.config.get("cleanup.policy", "")

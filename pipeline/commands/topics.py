@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from resonance.pipeline.commands.options import Broker, Config, Json, Name, Set, Topics, load_settings
+from resonance.pipeline.commands.options import Broker, Config, Json, Name, Set, Stream, Topics, load_settings
 from resonance.pipeline.commands.output import print_json, print_table
 from resonance.pipeline.errors import BrokerError, ConfigurationError
 
@@ -49,7 +49,11 @@ def plan(
     principal: Principal = None,
     as_json: Json = False,
 ) -> None:
-    """Show every topic as it is or would be made, the bytes it grows by, or the rights it needs. Changes nothing."""
+    """Show what there is and what is wanted.
+
+    Each topic as it is or would be made; with --rate the bytes it grows by; with --acls the rights that are needed.
+    Nothing is changed.
+    """
     if principal is not None and not acls:
         raise ConfigurationError("--principal: only --acls names one; add --acls")
     if record_bytes is not None and rate is None:
@@ -97,7 +101,10 @@ def create(
     create_input: CreateInput = None,
     as_json: Json = False,
 ) -> None:
-    """Make the topics that are missing. Topics that exist are never changed: what does not fit is an error."""
+    """Make the topics that are missing.
+
+    Topics that exist are never changed: one that does not fit is an error with the command that mends it.
+    """
     loaded = _load(config, settings, name, broker, topics)
     from resonance.pipeline.clients import librdkafka  # noqa: PLC0415
     from resonance.pipeline.topic_kinds import Topics as Wanted  # noqa: PLC0415
@@ -123,11 +130,15 @@ def check(
     name: Name = None,
     broker: Broker = None,
     topics: Topics = None,
+    stream: Stream = None,
     settings: Set = None,
     as_json: Json = False,
 ) -> None:
-    """Make the check that a worker makes at its start: topics, and the rights of the user. Changes nothing."""
-    loaded = _load(config, settings, name, broker, topics)
+    """Check what a worker checks at its start.
+
+    The topics, the settings that must go with them, and the rights of the user. Nothing is changed.
+    """
+    loaded = _load(config, settings, name, broker, topics, stream)
     from resonance.pipeline.clients import faust_credentials, librdkafka  # noqa: PLC0415
     from resonance.pipeline.start_check import check_start  # noqa: PLC0415
     from resonance.pipeline.topic_kinds import KINDS  # noqa: PLC0415
@@ -141,8 +152,10 @@ def check(
         typer.echo(f"all {count} topics fit")
 
 
-def _load(config: Any, pairs: Any, name: str | None, broker: str | None, topics: str | None) -> "Settings":
-    return load_settings(config, pairs, name=name, broker__bootstrap=broker, input__topics=topics)
+def _load(
+    config: Any, pairs: Any, name: str | None, broker: str | None, topics: str | None, stream: str | None = None
+) -> "Settings":
+    return load_settings(config, pairs, name=name, broker__bootstrap=broker, input__topics=topics, stream=stream)
 
 
 def _cluster(settings: "Settings", client: dict[str, Any]) -> Any:

@@ -42,9 +42,11 @@ PROTOCOLS = {
     "CERTIFICATE": "SSL",
     "CLEAR": "SASL_PLAINTEXT",
     "STRANGER": "SASL_SSL",
+    "SHORT": "SASL_SSL",
     "CONTROLLER": "PLAINTEXT",
 }
-"""Listeners: log-in under TLS, client certificates, log-in in clear text, one with the certificate of another host."""
+"""Listeners: log-in under TLS, client certificates, log-in in clear text, the certificate of another host, and one on
+which a log-in counts for a few seconds only."""
 
 RESOURCES = {
     "topic": ResourceType.TOPIC,
@@ -60,7 +62,7 @@ class Secured:
     Attributes
     ----------
     servers : dict of str to str
-        Bootstrap servers by listener: ``LOGIN``, ``CERTIFICATE``, ``CLEAR``, ``STRANGER``.
+        Bootstrap servers by listener.
     authority : str
         File with the certificate of the authority that signed all others.
     stranger : str
@@ -111,8 +113,10 @@ class Secured:
         for done in admin.create_acls(wanted).values():
             done.result(20)
 
-    def forbid(self, principal: str, resource: str, name: str, operation: str | None = None) -> None:
-        """Take rights on a resource away."""
+    def forbid(
+        self, principal: str, resource: str, name: str, operation: str | None = None, *, required: bool = True
+    ) -> None:
+        """Take rights on a resource away, which must be there if `required`."""
         wanted = AclBindingFilter(
             RESOURCES[resource],
             name,
@@ -124,7 +128,7 @@ class Secured:
         )
         admin = self.admin
         for done in admin.delete_acls([wanted]).values():
-            assert done.result(20), f"there was no such right: {wanted}"
+            assert done.result(20) or not required, f"there was no such right: {wanted}"
 
 
 def _bindings(principal: str, right: Mapping[str, Any]) -> Iterator[AclBinding]:
@@ -204,7 +208,8 @@ def _layout(folder: Path) -> tuple[dict[str, str], Secured]:
         "scram-sha-256": "scram.ScramLoginModule required;",
         "scram-sha-512": "scram.ScramLoginModule required;",
     }
-    for listener in ("login", "clear", "stranger"):
+    settings["listener.name.short.connections.max.reauth.ms"] = "3000"
+    for listener in ("login", "clear", "stranger", "short"):
         for mechanism, module in modules.items():
             name = f"listener.name.{listener}.{mechanism}.sasl.jaas.config"
             settings[name] = f"org.apache.kafka.common.security.{module}"

@@ -24,7 +24,9 @@ class FakeCluster(Cluster):
         self.topics = dict(topics)
         self.operations: dict[str, frozenset[str]] = {}
 
-    def find(self, topics: Sequence[str]) -> dict[str, FoundTopic]:
+    def find(
+        self, topics: Sequence[str], operations: Mapping[str, Sequence[str]] | None = None
+    ) -> dict[str, FoundTopic]:
         """The topics that there are."""
         there = {name: self.topics[name] for name in topics if name in self.topics}
         return {name: FoundTopic(f"id-{name}", n, self.operations.get(name)) for name, (n, _) in there.items()}

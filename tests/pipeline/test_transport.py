@@ -208,7 +208,7 @@ def test_the_ends_are_those_of_the_last_fetch(thread):
         (
             aiokafka_errors.GroupAuthorizationFailedError("shop"),
             DeniedError,
-            r"kafka:9092 gives User:<principal> no right to Read group shop; .*--group shop --operation Read",
+            r"kafka:9092 gives User:NAME no right to Read group shop; .*--group shop --operation Read",
         ),
         (
             aiokafka_errors.TopicAuthorizationFailedError("in"),

@@ -1,0 +1,275 @@
+"""A secured broker: a worker with exactly the rights that are listed works, and whatever is refused is said at once."""
+
+import re
+import time
+
+import pytest
+from confluent_kafka import Consumer
+from resonance.pipeline.acls import needed
+from resonance.pipeline.clients import faust_credentials, librdkafka
+from resonance.pipeline.errors import BrokerError, DeniedError
+from resonance.pipeline.log_reader import LogReader
+from resonance.pipeline.settings import Settings
+from resonance.pipeline.start_check import check_start
+from resonance.pipeline.topic_report import acl_values
+
+from tests.brokers import create_topic, produce, read_topic, topic_name
+from tests.brokers.secured import KEY_PASSWORD, PLAIN_PASSWORD, PLAIN_USER
+from tests.integration.workers import WorkerProcess, records
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(180)]
+
+PASSWORD = "of-this-test"  # noqa: S105 - on a broker that lives for a test run
+
+
+class Deployment:
+    """A pipeline on the secured broker, its user with the rights that `topics plan --acls` lists and no other."""
+
+    def __init__(self, secured, how, *, allowed=True, **settings):
+        self.secured = secured
+        self.name = topic_name("shop")
+        self.servers = secured.servers["CLEAR"]
+        self.input = create_topic(self.servers, "input", partitions=2, client=secured.client)
+        self.secret = {}
+        self.user = topic_name("user")
+        self.settings = {
+            "name": self.name,
+            "input.topics": self.input,
+            "stream": "partition",
+            "prepare.scale": "none",
+            "broker.session_timeout": 6,
+            "delivery.transaction_timeout": 10,
+            "broker.ssl_ca_location": secured.authority,
+            **getattr(self, f"_{how}")(),
+            **settings,
+        }
+        if allowed:
+            secured.allow(self.principal, self.rights())
+
+    def _login(self, mechanism="SCRAM-SHA-512", listener="LOGIN"):
+        self.secured.add_user(self.user, PASSWORD, mechanism)
+        self.secret = {"sasl_password": PASSWORD}
+        return {
+            "broker.bootstrap": self.secured.servers[listener],
+            "broker.security_protocol": "SASL_SSL",
+            "broker.sasl_mechanism": mechanism,
+            "broker.sasl_username": self.user,
+        }
+
+    def _short(self):
+        return self._login("SCRAM-SHA-256", "SHORT")
+
+    def _plain(self):
+        self.user = PLAIN_USER
+        self.secret = {"sasl_password": PLAIN_PASSWORD}
+        return {
+            "broker.bootstrap": self.secured.servers["LOGIN"],
+            "broker.security_protocol": "SASL_SSL",
+            "broker.sasl_mechanism": "PLAIN",
+            "broker.sasl_username": PLAIN_USER,
+        }
+
+    def _certificate(self):
+        self.user = "worker"
+        self.secret = {"ssl_key_password": KEY_PASSWORD}
+        return {
+            "broker.bootstrap": self.secured.servers["CERTIFICATE"],
+            "broker.security_protocol": "SSL",
+            "broker.ssl_certificate_location": self.secured.certificate,
+            "broker.ssl_key_location": self.secured.key,
+        }
+
+    @property
+    def principal(self):
+        """Whom the rights are given to."""
+        return f"User:{self.user}"
+
+    def loaded(self, **changes):
+        """The settings, as the worker loads them."""
+        secret = {f"broker.{name}": value for name, value in self.secret.items()}
+        return Settings.of({**self.settings, "input.topics": [self.input], **secret, **changes})
+
+    def rights(self, role="worker"):
+        """What `topics plan --acls --json` lists for a role."""
+        listed = acl_values("", self.principal, needed(self.loaded()))["acls"]
+        return [right for right in listed if right["role"] == role]
+
+    def worker(self, *arguments):
+        """Start one; the password is in the environment."""
+        secret = {f"RESONANCE_BROKER__{name.upper()}": value for name, value in self.secret.items()}
+        return WorkerProcess(self.settings, arguments=arguments, environment=secret)
+
+    def feed(self, count, first=0):
+        """Append records, as the administrator."""
+        produce(self.servers, self.input, records(count, 2, first=first), **self.secured.client)
+
+    def answers(self):
+        """Partition and key of each assignment."""
+        read = read_topic(self.servers, f"{self.name}.assignments", client=self.secured.client)
+        return [(m.partition(), dict(m.headers())["ce_id"]) for m in read]
+
+
+def last_line(worker, seconds=30):
+    began = time.monotonic()
+    code = worker.ended(seconds)
+    log = worker.log()
+    assert code == 69, log
+    assert "Traceback" not in log
+    assert time.monotonic() - began < seconds
+    return log.rstrip().splitlines()[-1]
+
+
+def test_a_worker_with_the_listed_rights_answers_exactly_once_and_can_be_reset(secured):
+    deployment = Deployment(secured, "login")
+    deployment.feed(100)
+    with deployment.worker() as worker:
+        worker.wait_for(lambda health: health.get("records") == 100)
+        assert worker.terminate() == 0
+    answers = deployment.answers()
+    assert len(answers) == len(set(answers)) == 100
+    with deployment.worker("--reset") as worker:
+        worker.wait_for(lambda health: health.get("records") == 100)
+        # What was learned is not yet committed.
+        worker.wait_for(lambda _: len(deployment.answers()) == 200)
+        secured.forbid(deployment.principal, "topic", deployment.input, "READ")
+        line = last_line(worker)
+    assert sorted(deployment.answers()) == sorted(answers * 2)
+    assert f"no right to Read topic {deployment.input}" in line
+    assert f"--allow-principal {deployment.principal} --topic {deployment.input} --operation Read" in line
+
+
+def test_a_plain_login_and_a_right_that_is_taken_away_at_least_once(secured):
+    deployment = Deployment(secured, "plain", **{"delivery.mode": "at_least_once"})
+    deployment.feed(20)
+    with deployment.worker() as worker:
+        worker.wait_for(lambda health: health.get("records") == 20)
+        secured.forbid(deployment.principal, "topic", f"{deployment.name}.assignments", "WRITE")
+        deployment.feed(20, first=20)
+        assert f"no right to Write topic {deployment.name}.assignments" in last_line(worker)
+
+
+def test_a_client_certificate_and_a_right_that_is_taken_away_exactly_once(secured):
+    deployment = Deployment(secured, "certificate")
+    deployment.feed(20)
+    with deployment.worker() as worker:
+        worker.wait_for(lambda health: health.get("records") == 20)
+        secured.forbid(deployment.principal, "topic", f"{deployment.name}.assignments", "WRITE")
+        deployment.feed(20, first=20)
+        line = last_line(worker)
+    assert f"no right to Write topic {deployment.name}.assignments" in line
+
+
+def test_a_group_that_may_no_longer_be_joined(secured):
+    deployment = Deployment(secured, "login")
+    with deployment.worker() as worker:
+        worker.ready()
+        secured.forbid(deployment.principal, "group", deployment.name)
+        line = last_line(worker)
+    assert f"no right to Read group {deployment.name}" in line
+
+
+def test_a_user_that_is_no_longer_known(secured):
+    deployment = Deployment(secured, "short")
+    with deployment.worker() as worker:
+        worker.ready()
+        secured.remove_user(deployment.user, "SCRAM-SHA-256")
+        line = last_line(worker)
+    assert f"refuses the log-in of user {deployment.user} with SCRAM-SHA-256" in line
+    assert "broker.sasl_password" in line
+
+
+def refused(deployment, **changes):
+    """What the start says."""
+    settings = deployment.loaded(**changes)
+    faust_credentials(settings)
+    with pytest.raises(DeniedError) as caught:
+        check_start(settings, librdkafka(settings), create=True)
+    return str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def ready(secured):
+    """A deployment whose topics are there, with no rights."""
+    deployment = Deployment(secured, "login")
+    check_start(deployment.loaded(), librdkafka(deployment.loaded()), create=True)
+    for right in deployment.rights():
+        secured.forbid(deployment.principal, right["resource"], right["name"])
+    return deployment
+
+
+@pytest.fixture
+def granted(ready):
+    """The same with all rights, as long as the test lasts."""
+    ready.secured.allow(ready.principal, ready.rights())
+    yield ready
+    for right in ready.rights():
+        ready.secured.forbid(ready.principal, right["resource"], right["name"], required=False)
+
+
+def test_connections_that_are_refused_name_the_settings(ready, secured):
+    for changes, told in (
+        ({"broker.sasl_password": "wrong"}, ["refuses the log-in of user", "broker.sasl_password"]),
+        ({"broker.sasl_username": "nobody"}, ["refuses the log-in of user nobody", "broker.sasl_username"]),
+        ({"broker.sasl_mechanism": "SCRAM-SHA-256"}, ["with SCRAM-SHA-256", "broker.sasl_mechanism"]),
+        ({"broker.ssl_ca_location": secured.stranger}, ["issuer certificate", f"ssl_ca_location = {secured.stranger}"]),
+        ({"broker.bootstrap": secured.servers["STRANGER"]}, ["not valid for '127.0.0.1'", "broker.bootstrap"]),
+        (
+            {"broker.bootstrap": secured.servers["CERTIFICATE"], "broker.security_protocol": "SSL"},
+            ["a client's certificate, which is not set", "broker.ssl_certificate_location"],
+        ),
+    ):
+        text = refused(ready, **changes)
+        assert all(part in text for part in told), text
+
+
+def test_each_right_that_is_missing_is_named_before_the_group_is_joined(granted, secured):
+    topic = granted.loaded().topic
+    for resource, name, operation in (
+        ("topic", granted.input, "Read"),
+        ("topic", topic("assignments"), "Write"),
+        ("topic", topic("snapshots"), "Read"),
+        ("group", granted.name, "Read"),
+        ("transactional-id", f"{granted.name}-", "Write"),
+    ):
+        secured.forbid(granted.principal, resource, name, operation.upper())
+        text = refused(granted)
+        assert re.search(rf"no right to .*{operation}.* {resource.replace('-', ' ')} {name}", text), text
+        assert f"--allow-principal {granted.principal} --{resource} {name} " in text
+        right = {"resource": resource, "name": name, "operations": [operation]}
+        secured.allow(granted.principal, [right | {"pattern": "prefixed" if name.endswith("-") else "literal"}])
+    check_start(granted.loaded(), librdkafka(granted.loaded()), create=True)
+
+
+def test_a_reader_does_not_wait_for_what_is_refused(ready, secured):
+    """A minute of patience is for brokers that are busy."""
+    client = librdkafka(ready.loaded())
+    began = time.monotonic()
+    with LogReader(client, ready.name, 60) as reader, pytest.raises(DeniedError, match="no right to Read group"):
+        reader.committed([(ready.input, 0)])
+    with LogReader(client, ready.name, 60) as reader, pytest.raises(BrokerError, match="right to Describe topic"):
+        reader.bounds([(ready.input, 0)])
+    describe = {"resource": "topic", "name": ready.input, "operations": ["Describe"], "pattern": "literal"}
+    secured.allow(ready.principal, [describe])
+    with LogReader(client, ready.name, 60) as reader, pytest.raises(DeniedError, match="no right to Read topic"):
+        list(reader.read({(ready.input, 0): (0, 1)}))
+    wrong = {**client, "sasl.password": "wrong"}
+    with LogReader(wrong, ready.name, 60) as reader, pytest.raises(DeniedError, match=r"broker\.sasl_password"):
+        reader.bounds([(ready.input, 0)])
+    assert time.monotonic() - began < 30
+
+
+def test_a_subscriber_with_the_listed_rights_can_read(granted, secured):
+    user = topic_name("reader")
+    secured.add_user(user, PASSWORD)
+    secured.allow(f"User:{user}", granted.rights("subscriber"))
+    login = {"sasl.username": user, "sasl.password": PASSWORD, "group.id": f"{granted.name}-{user}"}
+    consumer = Consumer({**librdkafka(granted.loaded()), **login, "enable.partition.eof": True})
+    try:
+        consumer.subscribe([granted.loaded().topic("assignments")])
+        message = None
+        while message is None:
+            message = consumer.poll(1)
+        assert message.error() is not None
+        assert message.error().name() == "_PARTITION_EOF"
+    finally:
+        consumer.close()

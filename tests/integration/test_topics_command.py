@@ -1,0 +1,135 @@
+"""`resonance topics`: what it prints, for people and for machines, and what it says when something is not there."""
+
+import json
+
+import pytest
+from resonance.pipeline import cli
+
+from tests.brokers import create_topic, produce, topic_name
+from tests.brokers.jvm import free_port
+from tests.integration.workers import records
+
+pytestmark = pytest.mark.broker
+
+
+@pytest.fixture
+def topics(broker, monkeypatch, capsys, tmp_path):
+    """Runs `resonance topics` on a deployment of its own; returns exit code, results and messages."""
+    monkeypatch.chdir(tmp_path)
+    name = topic_name("shop")
+
+    def run(command, *arguments, inputs, servers=broker):
+        own = ["--set", f"broker.bootstrap={servers}", "--name", name, "--topics", inputs]
+        monkeypatch.setattr("sys.argv", ["resonance", "topics", command, *own, *arguments])
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    run.name = name
+    return run
+
+
+def test_a_deployment_is_planned_created_and_checked(topics, broker):
+    source, name = create_topic(broker, "in", partitions=2, retention_ms=86_400_000), topics.name
+    code, out, _ = topics("plan", inputs=source)
+    assert code == 0
+    lines = {line.split()[0]: line for line in out.splitlines()}
+    assert lines[source].split()[1:6] == ["input", "exists", "2", "delete", "1"]
+    assert "would be created" in lines[f"{name}.snapshots"]
+    assert f"--create --topic {name}.archive --partitions 2 --config cleanup.policy=delete" in out
+    code, _, err = topics("check", "--stream", "partition", inputs=source)
+    assert code == 69
+    assert f"topic {name}.assignments does not exist" in err
+    assert "`resonance topics create`" in err
+    code, out, _ = topics("create", "--json", inputs=source)
+    made = json.loads(out)
+    assert code == 0
+    assert len(made["made"]) == made["topics"] - 1 == 6
+    code, out, _ = topics("create", inputs=source)
+    assert (code, out) == (0, "all 7 topics exist\n")
+    code, out, _ = topics("check", "--stream", "partition", inputs=source)
+    assert (code, out) == (0, "all 7 topics fit\n")
+    code, out, _ = topics("check", "--stream", "partition", "--json", inputs=source)
+    assert json.loads(out) == {"fits": True, "topics": 7, "partitions": 2}
+    archive = next(
+        t for t in json.loads(topics("plan", "--json", inputs=source)[1])["topics"] if t["kind"] == "archive"
+    )
+    assert archive["state"] == "exists"
+    assert archive["config"]["retention.ms"] == "86400000"
+
+
+def test_bytes_a_day_follow_from_the_rate(topics, broker):
+    source = create_topic(broker, "in", partitions=1, retention_ms=86_400_000)
+    code, _, err = topics("plan", "--rate", "10", inputs=source)
+    assert code == 69
+    assert f"input topic {source} on {broker} is empty" in err
+    assert "--record-bytes" in err
+    code, out, _ = topics("plan", "--rate", "10", "--record-bytes", "100", "--json", inputs=source)
+    planned = {topic["kind"]: topic for topic in json.loads(out)["topics"]}
+    assert planned["input"]["bytes_a_day"] == planned["input"]["bytes_kept"] == 10 * 86_400 * 100
+    assert planned["snapshots"]["bytes_a_day"] == 10 * 86_400 * 25
+    assert planned["cluster_events"]["bytes_a_day"] is None
+    produce(broker, source, records(50, 1))
+    code, out, _ = topics("plan", "--rate", "10", inputs=source)
+    assert code == 0
+    assert "depends on the data" in out
+    size = sum(12 + len(key) + len(value) for _, key, value in records(50, 1)) / 50
+    assert out.splitlines()[-1].startswith(f"at 10 records a second of {size:,.0f} bytes")
+
+
+def test_the_rights_are_commands_or_objects_and_need_no_broker(topics):
+    nobody = f"127.0.0.1:{free_port()}"
+    code, out, _ = topics("plan", "--acls", "--principal", "User:shop", inputs="in", servers=nobody)
+    assert code == 0
+    command = f"kafka-acls.sh --bootstrap-server {nobody} --add --allow-principal User:shop"
+    assert f"{command} --topic in --operation Read --operation DescribeConfigs" in out.splitlines()
+    assert f"{command} --group {topics.name} --operation Read" in out.splitlines()
+    code, out, _ = topics("plan", "--acls", "--json", "--set", "delivery.mode=at_least_once", inputs="in")
+    listed = json.loads(out)
+    assert listed["principal"] == "User:NAME"
+    assert {acl["role"] for acl in listed["acls"]} >= {"worker", "subscriber", "producer"}
+    workers = [acl for acl in listed["acls"] if acl["role"] == "worker"]
+    assert not [acl for acl in workers if acl["resource"] == "transactional-id"]
+    assert all(acl["why"] and acl["command"].startswith("kafka-acls.sh") for acl in workers)
+
+
+def test_a_missing_input_is_made_only_when_asked_for(topics, broker):
+    source = topic_name("in")
+    create_topic(broker, f"{source}x", partitions=1, exact=True)
+    for command in ("plan", "create", "check"):
+        code, _, err = topics(command, inputs=source)
+        assert code == 69
+        assert f"input topic {source} does not exist on {broker} (did you mean {source}x?)" in err
+    code, out, _ = topics("create", "--create-input", "3", inputs=source)
+    assert code == 0
+    assert out.splitlines()[0] == f"made {source} with 3 partitions"
+    code, out, _ = topics("create", "--create-input", "5", inputs=source)
+    assert (code, out) == (0, "all 7 topics exist\n")
+
+
+def test_what_does_not_fit_is_shown_and_never_altered(topics, broker):
+    source, name = create_topic(broker, "in", partitions=2), topics.name
+    create_topic(broker, f"{name}.assignments", partitions=1, exact=True)
+    code, out, _ = topics("plan", inputs=source)
+    assert code == 0
+    assert "differs, stops the start" in out
+    assert f"--alter --topic {name}.assignments --partitions 2" in out
+    for command in ("create", "check"):
+        code, out, err = topics(command, "--set", "stream=partition", inputs=source)
+        assert code == 69
+        assert f"topic {name}.assignments on {broker} has 1 partitions, the input {source} has 2" in err
+    assert "made" not in out
+
+
+def test_an_absent_broker_and_options_that_do_not_go_together(topics):
+    nobody = f"127.0.0.1:{free_port()}"
+    for command in ("plan", "create", "check"):
+        code, out, err = topics(command, "--set", "broker.answer_timeout=0.3", inputs="in", servers=nobody)
+        assert (code, out) == (69, "")
+        assert f"no Kafka broker answers at {nobody}" in err
+    assert topics("plan", "--principal", "User:x", inputs="in")[0] == 2
+    assert topics("plan", "--record-bytes", "9", inputs="in")[0] == 2
