@@ -8,6 +8,7 @@ agent as Faust's documentation writes it, which does all that the worker does wi
 
 import logging
 import sys
+import tempfile
 import time
 import uuid
 from typing import Any
@@ -95,8 +96,14 @@ class Models:
 
 def stock(bootstrap: str, source: str, target: str, with_model: bool) -> None:
     """Run a Faust worker with one agent on the source topic."""
+    with tempfile.TemporaryDirectory(prefix="resonance-bench-") as folder:
+        _run_stock(bootstrap, source, target, with_model, folder)
+
+
+def _run_stock(bootstrap: str, source: str, target: str, with_model: bool, folder: str) -> None:
     app = faust.App(
         f"bench-{uuid.uuid4().hex}",
+        datadir=folder,
         broker=f"kafka://{bootstrap}",
         topic_allow_declare=False,
         topic_disable_leader=True,

@@ -129,8 +129,11 @@ def test_what_is_published_is_published_on_loopback_only():
 
 def test_images_are_pinned():
     images = {service["image"] for service in SERVICES.values() if "build" not in service} | {
-        line.split(" ")[0] for line in of("FROM")
+        line.split(" ")[0] for line in of("FROM") if ":" in line
     }
+    stages = {line.split(" AS ")[1] for line in of("FROM") if " AS " in line}
+    assert {"kernels-amd64", "kernels-arm64"} <= stages, "what TARGETARCH can be"
+    assert {line.split(" ")[0] for line in of("FROM") if ":" not in line} <= stages | {"kernels-${TARGETARCH}"}
     assert all(re.search(r":v?\d+\.\d+\.\d+", image) for image in images), images
     assert SERVICES["kafka"]["image"] == f"apache/kafka:{VERSION}", "the tests run with another one"
 
@@ -148,7 +151,7 @@ def test_mounted_files_and_dependencies_exist():
     assert (ROOT / OURS["worker-1"]["build"]["dockerfile"]).exists()
 
 
-@pytest.mark.parametrize("name", [name for name in OURS if name.startswith("worker")])
+@pytest.mark.parametrize("name", OURS)
 def test_commands_are_those_of_the_command_line_and_variables_are_settings(monkeypatch, name):
     arguments = OURS[name].get("command") or json.loads(of("CMD")[-1])
     command: Any = typer.main.get_command(cli.app)
@@ -217,3 +220,26 @@ def test_the_example_has_clusters_and_events_in_every_partition():
         kinds = [json.loads(event.value)["kind"] for event in outputs.events]
         assert kinds.count("emerged") >= 4, kinds
         assert not outputs.dead_letters
+
+
+def test_every_alert_and_every_service_is_explained():
+    page = (ROOT / "docs" / "deployment.md").read_text()
+    assert re.findall(r"^\| `(Resonance\w+)`", page, re.MULTILINE) == [rule["alert"] for rule in RULES]
+    table = page.split("| service |")[1].split("\n\n")[0]
+    assert set(re.findall(r"`([\w-]+)`", table)) >= set(SERVICES)
+
+
+def test_the_example_for_kubernetes_asks_pages_that_there_are_and_sets_settings():
+    page = (ROOT / "docs" / "deployment.md").read_text()
+    (pod,) = (
+        each["spec"]["template"]["spec"]
+        for each in map(yaml.safe_load, re.findall(r"```yaml\n(api.*?)```", page, re.S))
+    )
+    (worker,) = pod["containers"]
+    assert {worker[f"{kind}Probe"]["httpGet"]["path"] for kind in ("startup", "liveness", "readiness")} == {
+        "/livez",
+        "/readyz",
+    }
+    for variable in worker["env"]:
+        section, _, name = variable["name"].removeprefix("RESONANCE_").lower().partition("__")
+        assert name in type(getattr(Settings.load(DOCKER / "resonance.toml", {}), section)).model_fields

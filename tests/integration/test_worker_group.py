@@ -10,9 +10,11 @@ from tests.integration.workers import Deployment, records
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
 
-SLOW = ("tests.integration.slow_worker", "0.0001", "worker")
-BACKLOG = 400_000
-"""Forty seconds of work at 100 microseconds a record."""
+SLOW = ("tests.integration.slow_worker", "0.0004", "worker")
+PATIENT = {"broker.session_timeout": 60, "delivery.transaction_timeout": 60}
+"""What waits for one of these takes a minute; what takes a third of it waited for neither."""
+BACKLOG = 100_000
+"""Forty seconds of work at 400 microseconds a record."""
 
 
 @pytest.fixture
@@ -34,34 +36,34 @@ def wait_for_share(worker, count, timeout):
 
 @pytest.mark.parametrize("mode", ["exactly_once", "at_least_once"])
 def test_joining_and_stopping_under_full_backlog_takes_seconds(deployment, mode):
-    mode = {"delivery.mode": mode}
+    mode = {"delivery.mode": mode, **PATIENT}
     with deployment.worker(command=SLOW, settings=mode) as first:
-        first.wait_for(lambda health: health["records"] > 5000, 90)
+        first.wait_for(lambda health: health["records"] > 1500, 90)
         with deployment.worker(command=SLOW, settings=mode) as second:
             # From the moment it can join: interpreter, imports and kernels come before.
             second.wait_for(lambda health: True, 60)
-            joined = wait_for_share(second, 2, 15)
-            wait_for_share(first, 2, 5)
+            joined = wait_for_share(second, 2, 40)
+            wait_for_share(first, 2, 40)
             assert partitions_of(first, second) == [f"{deployment.input}[{p}]" for p in range(4)]
             before = [worker.health()["records"] for worker in (first, second)]
-            first.wait_for(lambda health: health["records"] > before[0] + 2000, 10)
-            second.wait_for(lambda health: health["records"] > before[1] + 2000, 10)
+            first.wait_for(lambda health: health["records"] > before[0] + 500)
+            second.wait_for(lambda health: health["records"] > before[1] + 500)
             began = time.monotonic()
             assert first.terminate() == 0
             stopped = time.monotonic() - began
-            left = wait_for_share(second, 4, 15)
+            left = wait_for_share(second, 4, 40)
             assert second.terminate() == 0
         assert "Traceback" not in first.log() + second.log()
-    assert max(joined, stopped, left) < 5, (joined, stopped, left)
+    assert max(joined, stopped, left) < 20, (joined, stopped, left)
     answers = deployment.answers()
-    assert len(answers) > 10_000
+    assert len(answers) > 2_500
     by_partition = {p: [offset for q, offset in answers if q == p] for p in range(4)}
     for offsets in by_partition.values():
         assert offsets == list(range(len(offsets)))
 
 
 def test_a_second_worker_on_the_same_port_ends_before_it_could_fence_the_first(deployment):
-    with deployment.worker() as first:
+    with deployment.worker(command=SLOW) as first:
         first.wait_for(lambda health: health["records"] > 1000, 90)
         with deployment.worker(settings={"worker.web_port": first.port}) as second:
             assert second.ended() == 2
@@ -74,7 +76,7 @@ def test_a_second_worker_on_the_same_port_ends_before_it_could_fence_the_first(d
 def test_a_worker_whose_id_is_taken_over_says_so(deployment):
     same = {"worker.id": "the-same"}
     with deployment.worker(command=SLOW, settings=same) as first:
-        first.wait_for(lambda health: health["records"] > 5000, 90)
+        first.wait_for(lambda health: health["records"] > 1500, 90)
         with deployment.worker(settings=same) as second:
             assert first.ended() == 71
             last = first.log().splitlines()[-1]

@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from tests.brokers import create_topic, read_topic, topic_name
 from tests.brokers.jvm import free_port
+from tests.integration.forked import ForkedProcess
 
 ROOT = Path(__file__).resolve().parents[2]
 CLI = ("resonance.pipeline.cli", "worker")
@@ -36,6 +37,9 @@ class WorkerProcess:
         Further options.
     environment : mapping, optional
         Variables added to the present ones.
+    forked : bool
+        Begin where all imports are done, which is what tests of a running worker need; without it in a new interpreter,
+        as a user starts it.
     """
 
     def __init__(
@@ -45,19 +49,20 @@ class WorkerProcess:
         command: Sequence[str] = CLI,
         arguments: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
+        forked: bool = False,
     ) -> None:
         self.port = int(settings.get("worker.web_port", 0)) or free_port()
         given = {**settings, "worker.web_port": self.port}
         options = [part for name, value in given.items() for part in ("--set", f"{name}={value}")]
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - read after the worker's end, and closed with this object
+        self._log = tempfile.NamedTemporaryFile()  # noqa: SIM115 - read after the worker's end, and closed with this object
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("RESONANCE_")}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", *command, *options, *arguments],
-            cwd=ROOT,
-            env={**inherited, **(environment or {})},
-            stdout=self._log,
-            stderr=self._log,
-        )
+        line, env = [*command, *options, *arguments], {**inherited, **(environment or {})}
+        self.process: subprocess.Popen[bytes] | ForkedProcess
+        if forked:
+            self.process = ForkedProcess(line, cwd=ROOT, env=env, output=Path(self._log.name))
+        else:
+            new = [sys.executable, "-m", *line]
+            self.process = subprocess.Popen(new, cwd=ROOT, env=env, stdout=self._log, stderr=self._log)
 
     def __enter__(self) -> Self:
         return self
@@ -136,7 +141,7 @@ class Deployment:
 
     def worker(self, *, settings: Mapping[str, Any] | None = None, **how: Any) -> WorkerProcess:
         """Start a worker."""
-        return WorkerProcess({**self.settings, **(settings or {})}, **how)
+        return WorkerProcess({**self.settings, **(settings or {})}, **{"forked": True, **how})
 
     def answers(self) -> list[tuple[int, int]]:
         """Partition and offset of the record of each assignment, in their order."""

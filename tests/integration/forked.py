@@ -1,0 +1,82 @@
+"""Processes that begin where imports and kernels are loaded: a start costs a tenth of what a new interpreter does.
+
+They are processes of their own, each forked from a server that does nothing else and has no thread or client of ours.
+"""
+
+import importlib
+import multiprocessing
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from resonance.engine.cache import prepare_cache
+from resonance.pipeline import fault_points
+
+_server = multiprocessing.get_context("forkserver")
+_server.set_forkserver_preload(["tests.integration.preloaded"])
+
+
+def _run(module: str, arguments: Sequence[str], folder: str, environment: Mapping[str, str], output: str) -> None:
+    with Path(output).open("ab") as log:
+        for descriptor in (1, 2):
+            os.dup2(log.fileno(), descriptor)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    prepare_cache()
+    # What was read from the environment when the server imported it.
+    text = environment.get(fault_points.VARIABLE, "")
+    fault_points._name, fault_points._left = fault_points._armed(text) if text else ("", 0)
+    sys.argv = [module, *arguments]
+    importlib.import_module(module).main()
+
+
+class ForkedProcess:
+    """A Python module's `main`, with the part of `subprocess.Popen` that the tests use.
+
+    Parameters
+    ----------
+    command : sequence of str
+        Module and arguments.
+    cwd : Path
+        Folder.
+    env : mapping of str to str
+        Its whole environment.
+    output : Path
+        File to which standard output and standard error are appended.
+    """
+
+    def __init__(self, command: Sequence[str], *, cwd: Path, env: Mapping[str, str], output: Path) -> None:
+        module, *arguments = command
+        self._process = _server.Process(
+            target=_run, args=(module, arguments, str(cwd), dict(env), str(output)), daemon=True
+        )
+        self._process.start()
+        self.pid = self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """Exit code, or minus the signal that ended it; None while it runs."""
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        """Return the exit code, None while it runs."""
+        return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end; return the exit code."""
+        self._process.join(timeout)
+        if self._process.exitcode is None:
+            raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
+        return self._process.exitcode
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, unless it has ended."""
+        if self.poll() is None and self.pid is not None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it as a power failure does."""
+        self._process.kill()

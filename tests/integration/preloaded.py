@@ -1,0 +1,11 @@
+"""Everything that a worker imports, and all kernels: imported once by the process that workers are forked from."""
+
+from resonance.engine import ENGINES
+from resonance.engine.prepare import Preparation
+from resonance.pipeline import cli, worker
+
+__all__ = ["cli", "worker"]
+
+Preparation.compile()
+for engine in ENGINES.values():
+    engine.compile()
