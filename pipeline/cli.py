@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 from resonance.pipeline.commands import compile as kernels
-from resonance.pipeline.commands import demo, dlq, inspect, produce, replay, settings, topics, watch, worker
+from resonance.pipeline.commands import demo, dlq, inspect, produce, replay, settings, topics, verify, watch, worker
 from resonance.pipeline.errors import ConfigurationError, ResonanceError
 
 app = typer.Typer(
@@ -19,7 +19,7 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (topics, produce, worker, replay, watch, inspect, dlq, settings, kernels, demo):
+for command in (topics, produce, worker, replay, verify, watch, inspect, dlq, settings, kernels, demo):
     command.add_to(app)
 
 

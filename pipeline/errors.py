@@ -13,7 +13,10 @@ ResonanceError
 
 import difflib
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
+
+DIFFERS: Final = 3
+"""Exit code of a command that compares, where what it compared is not the same: a result, and no error."""
 
 
 class ResonanceError(Exception):

@@ -78,10 +78,14 @@ def find_start(
     if archived is not None:
         changed = differing(archived.identity, source.identities[at[0]])
         where = f"the archive at offset {archived.position:,} ({time_text(archived.timestamp)})"
-        if not changed:
+        first, _ = reader.bounds([at])[at]
+        if changed:
+            notes.append(f"{where} was learned with other settings and is left aside: {'; '.join(changed)}")
+        elif archived.position < first:
+            notes.append(f"{where} is left aside, because the records from there to offset {first:,} are deleted")
+        else:
             archived.restore(task)
             return Start(task, archived.position, f"from {where}", notes)
-        notes.append(f"{where} was learned with other settings and is left aside: {'; '.join(changed)}")
     return _from_beginning(reader, source, at, begin, task, make_task, notes)
 
 
@@ -108,6 +112,8 @@ def _from_beginning(
         known = make_task(*at)
         known.restore_partition(record.state)
         task.first_version = known.first_version
+        # What was learned silently then is silent now.
+        task.take_emission(known)
     return Start(task, origin, f"empty models at offset {origin:,}, where they began", notes)
 
 
