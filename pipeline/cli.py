@@ -6,8 +6,20 @@ from importlib.metadata import version
 from typing import Annotated
 
 import typer
+from resonance.pipeline.commands import (
+    bootstrap,
+    demo,
+    dlq,
+    inspect,
+    produce,
+    replay,
+    settings,
+    topics,
+    verify,
+    watch,
+    worker,
+)
 from resonance.pipeline.commands import compile as kernels
-from resonance.pipeline.commands import demo, dlq, inspect, produce, replay, settings, topics, verify, watch, worker
 from resonance.pipeline.errors import ConfigurationError, ResonanceError
 
 app = typer.Typer(
@@ -19,7 +31,20 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (topics, produce, worker, replay, verify, watch, inspect, dlq, settings, kernels, demo):
+for command in (
+    topics,
+    produce,
+    bootstrap,
+    worker,
+    watch,
+    replay,
+    verify,
+    inspect,
+    dlq,
+    settings,
+    kernels,
+    demo,
+):
     command.add_to(app)
 
 

@@ -93,7 +93,9 @@ def replay(
         raise ConfigurationError("--output and --to-name: outputs go to one place; leave one out")
     span = Span.parse(begin, end, last, partition)
     file = as_file(source)
-    loaded = load_for(source, file, config, settings, name=name, broker__bootstrap=broker, stream=stream)
+    stem = "".join(c if c.isascii() and c.isalnum() else "-" for c in file.stem) if file else None
+    topic = None if file else source
+    loaded = load_for(topic, config, settings, name, broker, stream, otherwise=stem)
     output = replaying.Output(folder, to_name)
     with records_bar("replay") as told:
         collect_rarely()
@@ -120,20 +122,44 @@ def as_file(source: str | None) -> Path | None:
     return path if path.exists() or path.suffix.lower() in suffixes else None
 
 
-def load_for(source: str | None, file: Path | None, config: Path | None, pairs: Any, **named: Any) -> "Settings":
-    """Return the settings for a source; a topic, or a file's name, stands in for ``input.topics`` where these are not.
+def load_for(
+    topic: str | None,
+    config: Path | None,
+    pairs: list[str] | None,
+    name: str | None,
+    broker: str | None,
+    stream: str | None,
+    *,
+    otherwise: str | None = None,
+) -> "Settings":
+    """Return the settings for a source; it stands in for ``input.topics`` where these are not set.
+
+    Parameters
+    ----------
+    topic : str or None
+        The input topic that is named.
+    config, pairs, name, broker, stream
+        What the options gave.
+    otherwise : str, optional
+        What stands in where no topic is named.
 
     Raises
     ------
     ConfigurationError
         A topic that the deployment does not read.
     """
-    stem = None if file is None else "".join(c if c.isascii() and c.isalnum() else "-" for c in file.stem)
-    topic = stem if file is not None else source
-    loaded = load_settings(config, pairs, {"input.topics": topic} if topic else None, **named)
-    if file is None and source is not None and source not in loaded.input.topics:
+    instead = topic or otherwise
+    loaded = load_settings(
+        config,
+        pairs,
+        {"input.topics": instead} if instead else None,
+        name=name,
+        broker__bootstrap=broker,
+        stream=stream,
+    )
+    if topic is not None and topic not in loaded.input.topics:
         raise ConfigurationError(
-            f"{source} is neither a file nor an input topic of {loaded.name}{nearest(source, loaded.input.topics)}; it "
+            f"{topic} is neither a file nor an input topic of {loaded.name}{nearest(topic, loaded.input.topics)}; it "
             f"reads {', '.join(loaded.input.topics)} (input.topics)"
         )
     return loaded

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from resonance.pipeline.log_reader import NO_OFFSET, TopicPartition
 from resonance.pipeline.records import Message
-from resonance.pipeline.replay import ranges, replaying, run, verify, verifying
+from resonance.pipeline.replay import bootstrap, bootstrapping, ranges, replaying, run, verify, verifying
 from resonance.pipeline.replay.ranges import Span
 from resonance.pipeline.replay.verifying import Verdict
 from resonance.pipeline.settings import Settings
@@ -13,7 +13,7 @@ from resonance.pipeline.settings import Settings
 from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import TOPIC, settings
 
-MODULES: tuple[Any, ...] = (replaying, run, verify, verifying)
+MODULES: tuple[Any, ...] = (bootstrap, bootstrapping, replaying, run, verify, verifying)
 
 
 class ReplayedDeployment(MemoryDeployment):
@@ -25,6 +25,9 @@ class ReplayedDeployment(MemoryDeployment):
             patch.setattr(module, "LogReader", lambda *_: self)
         for module in (replaying, verifying):
             patch.setattr(module, "read_deployment", lambda *_: self.source.deployment)
+        patch.setattr(bootstrapping, "check_start", lambda *_, **__: self.source.deployment)
+        patch.setattr(bootstrapping, "wait_for_empty_group", lambda *_: None)
+        patch.setattr(bootstrapping, "write", self.write)
         patch.setattr(
             ranges, "newest_time", lambda *_: max(record.timestamp for log in self.inputs() for record in log)
         )
