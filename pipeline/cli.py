@@ -6,9 +6,41 @@ from importlib.metadata import version
 from typing import Annotated
 
 import typer
+from resonance.pipeline.commands import (
+    bootstrap,
+    demo,
+    dlq,
+    inspect,
+    produce,
+    replay,
+    reset,
+    settings,
+    snapshots,
+    topics,
+    verify,
+    watch,
+    worker,
+)
 from resonance.pipeline.commands import compile as kernels
-from resonance.pipeline.commands import demo, dlq, inspect, produce, reset, settings, snapshots, topics, watch, worker
 from resonance.pipeline.errors import ConfigurationError, ResonanceError
+
+COMMANDS = (
+    topics,
+    produce,
+    bootstrap,
+    worker,
+    watch,
+    replay,
+    verify,
+    inspect,
+    snapshots,
+    dlq,
+    reset,
+    settings,
+    kernels,
+    demo,
+)
+"""In the order of their help: what comes first, and what is done every day, before the rest."""
 
 app = typer.Typer(
     name="resonance",
@@ -19,7 +51,7 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (topics, produce, worker, watch, inspect, snapshots, dlq, reset, settings, kernels, demo):
+for command in COMMANDS:
     command.add_to(app)
 
 

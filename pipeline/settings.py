@@ -117,7 +117,12 @@ class Settings(BaseSettings):
         return value
 
     @classmethod
-    def load(cls, file: Path | None = None, flags: Mapping[str, Any] | None = None) -> Self:
+    def load(
+        cls,
+        file: Path | None = None,
+        flags: Mapping[str, Any] | None = None,
+        otherwise: Mapping[str, Any] | None = None,
+    ) -> Self:
         """Read the settings from all sources.
 
         Parameters
@@ -126,6 +131,8 @@ class Settings(BaseSettings):
             The file; without it ``resonance.toml`` of the working folder, if there is one.
         flags : mapping of str to object, optional
             Values of the command line, by name (``input.topics``) or nested.
+        otherwise : mapping of str to object, optional
+            Values for what no source says, before the defaults.
 
         Raises
         ------
@@ -137,7 +144,7 @@ class Settings(BaseSettings):
         refuse_unknown_variables(list(cls.model_fields))
         environment = EnvSettingsSource(cls)()
         origins = Origins(flag_values, environment, file_values, file_name)
-        return cls._checked(merged(file_values, environment, flag_values), origins)
+        return cls._checked(merged(nested(otherwise or {}), file_values, environment, flag_values), origins)
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:

@@ -30,7 +30,9 @@ Stream = Annotated[str | None, typer.Option(metavar="partition|key", help="Which
 Json = Annotated[bool, typer.Option("--json", help="For machines: JSON instead of text.")]
 
 
-def load_settings(config: Path | None, pairs: Sequence[str] | None, **named: Any) -> "Settings":
+def load_settings(
+    config: Path | None, pairs: Sequence[str] | None, otherwise: Mapping[str, Any] | None = None, **named: Any
+) -> "Settings":
     """Return the settings of a command.
 
     Parameters
@@ -39,6 +41,8 @@ def load_settings(config: Path | None, pairs: Sequence[str] | None, **named: Any
         What ``--config`` gave.
     pairs : sequence of str or None
         What ``--set`` gave.
+    otherwise : mapping, optional
+        Settings by dotted name that count where no source has them.
     **named : object
         Settings that have an option of their own, by name with ``__`` for the dot; None where it was not given.
 
@@ -49,7 +53,9 @@ def load_settings(config: Path | None, pairs: Sequence[str] | None, **named: Any
     """
     from resonance.pipeline.settings import Settings  # noqa: PLC0415 - seconds of imports that --help can do without
 
-    return Settings.load(config, given(pairs, {name.replace("__", "."): value for name, value in named.items()}))
+    return Settings.load(
+        config, given(pairs, {name.replace("__", "."): value for name, value in named.items()}), otherwise
+    )
 
 
 def given(pairs: Sequence[str] | None, named: Mapping[str, Any]) -> dict[str, Any]:

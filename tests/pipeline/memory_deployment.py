@@ -44,7 +44,8 @@ class MemoryDeployment(MemoryReader):
         self.written: list[Change] = []
         self.waited: list[int] = []
         for partition in self.partitions:
-            for topic in (self.source.snapshots, self.source.archive, self.given.topic("cluster_events")):
+            outputs = map(self.given.topic, ("assignments", "cluster_events", "dead_letters"))
+            for topic in (self.source.snapshots, self.source.archive, *outputs):
                 self.logs[topic, partition] = []
             for i, row in enumerate(points(records, seed=partition).tolist()):
                 message = Message(b"ab"[i % 3 % 2 :][:1], value_of(row, id=f"r{i}"), [])
@@ -86,10 +87,10 @@ class MemoryDeployment(MemoryReader):
         for at, part in restore_partitions(self.source, inputs, self.task).items():
             records = [record for record in self.logs[at] if part.start <= record.offset < until]
             outputs = part.task.process(records)
-            whole.assignments += outputs.assignments
-            whole.events += outputs.events
-            for message in outputs.events:
-                self.append((self.given.topic("cluster_events"), at[1]), message)
+            whole.add(outputs)
+            for kind in ("assignments", "cluster_events", "dead_letters"):
+                for message in getattr(outputs, kind.removeprefix("cluster_")):
+                    self.append((self.given.topic(kind), at[1]), message)
             for message in part.writer.messages(part.task, until, until, everything=everything):
                 self.append((self.source.snapshots, at[1]), message, timestamp=STAMP + 1_000 * until)
             if archive:

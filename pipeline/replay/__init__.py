@@ -1,0 +1,1 @@
+"""Recorded data through the same partition task again: `replay`, `verify` and `bootstrap`."""

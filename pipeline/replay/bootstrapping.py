@@ -1,0 +1,173 @@
+"""A bootstrap as a whole: recorded data learned silently, so that a worker goes on from there and alerts nobody."""
+
+import tempfile
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from resonance.pipeline import clients
+from resonance.pipeline.changes import Change, inputs_of, is_atomic, wait_for_empty_group, write
+from resonance.pipeline.errors import BrokerError, MismatchError
+from resonance.pipeline.files import Columns
+from resonance.pipeline.log_reader import NO_OFFSET, LogReader, Range, TopicPartition
+from resonance.pipeline.partition import PartitionTask
+from resonance.pipeline.replay.bootstrap import Learned
+from resonance.pipeline.replay.jobs import Tell, describe, run_jobs
+from resonance.pipeline.replay.ranges import Span, resolve
+from resonance.pipeline.replay.spool import unspool
+from resonance.pipeline.restore import Source, read_tables
+from resonance.pipeline.settings import Settings
+from resonance.pipeline.snapshot_table import SnapshotTable
+from resonance.pipeline.start_check import check_start
+from resonance.pipeline.stops import RESET
+from resonance.pipeline.times import epoch_ms
+
+
+@dataclass(frozen=True, slots=True)
+class FromFile:
+    """A file to learn from.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    columns : Columns
+        What is used of it.
+    skip_bad : bool
+        Leave out rows that cannot be used.
+    """
+
+    path: Path
+    columns: Columns
+    skip_bad: bool = False
+
+
+def bootstrap(
+    settings: Settings,
+    source_of: Collection[str] | FromFile,
+    span: Span,
+    *,
+    processes: int = 1,
+    told: Tell = lambda _: None,
+) -> list[Learned]:
+    """Learn recorded data, and leave snapshots and offsets from which a worker goes on.
+
+    Parameters
+    ----------
+    settings : Settings
+        The deployment's; its topics are made as a worker makes them.
+    source_of : collection of str, or FromFile
+        Input topics, from their beginning; or a file, whose records are learned as if they stood before those of the
+        first input topic.
+    span : Span
+        Its end counts: how far topics are learned. At most to what is committed now.
+    processes : int
+        How many partitions at once.
+    told : callable
+        Told how many more records are done.
+
+    Returns
+    -------
+    list of Learned
+        Each partition.
+
+    Raises
+    ------
+    MismatchError
+        The deployment has learned already.
+    BrokerError
+        Its group has members; the broker does not answer; there is nothing to learn.
+    ConfigurationError
+        The settings do not fit the topics; a file that cannot be used.
+    """
+    client = clients.librdkafka(settings)
+    deployment = check_start(settings, client, create=settings.topics.create)
+    source = Source.of(settings, client, deployment)
+    at_once = replace(source, session_timeout=-5.0)
+    wait_for_empty_group(at_once, Event())
+    topics = settings.input.topics[:1] if isinstance(source_of, FromFile) else list(source_of)
+    partitions = [at for at in inputs_of(source) if at[0] in topics]
+    with LogReader(client, source.group, source.patience) as reader:
+        tables = read_tables(reader, source, range(deployment.partitions), settle=source.patience)
+        versions = _check_new(settings, source, reader, tables)
+        if isinstance(source_of, FromFile):
+            ranges = {at: _go_on(source, reader, at) for at in partitions}
+        else:
+            ranges = resolve(reader, client, Span(end=span.end), partitions)
+            if all(first >= end for first, end in ranges.values()):
+                raise BrokerError(
+                    f"{', '.join(topics)} on {settings.broker.bootstrap} has no committed records to learn from; a "
+                    "worker can simply begin"
+                )
+    settings.engine_class.compile()
+    common = describe(settings, deployment)
+    with tempfile.TemporaryDirectory(prefix="resonance-") as folder:
+        jobs = []
+        for number, at in enumerate(partitions):
+            writer = tables[at[1]].writer(source.identities[at[0]])
+            own = {"at": at, "epoch": writer.epoch, "version": versions[at], "spool": f"{folder}/{number}"}
+            jobs.append(common | own | _what(source_of, ranges[at]))
+        results, _ = run_jobs("bootstrap", jobs, processes, told)
+        learned = [Learned(**result) for result in results]
+        changes = [
+            Change(at, unspool(Path(job["spool"])), one.offset, unspool(Path(f"{job['spool']}.archive")))
+            for at, job, one in zip(partitions, jobs, learned, strict=True)
+        ]
+        # Somebody may have started a worker meanwhile.
+        wait_for_empty_group(at_once, Event())
+        write(source, changes, atomic=is_atomic(settings, source))
+    return learned
+
+
+def _what(source_of: Collection[str] | FromFile, found: Range) -> dict[str, Any]:
+    if not isinstance(source_of, FromFile):
+        return {"range": found}
+    given = {"path": str(source_of.path), "skip_bad": source_of.skip_bad, **asdict(source_of.columns)}
+    return {"file": given, "offset": found[0]}
+
+
+def _go_on(source: Source, reader: LogReader, at: TopicPartition) -> Range:
+    """Return where a new group begins in a partition, by the settings."""
+    first, end = reader.bounds([at])[at]
+    if source.start == "earliest":
+        return first, first
+    if source.start == "latest":
+        return end, end
+    found = reader.offsets_at([at], epoch_ms(source.start))[at]
+    place = end if found == NO_OFFSET else min(max(found, first), end)
+    return place, place
+
+
+def _check_new(
+    settings: Settings, source: Source, reader: LogReader, tables: Mapping[int, SnapshotTable]
+) -> dict[TopicPartition, int]:
+    """Return the version with which each partition begins.
+
+    Raises
+    ------
+    MismatchError
+        One of them has learned something already.
+    """
+    inputs = inputs_of(source)
+    committed = reader.committed(inputs)
+    versions = {}
+    for at in inputs:
+        topic, partition = at
+        record = tables[partition].records().get(topic)
+        # A reset leaves a record and an offset, and nothing that was learned.
+        untouched = record is None or record.position == record.began == committed[at]
+        learned = bool(tables[partition].streams(topic)) or not untouched
+        if learned or (record is None and committed[at] != NO_OFFSET):
+            raise MismatchError(
+                f"{settings.name} has learned from {topic}[{partition}] already, up to offset {committed[at]:,}; a "
+                f"bootstrap is for a deployment that begins: choose another name (--name), or forget what is there "
+                f"first: `resonance worker {RESET}`, or `resonance reset`",
+                [RESET],
+            )
+        task = PartitionTask(settings, topic, partition)
+        if record is not None:
+            task.restore_partition(record.state)
+        versions[at] = task.first_version
+    return versions

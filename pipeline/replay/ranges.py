@@ -1,0 +1,181 @@
+"""Parts of a log as people name them: from an offset, a time, or so long ago."""
+
+import re
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import AdminClient, OffsetSpec
+from resonance.pipeline.errors import BrokerError, ConfigurationError
+from resonance.pipeline.log_reader import NO_OFFSET, LogReader, Range, TopicPartition
+from resonance.pipeline.times import milliseconds
+
+MILLISECONDS: Final[Mapping[str, int]] = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_ANSWER_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One end of a range: an offset, or a time in milliseconds since 1970; the other is None."""
+
+    offset: int | None = None
+    time: int | None = None
+
+    @classmethod
+    def parse(cls, text: str, option: str) -> Self:
+        """Read an offset, an RFC 3339 time, or ``-10m`` for ten minutes ago.
+
+        Raises
+        ------
+        ConfigurationError
+            It is none of them.
+        """
+        given = text.strip()
+        if given.isascii() and given.isdigit():
+            return cls(offset=int(given))
+        if given.startswith("-") and (length := _length(given[1:])) is not None:
+            return cls(time=time.time_ns() // 1_000_000 - length)
+        try:
+            return cls(time=milliseconds(given))
+        except ValueError:
+            raise ConfigurationError(
+                f"{option} {text}: give an offset (81920), a time (2026-01-31T12:00:00Z), or how long ago (-10m)"
+            ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The part of a log that is asked for.
+
+    Attributes
+    ----------
+    begin, end : Bound or None
+        First record, and the first one that is left out; None for the ends of the log.
+    last : int or None
+        Milliseconds up to the newest record, in place of `begin`.
+    partition : int or None
+        The only partition; None for all.
+    """
+
+    begin: Bound | None = None
+    end: Bound | None = None
+    last: int | None = None
+    partition: int | None = None
+
+    @classmethod
+    def parse(
+        cls, begin: str | None = None, end: str | None = None, last: str | None = None, partition: int | None = None
+    ) -> Self:
+        """Read what ``--from``, ``--to`` and ``--last`` were given.
+
+        Raises
+        ------
+        ConfigurationError
+            Something that is no place in a log, or both ways to say where it begins.
+        """
+        if begin is not None and last is not None:
+            raise ConfigurationError("--from and --last both say where the range begins; leave one out")
+        length = None
+        if last is not None and (length := _length(last.strip())) is None:
+            raise ConfigurationError(f"--last {last}: give a number with ms, s, m, h or d behind it, such as 10m")
+        return cls(
+            Bound.parse(begin, "--from") if begin is not None else None,
+            Bound.parse(end, "--to") if end is not None else None,
+            length,
+            partition,
+        )
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is left out."""
+        return self == Span()
+
+
+def choose(span: Span, inputs: Collection[str], partitions: int) -> list[TopicPartition]:
+    """Return the input partitions that a span is about.
+
+    Raises
+    ------
+    ConfigurationError
+        There is no such partition.
+    """
+    if span.partition is not None and not 0 <= span.partition < partitions:
+        raise ConfigurationError(f"--partition {span.partition}: the input has the partitions 0 to {partitions - 1}")
+    numbers = range(partitions) if span.partition is None else [span.partition]
+    return [(topic, number) for topic in inputs for number in numbers]
+
+
+def resolve(
+    reader: LogReader, client: Mapping[str, Any], span: Span, partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, Range]:
+    """Return the offsets of a span in each partition: what is there of it, and committed.
+
+    Parameters
+    ----------
+    reader : LogReader
+        Asks the broker.
+    client : mapping
+        librdkafka configuration of the connection.
+    span : Span
+        What is asked for.
+    partitions : collection of (topic, partition)
+        Where.
+
+    Raises
+    ------
+    BrokerError
+        No answer.
+    """
+    bounds = reader.bounds(partitions)
+    begin = span.begin
+    if span.last is not None:
+        begin = Bound(time=newest_time(client, partitions) - span.last)
+    first = _offsets(reader, begin, {at: found[0] for at, found in bounds.items()}, bounds)
+    last = _offsets(reader, span.end, {at: found[1] for at, found in bounds.items()}, bounds)
+    return {at: (first[at], max(first[at], last[at])) for at in partitions}
+
+
+def _offsets(
+    reader: LogReader, bound: Bound | None, otherwise: dict[TopicPartition, int], bounds: Mapping[TopicPartition, Range]
+) -> dict[TopicPartition, int]:
+    if bound is None:
+        return otherwise
+    found = dict.fromkeys(bounds, bound.offset or 0)
+    if bound.time is not None:
+        found = reader.offsets_at(list(bounds), bound.time)
+    clipped = {}
+    for at, (first, end) in bounds.items():
+        offset = end if found[at] == NO_OFFSET else found[at]
+        clipped[at] = min(max(offset, first), end)
+    return clipped
+
+
+def newest_time(client: Mapping[str, Any], partitions: Collection[TopicPartition]) -> int:
+    """Return the largest timestamp of the records of some partitions, in milliseconds; now where there are none.
+
+    Raises
+    ------
+    BrokerError
+        The broker does not tell.
+    """
+    admin = AdminClient({"log_level": 0, **client})
+    asked = admin.list_offsets({Place(*at): OffsetSpec.max_timestamp() for at in partitions})
+    try:
+        times = [answer.result(_ANSWER_SECONDS).timestamp for answer in asked.values()]
+    except (KafkaException, TimeoutError) as error:
+        reason = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
+        raise BrokerError(
+            f"{client['bootstrap.servers']} does not tell the time of the newest record ({reason}); say where the "
+            "range begins with --from"
+        ) from error
+    return max([*times, -1]) if max([*times, -1]) >= 0 else time.time_ns() // 1_000_000
+
+
+def _length(text: str) -> int | None:
+    found = _DURATION.fullmatch(text)
+    return None if found is None else int(float(found[1]) * MILLISECONDS[found[2]])

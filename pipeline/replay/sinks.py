@@ -1,0 +1,174 @@
+"""Where the outputs of a replay go: a folder of JSONL files, topics, or nowhere."""
+
+import base64
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Final, Protocol
+
+import orjson
+from resonance.pipeline.delivery import Batch, Outlet, producer_settings
+from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.records import Message, Outputs
+
+KINDS: Final[Mapping[str, str]] = {
+    "assignments": "assignments",
+    "cluster_events": "events",
+    "dead_letters": "dead_letters",
+}
+"""Kind of topic -> attribute of `Outputs`."""
+
+FILES: Final[Mapping[str, str]] = {kind: f"{kind.replace('_', '-')}.jsonl" for kind in KINDS}
+"""Kind of topic -> file in the folder."""
+
+SEND_SECONDS: Final = 60.0
+
+_BUFFER: Final = 1024 * 1024
+_KEPT: Final = 50_000
+
+
+class Sink(Protocol):
+    """Takes the outputs of one partition, in order."""
+
+    def write(self, outputs: Outputs) -> None:
+        """Take the outputs of a batch."""
+
+    def close(self) -> None:
+        """See to it that everything is stored."""
+
+
+class Nowhere:
+    """Takes outputs for whoever wants the counts alone."""
+
+    def write(self, outputs: Outputs) -> None:
+        """Take the outputs of a batch."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class FolderSink:
+    """Writes the outputs of one partition into parts of the files of a folder; `join_parts` puts them together.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder, which is there.
+    part : int
+        Number of this partition among all that are replayed.
+    """
+
+    def __init__(self, folder: Path, part: int) -> None:
+        self._files: dict[str, BinaryIO] = {
+            kind: part_of(folder, kind, part).open("wb", buffering=_BUFFER) for kind in KINDS
+        }
+        self._keys: dict[bytes | None, bytes] = {}
+
+    def write(self, outputs: Outputs) -> None:
+        """Take the outputs of a batch."""
+        for kind in ("assignments", "cluster_events"):
+            messages: Sequence[Message] = getattr(outputs, KINDS[kind])
+            if messages:
+                self._files[kind].write(b"".join(map(self._line, messages)))
+        for message in outputs.dead_letters:
+            self._files["dead_letters"].write(_letter(message))
+
+    def _line(self, message: Message) -> bytes:
+        key = self._keys.get(message.key)
+        if key is None:
+            if len(self._keys) >= _KEPT:
+                self._keys.clear()
+            key = self._keys[message.key] = orjson.dumps(as_text(message.key))
+        return b'{"key":%b,"value":%b}\n' % (key, message.value or b"null")
+
+    def close(self) -> None:
+        """Write what waits."""
+        for file in self._files.values():
+            file.close()
+
+
+def part_of(folder: Path, kind: str, part: int) -> Path:
+    """Return the file that takes a partition's outputs of a kind."""
+    return folder / f".{FILES[kind]}.{part}"
+
+
+def open_folder(folder: Path) -> None:
+    """Make a folder for results.
+
+    Raises
+    ------
+    ConfigurationError
+        It cannot be made, or not be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in FILES.values():
+            (folder / name).open("wb").close()
+    except OSError as error:
+        raise ConfigurationError(f"--output {folder}: cannot be written ({error.strerror}); name another") from error
+
+
+def join_parts(folder: Path, parts: int) -> None:
+    """Put the parts of a folder's files together, in their order."""
+    for kind, name in FILES.items():
+        with (folder / name).open("wb") as whole:
+            for part in range(parts):
+                path = part_of(folder, kind, part)
+                if path.exists():
+                    with path.open("rb") as piece:
+                        shutil.copyfileobj(piece, whole, _BUFFER)
+                    path.unlink()
+
+
+class TopicSink:
+    """Produces the outputs of one partition to topics, with the same bytes as a worker; each one is stored in the end.
+
+    Parameters
+    ----------
+    client : mapping
+        librdkafka configuration of the connection.
+    topics : mapping of str to str
+        Kind of topic -> its name.
+    partition : int
+        Partition of each that takes the outputs.
+    compression : str
+        Codec of output batches.
+    """
+
+    def __init__(self, client: Mapping[str, Any], topics: Mapping[str, str], partition: int, compression: str) -> None:
+        self._topics = topics
+        self._partition = partition
+        self._outlet = Outlet(producer_settings(client, compression=compression), SEND_SECONDS, reports=True)
+
+    def write(self, outputs: Outputs) -> None:
+        """Take the outputs of a batch."""
+        for kind, attribute in KINDS.items():
+            messages: Sequence[Message] = getattr(outputs, attribute)
+            if messages:
+                self._outlet.send(Batch(self._topics[kind], self._partition, messages))
+
+    def close(self) -> None:
+        """Wait until everything is stored.
+
+        Raises
+        ------
+        DeliveryError
+            Something was not.
+        """
+        self._outlet.flush()
+
+
+def as_text(data: bytes | None) -> str | dict[str, str] | None:
+    """Return bytes as JSON can hold them: as text, or as an object with their base64."""
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode("ascii")}
+
+
+def _letter(message: Message) -> bytes:
+    headers = [[name, as_text(value)] for name, value in message.headers]
+    content = {"key": as_text(message.key), "value": as_text(message.value), "headers": headers}
+    return orjson.dumps(content, option=orjson.OPT_APPEND_NEWLINE)

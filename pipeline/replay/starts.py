@@ -1,0 +1,163 @@
+"""Where the models of a replay come from: an archive, the beginning of the log, or nowhere."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from resonance.pipeline import stops
+from resonance.pipeline.archive_reader import Archived, newest_archive
+from resonance.pipeline.errors import MismatchError
+from resonance.pipeline.log_reader import LogReader, TopicPartition
+from resonance.pipeline.partition import PartitionTask
+from resonance.pipeline.restore import Source, read_tables
+from resonance.pipeline.snapshot_records import Identity, PartitionRecord
+from resonance.pipeline.times import TimeTexts
+
+UNBOUNDED: Final = 2**31 - 1
+"""Bytes of an event, where no topic limits it."""
+
+MakeTask = Callable[[str, int], PartitionTask]
+
+
+@dataclass(slots=True)
+class Start:
+    """Models as they were at a place in the log.
+
+    Attributes
+    ----------
+    task : PartitionTask
+        Has learned everything below `offset` that it should have.
+    offset : int
+        The next record that it needs; behind where the replay should begin where the models began later.
+    text : str
+        Where the models come from, for people.
+    notes : list of str
+        What was left aside, and why.
+    """
+
+    task: PartitionTask
+    offset: int
+    text: str
+    notes: list[str]
+
+
+def find_start(
+    reader: LogReader, source: Source, at: TopicPartition, begin: int, make_task: MakeTask, *, fresh: bool = False
+) -> Start:
+    """Return the models with which a replay from an offset begins.
+
+    The newest archive at or before it, if that was learned under the present settings; else empty models where the
+    deployment's began, as long as the log still has that place.
+
+    Parameters
+    ----------
+    reader : LogReader
+        Reads archives and snapshots.
+    source : Source
+        The deployment under the present settings.
+    at : (topic, partition)
+        The input partition.
+    begin : int
+        First record that is to be answered.
+    make_task : callable
+        Makes an empty task for an input partition.
+    fresh : bool
+        Begin with empty models there, whatever there is.
+
+    Raises
+    ------
+    MismatchError
+        Nobody knows any more what the models were: named, with what can be done.
+    """
+    task = make_task(*at)
+    task.event_bytes = UNBOUNDED
+    if fresh:
+        return Start(task, begin, f"empty models at offset {begin:,}, as asked", [])
+    notes: list[str] = []
+    archived = newest_archive(reader, source, at, begin)
+    if archived is not None:
+        changed = differing(archived.identity, source.identities[at[0]])
+        where = f"the archive at offset {archived.position:,} ({time_text(archived.timestamp)})"
+        first, _ = reader.bounds([at])[at]
+        if changed:
+            notes.append(f"{where} was learned with other settings and is left aside: {'; '.join(changed)}")
+        elif archived.position < first:
+            notes.append(f"{where} is left aside, because the records from there to offset {first:,} are deleted")
+        else:
+            archived.restore(task)
+            return Start(task, archived.position, f"from {where}", notes)
+    return _from_beginning(reader, source, at, begin, task, make_task, notes)
+
+
+def _from_beginning(
+    reader: LogReader,
+    source: Source,
+    at: TopicPartition,
+    begin: int,
+    task: PartitionTask,
+    make_task: MakeTask,
+    notes: list[str],
+) -> Start:
+    first, _ = reader.bounds([at])[at]
+    record = partition_record(reader, source, at)
+    origin = first
+    if record is not None:
+        changed = differing(record.identity, source.identities[at[0]])
+        if changed and not notes:
+            notes.append(f"the deployment learned with other settings: {'; '.join(changed)}")
+        # What was learned under other settings did begin somewhere; under these it would have begun there, too.
+        origin = 0 if changed and record.began < 0 else record.began
+        if not first <= origin:
+            raise _lost(reader, source, at, begin, first, origin, notes)
+        known = make_task(*at)
+        known.restore_partition(record.state)
+        task.first_version = known.first_version
+        # What was learned silently then is silent now.
+        task.take_emission(known)
+    return Start(task, origin, f"empty models at offset {origin:,}, where they began", notes)
+
+
+def _lost(
+    reader: LogReader, source: Source, at: TopicPartition, begin: int, first: int, origin: int, notes: list[str]
+) -> MismatchError:
+    where = f"{at[0]}[{at[1]}]"
+    if origin < 0:
+        why = "the models did not begin in this log (a new version, a reset that kept them, or a file)"
+    else:
+        why = f"the log begins at offset {first:,}, and the models began at {origin:,}"
+    _, end = reader.bounds([at])[at]
+    later: Archived | None = newest_archive(reader, source, at, end)
+    usable = later is not None and not differing(later.identity, source.identities[at[0]])
+    instead = f"replay from offset {later.position:,} on (--from), where there is one, or " if usable and later else ""
+    aside = f" ({'; '.join(notes)})" if notes else ""
+    return MismatchError(
+        f"{where}: the models at offset {begin:,} are not known: there is no archive at or before it that fits{aside}, "
+        f"and {why}; {instead}begin with empty models: --fresh",
+        ["--fresh"],
+    )
+
+
+def partition_record(reader: LogReader, source: Source, at: TopicPartition) -> PartitionRecord | None:
+    """Return what the snapshots topic says of an input partition; None where it is not there or says nothing."""
+    if not reader.has((source.snapshots, at[1])):
+        return None
+    record = read_tables(reader, source, [at[1]])[at[1]].records().get(at[0])
+    now = source.identities[at[0]]
+    if record is None or (record.identity.topic_id, record.identity.partitions) != (now.topic_id, now.partitions):
+        return None
+    return record
+
+
+def differing(found: Identity, now: Identity) -> list[str]:
+    """Return one phrase for each setting under which what follows would come out otherwise."""
+
+    def told(identity: Identity) -> Mapping[str, Any]:
+        own = {"engine": identity.engine, "revision of the engine": identity.revision}
+        return own | dict(identity.settings) | dict(identity.limits)
+
+    return stops.differences(told(found), told(now))
+
+
+def time_text(milliseconds: int) -> str:
+    """Return a Kafka timestamp as text."""
+    return TimeTexts()[milliseconds]

@@ -1,0 +1,267 @@
+"""One partition of a verification: a replay beside what stands on the output topics."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.log_reader import NO_OFFSET, LogReader, TopicPartition
+from resonance.pipeline.log_search import first_offset
+from resonance.pipeline.partition import PartitionTask
+from resonance.pipeline.records import Message, Outputs, Record
+from resonance.pipeline.replay import sources
+from resonance.pipeline.replay.differences import Difference, compare
+from resonance.pipeline.replay.jobs import Tell, described
+from resonance.pipeline.replay.recorded import (
+    Assignments,
+    Others,
+    Recorded,
+    Told,
+    assignment_told,
+    event_told,
+    letter_told,
+)
+from resonance.pipeline.replay.sinks import KINDS
+from resonance.pipeline.replay.starts import find_start
+from resonance.pipeline.restore import Source
+from resonance.pipeline.settings import Settings
+
+SETTLE_SECONDS: Final = 10.0
+"""How long to wait for transactions that are open when the recorded outputs are looked at."""
+
+
+@dataclass(slots=True)
+class Verified:
+    """What came of a partition.
+
+    Attributes
+    ----------
+    topic : str
+        The input topic.
+    partition : int
+        Its partition.
+    begin, end : int
+        The range that was compared; up to what is committed.
+    start : str
+        Where the models came from.
+    notes : list of str
+        What was left aside on the way.
+    silent, records : int
+        Records that were learned before the range, and those of it.
+    assignments, events, dead_letters : int
+        Recorded outputs about the range, each counted once.
+    repeats : int
+        How often one was recorded again, with the same bytes.
+    older : int
+        Recorded outputs of versions that were given up, which are not compared.
+    difference : dict or None
+        A `Difference`; None where everything is identical.
+    """
+
+    topic: str
+    partition: int
+    begin: int = 0
+    end: int = 0
+    start: str = ""
+    notes: list[str] = field(default_factory=list)
+    silent: int = 0
+    records: int = 0
+    assignments: int = 0
+    events: int = 0
+    dead_letters: int = 0
+    repeats: int = 0
+    older: int = 0
+    difference: dict[str, Any] | None = None
+
+
+@dataclass(slots=True)
+class _Kind:
+    """The recorded outputs of a kind, and where they stand.
+
+    Attributes
+    ----------
+    name : str
+        Kind of topic.
+    at : (topic, partition)
+        Where they stand.
+    recorded : Recorded
+        What was read.
+    told : callable
+        Says what an output goes back to.
+    place, end : int
+        Part of the output topic that was read.
+    begin : int
+        Offset of the input from which on they are compared.
+    """
+
+    name: str
+    at: TopicPartition
+    recorded: Recorded
+    told: Callable[[Message | Record], Told | None]
+    place: int
+    end: int
+    begin: int
+
+
+def work(job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
+    """Verify one partition.
+
+    Parameters
+    ----------
+    job : mapping
+        ``settings``, ``deployment``; ``at``: topic and partition; ``range``; ``whole``: whether its ends are those of
+        the log; ``fresh``.
+    tell : callable
+        Told how many more records are done.
+
+    Returns
+    -------
+    dict
+        A `Verified`.
+    """
+    settings, source = described(job)
+    settings.engine_class.compile()
+    topic, partition = at = job["at"][0], job["at"][1]
+    begin, end = job["range"]
+    with LogReader(source.client, source.group, source.patience) as reader:
+        committed = reader.committed([at])[at]
+        found = Verified(topic, partition, begin, begin)
+        if committed == NO_OFFSET:
+            found.notes.append(f"group {source.group} has committed nothing: there is nothing to compare")
+            return asdict(found)
+        end = min(end, committed)
+        if begin >= end:
+            return asdict(found)
+        start = find_start(reader, source, at, begin, lambda *own: PartitionTask(settings, *own), fresh=job["fresh"])
+        found.start, found.notes = start.text, start.notes
+        found.begin, found.end = min(max(begin, start.offset), end), end
+        kinds = _read(reader, settings, source, found, whole=job["whole"])
+        found.assignments, found.events, found.dead_letters = (kind.recorded.count for kind in kinds)
+        found.repeats = sum(kind.recorded.repeats for kind in kinds)
+        found.older = sum(kind.recorded.older for kind in kinds)
+        difference = _compare(reader, start.task, start.offset, found, kinds, tell)
+    if difference is not None:
+        found.difference = asdict(difference)
+    return asdict(found)
+
+
+def _read(reader: LogReader, settings: Settings, source: Source, found: Verified, *, whole: bool) -> list[_Kind]:
+    """Read what was recorded about a range."""
+    at = (found.topic, found.partition)
+    tellers = {
+        "assignments": assignment_told,
+        "cluster_events": event_told,
+        "dead_letters": letter_told(settings.name),
+    }
+    places = {kind: (settings.topic(kind), found.partition) for kind in KINDS}
+    for name, _ in places.values():
+        if not reader.has((name, found.partition)):
+            raise BrokerError(
+                f"topic {name} does not exist on {settings.broker.bootstrap}: nothing was recorded there; look at name "
+                "and topics.*, or start a worker"
+            )
+    settled = reader.settled_bounds(list(places.values()), SETTLE_SECONDS)
+    kinds = []
+    for name, place in places.items():
+        told = tellers[name]
+        recorded: Recorded = (
+            Assignments(at, found.begin, found.end)
+            if name == "assignments"
+            else Others(at, found.begin, found.end, told)
+        )
+        first, last = settled[place]
+        kind = _Kind(name, place, recorded, told, first, last, found.begin)
+        if not whole:
+            kind.place = first_offset(reader, place, _behind(told, found.topic, found.begin))
+            if found.end < reader.bounds([at])[at][1]:
+                kind.end = max(kind.place, first_offset(reader, place, _behind(told, found.topic, found.end)))
+        oldest = None
+        for _, records in reader.read({place: (kind.place, kind.end)}):
+            recorded.add(records)
+            if oldest is None:
+                own = filter(None, map(told, records))
+                oldest = next((one.offset for one in own if one.topic == found.topic), None)
+        if first > 0 and kind.place == first and oldest is not None and oldest > found.begin:
+            # What was recorded before is deleted, so that nothing can be said about it.
+            kind.begin = min(oldest, found.end)
+            found.notes.append(f"{place[0]} begins with what was said about offset {oldest:,}: compared from there on")
+        kinds.append(kind)
+    return kinds
+
+
+def _behind(
+    told: Callable[[Message | Record], Told | None], topic: str, offset: int
+) -> Callable[[Record], bool | None]:
+    """Return the question whether a recorded output goes back to an offset or one behind it."""
+
+    def holds(record: Record) -> bool | None:
+        one = told(record)
+        return None if one is None or one.topic != topic else one.offset >= offset
+
+    return holds
+
+
+def _compare(
+    reader: LogReader, task: PartitionTask, offset: int, found: Verified, kinds: list[_Kind], tell: Tell
+) -> Difference | None:
+    """Replay the range up to the first difference."""
+    place = found.begin
+    for batch in sources.of_topic(reader, (found.topic, found.partition), offset, found.end):
+        silent, records = sources.cut(batch, found.begin)
+        if silent:
+            task.catch_up(silent)
+            found.silent += len(silent)
+        if records:
+            outputs = task.process(records)
+            found.records += len(records)
+            behind = records[-1].offset + 1
+            if difference := _first(reader, outputs, place, behind, found, kinds):
+                return difference
+            place = behind
+        tell(len(batch))
+    # Something may be recorded about records that are not there.
+    return _first(reader, Outputs(), place, found.end, found, kinds)
+
+
+def _first(
+    reader: LogReader, outputs: Outputs, first: int, end: int, found: Verified, kinds: list[_Kind]
+) -> Difference | None:
+    """Return the first difference in a part of the range."""
+    places: list[tuple[int, _Kind]] = []
+    for kind in kinds:
+        begin = max(first, kind.begin)
+        if begin >= end:
+            continue
+        messages: list[Message] = getattr(outputs, KINDS[kind.name])
+        if begin > first:
+            messages = [message for message in messages if _offset(kind, message) >= begin]
+        offset = kind.recorded.first_difference(messages, begin, end)
+        if offset is not None:
+            places.append((offset, kind))
+    if not places:
+        return None
+    offset, kind = min(places, key=lambda place: place[0])
+    messages = getattr(outputs, KINDS[kind.name])
+    replayed = [message for message in messages if _offset(kind, message) == offset]
+    what, members = compare(_recorded_about(reader, kind, found.topic, offset), replayed)
+    return Difference(kind.name, kind.at[0], kind.at[1], offset, what, members)
+
+
+def _offset(kind: _Kind, message: Message) -> int:
+    told = kind.told(message)
+    return -1 if told is None else told.offset
+
+
+def _recorded_about(reader: LogReader, kind: _Kind, topic: str, offset: int) -> list[Record]:
+    """Read again what was recorded about a record: by the newest version, each once."""
+    found: list[tuple[Told, Record]] = []
+    for _, records in reader.read({kind.at: (kind.place, kind.end)}):
+        for record in records:
+            told = kind.told(record)
+            if told is not None and (told.topic, told.offset) == (topic, offset):
+                found.append((told, record))
+    newest = max((told.version for told, _ in found), default=0)
+    once = {
+        (record.key, record.value, tuple(record.headers)): record for told, record in found if told.version == newest
+    }
+    return list(once.values())

@@ -1,0 +1,111 @@
+"""A verification as a whole: whether what was recorded is what a replay says."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from resonance.pipeline import clients
+from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.log_reader import NO_OFFSET, LogReader
+from resonance.pipeline.replay.differences import Difference
+from resonance.pipeline.replay.jobs import Tell, describe, run_jobs
+from resonance.pipeline.replay.ranges import Span, choose, resolve
+from resonance.pipeline.replay.verify import Verified
+from resonance.pipeline.restore import Source
+from resonance.pipeline.settings import Settings
+from resonance.pipeline.topics import read_deployment
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a verification came to.
+
+    Attributes
+    ----------
+    parts : sequence of Verified
+        Each partition.
+    seconds : float
+        How long the slowest process worked.
+    """
+
+    parts: Sequence[Verified]
+    seconds: float
+
+    @property
+    def identical(self) -> bool:
+        """Whether everything that was compared is the same."""
+        return all(part.difference is None for part in self.parts)
+
+    def total(self, name: str) -> int:
+        """Return the sum of a count over the partitions."""
+        return sum(int(getattr(part, name)) for part in self.parts)
+
+    def differences(self) -> list[tuple[str, Difference]]:
+        """Return the first difference of each partition that has one, with its input topic."""
+        return [(part.topic, Difference(**part.difference)) for part in self.parts if part.difference is not None]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the verdict as JSON has it."""
+        names = ("records", "assignments", "events", "dead_letters", "repeats", "older")
+        return {
+            "identical": self.identical,
+            **{name: self.total(name) for name in names},
+            "seconds": round(self.seconds, 3),
+            "partitions": [asdict(part) for part in self.parts],
+        }
+
+
+def verify(
+    settings: Settings,
+    span: Span,
+    *,
+    fresh: bool = False,
+    processes: int = 1,
+    told: Tell = lambda _: None,
+) -> Verdict:
+    """Compare what a deployment has recorded with a replay, up to what it has committed.
+
+    Parameters
+    ----------
+    settings : Settings
+        The deployment's.
+    span : Span
+        Which part of the input.
+    fresh : bool
+        Begin with empty models where the range begins.
+    processes : int
+        How many partitions at once.
+    told : callable
+        Told how many more records are done.
+
+    Raises
+    ------
+    ConfigurationError
+        A partition that is not there.
+    BrokerError
+        The broker does not answer; nothing was recorded, or nothing of that range.
+    MismatchError
+        The models at the beginning of the range are not known any more.
+    """
+    client = clients.librdkafka(settings)
+    deployment = read_deployment(client, settings.input.topics, settings.broker.answer_timeout)
+    settings.check_stream(deployment.partitions)
+    source = Source.of(settings, client, deployment)
+    with LogReader(client, source.group, settings.broker.answer_timeout) as reader:
+        partitions = choose(span, settings.input.topics, deployment.partitions)
+        committed = reader.committed(partitions)
+        ranges = resolve(reader, client, span, partitions)
+    where = f"{', '.join(settings.input.topics)} on {settings.broker.bootstrap}"
+    if all(offset == NO_OFFSET for offset in committed.values()):
+        raise BrokerError(
+            f"group {source.group} has committed nothing of {where}: there is nothing to verify; look at name, or run "
+            "a worker first"
+        )
+    if all(first >= min(end, committed[at]) for at, (first, end) in ranges.items()):
+        raise BrokerError(f"{where}: no record of that range is committed by group {source.group}; choose another one")
+    settings.engine_class.compile()
+    common = describe(settings, deployment) | {"fresh": fresh, "whole": span.begin is None and span.last is None}
+    results, seconds = run_jobs(
+        "verify", [common | {"at": at, "range": found} for at, found in ranges.items()], processes, told
+    )
+    return Verdict([Verified(**result) for result in results], seconds)

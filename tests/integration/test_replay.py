@@ -1,0 +1,130 @@
+"""Replaying and verifying on a real broker: what workers recorded, after all that happened to them."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+from resonance.pipeline.replay.ranges import Span
+from resonance.pipeline.replay.replaying import Output, replay_topics
+from resonance.pipeline.replay.verifying import Verdict, verify
+from resonance.pipeline.settings import Settings
+
+from tests.brokers import produce, read_topic
+from tests.integration.workers import Deployment, records
+
+pytestmark = pytest.mark.broker
+
+PARTITIONS = 2
+LIVELY = {
+    "engine.lambda": 20,
+    "engine.min_cluster_records": 5,
+    "snapshots.records": 500,
+    "snapshots.archive_interval": 0.5,
+}
+
+
+class Recorded(Deployment):
+    """A deployment whose outputs are verified."""
+
+    def __init__(self, broker: str) -> None:
+        super().__init__(broker, partitions=PARTITIONS, settings=LIVELY)
+        self.produced = 0
+
+    def feed(self, count: int) -> None:
+        produce(self.broker, self.input, records(count, PARTITIONS, first=self.produced))
+        self.produced += count
+
+    def finished(self) -> bool:
+        return self.committed() == self.ends()
+
+    def wait(self, timeout: float = 60) -> None:
+        end = time.monotonic() + timeout
+        while not self.finished():
+            assert time.monotonic() < end, (self.committed(), self.ends())
+            time.sleep(0.1)
+
+    def given(self, **changes: Any) -> Settings:
+        return Settings.of({**self.settings, **{name.replace("__", "."): value for name, value in changes.items()}})
+
+    def verify(self, given: Settings | None = None, **span: Any) -> Verdict:
+        return verify(given or self.given(), Span.parse(**span))
+
+
+@pytest.fixture(scope="module")
+def recorded(broker: str) -> Recorded:
+    """Two workers shared the input, one was killed, and the other went on alone; more came in between."""
+    deployment = Recorded(broker)
+    deployment.feed(3_000)
+    with deployment.worker() as first:
+        first.ready()
+        with deployment.worker() as second:
+            second.wait_for(lambda health: health["ready"] and health["partitions"])
+            deployment.wait()
+            assert deployment.verify().identical
+            deployment.feed(1_000)
+            second.kill()
+            deployment.feed(1_000)
+            deployment.wait()
+            deployment.feed(500)
+            deployment.wait()
+        assert first.terminate() == 0
+    return deployment
+
+
+def told(verdict: Verdict) -> list[str]:
+    return [sentence for source, found in verdict.differences() for sentence in found.sentences(source)]
+
+
+def test_after_a_kill_everything_is_identical(recorded: Recorded) -> None:
+    verdict = recorded.verify()
+    assert told(verdict) == []
+    assert (verdict.total("records"), verdict.total("assignments"), verdict.total("repeats")) == (5_500, 5_500, 0)
+    assert verdict.total("events") == len(read_topic(recorded.broker, f"{recorded.name}.cluster-events")) > 0
+
+
+def test_a_changed_setting_is_found(recorded: Recorded) -> None:
+    verdict = recorded.verify(recorded.given(engine__lambda=15))
+    assert any("engine.lambda was 20, is 15" in note for part in verdict.parts for note in part.notes)
+    assert "recorded" in told(verdict)[1]
+
+
+def lines(folder: Path, name: str) -> list[Any]:
+    return [orjson.loads(line) for line in (folder / name).read_bytes().splitlines()]
+
+
+def values(messages: Sequence[Any]) -> list[Any]:
+    return [orjson.loads(message.value()) for message in messages]
+
+
+def test_a_replay_says_what_was_recorded_in_files_and_on_topics(recorded: Recorded, tmp_path: Path) -> None:
+    inputs = recorded.given().input.topics
+    summary = replay_topics(recorded.given(), inputs, Span(), Output(folder=tmp_path), processes=2)
+    assert (summary.records, summary.as_json()["assignments"]) == (5_500, 5_500)
+    for name in ("assignments", "cluster-events"):
+        expected = values(read_topic(recorded.broker, f"{recorded.name}.{name}"))
+        assert [line["value"] for line in lines(tmp_path, f"{name}.jsonl")] == expected
+    other = f"{recorded.name}-again"
+    replay_topics(recorded.given(), inputs, Span.parse(begin="2000"), Output(name=other))
+    again = values(read_topic(recorded.broker, f"{other}.assignments"))
+    assert again == [
+        value
+        for value in values(read_topic(recorded.broker, f"{recorded.name}.assignments"))
+        if value["source"]["offset"] >= 2000
+    ]
+
+
+def test_the_last_range_is_identical_once_the_beginning_is_deleted(recorded: Recorded) -> None:
+    admin = AdminClient({"bootstrap.servers": recorded.broker})
+    ends = recorded.ends()
+    deleted = [TopicPartition(recorded.input, partition, ends[partition] - 700) for partition in range(PARTITIONS)]
+    for future in admin.delete_records(deleted).values():
+        future.result(20)
+    verdict = recorded.verify(begin=str(min(ends.values()) - 200))
+    assert told(verdict) == []
+    assert verdict.total("records") > 300
+    assert all(part.start.startswith("from the archive at offset") for part in verdict.parts)

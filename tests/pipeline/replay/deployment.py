@@ -1,0 +1,67 @@
+"""A deployment in memory that can be replayed."""
+
+from typing import Any
+
+import pytest
+from resonance.pipeline.log_reader import NO_OFFSET, TopicPartition
+from resonance.pipeline.records import Message
+from resonance.pipeline.replay import bootstrap, bootstrapping, ranges, replaying, run, verify, verifying
+from resonance.pipeline.replay.ranges import Span
+from resonance.pipeline.replay.verifying import Verdict
+from resonance.pipeline.settings import Settings
+
+from tests.pipeline.memory_deployment import MemoryDeployment
+from tests.pipeline.streams import TOPIC, settings
+
+MODULES: tuple[Any, ...] = (bootstrap, bootstrapping, replaying, run, verify, verifying)
+
+
+class ReplayedDeployment(MemoryDeployment):
+    """`MemoryDeployment` behind the commands that replay."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, partitions: int = 1, records: int = 600, **changed: Any) -> None:
+        super().__init__(patch, partitions, records, **changed)
+        for module in MODULES:
+            patch.setattr(module, "LogReader", lambda *_: self)
+        for module in (replaying, verifying):
+            patch.setattr(module, "read_deployment", lambda *_: self.source.deployment)
+        patch.setattr(bootstrapping, "check_start", lambda *_, **__: self.source.deployment)
+        patch.setattr(bootstrapping, "wait_for_empty_group", lambda *_: None)
+        patch.setattr(bootstrapping, "write", self.write)
+        patch.setattr(
+            ranges, "newest_time", lambda *_: max(record.timestamp for log in self.inputs() for record in log)
+        )
+
+    def inputs(self) -> list[Any]:
+        return [self.logs[TOPIC, partition] for partition in self.partitions]
+
+    def offsets_at(self, partitions: list[TopicPartition], moment: int) -> dict[TopicPartition, int]:
+        return {
+            at: next((record.offset for record in self.logs[at] if record.timestamp >= moment), NO_OFFSET)
+            for at in partitions
+        }
+
+    def expire(self, topic: str, below: int, partition: int = 0) -> None:
+        """Delete the first records of a partition, as retention does."""
+        self.logs[topic, partition] = [record for record in self.logs[topic, partition] if record.offset >= below]
+        self.firsts[topic, partition] = below
+
+    def recorded(self, kind: str = "assignments", partition: int = 0) -> list[Any]:
+        """The log of an output."""
+        return self.logs[self.given.topic(kind), partition]
+
+    def replace(self, kind: str, place: int, **values: Any) -> None:
+        """Change a recorded output."""
+        log = self.recorded(kind)
+        log[place] = log[place]._replace(**values)
+
+    def again(self, kind: str, first: int, end: int) -> None:
+        """Record outputs once more, as a worker does that delivers at least once and was killed."""
+        for record in self.recorded(kind)[first:end]:
+            self.append((self.given.topic(kind), 0), Message(record.key, record.value, record.headers))
+
+    def changed(self, **values: Any) -> Settings:
+        return settings(**{"stream": "key", **values})
+
+    def verify(self, given: Settings | None = None, fresh: bool = False, **span: Any) -> Verdict:
+        return verifying.verify(given or self.given, Span.parse(**span), fresh=fresh)

@@ -1,0 +1,162 @@
+"""Recorded data learned silently: what follows is what a run over everything says from there on."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from resonance.pipeline import cli
+from resonance.pipeline.commands import replay as options_module
+from resonance.pipeline.errors import ConfigurationError, MismatchError
+from resonance.pipeline.files import Columns
+from resonance.pipeline.records import Message, Outputs
+from resonance.pipeline.replay.bootstrapping import FromFile, bootstrap
+from resonance.pipeline.replay.ranges import Span
+from resonance.pipeline.times import TimeTexts
+
+from tests.pipeline.replay.deployment import ReplayedDeployment
+from tests.pipeline.streams import STAMP, TOPIC, points, value_of
+
+HALF = 300
+
+
+def told(outputs: Outputs, first: int = 0) -> list[Message]:
+    """Assignments and events that go back to records from an offset on."""
+    kept = []
+    for message in (*outputs.assignments, *outputs.events):
+        content = orjson.loads(message.value or b"")
+        if content.get("cause", content)["source"]["offset"] >= first:
+            kept.append(message)
+    return kept
+
+
+@pytest.fixture
+def deployment(monkeypatch: pytest.MonkeyPatch) -> ReplayedDeployment:
+    return ReplayedDeployment(monkeypatch)
+
+
+def test_first_half_learned_and_second_live_is_one_run_over_both(
+    deployment: ReplayedDeployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (part,) = bootstrap(deployment.given, [TOPIC], Span.parse(end=str(HALF)))
+    assert (part.records, part.offset, part.streams, part.archived) == (HALF, HALF, 2, True)
+    live = deployment.work(600)
+    silent_first = ReplayedDeployment(monkeypatch, emit_from=TimeTexts()[STAMP + 1_000 * HALF]).work(600)
+    assert told(live) == told(silent_first)
+    whole = ReplayedDeployment(monkeypatch).work(600)
+    assert live.assignments == [message for message in told(whole, HALF) if message in whole.assignments]
+
+
+def test_what_follows_can_be_verified_from_the_beginning_and_from_the_archive(deployment: ReplayedDeployment) -> None:
+    bootstrap(deployment.given, [TOPIC], Span.parse(end=str(HALF)))
+    deployment.work(600)
+    (part,) = deployment.verify().parts
+    assert (part.begin, part.assignments, part.difference) == (0, 300, None)
+    (part,) = deployment.verify(begin="400").parts
+    assert part.start.startswith(f"from the archive at offset {HALF}")
+    assert part.difference is None
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Path:
+    """The records before those of the topic."""
+    path = tmp_path / "history.jsonl"
+    rows = enumerate(points(HALF, seed=7).tolist())
+    path.write_bytes(b"\n".join(value_of(row, key="ab"[i % 2], id=f"h{i}") for i, row in rows))
+    return path
+
+
+def test_a_file_is_learned_as_if_it_stood_before_the_log(
+    deployment: ReplayedDeployment, history: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (part,) = bootstrap(deployment.given, FromFile(history, Columns(key="key")), Span())
+    assert (part.records, part.offset, part.archived) == (HALF, 0, True)
+    live = deployment.work(600)
+    both = ReplayedDeployment(monkeypatch, records=0)
+    lines = history.read_bytes().splitlines()
+    for i, record in enumerate([*lines, *deployment.logs[TOPIC, 0]]):
+        if isinstance(record, bytes):
+            both.append((TOPIC, 0), Message(b"ab"[i % 2 :][:1], record, []))
+        else:
+            both.append((TOPIC, 0), Message(record.key, record.value, []), timestamp=record.timestamp)
+    whole = both.work(2_000).assignments[HALF:]
+    shifted = [_moved(message, HALF) for message in live.assignments]
+    assert shifted == [orjson.loads(message.value or b"") for message in whole]
+    assert deployment.verify().identical
+
+
+def _moved(message: Message, by: int) -> Any:
+    content = orjson.loads(message.value or b"")
+    content["source"]["offset"] += by
+    return content
+
+
+def test_a_file_needs_its_archive_to_be_replayed(deployment: ReplayedDeployment, history: Path) -> None:
+    bootstrap(deployment.given, FromFile(history, Columns(key="key")), Span())
+    deployment.work(600)
+    deployment.logs[deployment.source.archive, 0] = []
+    with pytest.raises(MismatchError, match="the models did not begin in this log"):
+        deployment.verify()
+
+
+def test_a_file_that_does_not_show_its_features_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "few.jsonl"
+    path.write_bytes(b'{"features": [1, 2]}\n' * 5)
+    deployment = ReplayedDeployment(monkeypatch, input__features="features", prepare__scale="none")
+    with pytest.raises(ConfigurationError, match=r"gets 5 records of it, too few to show their features; .*dimension"):
+        bootstrap(deployment.changed(input__features="features", stream="partition"), FromFile(path, Columns()), Span())
+    assert deployment.written == []
+
+
+def test_a_deployment_that_has_learned_is_left_alone(deployment: ReplayedDeployment) -> None:
+    deployment.work(200)
+    with pytest.raises(MismatchError, match=r"has learned from features\[0\] already, up to offset 200; .*--reset"):
+        bootstrap(deployment.given, [TOPIC], Span())
+    assert deployment.written == []
+
+
+@pytest.fixture
+def run(deployment: ReplayedDeployment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
+    """The command, on the deployment."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(options_module, "load_settings", lambda *_, **__: deployment.given)
+
+    def call(*arguments: str) -> int:
+        monkeypatch.setattr(sys, "argv", ["resonance", "bootstrap", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        return int(ended.value.code or 0)
+
+    return call
+
+
+def test_the_command_says_what_was_done(run: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--to", "450") == 0
+    told_ = capsys.readouterr()
+    assert told_.out.split()[-7:] == ["features", "0", "450", "2", told_.out.split()[-3], "0", "450"]
+    assert "learned 450 records silently; `resonance worker` goes on as group resonance" in told_.err
+    assert run() == 65
+    assert "a bootstrap is for a deployment that begins" in capsys.readouterr().err
+
+
+def test_the_command_writes_json(run: Any, history: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(str(history), "--key", "key", "--json") == 0
+    found = orjson.loads(capsys.readouterr().out)
+    assert (found["group"], found["records"], found["partitions"][0]["offset"]) == ("resonance", HALF, 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["nowhere.jsonl"], 66, "nowhere.jsonl cannot be read"),
+        (["other"], 2, "other is neither a file nor an input topic of resonance"),
+        (["history.jsonl", "--to", "3"], 2, "--to is for topics"),
+    ],
+)
+def test_the_command_says_what_is_wrong(
+    run: Any, history: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, message: str
+) -> None:
+    assert run(*arguments) == code
+    assert message in capsys.readouterr().err

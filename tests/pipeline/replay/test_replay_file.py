@@ -1,0 +1,153 @@
+"""Replaying a file: what producing it and running a worker would say, and the command around it."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from resonance.pipeline import cli
+from resonance.pipeline.errors import ConfigurationError, InputFileError
+from resonance.pipeline.files import Columns
+from resonance.pipeline.partition import PartitionTask
+from resonance.pipeline.partitioner import partition_of
+from resonance.pipeline.records import Message, Record
+from resonance.pipeline.replay.replaying import Output, replay_file, target_topics
+
+from tests.pipeline.streams import TOPIC, points, run, settings, value_of
+
+KEYS = [b"red", b"green", b"blue", "größe".encode()]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """400 records with a key and a time, two of which cannot be used."""
+    path = tmp_path / "flows.jsonl"
+    lines = []
+    for i, row in enumerate(points(400).tolist()):
+        members = {"id": f"r{i}", "key": KEYS[i % 4].decode(), "at": 1_700_000_000_000 + i}
+        line = value_of(row, **members)
+        lines.append(orjson.dumps(orjson.loads(line) | {"cpu": "much"}) if i in (90, 250) else line)
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    return path
+
+
+def as_produced(file: Path, partitions: int) -> dict[int, list[Record]]:
+    """The records of each partition as they would stand on the topic."""
+    logs: dict[int, list[Record]] = {partition: [] for partition in range(partitions)}
+    for line in file.read_bytes().splitlines():
+        content = orjson.loads(line)
+        key = content["key"].encode()
+        log = logs[partition_of(key, partitions)]
+        log.append(Record(TOPIC, partition_of(key, partitions), len(log), content["at"], key, line))
+    return logs
+
+
+def lines(messages: list[Message]) -> list[dict[str, Any]]:
+    return [{"key": (m.key or b"").decode(), "value": orjson.loads(m.value or b"")} for m in messages]
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    return [orjson.loads(line) for line in path.read_bytes().splitlines()]
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_file_says_what_its_records_would_say_on_the_topic(file: Path, tmp_path: Path, processes: int) -> None:
+    given = settings(stream="partition")
+    folder = tmp_path / "results"
+    output, columns = Output(folder), Columns(key="key", time="at")
+    summary = replay_file(given, file, columns, output, partitions=2, processes=processes)
+    expected = [run(PartitionTask(given, TOPIC, p), log) for p, log in as_produced(file, 2).items()]
+    assert read(folder / "assignments.jsonl") == lines([m for each in expected for m in each.assignments])
+    assert read(folder / "cluster-events.jsonl") == lines([m for each in expected for m in each.events])
+    assert summary.as_json()["dead_letters"] == {"wrong_type": 2}
+    letters = read(folder / "dead-letters.jsonl")
+    assert {orjson.loads(letter["value"])["id"] for letter in letters} == {"r90", "r250"}
+    assert {name for name, _ in letters[0]["headers"]} >= {"resonance.error.class", "resonance.error.offset"}
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "assignments.jsonl",
+        "cluster-events.jsonl",
+        "dead-letters.jsonl",
+    ]
+
+
+def test_a_broken_file_ends_every_process_and_says_why(file: Path) -> None:
+    file.write_bytes(file.read_bytes() + b"{broken\n")
+    given = settings(stream="partition")
+    with pytest.raises(InputFileError, match=r"line 401: not JSON"):
+        replay_file(given, file, Columns(key="key"), partitions=2, processes=2)
+
+
+def test_outputs_are_never_mixed_with_recorded_ones() -> None:
+    given = settings(name="flows", topics__assignments="answers")
+    assert target_topics(given, "copy")["cluster_events"] == "copy.cluster-events"
+    with pytest.raises(ConfigurationError, match=r"--to-name flows: flows\.cluster-events, .* choose another name"):
+        target_topics(given, "flows")
+
+
+def command(monkeypatch: pytest.MonkeyPatch, folder: Path, *arguments: str) -> int:
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "argv", ["resonance", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    return int(ended.value.code or 0)
+
+
+OPTIONS = ["--input.features", '["cpu", "latency_ms", "net.in"]', "--stream", "partition", "--processes", "1"]
+
+
+def test_the_command_shows_a_table(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(monkeypatch, tmp_path, "replay", "flows.jsonl", "--key", "key", *OPTIONS) == 0
+    told = capsys.readouterr()
+    assert told.out.split()[:8] == ["partition", "from", "to", "records", "assignments", "events", "dead", "letters"]
+    assert "wrong_type 2" in told.out
+    assert "partition 0: empty models" in told.err
+    assert "replayed 400 records in" in told.err
+
+
+def test_the_command_writes_json(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["replay", "flows.jsonl", "--key", "key", "--partitions", "2", "-o", "results", "--json"]
+    assert command(monkeypatch, tmp_path, *arguments, *OPTIONS) == 0
+    told = orjson.loads(capsys.readouterr().out)
+    assert (told["records"], told["assignments"], told["output"]) == (400, 398, "results")
+    assert [part["partition"] for part in told["partitions"]] == [0, 1]
+    assert len(read(tmp_path / "results" / "assignments.jsonl")) == 398
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["nowhere.jsonl"], 66, "nowhere.jsonl cannot be read"),
+        (["flows.jsonl", "--from", "10"], 2, "--from, --to, --last, --partition and --fresh are for topics"),
+        (["flows.jsonl", "--key", "kez"], 2, "has no column kez (did you mean key?)"),
+        (
+            ["flow", "--input.topics", "flows"],
+            2,
+            "neither a file nor an input topic of resonance (did you mean flows?)",
+        ),
+        (["--input.topics", "flows", "--from", "soon"], 2, "--from soon: give an offset (81920)"),
+        (["--input.topics", "flows", "--last", "10"], 2, "--last 10: give a number with ms, s, m, h or d"),
+        (["--input.topics", "flows", "--last", "1m", "--from", "3"], 2, "both say where the range begins"),
+        (["flows.jsonl", "-o", "x", "--to-name", "y"], 2, "outputs go to one place"),
+        (
+            ["--input.topics", "flows", "--broker", "127.0.0.1:9", "--broker.answer_timeout", "0.5"],
+            69,
+            "no Kafka broker answers at 127.0.0.1:9",
+        ),
+    ],
+)
+def test_the_command_says_what_is_wrong(
+    file: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    code: int,
+    message: str,
+) -> None:
+    assert command(monkeypatch, tmp_path, "replay", *arguments, *OPTIONS) == code
+    assert message in capsys.readouterr().err

@@ -1,0 +1,224 @@
+"""What was recorded, compared with a replay: identical, or where it first differs and how."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from resonance.pipeline import cli
+from resonance.pipeline.commands import verify as command_module
+from resonance.pipeline.errors import BrokerError, MismatchError
+from resonance.pipeline.records import Message
+from resonance.pipeline.replay import verifying
+
+from tests.pipeline.replay.deployment import ReplayedDeployment
+from tests.pipeline.streams import TOPIC
+
+
+@pytest.fixture
+def deployment(monkeypatch: pytest.MonkeyPatch) -> ReplayedDeployment:
+    """One partition with two streams, worked on in three parts, archived behind the first two."""
+    made = ReplayedDeployment(monkeypatch)
+    made.append((TOPIC, 0), Message(b"a", b'{"cpu": "much"}', []))
+    for until in (200, 400):
+        made.work(until, archive=True)
+    made.work(601)
+    return made
+
+
+def test_everything_is_identical(deployment: ReplayedDeployment) -> None:
+    verdict = deployment.verify()
+    assert verdict.identical
+    (part,) = verdict.parts
+    assert (part.records, part.assignments, part.dead_letters) == (601, 600, 1)
+    assert part.events == len(deployment.recorded("cluster_events")) > 5
+    assert part.start == "empty models at offset 0, where they began"
+
+
+def test_a_range_starts_from_the_archive_before_it(deployment: ReplayedDeployment) -> None:
+    (part,) = deployment.verify(begin="450", end="500").parts
+    assert (part.begin, part.end, part.records, part.silent, part.difference) == (450, 500, 50, 50, None)
+    assert part.start.startswith("from the archive at offset 400 (2023-11-14T22:19:59.000Z)")
+
+
+def test_the_last_minutes_are_identical_after_the_first_records_expired(deployment: ReplayedDeployment) -> None:
+    deployment.expire(TOPIC, 300)
+    (part,) = deployment.verify(last="3m").parts
+    assert (part.begin, part.records, part.silent, part.difference) == (419, 182, 19, None)
+    with pytest.raises(MismatchError) as stopped:
+        deployment.verify(begin="350")
+    assert part.start.startswith("from the archive at offset 400")
+    assert stopped.value.remedies == ("--fresh",)
+
+
+def test_without_an_archive_it_says_what_is_missing(deployment: ReplayedDeployment) -> None:
+    deployment.expire(TOPIC, 100)
+    with pytest.raises(
+        MismatchError,
+        match=r"features\[0\]: the models at offset 100 are not known: .* the log begins at offset 100, and the models "
+        r"began at 0; replay from offset 400 on \(--from\), .*--fresh",
+    ):
+        deployment.verify()
+    assert not deployment.verify(fresh=True).identical
+
+
+def test_a_changed_setting_is_found_where_it_first_matters(deployment: ReplayedDeployment) -> None:
+    given = deployment.changed(engine__lambda=28)
+    verdict = deployment.verify(given, begin="450")
+    (part,) = verdict.parts
+    assert "left aside: lambda was 20, is 28" in part.notes[0] or "engine.lambda was 20, is 28" in part.notes[0]
+    assert part.start == "empty models at offset 0, where they began"
+    ((topic, difference),) = verdict.differences()
+    first, *members = difference.sentences(topic)
+    assert first.startswith("resonance.")
+    assert f"about features[0]@{difference.offset}: is recorded otherwise than it is replayed" in first
+    assert members
+    assert all(": recorded " in member and ", replayed " in member for member in members)
+
+
+def test_a_changed_member_is_named(deployment: ReplayedDeployment) -> None:
+    record = deployment.recorded()[500]
+    content = orjson.loads(record.value)
+    deployment.replace("assignments", 500, value=orjson.dumps(content | {"novel": not content["novel"]}))
+    ((topic, difference),) = deployment.verify().differences()
+    offset = content["source"]["offset"]
+    now, before = str(not content["novel"]).lower(), str(content["novel"]).lower()
+    assert difference.sentences(topic) == [
+        f"resonance.assignments[0], about features[0]@{offset}: is recorded otherwise than it is replayed",
+        f"  novel: recorded {now}, replayed {before}",
+    ]
+
+
+@pytest.mark.parametrize("kind", ["assignments", "cluster_events", "dead_letters"])
+def test_a_missing_output_is_found(deployment: ReplayedDeployment, kind: str) -> None:
+    log = deployment.recorded(kind)
+    place = len(log) // 2
+    del log[place]
+    ((_, difference),) = deployment.verify().differences()
+    assert (difference.kind, difference.what) == (kind, "missing")
+
+
+@pytest.mark.parametrize("kind", ["assignments", "cluster_events"])
+def test_a_surplus_output_is_found(deployment: ReplayedDeployment, kind: str) -> None:
+    record = deployment.recorded(kind)[-1]
+    source = b'"offset":%d}' % orjson.loads(record.value).get("cause", orjson.loads(record.value))["source"]["offset"]
+    value = record.value.replace(source, b'"offset":600}').replace(b'"seq":', b'"seq":9')
+    deployment.append((deployment.given.topic(kind), 0), Message(record.key, value, record.headers))
+    ((_, difference),) = deployment.verify().differences()
+    assert (difference.kind, difference.what, difference.offset) == (kind, "surplus", 600)
+
+
+def test_equal_repeats_count_once(deployment: ReplayedDeployment) -> None:
+    deployment.again("assignments", 300, 350)
+    deployment.again("cluster_events", 2, 4)
+    verdict = deployment.verify()
+    assert verdict.identical
+    (part,) = verdict.parts
+    assert (part.assignments, part.repeats) == (600, 52)
+
+
+def test_unequal_repeats_are_a_difference(deployment: ReplayedDeployment) -> None:
+    deployment.again("assignments", 300, 301)
+    deployment.replace("assignments", -1, key=b"other")
+    ((_, difference),) = deployment.verify().differences()
+    assert (difference.kind, difference.offset) == ("assignments", 300)
+
+
+def test_what_a_reset_gave_up_is_left_aside(deployment: ReplayedDeployment) -> None:
+    older = [
+        record._replace(value=record.value.replace(b'"version":1', b'"version":0'))
+        for record in deployment.recorded()[:40]
+    ]
+    deployment.recorded()[:0] = older
+    verdict = deployment.verify()
+    assert verdict.identical
+    assert verdict.total("older") == 40
+
+
+def test_only_what_is_committed_is_compared(deployment: ReplayedDeployment) -> None:
+    deployment.offsets[TOPIC, 0] = 500
+    (part,) = deployment.verify().parts
+    assert (part.end, part.assignments, part.difference) == (500, 500, None)
+
+
+def test_where_the_recorded_outputs_have_expired_the_rest_is_compared(deployment: ReplayedDeployment) -> None:
+    first = deployment.recorded()[250]
+    deployment.expire("resonance.assignments", first.offset)
+    (part,) = deployment.verify().parts
+    assert part.difference is None
+    assert part.assignments == 350
+    assert "resonance.assignments begins with what was said about offset 250: compared from there on" in part.notes
+
+
+@pytest.mark.parametrize("wanted", ["changes", "novel", "none"])
+def test_fewer_answers_are_compared_as_well(monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
+    deployment = ReplayedDeployment(monkeypatch, output__assignments=wanted)
+    deployment.work(300, archive=True)
+    deployment.work(600)
+    assert deployment.verify().identical
+    (part,) = deployment.verify(begin="350").parts
+    assert part.difference is None
+    assert part.silent == 50
+
+
+def test_nothing_committed_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(BrokerError, match="group resonance has committed nothing of features"):
+        ReplayedDeployment(monkeypatch).verify()
+
+
+@pytest.fixture
+def run(deployment: ReplayedDeployment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
+    """The command, on the deployment."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(command_module, "load_settings", lambda *_, **__: deployment.given)
+
+    def call(*arguments: str) -> int:
+        monkeypatch.setattr(sys, "argv", ["resonance", "verify", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        return int(ended.value.code or 0)
+
+    return call
+
+
+def test_the_command_says_identical(run: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run() == 0
+    told = capsys.readouterr()
+    assert told.out.splitlines()[-1].startswith("identical: 601 records, 600 assignments, ")
+    assert "features[0]: empty models at offset 0, where they began" in told.err
+
+
+def test_the_command_says_where_it_differs(
+    run: Any, deployment: ReplayedDeployment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deployment.replace("assignments", 500, key=b"c")
+    assert run() == 3
+    out = capsys.readouterr().out
+    assert '  key: recorded "c", replayed ' in out
+    assert out.splitlines()[-1].startswith("different: ")
+    assert run("--json") == 3
+    told = orjson.loads(capsys.readouterr().out)
+    assert told["identical"] is False
+    assert told["partitions"][0]["difference"]["members"][0][:2] == ["key", "c"]
+
+
+def test_the_command_says_what_is_wrong(run: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--partition", "7") == 2
+    assert "--partition 7: the input has the partitions 0 to 0" in capsys.readouterr().err
+    assert run("--from", "601") == 69
+    assert "no record of that range is committed by group resonance" in capsys.readouterr().err
+
+
+def test_a_broker_that_is_absent_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    options = ["--input.topics", "t", "--broker", "127.0.0.1:9", "--broker.answer_timeout", "0.3"]
+    monkeypatch.setattr(sys, "argv", ["resonance", "verify", *options])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 69
+    assert capsys.readouterr().err.startswith("error: no Kafka broker answers at 127.0.0.1:9")
+    assert verifying  # the module that the command uses
