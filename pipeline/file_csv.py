@@ -71,7 +71,7 @@ class CsvRows:
         self._template = template(where)
         self._key = self.names.index(columns.key) if columns.key else None
         self._time = self.names.index(columns.time) if columns.time else None
-        self._nulls = columns.nulls
+        self._nulls = frozenset(columns.nulls)
         # Such as -999: then no row of numbers can be taken in one go.
         self._careful = any(map(_ONE.fullmatch, columns.nulls))
         self._texts: dict[str, str] = {}

@@ -60,14 +60,14 @@ class Columns:
         Member of the value -> column; empty: all columns under their own names. Members are dotted paths.
     key, time : str or None
         Columns that give key and timestamp: RFC 3339 text, or milliseconds since 1970. In JSONL, paths.
-    nulls : frozenset of str
+    nulls : tuple of str
         Cells of CSV that mean that nothing is there, besides empty ones and NaN.
     """
 
     members: Mapping[str, str] = field(default_factory=dict)
     key: str | None = None
     time: str | None = None
-    nulls: frozenset[str] = frozenset()
+    nulls: tuple[str, ...] = ()
 
 
 class BadRowError(Exception):

@@ -128,7 +128,7 @@ def as_columns(
         if name in members:
             raise ConfigurationError(f"--map {pair}: {name} is given twice; leave one out")
         members[name] = column
-    return Columns(members, key, time, frozenset(nulls or ()))
+    return Columns(members, key, time, tuple(nulls or ()))
 
 
 def _topic_from(file: Path) -> str:

@@ -69,4 +69,4 @@ def cut(records: Sequence[Record], offset: int) -> tuple[Sequence[Record], Seque
 
 def columns_of(job: Mapping[str, Any]) -> Columns:
     """Return the columns of a job about a file."""
-    return Columns(job["members"], job["key"], job["time"])
+    return Columns(job["members"], job["key"], job["time"], tuple(job["nulls"]))

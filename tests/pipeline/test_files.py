@@ -88,13 +88,13 @@ def test_columns_of_csv_can_be_chosen_and_give_key_and_time(tmp_path):
 
 def test_a_word_can_mean_that_nothing_is_there(tmp_path):
     path = written(tmp_path, "a.csv", "x,y\n1,NA\nNA,a\n0,-\n")
-    assert values(path, nulls=frozenset({"NA", "-"})) == [
+    assert values(path, nulls=("NA", "-")) == [
         {"x": 1, "y": None},
         {"x": None, "y": "a"},
         {"x": 0, "y": None},
     ]
     path = written(tmp_path, "b.csv", "x,y\n1,-999\n")
-    assert values(path, nulls=frozenset({"-999"})) == [{"x": 1, "y": None}]
+    assert values(path, nulls=("-999",)) == [{"x": 1, "y": None}]
 
 
 def test_a_single_column_is_csv_too(tmp_path):
