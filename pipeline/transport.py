@@ -261,6 +261,11 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
         self._forget_chunks()
         await super().on_partitions_revoked(revoked)
 
+    def resume_flow(self) -> None:
+        """Let records flow; the fetch loop, which rested, counts as having gone round."""
+        self.polled = time.monotonic()
+        super().resume_flow()
+
     async def perform_seek(self) -> None:
         """Seek to where the restored state ends.
 

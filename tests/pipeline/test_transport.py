@@ -277,6 +277,18 @@ def test_handing_over_pauses_until_there_is_room(consumer):
     asyncio.run(run())
 
 
+def test_a_fetch_loop_that_rested_counts_as_having_gone_round(consumer):
+    async def run():
+        made = await consumer()
+        made.stop_flow()
+        made.polled = 1.0
+        made.resume_flow()
+        assert made.flow_active
+        assert made.polled > 1.0
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("change", ["flow", "generation", "seek"])
 def test_what_became_void_is_not_handed_over(consumer, change):
     async def run():
