@@ -41,7 +41,7 @@ def test_joining_and_stopping_under_full_backlog_takes_seconds(deployment, mode)
         first.wait_for(lambda health: health["records"] > 1500, 90)
         with deployment.worker(command=SLOW, settings=mode) as second:
             # From the moment it can join: interpreter, imports and kernels come before.
-            second.wait_for(lambda health: True, 60)
+            second.wait_for(lambda health: health["state"] in ("joining", "restoring", "running"), 60)
             joined = wait_for_share(second, 2, 40)
             wait_for_share(first, 2, 40)
             assert partitions_of(first, second) == [f"{deployment.input}[{p}]" for p in range(4)]
