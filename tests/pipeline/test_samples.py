@@ -7,12 +7,13 @@ from faust.types import TP
 from resonance.pipeline.metrics import DESCRIPTIONS
 from resonance.pipeline.owned import Destinations, Partition
 from resonance.pipeline.processor import Processor
+from resonance.pipeline.records import Outputs
 from resonance.pipeline.samples import samples
 from resonance.pipeline.snapshot_records import Identity
 from resonance.pipeline.snapshots import SnapshotWriter
 from resonance.pipeline.status import Status
 
-from tests.pipeline.streams import TOPIC, payloads, points, records, restored, run, settings, task
+from tests.pipeline.streams import TOPIC, join, payloads, points, records, restored, run, settings, states, task
 
 AT = TP(TOPIC, 0)
 
@@ -92,6 +93,18 @@ def test_clusters_are_counted_on_all_levels_and_in_all_streams(engine):
     found = values(owned(worker, 0))
     assert found["resonance_clusters",] == sum(len(worker.clusters(stream)) for stream in worker.streams)
     assert found["resonance_streams",] == 3
+
+
+def test_looking_changes_neither_answers_nor_states():
+    log = records(points(1500).tolist())
+    watched, alone = task(), task()
+    outputs = Outputs()
+    for start in range(0, 1500, 100):
+        join(outputs, watched.process(log[start : start + 100]))
+        watched.health.figures()
+    assert outputs == run(alone, log)
+    assert states(watched) == states(alone)
+    assert watched.partition_state() == alone.partition_state()
 
 
 def test_before_anything_came_there_are_no_figures():
