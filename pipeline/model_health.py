@@ -35,9 +35,10 @@ class _Answers(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """Answers in the order in which they were given."""
+    """Answers in the order in which they were given: `counts` of each of the `streams`, one behind the other."""
 
-    streams: IntArray
+    streams: list[int]
+    counts: list[int]
     nodes: IntArray
     clusters: IntArray
     scores: FloatArray
@@ -187,7 +188,8 @@ class ModelHealth:
             self._end += counts[-1]
         steps = [answers.step for answers in fresh]
         block = _Block(
-            np.repeat(np.array(streams, np.int64), counts),
+            streams,
+            counts,
             _joined([step.path for step in steps])[:, 0],
             _joined([step.cluster for step in steps])[:, 0],
             _joined([step.score for step in steps]),
@@ -210,9 +212,9 @@ class ModelHealth:
             blocks, changes, end = tuple(self._blocks), tuple(self._changes), self._end
         if not blocks:
             return Figures()
-        streams, nodes, clusters, scores, novel = (
-            np.concatenate(columns)[-self.window :] for columns in list(zip(*blocks, strict=True))[:5]
-        )
+        numbers, counts, *columns = list(zip(*blocks, strict=True))[:6]
+        streams = np.repeat(np.concatenate(numbers), np.concatenate(counts))[-self.window :]
+        nodes, clusters, scores, novel = (np.concatenate(column)[-self.window :] for column in columns)
         known = scores[~np.isnan(scores)]
         compared = sum(block.compared for block in blocks)
         return Figures(
