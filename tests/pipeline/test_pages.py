@@ -25,7 +25,7 @@ P0 = TP("in", 0)
 
 
 def processor():
-    names = Destinations("answers", "events", "dead", "snapshots")
+    names = Destinations("answers", "events", "dead", "clusters", "snapshots")
     return Processor(None, names, commit_interval=1, done=print, failed=print)
 
 

@@ -24,7 +24,7 @@ def owned(worker, position):
 
 def values(partition, ends=None):
     """Value of each metric of a partition, its other labels behind the name."""
-    processor = Processor(None, Destinations("a", "e", "d", "s"), commit_interval=1, done=print, failed=print)
+    processor = Processor(None, Destinations("a", "e", "d", "c", "s"), commit_interval=1, done=print, failed=print)
     processor.partitions = {AT: partition}
     status = Status("running", assigned=(AT,), processor=processor)
     consumer = SimpleNamespace(polled=None, flow_active=False, ends=lambda: ends or {})
