@@ -72,21 +72,23 @@ def open_source(settings: Settings) -> Source:
     deployment = read_deployment(client, settings.input.topics, settings.broker.answer_timeout)
     cluster = Cluster(client, settings.broker.answer_timeout)
     counts = cluster.partition_counts()
+    snapshots = settings.topic("snapshots")
+    if counts.get(snapshots, 0) < deployment.partitions:
+        raise BrokerError(
+            f"there is no topic {snapshots} with the snapshots of {settings.name} on "
+            f"{client['bootstrap.servers']}{nearest(snapshots, counts)}; look at name and topics.snapshots, or "
+            "start a worker, which makes it"
+        )
     if not cluster.embedded:
         there = [
-            topic for kind in ("cluster_events", "snapshots", "archive") if (topic := settings.topic(kind)) in counts
+            topic
+            for kind in ("cluster_events", "clusters", "snapshots", "archive")
+            if (topic := settings.topic(kind)) in counts
         ]
         configs = cluster.configs(there).items()
         sizes = {topic: int(config["max.message.bytes"]) for topic, config in configs if "max.message.bytes" in config}
         deployment = replace(deployment, message_bytes=sizes)
-    source = Source.of(settings, client, deployment)
-    if counts.get(source.snapshots, 0) < deployment.partitions:
-        raise BrokerError(
-            f"there is no topic {source.snapshots} with the snapshots of {settings.name} on "
-            f"{client['bootstrap.servers']}{nearest(source.snapshots, counts)}; look at name and topics.snapshots, or "
-            "start a worker, which makes it"
-        )
-    return source
+    return Source.of(settings, client, deployment)
 
 
 def read_states(source: Source, reader: LogReader) -> list[StoredPartition]:

@@ -30,7 +30,7 @@ def add_to(app: typer.Typer) -> None:
         "Show the clusters of a stream, as its newest snapshot has them; without --stream, what streams there are. "
         f"Nothing is written, and workers may be at work.\n\n{SETTINGS_HELP}"
     )
-    app.command("inspect", help=text)(inspect)
+    app.command("inspect", help=text, short_help="Show the clusters of a stream.")(inspect)
 
 
 def inspect(

@@ -46,7 +46,7 @@ def add_to(app: typer.Typer) -> None:
         "worker of the group must be stopped. Without --yes it is only shown what would be changed."
         f"\n\n{SETTINGS_HELP}"
     )
-    app.command("reset", help=text)(reset)
+    app.command("reset", help=text, short_help="Forget models and begin anew, or go back.")(reset)
 
 
 def reset(

@@ -37,7 +37,7 @@ def _read(settings: "Settings") -> "list[StoredPartition]":
         return read_states(source, reader)
 
 
-@commands.command("list")
+@commands.command("list", short_help="List the newest snapshot of every stream.")
 def list_snapshots(
     config: Config = None,
     name: Name = None,
@@ -84,7 +84,7 @@ def list_snapshots(
         say(f"deployment {loaded.name} has no snapshots yet")
 
 
-@commands.command("export")
+@commands.command("export", short_help="Write them into one file.")
 def export_snapshots(
     file: TargetFile,
     stream: OneStream = None,
@@ -109,7 +109,7 @@ def export_snapshots(
         typer.echo(f"{file}: {count:,} streams of {len(partitions)} partitions, {size:,} bytes")
 
 
-@commands.command("import")
+@commands.command("import", short_help="Bring those of a file back.")
 def import_snapshots(
     file: SourceFile,
     yes: plans.Yes = False,
@@ -144,7 +144,7 @@ def import_snapshots(
     plans.show(source, changes, [source.snapshots], done=yes, as_json=as_json)
 
 
-@commands.command("diff")
+@commands.command("diff", short_help="Compare two files, or a file with now.")
 def diff_snapshots(
     before: SourceFile,
     after: Annotated[

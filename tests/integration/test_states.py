@@ -11,7 +11,7 @@ from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.settings import Settings
 from resonance.pipeline.stored_states import open_source
 
-from tests.brokers import produce, read_topic
+from tests.brokers import create_topic, produce, read_topic
 from tests.integration.workers import Deployment, consumer, records
 from tests.pipeline.test_cli import run
 
@@ -108,6 +108,16 @@ def test_the_past_is_kept_looked_at_and_returned_to(deployment, shell):
     with consumer(deployment.broker, deployment.name) as asked:
         first, end = asked.get_watermark_offsets(TopicPartition(f"{deployment.name}.archive", 0), timeout=20)
     assert first == end > 0
+
+
+@pytest.mark.parametrize("command", [("inspect",), ("snapshots", "list"), ("reset",)])
+def test_a_deployment_that_never_was_is_said_so(deployment, monkeypatch, capsys, command):
+    create_topic(deployment.broker, f"{deployment.name}x.snapshots", exact=True, partitions=1)
+    options = [f"--set={name}={value}" for name, value in deployment.settings.items()]
+    assert run(monkeypatch, *command, *options) == 69
+    told = capsys.readouterr().err
+    assert f"there is no topic {deployment.name}.snapshots with the snapshots of {deployment.name} on " in told
+    assert f"(did you mean {deployment.name}x.snapshots?)" in told
 
 
 def read_all(source, at):

@@ -10,6 +10,7 @@ from resonance.engine import make_engine
 from resonance.pipeline.cluster_facts import models_of, parent_of
 from resonance.pipeline.inspection import inspect
 from resonance.pipeline.stored_states import read_states
+from resonance.schemas import ClusterTable
 
 from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import payloads, points
@@ -66,13 +67,10 @@ def test_a_stream_is_shown_as_its_snapshot_has_it(monkeypatch: pytest.MonkeyPatc
     (found,) = inspect(deployment.given, deployment, read_states(deployment.source, deployment), "p0:a")
     assert (found.stream, found.version, found.next, found.committed) == ("p0:a", 1, 600, 600)
     assert found.time == "2023-11-14T22:23:19.000Z"
-    present: dict[str, Any] = {}
+    table = ClusterTable()
     for event in events:
-        if event["stream"] == "p0:a":
-            for gone in event["before"]:
-                present.pop(gone["id"], None)
-            present |= {cluster["id"]: event for cluster in event["after"]}
-    assert {cluster.id for cluster in found.clusters} == set(present)
+        table.apply(event)
+    assert {cluster.id for cluster in found.clusters} == set(table.clusters("p0:a"))
     for cluster in found.clusters:
         assert cluster.level == 1
         assert cluster.parent is None
@@ -137,3 +135,23 @@ def test_an_absent_broker_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: p
     options = ("--broker", "127.0.0.1:9", "--broker.answer_timeout", "1")
     assert run(monkeypatch, *OPTIONS, *options) == 69
     assert capsys.readouterr().err.startswith("error: no Kafka broker answers at 127.0.0.1:9 within 1 s")
+
+
+def test_a_tree_is_shown_below_its_roots(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    deployment = MemoryDeployment(
+        monkeypatch, records=3_000, stream="partition", engine__name="hcaea", engine__min_child_records=30
+    )
+    deployment.work(3_000, everything=True)
+    monkeypatch.setattr("resonance.pipeline.commands.inspect.load_settings", lambda *_, **__: deployment.given)
+    assert run(monkeypatch, *OPTIONS, "--json") == 0
+    clusters = orjson.loads(capsys.readouterr().out)["clusters"]
+    assert {cluster["level"] for cluster in clusters} >= {1, 2}
+    shown: dict[int, str] = {}
+    for cluster in clusters:
+        shown[cluster["level"]] = cluster["id"]
+        if cluster["level"] > 1 and cluster["parent"]:
+            assert shown[cluster["level"] - 1] == cluster["parent"]
+    assert run(monkeypatch, *OPTIONS) == 0
+    lines = capsys.readouterr().out.splitlines()[4:]
+    assert [line.split()[0] for line in lines] == [cluster["id"] for cluster in clusters]
+    assert [(len(line) - len(line.lstrip())) // 2 + 1 for line in lines] == [cluster["level"] for cluster in clusters]
