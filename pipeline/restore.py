@@ -66,6 +66,8 @@ class Source:
         The archive topic, ``""`` for none; it need not be there.
     start : str
         Where a new group begins: ``earliest``, ``latest`` or a time.
+    clusters : str
+        The topic of the clusters, ``""`` for none; it need not be there.
     """
 
     client: Mapping[str, Any]
@@ -78,6 +80,7 @@ class Source:
     event_bytes: int = EVENT_BYTES
     archive: str = ""
     start: str = "earliest"
+    clusters: str = ""
 
     @classmethod
     def of(cls, settings: Settings, client: Mapping[str, Any], deployment: Deployment) -> Self:
@@ -123,6 +126,7 @@ class Source:
             min(deployment.message_bytes.get(name, EVENT_BYTES) for name in described),
             "" if deployment.embedded else settings.topic("archive"),
             settings.start,
+            settings.topic("clusters"),
         )
 
 
