@@ -61,6 +61,8 @@ class Change:
         Where the group was, `NO_OFFSET` where it had no offset.
     streams : sequence of StreamChange
         The streams that become something else.
+    clusters : iterable of Message
+        To the topic of the clusters.
     """
 
     at: TopicPartition
@@ -69,6 +71,7 @@ class Change:
     archive: Iterable[Message] = ()
     was: int = NO_OFFSET
     streams: Sequence[StreamChange] = ()
+    clusters: Iterable[Message] = ()
 
 
 def is_atomic(settings: Settings, source: Source) -> bool:
@@ -135,7 +138,7 @@ def write(source: Source, changes: Sequence[Change], *, atomic: bool) -> None:
     """Write the changes; in one transaction if `atomic`."""
     if not changes:
         return
-    written = (source.snapshots, source.archive)
+    written = (source.snapshots, source.archive, source.clusters)
     limits = {topic: size for topic, size in source.deployment.message_bytes.items() if topic in written}
     settings: dict[str, Any] = producer_settings(source.client, message_bytes=limits)
     if atomic:
@@ -151,6 +154,7 @@ def write(source: Source, changes: Sequence[Change], *, atomic: bool) -> None:
         for change in changes:
             outlet.send(Batch(source.snapshots, change.at[1], change.messages))
             outlet.send(Batch(source.archive, change.at[1], change.archive))
+            outlet.send(Batch(source.clusters, change.at[1], change.clusters))
         outlet.flush()
         if atomic:
             producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), ANSWER_SECONDS)

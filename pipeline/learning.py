@@ -130,13 +130,15 @@ class Learner:
         """
         texts = self.texts_of(model)
         learned = Learned(Fed())
-        self._open(model, Cause(own, 0), telling, learned)
+        if model.ended is not None or model.listing is not None or model.unlisted:
+            self._open(model, Cause(own, 0), telling, learned)
         learned.fed = model.feed(rows)
         self._health.learned(model, learned.fed, told=telling is Telling.ALOUD)
         looked = 0
         for at, event in learned.fed.events:
             cause = Cause(own, at if len(own.offsets) == len(rows) else 0)
-            self._remove(model, own, looked, cause.position + 1, telling, learned)
+            if model.lifetimes:
+                self._remove(model, own, looked, cause.position + 1, telling, learned)
             looked = cause.position + 1
             since, name = model.lifetimes.since, texts.cluster_id(event.path, event.cluster)
             began = event.kind in ("emerged", "split")
@@ -149,7 +151,8 @@ class Learner:
             if not began:
                 self._end(model, [name], cause, telling, learned)
             model.seq += 1
-        self._remove(model, own, looked, len(own.offsets), telling, learned)
+        if model.lifetimes:
+            self._remove(model, own, looked, len(own.offsets), telling, learned)
         self._streams.learned(model, offsets, size)
         return learned
 

@@ -34,6 +34,7 @@ class Lifetimes:
         self._first = ""
 
     def __len__(self) -> int:
+        """How many ended clusters wait for their tombstones."""
         return len(self._waiting)
 
     def end(self, cluster: str, time: str, grace: float) -> None:

@@ -14,9 +14,10 @@ from resonance.pipeline.archive_reader import Archived, newest_archive
 from resonance.pipeline.changes import Change, Standing, StreamChange, inputs_of, is_stream_of
 from resonance.pipeline.errors import ConfigurationError, MismatchError
 from resonance.pipeline.log_reader import NO_OFFSET, LogReader, Range, TopicPartition
+from resonance.pipeline.placing import check_record
 from resonance.pipeline.records import Message, StreamSnapshot
 from resonance.pipeline.resetting import checked_epoch, live_records, standing_streams
-from resonance.pipeline.restore import Source, check_record
+from resonance.pipeline.restore import Source
 from resonance.pipeline.snapshot_records import UNREADABLE, PartitionRecord, partition_key
 from resonance.pipeline.snapshots import GivenStates, SnapshotWriter
 from resonance.pipeline.times import milliseconds

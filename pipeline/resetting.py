@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 def reset(source: Source, make_task: Callable[[str, int], Task], *, atomic: bool = True) -> int:
-    """Forget models, archives and offsets, and begin anew where the log begins now.
+    """Forget models, archives, clusters and offsets, and begin anew where the log begins now.
 
     Parameters
     ----------
@@ -69,6 +69,7 @@ def plan_reset(source: Source, make_task: Callable[[str, int], Task]) -> list[Ch
     changes = []
     with LogReader(source.client, source.group, source.patience) as reader:
         live = live_records(reader, source)
+        clusters = _live_clusters(reader, source)
         committed = reader.committed(inputs)
         bounds = reader.bounds(inputs)
     epochs = {partition: checked_epoch(source, records) for partition, records in live.items()}
@@ -85,8 +86,23 @@ def plan_reset(source: Source, make_task: Callable[[str, int], Task]) -> list[Ch
         # The first input of a partition forgets for all of them, whatever stands there.
         old = set(live.pop(partition, {})) - {message.key for message in begin}
         messages = chain((Message(key, None, []) for key in sorted(old)), begin)
-        changes.append(Change(at, messages, first, was=committed[at], streams=forgotten))
+        removed = [Message(key, None, []) for key in clusters.pop(partition, ())]
+        changes.append(Change(at, messages, first, was=committed[at], streams=forgotten, clusters=removed))
     return changes
+
+
+def _live_clusters(reader: LogReader, source: Source) -> dict[int, list[bytes]]:
+    """Return by partition the clusters of which the compacted topic speaks; nobody else would ever remove them."""
+    places = [(source.clusters, partition) for partition in range(source.deployment.partitions)]
+    live: dict[int, dict[bytes, None]] = {}
+    for (_, partition), records in reader.read(reader.bounds([place for place in places if reader.has(place)])):
+        keys = live.setdefault(partition, {})
+        for record in records:
+            if record.key is not None and record.value is not None:
+                keys[record.key] = None
+            elif record.key is not None:
+                keys.pop(record.key, None)
+    return {partition: list(keys) for partition, keys in live.items()}
 
 
 def live_records(reader: LogReader, source: Source) -> dict[int, dict[bytes, bytes]]:

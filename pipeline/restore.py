@@ -20,20 +20,17 @@ from resonance.pipeline import logs, stops
 from resonance.pipeline.fault_points import reach
 from resonance.pipeline.input import REVISION as DECODE_REVISION
 from resonance.pipeline.log_reader import NO_OFFSET, LogReader, TopicPartition
+from resonance.pipeline.placing import Place, begin, check_owner, check_relearning, check_settings, locate
 from resonance.pipeline.settings import Settings
 from resonance.pipeline.sizes import EVENT_BYTES
-from resonance.pipeline.snapshot_records import Identity, PartitionRecord
+from resonance.pipeline.snapshot_records import Identity
 from resonance.pipeline.snapshot_table import SnapshotTable
 from resonance.pipeline.snapshots import SnapshotWriter, Task
-from resonance.pipeline.times import epoch_ms
 from resonance.pipeline.topics import Deployment
 
 SETTLE_SECONDS: Final = 1.0
 """How long a restore waits for transactions on the snapshots topic to end; what they hold saves reading input again,
 and without it the models come out the same."""
-
-ADDED_LIMITS: Final = ("output.clusters_grace",)
-"""Limits that partition records of earlier releases do not have."""
 
 TaskT = TypeVar("TaskT", bound=Task)
 
@@ -66,6 +63,8 @@ class Source:
         The archive topic, ``""`` for none; it need not be there.
     start : str
         Where a new group begins: ``earliest``, ``latest`` or a time.
+    clusters : str
+        The topic of the clusters, ``""`` for none; it need not be there.
     """
 
     client: Mapping[str, Any]
@@ -78,6 +77,7 @@ class Source:
     event_bytes: int = EVENT_BYTES
     archive: str = ""
     start: str = "earliest"
+    clusters: str = ""
 
     @classmethod
     def of(cls, settings: Settings, client: Mapping[str, Any], deployment: Deployment) -> Self:
@@ -123,6 +123,7 @@ class Source:
             min(deployment.message_bytes.get(name, EVENT_BYTES) for name in described),
             "" if deployment.embedded else settings.topic("archive"),
             settings.start,
+            settings.topic("clusters"),
         )
 
 
@@ -153,31 +154,6 @@ class Restored(Generic[TaskT]):
     committed: int
     pinned: bool = True
     replayed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a partition stands in its log, by the broker and by its snapshots.
-
-    Attributes
-    ----------
-    replay_from : int
-        Lowest offset that no snapshot contains.
-    start : int
-        Everything below it was answered.
-    committed : int
-        The group's offset, or `NO_OFFSET`.
-    record : PartitionRecord or None
-        What the snapshots topic has of the partition.
-    pinned : bool
-        No other start would choose another place.
-    """
-
-    replay_from: int
-    start: int
-    committed: int
-    record: PartitionRecord | None
-    pinned: bool = True
 
 
 @dataclass(slots=True)
@@ -249,15 +225,15 @@ def restore_partitions(
             table, (first, end) = tables[partition], bounds[at]
             place = locate(source, table, at, committed[at], first, end)
             if place.committed == NO_OFFSET and place.record is None and source.start != "earliest":
-                place = _begin(source, reader, at, first, end)
+                place = begin(source, reader, at, first, end)
             if place.record is not None:
-                _check_settings(source, at, place.record)
+                check_settings(source, at, place.record)
             task = make_task(topic, partition)
             task.event_bytes = source.event_bytes
             replay_from = _load(task, table, topic, place)
             if first > replay_from:
                 raise stops.truncated(topic, partition, replay_from, first)
-            _check_relearning(source, at, place, replay_from)
+            check_relearning(source, at, place, replay_from)
             writer = table.writer(source.identities[topic])
             if place.record is None:
                 writer.began = replay_from
@@ -292,70 +268,8 @@ def read_tables(
     for table in tables.values():
         table.check()
         for record in table.records().values():
-            _check_owner(source, record.identity)
+            check_owner(source, record.identity)
     return tables
-
-
-def locate(source: Source, table: SnapshotTable, at: TopicPartition, committed: int, first: int, end: int) -> Place:
-    """Return where a partition stands, or stop where its log, offset and snapshots contradict each other.
-
-    Parameters
-    ----------
-    source : Source
-        What is restored from.
-    table : SnapshotTable
-        Of the partition.
-    at : (topic, partition)
-        The input partition.
-    committed : int
-        Its committed offset, or `NO_OFFSET`.
-    first, end : int
-        Where its log begins and ends.
-    """
-    topic, partition = at
-    record = table.records().get(topic)
-    if record is None:
-        return _locate_unknown(source, at, committed, first, end)
-    _check_log(source, record.identity)
-    if committed == NO_OFFSET and record.committed != NO_OFFSET:
-        raise stops.offset_missing(source.group, topic, partition, record.position)
-    if committed < record.committed:
-        raise stops.offset_behind(source.group, topic, partition, committed, record.committed)
-    start = max(committed, record.position)
-    if start > end:
-        raise stops.offset_beyond_end(source.group, topic, partition, start, end)
-    return Place(record.replay_from, start, committed, record)
-
-
-def _locate_unknown(source: Source, at: TopicPartition, committed: int, first: int, end: int) -> Place:
-    """Place a partition of which the snapshots topic has no record."""
-    topic, partition = at
-    if committed == NO_OFFSET:
-        if first > 0 and source.start == "earliest":
-            _log.warning(
-                "%s[%d]: the group is new and the log begins at offset %d, earlier records are deleted: starting there",
-                topic,
-                partition,
-                first,
-                extra=logs.at(topic, partition, first),
-            )
-        return Place(first, first, committed, None)
-    if first > 0:
-        raise stops.no_snapshot(topic, partition, committed, first)
-    if committed > end:
-        raise stops.offset_beyond_end(source.group, topic, partition, committed, end)
-    return Place(0, committed, committed, None)
-
-
-def _begin(source: Source, reader: LogReader, at: TopicPartition, first: int, end: int) -> Place:
-    """Place a partition of a new group where the settings say that it begins."""
-    chosen = end
-    if source.start != "latest":
-        found = reader.offsets_at([at], epoch_ms(source.start))[at]
-        chosen = end if found == NO_OFFSET else min(max(found, first), end)
-    told = (*at, chosen, source.start)
-    _log.info("%s[%d]: the group is new and begins at offset %d (start = %s)", *told, extra=logs.at(*at, chosen))
-    return Place(chosen, chosen, NO_OFFSET, None, pinned=False)
 
 
 def _load(task: Task, table: SnapshotTable, topic: str, place: Place) -> int:
@@ -377,69 +291,3 @@ def _load(task: Task, table: SnapshotTable, topic: str, place: Place) -> int:
             replay_from = min(replay_from, snapshot.next)
         task.restore(snapshot)
     return replay_from
-
-
-def check_record(source: Source, at: TopicPartition, record: PartitionRecord) -> None:
-    """Stop where snapshots that come from elsewhere are not those of this partition, or cannot go on in it.
-
-    Parameters
-    ----------
-    source : Source
-        The deployment.
-    at : (topic, partition)
-        An input partition of it.
-    record : PartitionRecord
-        What stands beside the snapshots.
-
-    Raises
-    ------
-    MismatchError
-        As a restore would.
-    """
-    _check_owner(source, record.identity)
-    _check_log(source, record.identity)
-    _check_settings(source, at, record)
-    _check_relearning(source, at, Place(record.replay_from, record.position, NO_OFFSET, record), record.replay_from)
-
-
-def _check_owner(source: Source, found: Identity) -> None:
-    now = next(iter(source.identities.values()))
-    if found.pipeline != now.pipeline:
-        raise stops.other_pipeline(source.snapshots, found.pipeline, now.pipeline)
-    # Streams carry the topic in their names where there are several inputs; names without it mean the only one.
-    only = [inputs[0] if len(inputs) == 1 else None for inputs in (found.inputs, now.inputs)]
-    if only[0] != only[1]:
-        raise stops.inputs_changed(source.snapshots, found.inputs, now.inputs)
-
-
-def _check_log(source: Source, found: Identity) -> None:
-    now = source.identities[found.topic]
-    if found.topic_id != now.topic_id:
-        raise stops.topic_made_again(found.topic, found.topic_id, now.topic_id)
-    if found.partitions != now.partitions:
-        raise stops.partitions_changed(found.topic, found.partitions, now.partitions)
-
-
-def _check_settings(source: Source, at: TopicPartition, record: PartitionRecord) -> None:
-    """Stop where the models would have been others under the present settings."""
-    found, now = record.identity, source.identities[at[0]]
-    changed = stops.differences({"engine": found.engine, **found.settings}, {"engine": now.engine, **now.settings})
-    if changed:
-        raise stops.settings_differ(f"{at[0]}[{at[1]}]", changed)
-
-
-def _check_relearning(source: Source, at: TopicPartition, place: Place, replay_from: int) -> None:
-    """Stop where records must be learned again and would now come out otherwise.
-
-    What a snapshot contains stays as it was learned, so after a clean stop these may change: the release, the limits,
-    and where in a record its id, its time and what is copied stand.
-    """
-    if place.record is None or replay_from >= place.start:
-        return
-    found, now = place.record.identity, source.identities[at[0]]
-    # A release that did not know a setting yet learned nothing by it.
-    added = {name: now.limits[name] for name in ADDED_LIMITS if name in now.limits}
-    before = {"revision of the engine": found.revision, **added, **found.limits}
-    changed = stops.differences(before, {"revision of the engine": now.revision, **now.limits})
-    if changed:
-        raise stops.unclean_change(*at, changed, replay_from, place.start)

@@ -10,9 +10,10 @@ from dataclasses import replace
 from resonance.pipeline.changes import Change, Standing, StreamChange
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.log_reader import LogReader, Range
+from resonance.pipeline.placing import check_record
 from resonance.pipeline.put_back import check_versions, put_back
 from resonance.pipeline.resetting import live_records
-from resonance.pipeline.restore import Source, check_record, read_tables
+from resonance.pipeline.restore import Source, read_tables
 from resonance.pipeline.snapshot_file import ExportedPartition
 from resonance.pipeline.snapshot_table import SnapshotTable
 from resonance.pipeline.snapshots import GivenStates

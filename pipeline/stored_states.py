@@ -6,6 +6,7 @@ Workers may be at work meanwhile; what is read is a moment of theirs.
 import sys
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from typing import Final
 
 from resonance.pipeline import clients
 from resonance.pipeline.cluster import Cluster
@@ -18,6 +19,9 @@ from resonance.pipeline.restore import Source, read_tables
 from resonance.pipeline.settings import Settings
 from resonance.pipeline.snapshot_records import PartitionRecord
 from resonance.pipeline.topics import read_deployment
+
+DESCRIBED: Final = ("cluster_events", "clusters", "snapshots", "archive")
+"""Topics whose longest message matters for a restore."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +84,7 @@ def open_source(settings: Settings) -> Source:
             "start a worker, which makes it"
         )
     if not cluster.embedded:
-        there = [
-            topic
-            for kind in ("cluster_events", "clusters", "snapshots", "archive")
-            if (topic := settings.topic(kind)) in counts
-        ]
+        there = [topic for kind in DESCRIBED if (topic := settings.topic(kind)) in counts]
         configs = cluster.configs(there).items()
         sizes = {topic: int(config["max.message.bytes"]) for topic, config in configs if "max.message.bytes" in config}
         deployment = replace(deployment, message_bytes=sizes)

@@ -77,6 +77,8 @@ def reset(
         plans.alone(source)
     changes = _plan(loaded, source, stream, to_archive)
     written = [source.snapshots] + ([source.archive] if to_archive is None else [])
+    if stream is None and to_archive is None:
+        written.append(source.clusters)
     if yes and stream is None and to_archive is None:
         carry_out_reset(source, changes, atomic=is_atomic(loaded, source))
     elif yes:

@@ -44,7 +44,7 @@ class MemoryDeployment(MemoryReader):
         self.written: list[Change] = []
         self.waited: list[int] = []
         for partition in self.partitions:
-            outputs = map(self.given.topic, ("assignments", "cluster_events", "dead_letters"))
+            outputs = map(self.given.topic, ("assignments", "cluster_events", "dead_letters", "clusters"))
             for topic in (self.source.snapshots, self.source.archive, *outputs):
                 self.logs[topic, partition] = []
             for i, row in enumerate(points(records, seed=partition).tolist()):
@@ -88,7 +88,7 @@ class MemoryDeployment(MemoryReader):
             records = [record for record in self.logs[at] if part.start <= record.offset < until]
             outputs = part.task.process(records)
             whole.add(outputs)
-            for kind in ("assignments", "cluster_events", "dead_letters"):
+            for kind in ("assignments", "cluster_events", "dead_letters", "clusters"):
                 for message in getattr(outputs, kind.removeprefix("cluster_")):
                     self.append((self.given.topic(kind), at[1]), message)
             for message in part.writer.messages(part.task, until, until, everything=everything):
@@ -107,6 +107,8 @@ class MemoryDeployment(MemoryReader):
                 self.append((source.snapshots, change.at[1]), message)
             for message in change.archive:
                 self.append((source.archive, change.at[1]), message)
+            for message in change.clusters:
+                self.append((source.clusters, change.at[1]), message)
             self.offsets[change.at] = change.offset
         self.written += changed
 

@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 import pytest
 from resonance.pipeline.records import Outputs
+from resonance.schemas import ClusterTable
 
 from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import STAMP, TOPIC, payloads
@@ -38,7 +39,7 @@ def test_without_yes_it_is_only_shown(
     before = {at: list(log) for at, log in deployment.logs.items()}
     assert run(monkeypatch, *OPTIONS) == 0
     told = capsys.readouterr()
-    assert "group resonance; topics: resonance.snapshots, resonance.archive" in told.out
+    assert "group resonance; topics: resonance.snapshots, resonance.archive, resonance.clusters" in told.out
     assert told.out.splitlines()[3].split() == ["features[0]", "400", "0"]
     assert "p0:a    version 1 at offset 400  version 1 at offset 0" in told.out
     assert "nothing was changed; this does it: resonance reset --topics features --yes" in told.err
@@ -52,7 +53,7 @@ def test_a_reset_does_what_the_worker_does(
     assert run(monkeypatch, *OPTIONS, "--yes", "--json") == 0
     told = orjson.loads(capsys.readouterr().out)
     assert (told["done"], told["group"], told["command"]) == (True, "resonance", None)
-    assert told["topics"] == ["resonance.snapshots", "resonance.archive"]
+    assert told["topics"] == ["resonance.snapshots", "resonance.archive", "resonance.clusters"]
     assert told["partitions"][0] | {"streams": 0} == {
         **{"topic": TOPIC, "partition": 0, "from": 400, "to": 0, "streams": 0}
     }
@@ -64,6 +65,25 @@ def test_a_reset_does_what_the_worker_does(
     assert deployment.waited == [0]
     assert deployment.logs[deployment.source.archive, 0] == []
     assert deployment.work(400).assignments == first.assignments
+
+
+def test_a_reset_leaves_no_cluster_of_before_behind(
+    deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = deployment.given.topic("clusters"), 0
+
+    def present() -> ClusterTable:
+        return ClusterTable.from_clusters((record.key or b"", record.value) for record in deployment.logs[place])
+
+    first = deployment.work(400)
+    before = present()
+    assert before.clusters()
+    assert run(monkeypatch, *OPTIONS, "--yes") == 0
+    table = {record.key: record.value for record in deployment.logs[place]}
+    assert set(table.values()) == {None}
+    deployment.work(400)
+    assert present().clusters() == before.clusters()
+    assert len(deployment.logs[place]) == 2 * len(first.clusters) + len(table)
 
 
 def test_one_stream_begins_its_next_version(

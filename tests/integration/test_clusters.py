@@ -1,0 +1,55 @@
+"""What a subscriber folds from the topics of a live deployment are the clusters that its snapshots hold."""
+
+import json
+import time
+
+import pytest
+from confluent_kafka import Producer
+from resonance.pipeline.log_reader import LogReader
+from resonance.pipeline.partition import PartitionTask
+from resonance.pipeline.settings import Settings
+from resonance.pipeline.stored_states import open_source, read_states
+from resonance.schemas import ClusterTable
+
+from tests.brokers import read_topic
+from tests.integration.workers import Deployment, records
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(120)]
+
+HOUR = 3_600_000
+
+
+def test_both_topics_give_the_clusters_of_the_snapshots_behind_a_silent_past(broker):
+    now = int(time.time() * 1000)
+    own = {"stream": "key", "emit_from": str(now - HOUR), "engine.lambda": 20, "engine.min_cluster_records": 5}
+    deployment = Deployment(broker, partitions=2, settings=own)
+    producer = Producer({"bootstrap.servers": broker, "linger.ms": 5})
+    for n, (partition, key, value) in enumerate(records(3000, 2)):
+        producer.produce(deployment.input, value, key, partition, timestamp=now - (2 * HOUR if n < 2000 else 0))
+    assert producer.flush(20) == 0
+    with deployment.worker() as worker:
+        worker.wait_for(lambda health: health["records"] == 3000)
+        assert worker.terminate() == 0
+    settings = Settings.of({**deployment.settings, "input.topics": [deployment.input]})
+    assert len(deployment.answers()) == 1000
+    events = read_topic(broker, settings.topic("cluster_events"))
+    folded = ClusterTable()
+    assert all(folded.apply(message.value()) for message in events)
+    started = [json.loads(message.value()) for message in events if b'"version_started"' in message.value()]
+    assert {event["stream"] for event in started} == set(folded.streams)
+    assert all(event["after"] for event in started)
+    compacted = read_topic(broker, settings.topic("clusters"))
+    table = ClusterTable.from_clusters((message.key(), message.value()) for message in compacted)
+    assert table.clusters() == folded.clusters()
+    assert table.clusters()
+    source = open_source(settings)
+    with LogReader(source.client, source.group, 20) as reader:
+        states = read_states(source, reader)
+    for part in states:
+        task = PartitionTask(settings, *part.at)
+        task.restore_partition(part.record.state)
+        for stored in part.streams:
+            task.restore(stored.snapshot)
+            stream = stored.snapshot.stream
+            assert set(folded.clusters(stream)) == {cluster["id"] for cluster in task.clusters(stream)}
+    assert sum(len(part.streams) for part in states) == 14
