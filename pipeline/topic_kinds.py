@@ -113,6 +113,8 @@ KINDS: Final[tuple[TopicKind, ...]] = (
         config=SMALL_SEGMENTS,
         policy="compact",
         otherwise="would lose clusters that nothing was said of for long, or grow without end",
+        # A reset removes what stands there.
+        worker_reads=True,
     ),
     TopicKind(
         "snapshots",
