@@ -124,7 +124,10 @@ def _subscriber(settings: "Settings", topics: Topics) -> list[Acl]:
 
 
 def _producer(topics: Topics) -> list[Acl]:
-    return [for_topic(topic.name, ("Write",), "write the input") for topic in topics.inputs]
+    return [
+        for_topic(topic.name, ("Write", "DescribeConfigs"), "write the input, know how large a record may be")
+        for topic in topics.inputs
+    ]
 
 
 def _dead_letters(settings: "Settings", topics: Topics) -> list[Acl]:

@@ -102,6 +102,7 @@ def find_target(
             cluster.touch(topic)
             return Target(topic, cluster.partition_counts()[topic], created=True)
         config = _KEEP_ALL if own_times else {}
+        cluster.check_seen(topic)
         if create_partitions is None:
             raise BrokerError(
                 f"topic {topic} does not exist on {cluster.servers}{nearest(topic, counts)}; add --create-partitions N "

@@ -81,6 +81,7 @@ def open_source(settings: Settings) -> Source:
         deployment = replace(deployment, message_bytes=sizes)
     source = Source.of(settings, client, deployment)
     if counts.get(source.snapshots, 0) < deployment.partitions:
+        cluster.check_seen(source.snapshots)
         raise BrokerError(
             f"there is no topic {source.snapshots} with the snapshots of {settings.name} on "
             f"{client['bootstrap.servers']}{nearest(source.snapshots, counts)}; look at name and topics.snapshots, or "
