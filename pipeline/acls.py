@@ -16,6 +16,7 @@ ROLES: Final[Mapping[str, str]] = {
     "worker": "a worker, and the options that mend a stop",
     "subscriber": "whoever subscribes to the outputs, `resonance watch` among them",
     "producer": "whoever writes the input, `resonance produce` among them",
+    "operator": "whoever looks, replays, verifies, and sends dead letters again (`resonance inspect`, `dlq replay`)",
     "dead letters": "whoever lists and replays dead letters, `resonance dlq`",
 }
 """Who needs rights, and who that is."""
@@ -68,6 +69,7 @@ def needed(settings: "Settings") -> dict[str, list[Acl]]:
         "worker": _worker(settings, topics),
         "subscriber": _subscriber(settings, topics),
         "producer": _producer(topics),
+        "operator": _operator(settings, topics),
         "dead letters": _dead_letters(settings, topics),
     }
 
@@ -122,7 +124,10 @@ def _subscriber(settings: "Settings", topics: Topics) -> list[Acl]:
 
 
 def _producer(topics: Topics) -> list[Acl]:
-    return [for_topic(topic.name, ("Write",), "write the input") for topic in topics.inputs]
+    return [
+        for_topic(topic.name, ("Write", "DescribeConfigs"), "write the input, know how large a record may be")
+        for topic in topics.inputs
+    ]
 
 
 def _dead_letters(settings: "Settings", topics: Topics) -> list[Acl]:
@@ -132,3 +137,19 @@ def _dead_letters(settings: "Settings", topics: Topics) -> list[Acl]:
         Acl("group", replay_group(settings.name), ("Read",), "keep what was replayed"),
         Acl("transactional-id", replay_id(settings.name), ("Write",), "replay each once"),
     ]
+
+
+def _operator(settings: "Settings", topics: Topics) -> list[Acl]:
+    name = settings.name
+    rights = [
+        for_topic(topic.name, ("Read", "Write", "DescribeConfigs"), "read the input, write dead letters to it again")
+        for topic in topics.inputs
+    ]
+    rights += [
+        for_topic(topic.name, ("Read", "DescribeConfigs"), f"read {topic.kind.title}") for topic in topics.outputs
+    ]
+    rights.append(Acl("group", settings.group, ("Describe",), "see where the group stands"))
+    rights.append(Acl("group", replay_group(name), ("Read",), "keep which dead letters were sent again"))
+    if settings.delivery.mode == "exactly_once":
+        rights.append(Acl("transactional-id", replay_id(name), ("Write",), "send dead letters again exactly once"))
+    return rights

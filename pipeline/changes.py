@@ -15,7 +15,9 @@ from typing import Any, Final, NamedTuple
 from confluent_kafka import OFFSET_END, Consumer, ConsumerGroupState, KafkaException
 from confluent_kafka import TopicPartition as Offset
 from confluent_kafka.admin import AdminClient
+from resonance.pipeline.acls import for_group, for_topic
 from resonance.pipeline.delivery import Batch, Outlet, producer_settings
+from resonance.pipeline.denials import right_refused
 from resonance.pipeline.errors import BrokerError, DeliveryError
 from resonance.pipeline.exactly_once import ABORT_SECONDS
 from resonance.pipeline.log_reader import NO_OFFSET, LogReader, RestoreCancelledError, TopicPartition
@@ -119,6 +121,8 @@ def wait_for_empty_group(source: Source, cancelled: threading.Event, tell: Calla
                 source.group
             ].result()
         except KafkaException as error:
+            if denied := right_refused(source.client, error.args[0], for_group(source.group)):
+                raise denied from error
             raise BrokerError(f"group {source.group} cannot be described: {error.args[0].str()}") from error
         if group.state in (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD):
             return
@@ -168,6 +172,8 @@ def write(source: Source, changes: Sequence[Change], *, atomic: bool) -> None:
                 producer.abort_transaction(ABORT_SECONDS)
         if not isinstance(error, (KafkaException, DeliveryError)):
             raise
+        if isinstance(error, KafkaException) and (denied := right_refused(source.client, error.args[0])):
+            raise denied from error
         reason = error.args[0].str() if isinstance(error, KafkaException) else str(error)
         raise BrokerError(
             f"group {source.group} and topic {source.snapshots} could not be changed ({reason}); run the same command "
@@ -197,6 +203,9 @@ def forget_archives(source: Source) -> None:
         for answer in admin.delete_records(ends, request_timeout=ANSWER_SECONDS).values():
             answer.result(ANSWER_SECONDS + 5)
     except (KafkaException, TimeoutError) as error:
+        right = for_topic(source.archive, ["Delete"])
+        if isinstance(error, KafkaException) and (denied := right_refused(source.client, error.args[0], right)):
+            raise denied from error
         reason = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
         raise BrokerError(
             f"the archives in {source.archive} could not be deleted ({reason}); the user needs the right to delete its "

@@ -190,6 +190,17 @@ class Cluster:
             found[topic] = FoundTopic(str(told.topic_id), len(told.partitions), names)
         return found
 
+    def check_seen(self, topic: str) -> None:
+        """Do nothing, unless a topic that seems to be missing is one that this user may not see.
+
+        Raises
+        ------
+        DeniedError
+            With the right that is missing.
+        """
+        if not self.embedded:
+            self.find([topic])
+
     def configs(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
         """Return `CONFIGS` of each topic, where the broker tells."""
         asked = self._admin.describe_configs(

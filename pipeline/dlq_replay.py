@@ -13,7 +13,9 @@ from typing import Any, Final, NamedTuple
 
 from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as Offset
+from resonance.pipeline.cluster import Cluster
 from resonance.pipeline.delivery import Batch, Outlet, producer_settings
+from resonance.pipeline.denials import right_refused
 from resonance.pipeline.dlq_letters import SOURCE_HEADER, Choice, DeadLetter, read_letters
 from resonance.pipeline.dlq_progress import Progress, replay_group, replay_id
 from resonance.pipeline.errors import BrokerError, DeliveryError
@@ -178,6 +180,8 @@ def _sort_in(
 
 
 def _read_progress(source: Source) -> dict[TopicPartition, Progress]:
+    # librdkafka waits for a group that it may not ask, to the end of its time.
+    Cluster(source.client, ANSWER_SECONDS).check_group(source.group)
     consumer = Consumer(
         {
             "log_level": 0,
@@ -242,6 +246,8 @@ def replay(
             advanced(count)
         return made
     except KafkaException as error:
+        if denied := right_refused(source.client, error.args[0]):
+            raise denied from error
         raise DeliveryError(
             f"dlq replay: {error.args[0].str()}; what was committed before counts: run the same command again, and it "
             "goes on there"

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
+from resonance.pipeline.acls import for_topic
 from resonance.pipeline.cluster import Cluster
 from resonance.pipeline.delivery import producer_settings
+from resonance.pipeline.denials import right_refused
 from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryError, nearest
 from resonance.pipeline.files import BATCH, FileRecord
 from resonance.pipeline.partitioner import partition_of
@@ -100,6 +102,7 @@ def find_target(
             cluster.touch(topic)
             return Target(topic, cluster.partition_counts()[topic], created=True)
         config = _KEEP_ALL if own_times else {}
+        cluster.check_seen(topic)
         if create_partitions is None:
             raise BrokerError(
                 f"topic {topic} does not exist on {cluster.servers}{nearest(topic, counts)}; add --create-partitions N "
@@ -208,6 +211,7 @@ def produce(
 class _Sender:
     def __init__(self, settings: dict[str, Any], target: Target) -> None:
         self._failure: KafkaError | None = None
+        self._client = settings
         self._target = target
         self.sent = 0
         self.bytes = 0
@@ -260,6 +264,9 @@ class _Sender:
 
     def _check(self) -> None:
         if self._failure is not None:
+            right = for_topic(self._target.topic, ["Write"])
+            if denied := right_refused(self._client, self._failure, right):
+                raise denied
             late = self._failure.code() == KafkaError.INVALID_TIMESTAMP
             hint = ": the topic refuses these times, leave --time out" if late else ""
             raise self._lost(self._failure.str() + hint)

@@ -24,6 +24,9 @@ class Topics(Protocol):
     def partition_counts(self) -> Mapping[str, int]:
         """Return the number of partitions of every topic."""
 
+    def check_seen(self, topic: str) -> None:
+        """Raise where a topic is missing for this user alone."""
+
 
 class Bounds(Protocol):
     """A reader that knows where partitions begin and end."""
@@ -86,6 +89,7 @@ def partitions_of(cluster: Topics, topic: str, name: str) -> list[TopicPartition
     """
     counts = cluster.partition_counts()
     if topic not in counts:
+        cluster.check_seen(topic)
         raise BrokerError(
             f"topic {topic} does not exist on {cluster.servers}{nearest(topic, counts)}; the workers of the deployment "
             f"{name} make it at their start; is this its name (--name, or name in resonance.toml)?"

@@ -141,7 +141,7 @@ class Settings(BaseSettings):
         """
         file_name, file_values = read_file(file)
         flag_values = nested(flags or {})
-        refuse_unknown_variables(list(cls.model_fields))
+        refuse_unknown_variables(cls._known())
         environment = EnvSettingsSource(cls)()
         origins = Origins(flag_values, environment, file_values, file_name)
         return cls._checked(merged(nested(otherwise or {}), file_values, environment, flag_values), origins)
@@ -347,6 +347,11 @@ class Settings(BaseSettings):
         if self.stream is None and partitions > 1:
             raise stream_not_set(self.input.topics, partitions)
         return self.stream or "partition"
+
+    def derived(self) -> dict[str, str]:
+        """Return the values, by name, that settings have which are not given: names of topics, the worker's id."""
+        names = {f"topics.{kind}": self.topic(kind) for kind in Topics.KINDS if getattr(self.topics, kind) is None}
+        return names if self.worker.id else {"worker.id": self.worker_id, **names}
 
     def dump(self) -> dict[str, Any]:
         """Return all settings as plain values for people to read: secrets masked, engine parameters complete."""

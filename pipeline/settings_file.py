@@ -8,30 +8,36 @@ import orjson
 from resonance.pipeline.settings_errors import MASK
 
 
-def as_toml(values: Mapping[str, Any]) -> str:
+def as_toml(values: Mapping[str, Any], derived: Mapping[str, str] | None = None) -> str:
     """Return nested values as TOML; what is not set, and secrets that are masked, are comments.
 
     Parameters
     ----------
     values : mapping of str to object
         Text, numbers, booleans, None, and lists and mappings of them.
+    derived : mapping of str to str, optional
+        What settings that are not set come to, by dotted name.
     """
-    return "\n".join(_lines(values, "")) + "\n"
+    return "\n".join(_lines(values, "", derived or {})) + "\n"
 
 
-def _lines(values: Mapping[str, Any], section: str) -> list[str]:
-    lines = [_line(_key(name), value) for name, value in values.items() if not isinstance(value, Mapping)]
+def _lines(values: Mapping[str, Any], section: str, derived: Mapping[str, str]) -> list[str]:
+    lines = [
+        _line(_key(name), value, derived.get(f"{section}.{name}"))
+        for name, value in values.items()
+        if not isinstance(value, Mapping)
+    ]
     if section and lines:
         lines = ["", f"[{section}]", *lines]
     for name, value in values.items():
         if isinstance(value, Mapping):
-            lines += _lines(value, f"{section}.{_key(name)}" if section else _key(name))
+            lines += _lines(value, f"{section}.{_key(name)}" if section else _key(name), derived)
     return lines
 
 
-def _line(key: str, value: Any) -> str:
+def _line(key: str, value: Any, derived: str | None) -> str:
     if value is None:
-        return f"# {key} is not set"
+        return f"# {key} is not set" if derived is None else f"# {key} = {_written(derived)} (derived)"
     return f"# {key} is set, and not shown" if value == MASK else f"{key} = {_written(value)}"
 
 

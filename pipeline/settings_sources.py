@@ -2,15 +2,18 @@
 
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from resonance.pipeline.errors import ConfigurationError, nearest
+from resonance.pipeline.errors import ConfigurationError
 
 DEFAULT_FILE = Path("resonance.toml")
 PREFIX = "RESONANCE_"
+OTHER_VARIABLES = frozenset({"FAULT_POINT", "KILL_TEST", "KILL_SEED"})
+"""What follows the prefix in variables of the tests: where a worker dies, and how long the kill test goes on."""
 
 
 def read_file(file: Path | None) -> tuple[str, dict[str, Any]]:
@@ -38,7 +41,18 @@ def read_file(file: Path | None) -> tuple[str, dict[str, Any]]:
             "environment and command line alone"
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path}: not TOML: {error}") from None
+        raise ConfigurationError(_not_toml(path, error)) from None
+
+
+def _not_toml(path: Path, error: Exception) -> str:
+    """Return what is wrong with a file that cannot be parsed, and in which line."""
+    found = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", str(error))
+    if found:
+        return f"{path}:{found[2]}: not TOML: {found[1][0].lower()}{found[1][1:]}, at column {found[3]}; mend this line"
+    if isinstance(error, UnicodeDecodeError):
+        line = error.object[: error.start].count(b"\n") + 1
+        return f"{path}:{line}: not TOML: a character that is not UTF-8; write the file in UTF-8"
+    return f"{path}: not TOML: {error}; something is left open at its end"
 
 
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,30 +96,41 @@ def merged(*sources: Mapping[str, Any]) -> dict[str, Any]:
     return joined
 
 
-def refuse_unknown_variables(known: Sequence[str]) -> None:
+def refuse_unknown_variables(known: Mapping[str, Sequence[str]]) -> None:
     """Refuse environment variables that look like settings and are none.
 
-    Unknown names inside a section are found later, with the file's. Other variables with the prefix must pass:
-    Kubernetes sets RESONANCE_SERVICE_HOST, RESONANCE_PORT_6066_TCP and more for a service named "resonance".
+    Unknown names inside a section are found later, with the file's.
 
     Parameters
     ----------
-    known : sequence of str
-        Names of the sections, and of the settings outside them.
+    known : mapping of str to sequence of str
+        Names of each section; of the sections, and of the settings outside them, under ``""``.
 
     Raises
     ------
     ConfigurationError
         Naming the first such variable.
     """
-    for name in os.environ:
+    for name, value in os.environ.items():
         if not name.upper().startswith(PREFIX):
             continue
-        section, separator, _ = name.upper().removeprefix(PREFIX).lower().partition("__")
-        if section in known:
+        given = name.upper().removeprefix(PREFIX)
+        section = given.partition("__")[0].lower()
+        if section in known[""] or given in OTHER_VARIABLES or _of_kubernetes(given, value):
             continue
-        if separator or difflib.get_close_matches(section, known, n=1, cutoff=0.8):
-            raise ConfigurationError(
-                f"{name}: there is no such setting{nearest(section, known)}; "
-                f"the settings and sections are {', '.join(known)}"
-            )
+        names = [*known[""], *(f"{part}__{key}" for part in known if part for key in known[part])]
+        near = difflib.get_close_matches(given.lower(), names, n=1)
+        meant = f" (did you mean {PREFIX}{near[0].upper()}?)" if near else ""
+        raise ConfigurationError(
+            f"{name}: there is no such setting{meant}; {', '.join(known[''])} can stand behind {PREFIX}, and a "
+            f"section's settings behind two underscores ({PREFIX}INPUT__TOPICS)"
+        )
+
+
+def _of_kubernetes(name: str, value: str) -> bool:
+    """Whether Kubernetes set a variable, for a service that is called resonance or resonance-something."""
+    if re.fullmatch(r"(.+_)?SERVICE_(HOST|PORT(_.+)?)", name):
+        return True
+    if re.fullmatch(r"(.+_)?PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?", name):
+        return True
+    return re.fullmatch(r"(.+_)?PORT", name) is not None and "://" in value

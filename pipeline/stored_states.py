@@ -78,6 +78,7 @@ def open_source(settings: Settings) -> Source:
     counts = cluster.partition_counts()
     snapshots = settings.topic("snapshots")
     if counts.get(snapshots, 0) < deployment.partitions:
+        cluster.check_seen(snapshots)
         raise BrokerError(
             f"there is no topic {snapshots} with the snapshots of {settings.name} on "
             f"{client['bootstrap.servers']}{nearest(snapshots, counts)}; look at name and topics.snapshots, or "

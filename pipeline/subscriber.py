@@ -10,6 +10,8 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from resonance.pipeline.acls import for_topic
+from resonance.pipeline.denials import Refusals, right_refused
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.log_reader import headers_of
 from resonance.pipeline.records import Record
@@ -72,6 +74,8 @@ class Subscriber:
         self.trouble = ""
         self._remembered = remembered
         self._seen: dict[Identity, None] = {}
+        self._client = dict(client)
+        self._refusals = Refusals(self._client)
         self._consumer = Consumer(
             {
                 "log_level": 0,
@@ -104,11 +108,15 @@ class Subscriber:
         ------
         BrokerError
             A topic can no longer be read.
+        DeniedError
+            The cluster refuses the log-in, or the right to read.
         """
         try:
             messages = self._consumer.consume(BATCH, timeout)
         except KafkaException as error:
             raise BrokerError(f"the outputs cannot be read: {error.args[0].str()}") from error
+        if not messages:
+            self._refusals.check()
         found = []
         for message in messages:
             at = (message.topic(), message.partition())
@@ -122,6 +130,11 @@ class Subscriber:
             elif problem.code() == KafkaError._PARTITION_EOF:
                 self.trouble = ""
                 self.positions[at] = message.offset()
+            elif problem.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+                # Said of the group, which nothing is asked of: there is no need for a right on it.
+                continue
+            elif denied := right_refused(self._client, problem, for_topic(at[0] or "", ["Read"])):
+                raise denied
             elif not problem.retriable():
                 where = f"{at[0]}[{at[1]}]" if at[0] else "the outputs"
                 raise BrokerError(f"{where} cannot be read: {problem.str()}")
@@ -146,6 +159,7 @@ class Subscriber:
         return True
 
     def _note(self, error: KafkaError) -> None:
+        self._refusals.note(error)
         if error.code() in (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT):
             self.trouble = error.str()
 

@@ -25,8 +25,8 @@ def show_settings(
     if as_reference:
         typer.echo(settings_reference.as_markdown(), nl=False)
         return
-    values = load_settings(config, settings).dump()
+    loaded = load_settings(config, settings)
     if as_json:
-        print_json(values)
+        print_json(loaded.dump())
     else:
-        typer.echo(settings_file.as_toml(values), nl=False)
+        typer.echo(settings_file.as_toml(loaded.dump(), loaded.derived()), nl=False)

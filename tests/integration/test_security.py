@@ -4,7 +4,7 @@ import re
 import time
 
 import pytest
-from confluent_kafka import Consumer
+from resonance.pipeline import cli
 from resonance.pipeline.acls import needed
 from resonance.pipeline.clients import faust_credentials, librdkafka
 from resonance.pipeline.errors import BrokerError, DeniedError
@@ -258,18 +258,46 @@ def test_a_reader_does_not_wait_for_what_is_refused(ready, secured):
     assert time.monotonic() - began < 30
 
 
-def test_a_subscriber_with_the_listed_rights_can_read(granted, secured):
-    user = topic_name("reader")
-    secured.add_user(user, PASSWORD)
-    secured.allow(f"User:{user}", granted.rights("subscriber"))
-    login = {"sasl.username": user, "sasl.password": PASSWORD, "group.id": f"{granted.name}-{user}"}
-    consumer = Consumer({**librdkafka(granted.loaded()), **login, "enable.partition.eof": True})
+def command(deployment, monkeypatch, capsys, role, *arguments):
+    """Run a command as a user with the rights of a role, and no other; return exit code, results and messages."""
+    user = topic_name(role)
+    deployment.secured.add_user(user, PASSWORD)
+    if role != "nobody":
+        deployment.secured.allow(f"User:{user}", deployment.rights(role))
+    monkeypatch.setenv("RESONANCE_BROKER__SASL_PASSWORD", PASSWORD)
+    given = {**deployment.settings, "broker.sasl_username": user}
+    options = [part for name, value in given.items() for part in ("--set", f"{name}={value}")]
+    monkeypatch.setattr("sys.argv", ["resonance", *arguments, *options])
+    code = 0
     try:
-        consumer.subscribe([granted.loaded().topic("assignments")])
-        message = None
-        while message is None:
-            message = consumer.poll(1)
-        assert message.error() is not None
-        assert message.error().name() == "_PARTITION_EOF"
-    finally:
-        consumer.close()
+        cli.main()
+    except SystemExit as ended:
+        code = int(ended.code or 0)
+    printed = capsys.readouterr()
+    return code, printed.out, printed.err
+
+
+def test_the_rights_of_each_role_are_enough_for_its_commands(ready, monkeypatch, capsys, tmp_path):
+    file = tmp_path / "records.csv"
+    file.write_text("a,b\n1,2\n3,4\n")
+    for role, arguments in (
+        ("producer", ["produce", str(file)]),
+        ("subscriber", ["watch", "--until-end"]),
+        ("operator", ["dlq", "list"]),
+        ("operator", ["snapshots", "list"]),
+        ("operator", ["topics", "plan", "--rate", "1"]),
+    ):
+        code, out, err = command(ready, monkeypatch, capsys, role, *arguments)
+        assert code == 0 or "there are no snapshots" in err, (arguments, out, err)
+        assert "no right to" not in err
+        assert "cannot be read" not in err
+
+
+def test_a_command_without_rights_names_the_one_that_is_missing(ready, monkeypatch, capsys, tmp_path):
+    file = tmp_path / "records.csv"
+    file.write_text("a,b\n1,2\n")
+    for arguments in (["produce", str(file)], ["watch", "--until-end"], ["dlq", "list"], ["inspect"], ["reset"]):
+        code, out, err = command(ready, monkeypatch, capsys, "nobody", *arguments)
+        assert (code, out) == (69, "")
+        assert "no right to Describe topic" in err, err
+        assert "kafka-acls.sh" in err

@@ -46,6 +46,15 @@ def test_keys_are_quoted_where_they_must_be() -> None:
     assert as_toml({"plain_key-1": 1}) == "plain_key-1 = 1\n"
 
 
+def test_what_is_derived_is_a_comment_with_its_value() -> None:
+    settings = Settings.of({"input.topics": ["features"], "name": "shop", "topics.clusters": "now", "worker.id": "w"})
+    text = as_toml(settings.dump(), settings.derived())
+    assert '# dead_letters = "shop.dead-letters" (derived)\n' in text
+    assert 'clusters = "now"\n' in text
+    assert 'id = "w"\n' in text
+    assert "dead_letters" not in tomllib.loads(text)["topics"]
+
+
 def test_what_is_not_set_and_what_is_secret_are_comments() -> None:
     settings = Settings.of({"input.topics": ["features"], "broker.sasl_password": "hunter2"})
     text = as_toml(settings.dump())
