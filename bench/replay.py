@@ -23,7 +23,8 @@ from tests.brokers import running_broker
 CHUNK = 500
 """Records that a worker gets at once, about."""
 
-KEYS = 64
+KEYS = 1_000
+"""So many that the partitions get about the same."""
 
 
 class Contest:
