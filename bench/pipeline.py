@@ -55,14 +55,15 @@ def records(count: int) -> Iterator[bytes]:
 class Bench:
     """A broker, its input topic, and the contestants."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, partitions: int = PARTITIONS) -> None:
         self.bootstrap = bootstrap
+        self.partitions = partitions
         self.admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
 
     @contextmanager
     def topic(self, kind: str, **config: str) -> Iterator[str]:
         """Have a topic for a while."""
-        name = create_topic(self.bootstrap, f"bench-{kind}", partitions=PARTITIONS, **config)
+        name = create_topic(self.bootstrap, f"bench-{kind}", partitions=self.partitions, **config)
         try:
             yield name
         finally:
@@ -76,7 +77,7 @@ class Bench:
         for i, value in enumerate(records(count)):
             while True:
                 try:
-                    producer.produce(topic, value, key=b"k%d" % (i % PARTITIONS), partition=i % PARTITIONS)
+                    producer.produce(topic, value, key=b"k%d" % (i % self.partitions), partition=i % self.partitions)
                     break
                 except BufferError:
                     producer.poll(0.1)

@@ -3,10 +3,10 @@
 from typing import Annotated
 
 import typer
+from resonance.pipeline.commands.file_options import Key, Map, Null, SkipBad, Time, as_columns
 from resonance.pipeline.commands.options import SETTINGS_HELP, Broker, Config, Json, Name, Set, Stream
 from resonance.pipeline.commands.output import print_json, print_table, say
-from resonance.pipeline.commands.produce import as_columns
-from resonance.pipeline.commands.replay import Key, Map, Processes, SkipBad, Time, as_file, load_for
+from resonance.pipeline.commands.replay import Processes, as_file, load_for
 from resonance.pipeline.errors import ConfigurationError
 
 TEXT = f"""Learn recorded data silently, and leave models from which workers go on: nobody is alerted of the past.
@@ -38,6 +38,7 @@ def bootstrap(
     mapping: Map = None,
     key: Key = None,
     time: Time = None,
+    null: Null = None,
     skip_bad: SkipBad = False,
     processes: Processes = None,
     config: Config = None,
@@ -51,7 +52,7 @@ def bootstrap(
     from dataclasses import asdict  # noqa: PLC0415 - imports that --help can do without
 
     from resonance.pipeline.collector import collect_rarely  # noqa: PLC0415
-    from resonance.pipeline.commands.records_bar import records_bar  # noqa: PLC0415
+    from resonance.pipeline.commands.progress import records_bar  # noqa: PLC0415
     from resonance.pipeline.replay import bootstrapping  # noqa: PLC0415
     from resonance.pipeline.replay.jobs import cores  # noqa: PLC0415
     from resonance.pipeline.replay.ranges import Span  # noqa: PLC0415
@@ -63,7 +64,7 @@ def bootstrap(
     topic = None if file else source
     loaded = load_for(topic, config, settings, name, broker, stream)
     inputs = (topic,) if topic else loaded.input.topics
-    what = inputs if file is None else bootstrapping.FromFile(file, as_columns(mapping, key, time), skip_bad)
+    what = inputs if file is None else bootstrapping.FromFile(file, as_columns(mapping, key, time, null), skip_bad)
     with records_bar("bootstrap") as told:
         collect_rarely()
         learned = bootstrapping.bootstrap(loaded, what, span, processes=processes or cores(), told=told)

@@ -4,12 +4,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from resonance.pipeline.commands.file_options import Key, Map, Null, SkipBad, Time, as_columns, topic_from
 from resonance.pipeline.commands.options import Broker, Config, Json, Set, load_settings
 from resonance.pipeline.commands.output import print_json, print_table, say
-from resonance.pipeline.errors import ConfigurationError, InputFileError
+from resonance.pipeline.errors import InputFileError
 
 if TYPE_CHECKING:
-    from resonance.pipeline.files import Columns, FileRecord, RecordFile
+    from resonance.pipeline.files import FileRecord, RecordFile
 
 SHOWN = 3
 """Records that a dry run shows."""
@@ -24,21 +25,11 @@ File = Annotated[Path, typer.Argument(metavar="FILE", help="Records, one a row; 
 Topic = Annotated[
     str | None, typer.Option("--topic", "-t", help="Where they go; without it the first of input.topics.")
 ]
-Map = Annotated[
-    list[str] | None,
-    typer.Option("--map", "-m", metavar="NAME=COLUMN", help="Take this column, as this member; repeatable. Else all."),
-]
-Key = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column that is the record's key.")]
-Time = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column that is the record's Kafka timestamp.")]
-Null = Annotated[
-    list[str] | None, typer.Option(metavar="TEXT", help="Cell of CSV that means nothing, such as NA; repeatable.")
-]
 Rate = Annotated[float | None, typer.Option(min=0.001, help="Records a second, at most.")]
 Limit = Annotated[int | None, typer.Option(min=1, help="Records, at most.")]
 Create = Annotated[
     int | None, typer.Option("--create-partitions", min=1, metavar="N", help="Make a missing topic, with N partitions.")
 ]
-SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out, and count, lines that cannot be used.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the first records and settings; no broker is needed.")]
 
 
@@ -69,7 +60,7 @@ def produce(
 
     columns = as_columns(mapping, key, time, null)
     if dry_run and topic is None and config is None and not settings and not Path("resonance.toml").exists():
-        topic = _topic_from(file)
+        topic = topic_from(file)
     loaded = load_settings(config, settings, broker__bootstrap=broker, input__topics=topic)
     topic = loaded.input.topics[0]
     with RecordFile(file, columns, skip_bad=skip_bad) as source:
@@ -105,35 +96,6 @@ def produce(
         say(f"\nA resonance.toml with which `resonance worker` reads them:\n\n{suggestion}")
     if result.interrupted:
         raise typer.Exit(130)
-
-
-def as_columns(
-    mapping: list[str] | None, key: str | None, time: str | None, nulls: list[str] | None = None
-) -> "Columns":
-    """Return the columns that the options choose.
-
-    Raises
-    ------
-    ConfigurationError
-        A ``--map`` that is not ``name=column``, or two for one name.
-    """
-    from resonance.pipeline.files import Columns  # noqa: PLC0415
-
-    members: dict[str, str] = {}
-    for pair in mapping or ():
-        name, separator, column = pair.partition("=")
-        column = column if separator else name
-        if not name or not column:
-            raise ConfigurationError(f"--map {pair}: write it as NAME=COLUMN, or as the name of a column")
-        if name in members:
-            raise ConfigurationError(f"--map {pair}: {name} is given twice; leave one out")
-        members[name] = column
-    return Columns(members, key, time, tuple(nulls or ()))
-
-
-def _topic_from(file: Path) -> str:
-    stem = file.name.partition(".")[0]
-    return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "_-") else "-" for letter in stem)
 
 
 def _send(

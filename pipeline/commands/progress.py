@@ -25,3 +25,35 @@ def progress(text: str, total: float | None) -> Iterator[Callable[[float], None]
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(text, total=total)
         yield lambda done: bar.update(task, completed=done)
+
+
+@contextmanager
+def records_bar(text: str) -> Iterator[Callable[[int], None]]:
+    """Give a function that is told how many more records are done; it draws nothing unless on a terminal.
+
+    Parameters
+    ----------
+    text : str
+        What is going on.
+    """
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console  # noqa: PLC0415 - not needed by --help
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        TextColumn("{task.completed:>12,.0f} records"),
+        TextColumn("{task.fields[rate]:>10,.0f}/s"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(text, total=None, rate=0.0)
+
+        def done(more: int) -> None:
+            bar.advance(task, more)
+            bar.update(task, rate=bar.tasks[0].speed or 0.0)
+
+        yield done

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from resonance.pipeline.commands.file_options import Key, Map, Null, SkipBad, Time, as_columns, topic_from
 from resonance.pipeline.commands.options import (
     SETTINGS_HELP,
     Broker,
@@ -15,7 +16,6 @@ from resonance.pipeline.commands.options import (
     load_settings,
 )
 from resonance.pipeline.commands.output import print_json, print_table, say
-from resonance.pipeline.commands.produce import as_columns
 from resonance.pipeline.errors import ConfigurationError, nearest
 
 if TYPE_CHECKING:
@@ -46,13 +46,6 @@ ToName = Annotated[
     str | None, typer.Option(metavar="NAME", help="Produce outputs to the topics of this name: NAME.assignments, ...")
 ]
 Partitions = Annotated[int, typer.Option(min=1, metavar="N", help="Of a file: partitions of the topic it stands for.")]
-Map = Annotated[
-    list[str] | None,
-    typer.Option("--map", "-m", metavar="NAME=COLUMN", help="Of a file: take this column, as this member. Else all."),
-]
-Key = Annotated[str | None, typer.Option(metavar="COLUMN", help="Of a file: column that is the record's key.")]
-Time = Annotated[str | None, typer.Option(metavar="COLUMN", help="Of a file: column that is Kafka's timestamp.")]
-SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Of a file: leave out lines that cannot be used.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -73,6 +66,7 @@ def replay(
     mapping: Map = None,
     key: Key = None,
     time: Time = None,
+    null: Null = None,
     skip_bad: SkipBad = False,
     processes: Processes = None,
     config: Config = None,
@@ -84,7 +78,7 @@ def replay(
 ) -> None:
     """Replay a topic or a file."""
     from resonance.pipeline.collector import collect_rarely  # noqa: PLC0415 - imports that --help can do without
-    from resonance.pipeline.commands.records_bar import records_bar  # noqa: PLC0415
+    from resonance.pipeline.commands.progress import records_bar  # noqa: PLC0415
     from resonance.pipeline.replay import replaying  # noqa: PLC0415
     from resonance.pipeline.replay.jobs import cores  # noqa: PLC0415
     from resonance.pipeline.replay.ranges import Span  # noqa: PLC0415
@@ -93,9 +87,8 @@ def replay(
         raise ConfigurationError("--output and --to-name: outputs go to one place; leave one out")
     span = Span.parse(begin, end, last, partition)
     file = as_file(source)
-    stem = "".join(c if c.isascii() and c.isalnum() else "-" for c in file.stem) if file else None
-    topic = None if file else source
-    loaded = load_for(topic, config, settings, name, broker, stream, otherwise=stem)
+    topic, otherwise = (None, topic_from(file)) if file else (source, None)
+    loaded = load_for(topic, config, settings, name, broker, stream, otherwise=otherwise)
     output = replaying.Output(folder, to_name)
     with records_bar("replay") as told:
         collect_rarely()
@@ -103,7 +96,7 @@ def replay(
         if file is not None:
             if not span.whole or fresh:
                 raise ConfigurationError("--from, --to, --last, --partition and --fresh are for topics; leave them out")
-            columns = as_columns(mapping, key, time)
+            columns = as_columns(mapping, key, time, null)
             summary = replaying.replay_file(
                 loaded, file, columns, output, partitions=partitions, skip_bad=skip_bad, processes=count, told=told
             )
@@ -117,9 +110,10 @@ def as_file(source: str | None) -> Path | None:
     """Return the file that a source names; None for a topic."""
     if source is None:
         return None
+    from resonance.pipeline.files import FORMATS  # noqa: PLC0415
+
     path = Path(source)
-    suffixes = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".txt", ".parquet", ".pq", ".gz")
-    return path if path.exists() or path.suffix.lower() in suffixes else None
+    return path if path.exists() or path.suffix.lower() in (*FORMATS, ".gz") else None
 
 
 def load_for(

@@ -40,7 +40,7 @@ def verify(
 ) -> None:
     """Verify what was recorded."""
     from resonance.pipeline.collector import collect_rarely  # noqa: PLC0415 - imports that --help can do without
-    from resonance.pipeline.commands.records_bar import records_bar  # noqa: PLC0415
+    from resonance.pipeline.commands.progress import records_bar  # noqa: PLC0415
     from resonance.pipeline.replay import verifying  # noqa: PLC0415
     from resonance.pipeline.replay.jobs import cores  # noqa: PLC0415
     from resonance.pipeline.replay.ranges import Span  # noqa: PLC0415

@@ -7,11 +7,13 @@ from typing import Any
 
 from resonance.pipeline.archives import archive_of
 from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.files import Columns
 from resonance.pipeline.log_reader import NO_OFFSET, LogReader, TopicPartition
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Record
 from resonance.pipeline.replay import sources
 from resonance.pipeline.replay.jobs import Tell, described
+from resonance.pipeline.replay.lanes import route
 from resonance.pipeline.replay.spool import spool
 from resonance.pipeline.snapshots import SnapshotWriter
 
@@ -84,13 +86,10 @@ def work(job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
     found = Learned(*at)
     if "file" in job:
         given, position = job["file"], job["offset"]
-        batches = sources.of_file(
-            Path(given["path"]),
-            sources.columns_of(given),
-            at,
-            source.deployment.partitions,
-            skip_bad=given["skip_bad"],
-        )
+        columns = Columns(given["members"], given["key"], given["time"], tuple(given["nulls"]))
+        # Every process reads the file, and learns what is its partition's.
+        routed = route(Path(given["path"]), columns, source.deployment.partitions, skip_bad=given["skip_bad"])
+        batches = (part.on(at[0]) for part in routed if part.partition == at[1])
         _learn(task, batches, found, tell)
         try:
             task.go_on_at(position)

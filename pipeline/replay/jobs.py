@@ -6,7 +6,7 @@ import os
 import signal
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from multiprocessing.connection import Connection, wait
 from typing import Any, Final, cast
@@ -16,6 +16,7 @@ from pydantic import SecretStr
 from resonance.pipeline import clients, errors
 from resonance.pipeline.collector import collect_rarely
 from resonance.pipeline.errors import MismatchError, ResonanceError
+from resonance.pipeline.replay.feeder import Feeder
 from resonance.pipeline.restore import Source
 from resonance.pipeline.settings import Settings
 from resonance.pipeline.topics import Deployment
@@ -26,12 +27,16 @@ Tell = Callable[[int], None]
 TELL_SECONDS: Final = 0.1
 """Shortest time between two messages about progress."""
 
+FED: Final = frozenset({"lanes"})
+"""Kinds of jobs that are sent what they work on."""
+
 WORK: Final[Mapping[str, str]] = {
     "replay": "resonance.pipeline.replay.run",
+    "lanes": "resonance.pipeline.replay.lanes",
     "verify": "resonance.pipeline.replay.verify",
     "bootstrap": "resonance.pipeline.replay.bootstrap",
 }
-"""Module whose function ``work(job, tell)`` does a job of a kind."""
+"""Module whose function ``work(job, tell)`` does a job of a kind, or ``work(job, tell, frames)`` for those of `FED`."""
 
 
 def as_json(settings: Settings) -> Any:
@@ -94,6 +99,38 @@ def run_jobs(
         return pool.run(kind, jobs, told)
 
 
+def run_fed(
+    kind: str, jobs: Sequence[Mapping[str, Any]], frames: Iterable[tuple[int, bytes]], told: Tell = lambda _: None
+) -> tuple[list[dict[str, Any]], float]:
+    """Do jobs at the same time, each in a process that is sent what it works on.
+
+    Parameters
+    ----------
+    kind : str
+        What is to be done (`WORK`).
+    jobs : sequence of mapping
+        What each needs; JSON.
+    frames : iterable of (int, bytes)
+        Number of a job, and the next bytes for it, which are not empty.
+    told : callable
+        As in `run_jobs`.
+
+    Returns
+    -------
+    results : list of dict
+        In the order of the jobs.
+    seconds : float
+        The longest that a process was at work, without its start.
+
+    Raises
+    ------
+    ResonanceError
+        What the first failed job raised, or what came in the place of frames.
+    """
+    with _Pool(len(jobs)) as pool, Feeder(frames, pool.pipes) as feeder:
+        return pool.run(kind, jobs, told, feeder)
+
+
 class _Pool:
     """Processes that do one job after the other.
 
@@ -103,20 +140,20 @@ class _Pool:
     def __init__(self, size: int) -> None:
         context = multiprocessing.get_context("spawn")
         self._processes = []
-        self._pipes: list[Connection] = []
+        self.pipes: list[Connection] = []
         for _ in range(size):
             ours, theirs = context.Pipe()
             process = context.Process(target=_serve, args=(theirs,), daemon=True)
             process.start()
             theirs.close()
             self._processes.append(process)
-            self._pipes.append(ours)
+            self.pipes.append(ours)
 
     def __enter__(self) -> "_Pool":
         return self
 
     def __exit__(self, *_: object) -> None:
-        for pipe in self._pipes:
+        for pipe in self.pipes:
             pipe.close()
         for process in self._processes:
             process.join(2.0)
@@ -124,11 +161,13 @@ class _Pool:
                 process.terminate()
                 process.join()
 
-    def run(self, kind: str, jobs: Sequence[Mapping[str, Any]], told: Tell) -> tuple[list[dict[str, Any]], float]:
+    def run(
+        self, kind: str, jobs: Sequence[Mapping[str, Any]], told: Tell, feeder: Feeder | None = None
+    ) -> tuple[list[dict[str, Any]], float]:
         waiting = list(enumerate(jobs))[::-1]
         doing: dict[Connection, int] = {}
         results: list[dict[str, Any]] = [{} for _ in jobs]
-        busy = dict.fromkeys(self._pipes, 0.0)
+        busy = dict.fromkeys(self.pipes, 0.0)
 
         def give(pipe: Connection) -> None:
             if waiting:
@@ -136,10 +175,14 @@ class _Pool:
                 doing[pipe] = number
                 pipe.send_bytes(orjson.dumps([kind, job]))
 
-        for pipe in self._pipes:
+        for pipe in self.pipes:
             give(pipe)
+        if feeder is not None:
+            feeder.start()
         while doing:
-            for ready in cast(list[Connection], wait(list(doing))):
+            if feeder is not None and feeder.error is not None:
+                raise feeder.error
+            for ready in cast(list[Connection], wait(list(doing), TELL_SECONDS)):
                 try:
                     message = orjson.loads(ready.recv_bytes())
                 except (EOFError, ConnectionResetError):
@@ -171,7 +214,9 @@ def _serve(pipe: Connection) -> None:
         teller = _Teller(pipe)
         try:
             began = time.perf_counter()
-            result = _work_of(kind)(job, teller.tell)
+            # Where nothing is sent nobody asks for it.
+            frames = (iter(pipe.recv_bytes, b""),) if kind in FED else ()
+            result = _work_of(kind)(job, teller.tell, *frames)
             seconds = time.perf_counter() - began
             teller.flush()
             pipe.send_bytes(orjson.dumps({"result": result, "seconds": seconds}))
@@ -205,9 +250,9 @@ class _Teller:
             self._waiting = 0
 
 
-def _work_of(kind: str) -> Callable[[Mapping[str, Any], Tell], dict[str, Any]]:
+def _work_of(kind: str) -> Callable[..., dict[str, Any]]:
     module = importlib.import_module(WORK[kind])
-    work: Callable[[Mapping[str, Any], Tell], dict[str, Any]] = module.work
+    work: Callable[..., dict[str, Any]] = module.work
     return work
 
 

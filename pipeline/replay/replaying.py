@@ -1,5 +1,6 @@
 """A replay as a whole: which partitions, from where to where, with what output."""
 
+import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -10,7 +11,8 @@ from resonance.pipeline import clients
 from resonance.pipeline.errors import BrokerError, ConfigurationError
 from resonance.pipeline.files import Columns
 from resonance.pipeline.log_reader import LogReader
-from resonance.pipeline.replay.jobs import Tell, as_json, describe, run_jobs
+from resonance.pipeline.replay import lanes
+from resonance.pipeline.replay.jobs import Tell, as_json, describe, run_fed, run_jobs
 from resonance.pipeline.replay.ranges import Span, choose, resolve
 from resonance.pipeline.replay.run import Replayed
 from resonance.pipeline.replay.sinks import KINDS, join_parts, open_folder
@@ -114,9 +116,19 @@ def replay_topics(
     if all(first >= end for first, end in ranges.values()):
         whole = "holds no committed records" if span.whole else "has no committed records in that range"
         raise BrokerError(f"{', '.join(inputs)} on {settings.broker.bootstrap} {whole}; there is nothing to replay")
+    # Once, before several processes want the same.
+    settings.engine_class.compile()
     common = describe(settings, deployment) | {"fresh": fresh}
-    jobs = [common | {"at": at, "range": found} for at, found in ranges.items()]
-    return _run(settings, jobs, output, processes, told)
+    places = _places(settings, output, len(ranges), settings.input.topics)
+    jobs = [
+        common | {"at": at, "range": found, "output": place}
+        for (at, found), place in zip(ranges.items(), places, strict=True)
+    ]
+    try:
+        results, seconds = run_jobs("replay", jobs, processes, told)
+    finally:
+        _join(output, len(jobs))
+    return Summary([Replayed(**result) for result in results], seconds)
 
 
 def replay_file(
@@ -159,31 +171,55 @@ def replay_file(
         The file cannot be read, or a row of it not be used.
     """
     settings.check_stream(partitions)
-    given = {"path": str(path), "skip_bad": skip_bad, **asdict(columns)}
-    common = {"settings": as_json(settings), "file": given, "partitions": partitions}
-    jobs = [common | {"at": (settings.input.topics[0], partition)} for partition in range(partitions)]
-    return _run(settings, jobs, output, processes, told)
-
-
-def _run(settings: Settings, jobs: Sequence[Mapping[str, Any]], output: Output, processes: int, told: Tell) -> Summary:
-    # Once, before several processes want the same.
     settings.engine_class.compile()
-    places: list[Any] = [None] * len(jobs)
+    topic = settings.input.topics[0]
+    common = {"settings": as_json(settings), "topic": topic}
+    places = _places(settings, output, partitions, inputs=None)
+    began = time.perf_counter()
+    routed = lanes.route(path, columns, partitions, skip_bad=skip_bad)
+    try:
+        if min(processes, partitions) == 1:
+            parts = lanes.run_lanes(common | {"lanes": list(enumerate(places))}, routed, told)
+            return Summary(parts, time.perf_counter() - began)
+        owners = min(processes, partitions)
+        jobs = [common | {"lanes": list(enumerate(places))[number::owners]} for number in range(owners)]
+        frames = ((part.partition % owners, lanes.pack(part)) for part in routed)
+        results, seconds = run_fed("lanes", jobs, frames, told)
+    finally:
+        _join(output, partitions)
+    parts = [Replayed(**part) for result in results for part in result["parts"]]
+    return Summary(sorted(parts, key=lambda part: part.partition), seconds)
+
+
+def _places(
+    settings: Settings, output: Output, count: int, inputs: Sequence[str] | None
+) -> list[dict[str, Any] | None]:
+    """Return where the outputs of each part go, as `run.sink_of` takes it, and see to it that it is there.
+
+    Parameters
+    ----------
+    settings : Settings
+        The deployment's.
+    output : Output
+        What is asked for.
+    count : int
+        Parts; of a file, its partitions.
+    inputs : sequence of str or None
+        The topics that are replayed; None for a file.
+    """
     if output.name is not None:
         topics = target_topics(settings, output.name)
-        partitions = max(job["at"][1] for job in jobs) + 1
-        _make_targets(settings, topics, jobs[0], partitions)
-        places = [{"topics": topics}] * len(jobs)
-    elif output.folder is not None:
+        _make_targets(settings, topics, None if inputs else count)
+        return [{"topics": topics}] * count
+    if output.folder is not None:
         open_folder(output.folder)
-        places = [{"folder": str(output.folder.absolute()), "part": part} for part in range(len(jobs))]
-    given = [{**job, "output": place} for job, place in zip(jobs, places, strict=True)]
-    try:
-        results, seconds = run_jobs("replay", given, processes, told)
-    finally:
-        if output.folder is not None:
-            join_parts(output.folder, len(jobs))
-    return Summary([Replayed(**result) for result in results], seconds)
+        return [{"folder": str(output.folder.absolute()), "part": part} for part in range(count)]
+    return [None] * count
+
+
+def _join(output: Output, count: int) -> None:
+    if output.folder is not None:
+        join_parts(output.folder, count)
 
 
 def target_topics(settings: Settings, name: str) -> dict[str, str]:
@@ -206,9 +242,10 @@ def target_topics(settings: Settings, name: str) -> dict[str, str]:
     return topics
 
 
-def _make_targets(settings: Settings, topics: Mapping[str, str], job: Mapping[str, Any], partitions: int) -> None:
+def _make_targets(settings: Settings, topics: Mapping[str, str], partitions: int | None) -> None:
+    """Make the topics of another name; with a number of partitions where no input topic says it."""
     client = clients.librdkafka(settings)
-    if "file" in job:
+    if partitions is not None:
         from resonance.pipeline.cluster import Cluster  # noqa: PLC0415 - a file alone needs no broker
 
         cluster = Cluster(client, settings.broker.answer_timeout, settings.topics.replication_factor)

@@ -1,7 +1,7 @@
 """One partition of a replay: silently from where its models start, then with answers to the end of the range."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from resonance.pipeline.records import Record
 from resonance.pipeline.replay import sources
 from resonance.pipeline.replay.jobs import Tell, described
 from resonance.pipeline.replay.sinks import FolderSink, Nowhere, Sink, TopicSink
-from resonance.pipeline.replay.starts import UNBOUNDED, find_start
+from resonance.pipeline.replay.starts import find_start
 from resonance.pipeline.settings import Settings
 
 
@@ -55,14 +55,52 @@ class Replayed:
     dead_letters: dict[str, int] = field(default_factory=dict)
 
 
+class Answering:
+    """A partition that is being replayed.
+
+    Parameters
+    ----------
+    found : Replayed
+        Counts what comes; records below its `begin` are learned silently.
+    task : PartitionTask
+        The models.
+    sink : Sink
+        Takes the outputs.
+    """
+
+    def __init__(self, found: Replayed, task: PartitionTask, sink: Sink) -> None:
+        self._found, self._task, self._sink = found, task, sink
+        self._before: Counter[str] = task.counts.dead_letters
+
+    def take(self, batch: Sequence[Record]) -> None:
+        """Learn the next records, and answer those of the range."""
+        found = self._found
+        silent, records = sources.cut(batch, found.begin)
+        if silent:
+            self._task.catch_up(silent)
+            found.silent += len(silent)
+            self._before = self._task.counts.dead_letters
+        if records:
+            outputs = self._task.process(records)
+            found.records += len(records)
+            found.assignments += len(outputs.assignments)
+            found.events += len(outputs.events)
+            self._sink.write(outputs)
+
+    def close(self) -> Replayed:
+        """See to it that outputs are stored; return what came of it."""
+        self._sink.close()
+        self._found.dead_letters = dict(self._task.counts.dead_letters - self._before)
+        return self._found
+
+
 def work(job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
-    """Replay one partition.
+    """Replay one partition of a topic.
 
     Parameters
     ----------
     job : mapping
-        ``settings``; ``at``: topic and partition; ``output``: ``{"folder", "part"}``, ``{"topics"}`` or None; and
-        either ``deployment``, ``range``, ``fresh``, or ``file``, ``partitions``.
+        ``settings``, ``deployment``; ``at``: topic and partition; ``range``; ``fresh``; ``output``.
     tell : callable
         Told how many more records are done.
 
@@ -71,64 +109,25 @@ def work(job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
     dict
         A `Replayed`.
     """
-    topic, partition = job["at"]
-    found = Replayed(topic, partition)
-    if "file" in job:
-        settings = Settings.of(job["settings"])
-        task = PartitionTask(settings, topic, partition)
-        task.event_bytes = UNBOUNDED
-        found.start = "empty models"
-        given = job["file"]
-        columns = sources.columns_of(given)
-        batches = sources.of_file(
-            Path(given["path"]), columns, (topic, partition), job["partitions"], skip_bad=given["skip_bad"]
-        )
-        settings.engine_class.compile()
-        _answer(found, task, batches, _sink(job, settings, partition), tell)
-        found.end = found.records
-        return asdict(found)
     settings, source = described(job)
     settings.engine_class.compile()
+    topic, partition = at = job["at"][0], job["at"][1]
     begin, end = job["range"]
     with LogReader(source.client, source.group, source.patience) as reader:
-        start = find_start(
-            reader,
-            source,
-            (topic, partition),
-            begin,
-            lambda *at: PartitionTask(settings, *at),
-            fresh=job["fresh"],
-        )
-        found.start, found.notes = start.text, start.notes
-        found.begin, found.end = max(begin, start.offset), max(end, start.offset)
-        batches = sources.of_topic(reader, (topic, partition), start.offset, end)
-        _answer(found, start.task, batches, _sink(job, settings, partition), tell)
+        start = find_start(reader, source, at, begin, lambda *own: PartitionTask(settings, *own), fresh=job["fresh"])
+        found = Replayed(topic, partition, max(begin, start.offset), max(end, start.offset), start.text, start.notes)
+        answering = Answering(found, start.task, sink_of(job["output"], settings, partition))
+        try:
+            for batch in sources.of_topic(reader, at, start.offset, end):
+                answering.take(batch)
+                tell(len(batch))
+        finally:
+            answering.close()
     return asdict(found)
 
 
-def _answer(found: Replayed, task: PartitionTask, batches: Iterator[list[Record]], sink: Sink, tell: Tell) -> None:
-    before: Counter[str] = task.counts.dead_letters
-    try:
-        for batch in batches:
-            silent, records = sources.cut(batch, found.begin)
-            if silent:
-                task.catch_up(silent)
-                found.silent += len(silent)
-                before = task.counts.dead_letters
-            if records:
-                outputs = task.process(records)
-                found.records += len(records)
-                found.assignments += len(outputs.assignments)
-                found.events += len(outputs.events)
-                sink.write(outputs)
-            tell(len(batch))
-    finally:
-        sink.close()
-    found.dead_letters = dict(task.counts.dead_letters - before)
-
-
-def _sink(job: Mapping[str, Any], settings: Settings, partition: int) -> Sink:
-    output = job["output"]
+def sink_of(output: Mapping[str, Any] | None, settings: Settings, partition: int) -> Sink:
+    """Return what takes a partition's outputs: ``{"folder", "part"}``, ``{"topics"}``, or None for nowhere."""
     if output is None:
         return Nowhere()
     if "folder" in output:

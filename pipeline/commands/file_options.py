@@ -1,0 +1,51 @@
+"""What the commands take that read files of records."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from resonance.pipeline.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from resonance.pipeline.files import Columns
+
+Map = Annotated[
+    list[str] | None,
+    typer.Option("--map", "-m", metavar="NAME=COLUMN", help="Take this column, as this member; repeatable. Else all."),
+]
+Key = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column that is the record's key.")]
+Time = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column that is the record's Kafka timestamp.")]
+Null = Annotated[
+    list[str] | None, typer.Option(metavar="TEXT", help="Cell of CSV that means nothing, such as NA; repeatable.")
+]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out, and count, lines that cannot be used.")]
+
+
+def as_columns(
+    mapping: list[str] | None, key: str | None, time: str | None, nulls: list[str] | None = None
+) -> "Columns":
+    """Return the columns that the options choose.
+
+    Raises
+    ------
+    ConfigurationError
+        A ``--map`` that is not ``name=column``, or two for one name.
+    """
+    from resonance.pipeline.files import Columns  # noqa: PLC0415
+
+    members: dict[str, str] = {}
+    for pair in mapping or ():
+        name, separator, column = pair.partition("=")
+        column = column if separator else name
+        if not name or not column:
+            raise ConfigurationError(f"--map {pair}: write it as NAME=COLUMN, or as the name of a column")
+        if name in members:
+            raise ConfigurationError(f"--map {pair}: {name} is given twice; leave one out")
+        members[name] = column
+    return Columns(members, key, time, tuple(nulls or ()))
+
+
+def topic_from(file: Path) -> str:
+    """Return the name of a topic for a file's records, where nobody names one."""
+    stem = file.name.partition(".")[0]
+    return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "_-") else "-" for letter in stem)
