@@ -229,7 +229,11 @@ def replay(
     BrokerError
         The broker does not answer.
     """
-    settings: dict[str, Any] = producer_settings(source.client, message_bytes=source.message_bytes)
+    # What matters of librdkafka's own words is in our errors.
+    settings: dict[str, Any] = {
+        "log_level": 0,
+        **producer_settings(source.client, message_bytes=source.message_bytes),
+    }
     if source.atomic:
         settings["transactional.id"] = replay_id(source.name)
     outlet = Outlet(settings, ANSWER_SECONDS, reports=True)

@@ -183,7 +183,7 @@ class Watch:
             self.matched += len(found)
             if found:
                 yield found
-            elif not records:
+            elif not records and ends is None:
                 self._idle()
         if not self.matched and (missing := self._wanted.streams - self.streams):
             raise ConfigurationError(f"--stream {', '.join(sorted(missing))}: {self._no_such_stream(missing)}")

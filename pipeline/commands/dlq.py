@@ -173,7 +173,9 @@ def replay_source(settings: "Settings", choice: "Choice") -> "Source":
     if cluster.embedded:
         return Source(client, settings.name, partitions, "", inputs, atomic=False)
     topic = partitions[0][0]
-    configs = cluster.configs(list(inputs))
+    for missing in set(settings.input.topics) - set(inputs):
+        cluster.check_seen(missing)
+    configs = cluster.configs(list(inputs)) if inputs else {}
     sizes = {name: int(config["max.message.bytes"]) for name, config in configs.items()}
     return Source(client, settings.name, partitions, cluster.find([topic])[topic].topic_id, inputs, sizes)
 

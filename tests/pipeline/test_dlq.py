@@ -6,12 +6,14 @@ import sys
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from resonance.pipeline import cli, dlq_replay
+from resonance.pipeline.commands import dlq
 from resonance.pipeline.dlq_letters import Choice, DeadLetter
 from resonance.pipeline.dlq_progress import Progress
 from resonance.pipeline.dlq_replay import Source, original, plan, replay
 from resonance.pipeline.embedded import PARTITIONS, EmbeddedBroker
-from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.errors import BrokerError, ConfigurationError
 from resonance.pipeline.records import Record
+from resonance.pipeline.settings import Settings
 from resonance.schemas import dead_letter_headers
 
 
@@ -208,3 +210,21 @@ def test_what_cannot_be_remembered_is_refused():
     ranges = tuple((n * n * 7919 % 1009 + n * 3000, n * 3000 + 1500 + n * n % 997) for n in range(1, 3000))
     with pytest.raises(ConfigurationError, match=r"2,999 separate ranges .* fewer filters"):
         Progress(0, ranges).note("id")
+
+
+def test_an_input_that_the_user_may_not_see_is_told(monkeypatch):
+    class Cluster:
+        embedded = False
+
+        def __init__(self, *_):
+            pass
+
+        def partition_counts(self):
+            return {"shop.dead-letters": 1}
+
+        def check_seen(self, topic):
+            raise BrokerError(f"no right to Describe topic {topic}")
+
+    monkeypatch.setattr("resonance.pipeline.cluster.Cluster", Cluster)
+    with pytest.raises(BrokerError, match="no right to Describe topic orders"):
+        dlq.replay_source(Settings.of({"name": "shop", "input.topics": "orders"}), Choice())
