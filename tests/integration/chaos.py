@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from confluent_kafka import Consumer, Producer, TopicPartition
+from resonance.pipeline.archive_reader import newest_archive
 from resonance.pipeline.clients import librdkafka
 from resonance.pipeline.fault_points import VARIABLE
 from resonance.pipeline.log_reader import LogReader
@@ -360,6 +361,25 @@ class Chaos:
         assigned = [(self.deployment.input, partition) for partition in range(self.PARTITIONS)]
         parts = restore_partitions(self.source(), assigned, lambda topic, p: PartitionTask(settings, topic, p))
         return {partition: part for (_, partition), part in parts.items()}
+
+    def from_archives(self) -> dict[int, PartitionTask]:
+        """Tasks at the end of the log that began with an archive of its second half, by partition."""
+        settings, source = self.settings(), self.source()
+        tasks = {}
+        with LogReader(source.client, source.group, 30) as reader:
+            for partition in range(self.PARTITIONS):
+                at = (self.deployment.input, partition)
+                first, end = reader.bounds([at])[at]
+                for place in ((first + end) // 2, end):
+                    archived = newest_archive(reader, source, at, place)
+                    if archived is not None:
+                        break
+                assert archived is not None, f"partition {partition} has no archive"
+                tasks[partition] = PartitionTask(settings, *at)
+                archived.restore(tasks[partition])
+                for _, records in reader.read({at: (archived.position, end)}):
+                    tasks[partition].catch_up(records)
+        return tasks
 
 
 def _cut(records: Sequence[Record], rng: random.Random) -> Iterator[Sequence[Record]]:

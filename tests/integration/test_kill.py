@@ -49,6 +49,7 @@ def test_outputs_and_state_are_those_of_a_run_that_never_stopped(broker, request
             "delivery.mode": delivery,
             "stream": stream,
             "snapshots.records": 300,
+            "snapshots.archive_interval": 0.5,
         },
         folder=tmp_path,
         seed=seed,
@@ -59,6 +60,7 @@ def test_outputs_and_state_are_those_of_a_run_that_never_stopped(broker, request
         chaos.finish(signal.SIGKILL, timeout=600)
     tasks, expected = chaos.undisturbed()
     parts = chaos.restored()
+    from_archives = chaos.from_archives()
     again = sum(part.replayed for part in parts.values())
     case = request.node.callspec.id
     print(f"{case}, {chaos.records:,} records: {chaos.tally}; {again} learned again at the end")  # noqa: T201
@@ -74,6 +76,10 @@ def test_outputs_and_state_are_those_of_a_run_that_never_stopped(broker, request
                 assert repeats <= len(messages)
             assert found == messages, first_difference(kind, partition, found, messages)
 
+    for partition, task in from_archives.items():
+        assert {stream.stream: stream.body for stream in task.states()} == {
+            stream.stream: stream.body for stream in tasks[partition].states()
+        }
     for partition, task in tasks.items():
         restored = parts[partition].task
         assert {name: restored.snapshot(name).body for name in task.dirty()} == states(task)
