@@ -15,7 +15,7 @@ from resonance.pipeline.replay import lanes
 from resonance.pipeline.replay.jobs import Tell, as_json, describe, run_fed, run_jobs
 from resonance.pipeline.replay.ranges import Span, choose, resolve
 from resonance.pipeline.replay.run import Replayed
-from resonance.pipeline.replay.sinks import KINDS, join_parts, open_folder
+from resonance.pipeline.replay.sinks import TOPICS, join_parts, open_folder
 from resonance.pipeline.restore import Source
 from resonance.pipeline.settings import Settings
 from resonance.pipeline.topic_kinds import Topics
@@ -232,7 +232,7 @@ def target_topics(settings: Settings, name: str) -> dict[str, str]:
     """
     values = as_json(settings)
     other = Settings.of({**values, "name": name, "topics": {}})
-    topics = {kind: other.topic(kind) for kind in KINDS}
+    topics = {kind: other.topic(kind) for kind in TOPICS}
     own = {topic.name for group in (Topics.of(settings).inputs, Topics.of(settings).outputs) for topic in group}
     if taken := sorted(own & set(topics.values())):
         raise ConfigurationError(
@@ -250,13 +250,14 @@ def _make_targets(settings: Settings, topics: Mapping[str, str], partitions: int
 
         cluster = Cluster(client, settings.broker.answer_timeout, settings.topics.replication_factor)
         counts = cluster.partition_counts()
-        for topic in topics.values():
-            if topic not in counts:
-                cluster.create(topic, partitions, {}, cluster.command(topic, str(partitions)))
-            elif counts[topic] < partitions:
+        for topic in Topics.named([], **topics).outputs:
+            name, config = topic.name, topic.config()
+            if name not in counts:
+                cluster.create(name, partitions, config, cluster.command(name, str(partitions), config))
+            elif counts[name] < partitions:
                 raise BrokerError(
-                    f"topic {topic} has {counts[topic]} partitions, the replay {partitions}; add some: "
-                    f"{cluster.alter(topic, partitions)}"
+                    f"topic {name} has {counts[name]} partitions, the replay {partitions}; add some: "
+                    f"{cluster.alter(name, partitions)}"
                 )
         cluster.wait_for_leaders(list(topics.values()))
         return

@@ -18,6 +18,9 @@ KINDS: Final[Mapping[str, str]] = {
 }
 """Kind of topic -> attribute of `Outputs`."""
 
+TOPICS: Final[Mapping[str, str]] = {**KINDS, "clusters": "clusters"}
+"""The same for everything that goes to topics."""
+
 FILES: Final[Mapping[str, str]] = {kind: f"{kind.replace('_', '-')}.jsonl" for kind in KINDS}
 """Kind of topic -> file in the folder."""
 
@@ -142,7 +145,7 @@ class TopicSink:
 
     def write(self, outputs: Outputs) -> None:
         """Take the outputs of a batch."""
-        for kind, attribute in KINDS.items():
+        for kind, attribute in TOPICS.items():
             messages: Sequence[Message] = getattr(outputs, attribute)
             if messages:
                 self._outlet.send(Batch(self._topics[kind], self._partition, messages))

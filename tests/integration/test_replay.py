@@ -9,8 +9,10 @@ import orjson
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
+from resonance.pipeline.files import Columns
+from resonance.pipeline.replay.bootstrapping import bootstrap
 from resonance.pipeline.replay.ranges import Span
-from resonance.pipeline.replay.replaying import Output, replay_topics
+from resonance.pipeline.replay.replaying import Output, replay_file, replay_topics
 from resonance.pipeline.replay.verifying import Verdict, verify
 from resonance.pipeline.settings import Settings
 
@@ -128,3 +130,29 @@ def test_the_last_range_is_identical_once_the_beginning_is_deleted(recorded: Rec
     assert told(verdict) == []
     assert verdict.total("records") > 300
     assert all(part.start.startswith("from the archive at offset") for part in verdict.parts)
+
+
+def test_a_worker_goes_on_behind_what_was_learned_silently(broker: str) -> None:
+    deployment = Recorded(broker)
+    deployment.feed(1_000)
+    given = deployment.given()
+    learned = bootstrap(given, given.input.topics, Span.parse(end="300"))
+    assert [(part.records, part.offset, part.archived) for part in learned] == [(300, 300, True)] * PARTITIONS
+    assert deployment.committed() == dict.fromkeys(range(PARTITIONS), 300)
+    with deployment.worker() as worker:
+        deployment.wait()
+        assert worker.terminate() == 0
+    assert min(offset for _, offset in deployment.answers()) == 300
+    verdict = deployment.verify()
+    assert told(verdict) == []
+    assert verdict.total("assignments") == 400
+
+
+def test_a_file_is_replayed_to_topics(broker: str, tmp_path: Path) -> None:
+    file = tmp_path / "records.jsonl"
+    file.write_bytes(b"".join(value + b"\n" for _, _, value in records(200)))
+    deployment = Recorded(broker)
+    replay_file(deployment.given(), file, Columns(key="id"), Output(name=deployment.name + "-file"), partitions=2)
+    found = values(read_topic(broker, f"{deployment.name}-file.assignments"))
+    assert len(found) == 200
+    assert {value["source"]["topic"] for value in found} == {deployment.input}
