@@ -16,7 +16,7 @@ ROLES: Final[Mapping[str, str]] = {
     "worker": "a worker, and the options that mend a stop",
     "subscriber": "whoever subscribes to the outputs, `resonance watch` among them",
     "producer": "whoever writes the input, `resonance produce` among them",
-    "operator": "whoever looks, replays, verifies, and sends dead letters again (`resonance inspect`, `dlq replay`)",
+    "operator": "whoever looks and compares: `resonance inspect`, `snapshots`, `replay`, `verify`, `topics plan`",
     "dead letters": "whoever lists and replays dead letters, `resonance dlq`",
 }
 """Who needs rights, and who that is."""
@@ -140,16 +140,8 @@ def _dead_letters(settings: "Settings", topics: Topics) -> list[Acl]:
 
 
 def _operator(settings: "Settings", topics: Topics) -> list[Acl]:
-    name = settings.name
     rights = [
-        for_topic(topic.name, ("Read", "Write", "DescribeConfigs"), "read the input, write dead letters to it again")
-        for topic in topics.inputs
+        for_topic(topic.name, ("Read", "DescribeConfigs"), f"read {topic.kind.title}")
+        for topic in (*topics.inputs, *topics.outputs)
     ]
-    rights += [
-        for_topic(topic.name, ("Read", "DescribeConfigs"), f"read {topic.kind.title}") for topic in topics.outputs
-    ]
-    rights.append(Acl("group", settings.group, ("Describe",), "see where the group stands"))
-    rights.append(Acl("group", replay_group(name), ("Read",), "keep which dead letters were sent again"))
-    if settings.delivery.mode == "exactly_once":
-        rights.append(Acl("transactional-id", replay_id(name), ("Write",), "send dead letters again exactly once"))
-    return rights
+    return [*rights, Acl("group", settings.group, ("Describe",), "see where the group stands")]

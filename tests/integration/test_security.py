@@ -260,7 +260,7 @@ def test_a_reader_does_not_wait_for_what_is_refused(ready, secured):
 
 def command(deployment, monkeypatch, capsys, role, *arguments):
     """Run a command as a user with the rights of a role, and no other; return exit code, results and messages."""
-    user = topic_name(role)
+    user = topic_name(role.replace(" ", "-"))
     deployment.secured.add_user(user, PASSWORD)
     if role != "nobody":
         deployment.secured.allow(f"User:{user}", deployment.rights(role))
@@ -283,7 +283,7 @@ def test_the_rights_of_each_role_are_enough_for_its_commands(ready, monkeypatch,
     for role, arguments in (
         ("producer", ["produce", str(file)]),
         ("subscriber", ["watch", "--until-end"]),
-        ("operator", ["dlq", "list"]),
+        ("dead letters", ["dlq", "list"]),
         ("operator", ["snapshots", "list"]),
         ("operator", ["topics", "plan", "--rate", "1"]),
     ):
