@@ -14,6 +14,7 @@ from resonance.pipeline.files import Columns
 from resonance.pipeline.records import Message, Outputs
 from resonance.pipeline.replay.bootstrapping import FromFile, bootstrap
 from resonance.pipeline.replay.ranges import Span
+from resonance.pipeline.resetting import reset
 from resonance.pipeline.times import TimeTexts
 
 from tests.pipeline.replay.deployment import ReplayedDeployment
@@ -160,3 +161,15 @@ def test_the_command_says_what_is_wrong(
 ) -> None:
     assert run(*arguments) == code
     assert message in capsys.readouterr().err
+
+
+def test_after_a_reset_it_begins_with_the_version_that_the_reset_chose(deployment: ReplayedDeployment) -> None:
+    deployment.work(200)
+    deployment.expire(TOPIC, 100)
+    reset(deployment.source, deployment.task)
+    (part,) = bootstrap(deployment.given, [TOPIC], Span.parse(end=str(HALF)))
+    assert (part.records, part.offset) == (HALF - 100, HALF)
+    live = deployment.work(600)
+    assert {orjson.loads(message.value or b"")["version"] for message in live.assignments} == {2}
+    (part,) = deployment.verify(begin=str(HALF)).parts
+    assert part.difference is None

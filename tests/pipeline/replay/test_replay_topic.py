@@ -1,0 +1,118 @@
+"""Replaying ranges of topics: what was recorded comes again, from the state at the beginning of the range."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from resonance.pipeline import cli
+from resonance.pipeline.commands import replay as command_module
+from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.replay.ranges import Span
+from resonance.pipeline.replay.replaying import Output, replay_topics
+from resonance.pipeline.times import TimeTexts
+
+from tests.pipeline.replay.deployment import ReplayedDeployment
+from tests.pipeline.streams import STAMP, TOPIC
+
+
+@pytest.fixture
+def deployment(monkeypatch: pytest.MonkeyPatch) -> ReplayedDeployment:
+    made = ReplayedDeployment(monkeypatch)
+    made.work(200, archive=True)
+    made.work(600)
+    return made
+
+
+def lines(folder: Path, name: str) -> list[Any]:
+    return [orjson.loads(line) for line in (folder / name).read_bytes().splitlines()]
+
+
+def recorded(deployment: ReplayedDeployment, kind: str, first: int, end: int) -> list[Any]:
+    contents = [orjson.loads(record.value) for record in deployment.recorded(kind)]
+    return [content for content in contents if first <= content.get("cause", content)["source"]["offset"] < end]
+
+
+# The log ends behind a marker, at offset 601.
+@pytest.mark.parametrize(
+    ("span", "first", "end", "silent"),
+    [
+        (Span.parse(), 0, 601, 0),
+        (Span.parse(begin="250", end="400"), 250, 400, 50),
+        (Span.parse(begin="100"), 100, 601, 100),
+        (Span.parse(begin=TimeTexts()[STAMP + 350_000], end=TimeTexts()[STAMP + 360_000]), 350, 360, 150),
+        (Span.parse(last="1m"), 539, 601, 339),
+    ],
+)
+def test_a_range_says_what_was_recorded(
+    deployment: ReplayedDeployment, tmp_path: Path, span: Span, first: int, end: int, silent: int
+) -> None:
+    summary = replay_topics(deployment.given, [TOPIC], span, Output(tmp_path))
+    (part,) = summary.parts
+    assert (part.begin, part.end, part.records, part.silent) == (first, end, min(end, 600) - first, silent)
+    for kind, name in (("assignments", "assignments.jsonl"), ("cluster_events", "cluster-events.jsonl")):
+        assert [line["value"] for line in lines(tmp_path, name)] == recorded(deployment, kind, first, end)
+
+
+def test_fresh_models_begin_with_the_range(deployment: ReplayedDeployment, tmp_path: Path) -> None:
+    (part,) = replay_topics(deployment.given, [TOPIC], Span.parse(begin="300"), Output(tmp_path), fresh=True).parts
+    assert (part.start, part.silent) == ("empty models at offset 300, as asked", 0)
+    assert lines(tmp_path, "assignments.jsonl")[0]["value"]["status"] == "warming_up"
+
+
+def test_where_no_worker_has_run_the_log_is_replayed_from_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    deployment = ReplayedDeployment(monkeypatch)
+    deployment.expire(TOPIC, 100)
+    (part,) = replay_topics(deployment.given, [TOPIC], Span.parse(begin="150")).parts
+    assert (part.start, part.silent, part.records) == ("empty models at offset 100, where they began", 50, 450)
+
+
+def test_a_topic_without_records_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    deployment = ReplayedDeployment(monkeypatch, records=0)
+    deployment.logs[TOPIC, 0] = []
+    with pytest.raises(BrokerError, match=r"features on .* holds no committed records; there is nothing to replay"):
+        replay_topics(deployment.given, [TOPIC], Span.parse())
+
+
+@pytest.fixture
+def run(deployment: ReplayedDeployment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
+    """The command, on the deployment."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(command_module, "load_settings", lambda *_, **__: deployment.given)
+
+    def call(*arguments: str) -> int:
+        monkeypatch.setattr(sys, "argv", ["resonance", "replay", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        return int(ended.value.code or 0)
+
+    return call
+
+
+def test_the_command_says_where_the_models_came_from(run: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(TOPIC, "--from", "250", "--to", "400", "--json") == 0
+    told = capsys.readouterr()
+    archive = "from the archive at offset 200 (2023-11-14T22:16:39.000Z), 50 records learned silently"
+    assert f"partition 0: {archive}" in told.err
+    found = orjson.loads(told.out)
+    assert (found["records"], found["partitions"][0]["silent"], found["output"]) == (150, 50, None)
+    assert run("--partition", "0", "--last", "30s") == 0
+    assert "replayed 31 records in" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--partition", "1"], 2, "--partition 1: the input has the partitions 0 to 0"),
+        (["featurs"], 2, "featurs is neither a file nor an input topic of resonance (did you mean features?)"),
+        (["--to-name", "resonance"], 2, "belong to the deployment resonance itself"),
+        (["--from", "601"], 69, "has no committed records in that range"),
+    ],
+)
+def test_the_command_says_what_is_wrong(
+    run: Any, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, message: str
+) -> None:
+    assert run(*arguments) == code
+    assert message in capsys.readouterr().err
