@@ -52,6 +52,11 @@ class ArchiveWriter:
         Seconds that only grow.
     chunk_bytes : int
         Longest value of a chunk.
+
+    Attributes
+    ----------
+    due_at : float
+        When the time of the next archive comes, by the clock.
     """
 
     def __init__(
@@ -69,11 +74,11 @@ class ArchiveWriter:
         self._clock = clock
         self._chunk_bytes = chunk_bytes
         self._position, age = last or (-1, interval)
-        self._due = clock() + interval - age
+        self.due_at = clock() + interval - age
 
     def is_due(self, task: Task, position: int) -> bool:
         """Whether the time has come, something was learned since the last archive, and all of it can be told."""
-        return self._clock() >= self._due and position != self._position and task.is_whole(position)
+        return self._clock() >= self.due_at and position != self._position and task.is_whole(position)
 
     def messages(self, task: Task, position: int, timestamp: int) -> Iterator[Message]:
         """Yield an archive, in the order in which it must be written.
@@ -99,7 +104,7 @@ class ArchiveWriter:
         manifest = ArchiveManifest(self._identity, position, timestamp, state, records, parts)
         yield from self._cut(listed, manifest.list_keys())
         yield Message(manifest.key(), manifest.value(), [])
-        self._position, self._due = position, self._clock() + self._interval
+        self._position, self.due_at = position, self._clock() + self._interval
         _log.info("%s@%d: archived %d streams, %d bytes", topic, position, len(streams), size)
 
     def _cut(self, body: bytes, keys: list[bytes]) -> Iterator[Message]:

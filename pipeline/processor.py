@@ -324,12 +324,13 @@ class Processor:
         self._commit.add_done_callback(lambda _: self._queue.put(self._finish_commit))
 
     def _archive(self) -> None:
-        """Send the archive of one partition whose time has come; the others' come with the next commits."""
-        for tp, partition in self.partitions.items():
-            writer, timestamp = partition.archive, partition.timestamp
-            if writer is not None and timestamp is not None and writer.is_due(partition.task, partition.position):
+        """Send the archive of the partition that has waited longest for its time; others' come with later ones."""
+        waiting = [(tp, part, part.archive) for tp, part in self.partitions.items() if part.archive is not None]
+        for tp, part, writer in sorted(waiting, key=lambda one: one[2].due_at):
+            timestamp = part.timestamp
+            if timestamp is not None and writer.is_due(part.task, part.position):
                 self._delivery.settle()
-                messages = writer.messages(partition.task, partition.position, timestamp)
+                messages = writer.messages(part.task, part.position, timestamp)
                 self._delivery.send(Batch(writer.topic, tp.partition, messages))
                 return
 

@@ -177,8 +177,8 @@ class Shelf:
 
     topic = "archive"
 
-    def __init__(self):
-        self.positions = []
+    def __init__(self, due_at=0.0):
+        self.positions, self.due_at = [], due_at
 
     def is_due(self, task, position):
         return not self.positions
@@ -202,6 +202,17 @@ def test_an_archive_stands_at_the_position_that_is_committed_with_it(bench):
     b.processor.submit(chunk(P0, 2, 1))
     b.wait(lambda: len(b.lines("commit")) == 2)
     assert b.lines("archive") == [("archive", 0, [b"2 at 0"]), ("archive", 1, [b"8 at 0"])]
+
+
+def test_the_partition_that_has_waited_longest_is_archived_first(bench):
+    b = bench()
+    b.partitions[P0].archive, b.partitions[P1].archive = Shelf(7.0), Shelf(6.0)
+    b.open()
+    b.processor.submit(chunk(P0, 0, 1, behind=True))
+    b.processor.submit(chunk(P1, 5, 2))
+    b.processor.submit(chunk(P0, 1, 1))
+    b.wait(lambda: b.lines("commit"))
+    assert b.lines("archive") == [("archive", 1, [b"7 at 0"])]
 
 
 def test_nothing_is_archived_before_there_is_a_record(bench):
