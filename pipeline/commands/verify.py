@@ -9,6 +9,7 @@ from resonance.pipeline.commands.replay import Fresh, From, Last, Partition, Pro
 from resonance.pipeline.errors import DIFFERS
 
 if TYPE_CHECKING:
+    from resonance.pipeline.replay.verify import Verified
     from resonance.pipeline.replay.verifying import Verdict
 
 TEXT = f"""Replay the input and compare it with the recorded assignments, events and dead letters, byte by byte.
@@ -72,7 +73,7 @@ def _show(verdict: "Verdict", *, as_json: bool) -> None:
             part.topic,
             part.partition,
             *(getattr(part, name) for name in names),
-            "identical" if part.difference is None else "differs",
+            _verdict(part),
         )
         for part in verdict.parts
     ]
@@ -88,3 +89,9 @@ def _show(verdict: "Verdict", *, as_json: bool) -> None:
         f"{'identical' if verdict.identical else 'different'}: {verdict.total('records'):,} records, {counts}{again}"
         f"{older if verdict.total('older') else ''}"
     )
+
+
+def _verdict(part: "Verified") -> str:
+    if part.difference is not None:
+        return "differs"
+    return "identical" if part.begin < part.end else "nothing to compare"
