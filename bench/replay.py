@@ -12,6 +12,7 @@ from resonance.pipeline.collector import collect_rarely
 from resonance.pipeline.files import Columns
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Record
+from resonance.pipeline.replay.jobs import load_kernels
 from resonance.pipeline.replay.ranges import Span
 from resonance.pipeline.replay.replaying import replay_file, replay_topics
 from resonance.pipeline.settings import Settings
@@ -23,6 +24,7 @@ from tests.brokers import running_broker
 CHUNK = 500
 """Records that a worker gets at once, about."""
 
+FILE_PARTITIONS = 4
 KEYS = 1_000
 """So many that the partitions get about the same."""
 
@@ -54,7 +56,7 @@ class Contest:
         self._topic, self._file, self._count = topic, file, count
         values = list(records(count))
         self._records = [Record(topic, 0, i, 1_700_000_000_000 + i, b"k0", value) for i, value in enumerate(values)]
-        self._settings.engine_class.compile()
+        load_kernels(self._settings)
 
     def alone(self) -> float:
         """Return the rate of decoding, learning and encoding records that are in memory."""
@@ -70,7 +72,9 @@ class Contest:
 
     def file(self, processes: int) -> float:
         """Return the rate of a replay of the file."""
-        summary = replay_file(self._settings, self._file, Columns(key="key"), partitions=2, processes=processes)
+        summary = replay_file(
+            self._settings, self._file, Columns(key="key"), partitions=FILE_PARTITIONS, processes=processes
+        )
         assert summary.records == self._count
         return summary.rate
 

@@ -78,7 +78,6 @@ def work(job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
         A file that has too few records to show their features.
     """
     settings, source = described(job)
-    settings.engine_class.compile()
     at: TopicPartition = (job["at"][0], job["at"][1])
     task = PartitionTask(settings, *at)
     task.event_bytes = source.event_bytes

@@ -14,7 +14,7 @@ from resonance.pipeline.files import Columns
 from resonance.pipeline.log_reader import NO_OFFSET, LogReader, Range, TopicPartition
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.replay.bootstrap import Learned
-from resonance.pipeline.replay.jobs import Tell, describe, run_jobs
+from resonance.pipeline.replay.jobs import Tell, describe, load_kernels, run_jobs
 from resonance.pipeline.replay.ranges import Span, resolve
 from resonance.pipeline.replay.spool import unspool
 from resonance.pipeline.restore import Source, read_tables
@@ -101,7 +101,7 @@ def bootstrap(
                     f"{', '.join(topics)} on {settings.broker.bootstrap} has no committed records to learn from; a "
                     "worker can simply begin"
                 )
-    settings.engine_class.compile()
+    load_kernels(settings)
     common = describe(settings, deployment)
     with tempfile.TemporaryDirectory(prefix="resonance-") as folder:
         jobs = []

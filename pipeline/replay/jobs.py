@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 
 import orjson
 from pydantic import SecretStr
+from resonance.engine.prepare import Preparation
 from resonance.pipeline import clients, errors
 from resonance.pipeline.collector import collect_rarely
 from resonance.pipeline.errors import MismatchError, ResonanceError
@@ -213,10 +214,12 @@ def _serve(pipe: Connection) -> None:
             return
         teller = _Teller(pipe)
         try:
-            began = time.perf_counter()
+            work = _work_of(kind)
+            load_kernels(Settings.of(job["settings"]))
             # Where nothing is sent nobody asks for it.
             frames = (iter(pipe.recv_bytes, b""),) if kind in FED else ()
-            result = _work_of(kind)(job, teller.tell, *frames)
+            began = time.perf_counter()
+            result = work(job, teller.tell, *frames)
             seconds = time.perf_counter() - began
             teller.flush()
             pipe.send_bytes(orjson.dumps({"result": result, "seconds": seconds}))
@@ -248,6 +251,12 @@ class _Teller:
         if self._waiting:
             self._pipe.send_bytes(orjson.dumps({"records": self._waiting}))
             self._waiting = 0
+
+
+def load_kernels(settings: Settings) -> None:
+    """Load what is compiled, or compile it: once, before several processes want the same."""
+    Preparation.compile()
+    settings.engine_class.compile()
 
 
 def _work_of(kind: str) -> Callable[..., dict[str, Any]]:

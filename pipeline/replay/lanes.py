@@ -126,7 +126,6 @@ def run_lanes(job: Mapping[str, Any], routed: Iterator[Routed], tell: Tell) -> l
         Told how many more records are done.
     """
     settings = Settings.of(job["settings"])
-    settings.engine_class.compile()
     lanes: dict[int, Answering] = {}
     for partition, output in job["lanes"]:
         task = PartitionTask(settings, job["topic"], partition)

@@ -12,7 +12,7 @@ from resonance.pipeline.errors import BrokerError, ConfigurationError
 from resonance.pipeline.files import Columns
 from resonance.pipeline.log_reader import LogReader
 from resonance.pipeline.replay import lanes
-from resonance.pipeline.replay.jobs import Tell, as_json, describe, run_fed, run_jobs
+from resonance.pipeline.replay.jobs import Tell, as_json, describe, load_kernels, run_fed, run_jobs
 from resonance.pipeline.replay.ranges import Span, choose, resolve
 from resonance.pipeline.replay.run import Replayed
 from resonance.pipeline.replay.sinks import TOPICS, join_parts, open_folder
@@ -116,8 +116,7 @@ def replay_topics(
     if all(first >= end for first, end in ranges.values()):
         whole = "holds no committed records" if span.whole else "has no committed records in that range"
         raise BrokerError(f"{', '.join(inputs)} on {settings.broker.bootstrap} {whole}; there is nothing to replay")
-    # Once, before several processes want the same.
-    settings.engine_class.compile()
+    load_kernels(settings)
     common = describe(settings, deployment) | {"fresh": fresh}
     places = _places(settings, output, len(ranges), settings.input.topics)
     jobs = [
@@ -171,7 +170,7 @@ def replay_file(
         The file cannot be read, or a row of it not be used.
     """
     settings.check_stream(partitions)
-    settings.engine_class.compile()
+    load_kernels(settings)
     topic = settings.input.topics[0]
     common = {"settings": as_json(settings), "topic": topic}
     places = _places(settings, output, partitions, inputs=None)

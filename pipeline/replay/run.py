@@ -110,7 +110,6 @@ def work(job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
         A `Replayed`.
     """
     settings, source = described(job)
-    settings.engine_class.compile()
     topic, partition = at = job["at"][0], job["at"][1]
     begin, end = job["range"]
     with LogReader(source.client, source.group, source.patience) as reader:

@@ -8,7 +8,7 @@ from resonance.pipeline import clients
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.log_reader import NO_OFFSET, LogReader
 from resonance.pipeline.replay.differences import Difference
-from resonance.pipeline.replay.jobs import Tell, describe, run_jobs
+from resonance.pipeline.replay.jobs import Tell, describe, load_kernels, run_jobs
 from resonance.pipeline.replay.ranges import Span, choose, resolve
 from resonance.pipeline.replay.verify import Verified
 from resonance.pipeline.restore import Source
@@ -103,7 +103,7 @@ def verify(
         )
     if all(first >= min(end, committed[at]) for at, (first, end) in ranges.items()):
         raise BrokerError(f"{where}: no record of that range is committed by group {source.group}; choose another one")
-    settings.engine_class.compile()
+    load_kernels(settings)
     common = describe(settings, deployment) | {"fresh": fresh, "whole": span.begin is None and span.last is None}
     results, seconds = run_jobs(
         "verify", [common | {"at": at, "range": found} for at, found in ranges.items()], processes, told
