@@ -18,13 +18,13 @@ Every key has the position, so that an archive is found by halving. The list has
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple, Self
 
 import orjson
 from resonance.pipeline import stops
 from resonance.pipeline.records import StreamSnapshot
-from resonance.pipeline.snapshot_records import UNREADABLE, Identity
+from resonance.pipeline.snapshot_records import UNREADABLE, Identity, typed
 
 FORMAT: Final = 1
 """Raised with every change that an older release would read wrongly."""
@@ -164,10 +164,8 @@ class ArchiveManifest:
         data = orjson.loads(value)
         if data["format"] > FORMAT:
             raise stops.newer_format(where, data["format"], FORMAT)
-        names = [entry.name for entry in fields(Identity)]
-        identity = Identity(**{name: data[name] for name in names} | {"inputs": tuple(data["inputs"])})
-        state = base64.b64decode(data["state"])
-        return cls(identity, data["position"], data["timestamp"], state, data["records"], Parts(**data["streams"]))
+        state, streams = base64.b64decode(data["state"]), typed(Parts(**data["streams"]))
+        return typed(cls(Identity.of(data), data["position"], data["timestamp"], state, data["records"], streams))
 
 
 def snapshot_of(stream: ArchivedStream, body: bytes) -> StreamSnapshot:

@@ -115,6 +115,14 @@ class PartitionTask:
         """Learn records again without answering them; each stream skips what is below its own `next`."""
         self._run(records, None)
 
+    def emit_from_setting(self, offset: int) -> None:
+        """Let the present `Settings.emit_from` count from an offset on where nothing was told yet under another one.
+
+        Who starts again says so before the first record: what is read again after a crash was told, or not, under the
+        setting of its own time, and from which offset on that was is part of the state.
+        """
+        self._emission.go_on_at(offset)
+
     def learn_silently(self, records: Sequence[SourceRecord]) -> None:
         """Learn records that are told to nobody, before the first call of `process`.
 

@@ -14,6 +14,7 @@ from resonance.pipeline.archive_reader import Archived, newest_archive
 from resonance.pipeline.changes import Change, Standing, StreamChange, inputs_of, is_stream_of
 from resonance.pipeline.errors import ConfigurationError, MismatchError
 from resonance.pipeline.log_reader import NO_OFFSET, LogReader, Range, TopicPartition
+from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.placing import check_record
 from resonance.pipeline.records import Message, StreamSnapshot
 from resonance.pipeline.resetting import checked_epoch, live_records, standing_streams
@@ -31,6 +32,7 @@ def put_back(
     live: Mapping[bytes, bytes],
     committed: int,
     bounds: Range,
+    make_task: Callable[[str, int], PartitionTask],
 ) -> Change:
     """Return the change that puts a partition back to a state of all its streams.
 
@@ -50,23 +52,32 @@ def put_back(
         Where the group is now.
     bounds : (int, int)
         Where the input's log begins and ends.
+    make_task : callable
+        Makes an empty task for an input partition.
 
     Raises
     ------
     MismatchError
-        The state belongs to another deployment or log, or other settings; the log no longer reaches back to it; or ids
-        of clusters would be used again.
+        The state belongs to another deployment or log, or other settings, or is none; the log no longer reaches back
+        to it; or ids of clusters would be used again.
     """
     first, end = bounds
     check_record(source, at, record)
+    first_version = check_models(source, at, record.state, snapshots, make_task)
+    if record.replay_from > record.position:
+        raise MismatchError(f"{at[0]}[{at[1]}]: offset {record.position}, where it is to go on, was not reached")
     if record.replay_from < first:
         raise stops.truncated(*at, record.replay_from, first)
-    if record.position > end:
-        raise stops.offset_beyond_end(source.group, *at, record.position, end)
+    if (furthest := max([record.position, *(snapshot.next for snapshot in snapshots)])) > end:
+        raise stops.offset_beyond_end(source.group, *at, furthest, end)
     mine = {key: value for key, value in live.items() if _is_of(source, at, key)}
     standing = standing_streams(mine)
     after = {snapshot.stream: Standing(int(snapshot.header["version"]), snapshot.next) for snapshot in snapshots}
-    check_versions(at, after, standing)
+    # What the state has no model of begins with its first version.
+    new = Standing(first_version, record.position)
+    check_versions(at, {name: after.get(name, new) for name in standing}, standing)
+    if (begun := _first_version(at, live, make_task)) > first_version:
+        raise _gone_behind(f"{at[0]}[{at[1]}]: every stream", begun, new)
     now = source.identities[at[0]]
     writer = SnapshotWriter(
         now, epoch=checked_epoch(source, live) + 1, began=record.began if record.identity == now else NO_OFFSET
@@ -83,6 +94,45 @@ def put_back(
     return Change(at, chain(tombstones, messages), record.position, was=committed, streams=streams)
 
 
+def check_models(
+    source: Source,
+    at: TopicPartition,
+    state: bytes,
+    snapshots: Sequence[StreamSnapshot],
+    make_task: Callable[[str, int], PartitionTask],
+) -> int:
+    """Load what is to be written, as the next start will, which would find nothing else there any more.
+
+    Returns
+    -------
+    int
+        Version of the models of streams that are new behind it.
+
+    Raises
+    ------
+    MismatchError
+        It cannot be loaded, or says of itself what is not so.
+    """
+    where = f"{at[0]}[{at[1]}]"
+    task = make_task(*at)
+    task.event_bytes = source.event_bytes
+    task.restore_partition(state)
+    for snapshot in snapshots:
+        name, header = snapshot.stream, snapshot.header
+        if not is_stream_of(source, at, name):
+            raise MismatchError(f"{where}: stream {name} is none of this partition")
+        try:
+            task.restore(snapshot)
+            model = task.model(name)
+            stands = (model.next, model.version, list(model.preparation.features))
+            fits = stands == (snapshot.next, header["version"], header["features"])
+        except (*UNREADABLE, AttributeError, IndexError, ArithmeticError, MemoryError) as error:
+            raise MismatchError(f"{where}: the state of stream {name} cannot be loaded ({error!r})") from None
+        if not fits:
+            raise MismatchError(f"{where}: the state of stream {name} is not the one that it is said to be")
+    return task.first_version
+
+
 def check_versions(at: TopicPartition, after: Mapping[str, Standing], standing: Mapping[str, Standing]) -> None:
     """Refuse to go back behind the beginning of a version.
 
@@ -93,11 +143,26 @@ def check_versions(at: TopicPartition, after: Mapping[str, Standing], standing: 
     """
     for stream, now in standing.items():
         if stream in after and after[stream].version < now.version:
-            raise MismatchError(
-                f"{at[0]}[{at[1]}]: stream {stream} has begun version {now.version} since it stood at offset "
-                f"{after[stream].next} with version {after[stream].version}, and a later version would use the ids of "
-                "clusters again that it has used; choose a later state, or begin anew with `resonance reset`"
-            )
+            raise _gone_behind(f"{at[0]}[{at[1]}]: stream {stream}", now.version, after[stream])
+
+
+def _gone_behind(who: str, version: int, back: Standing) -> MismatchError:
+    return MismatchError(
+        f"{who} has begun version {version} since it stood at offset {back.next} with version {back.version}, and a "
+        "later version would use the ids of clusters again that it has used; choose a later state, or begin anew with "
+        "`resonance reset`"
+    )
+
+
+def _first_version(
+    at: TopicPartition, live: Mapping[bytes, bytes], make_task: Callable[[str, int], PartitionTask]
+) -> int:
+    """Return the version with which new streams of a partition begin now, as far as that can be read."""
+    with suppress(MismatchError, *UNREADABLE):
+        task = make_task(*at)
+        task.restore_partition(PartitionRecord.parse(live[partition_key(at[0])], "").state)
+        return task.first_version
+    return 1
 
 
 def _is_of(source: Source, at: TopicPartition, key: bytes) -> bool:
@@ -136,7 +201,9 @@ def parse_place(text: str) -> Place:
     return before
 
 
-def plan_return(source: Source, place: Place) -> tuple[list[Change], list[TopicPartition]]:
+def plan_return(
+    source: Source, place: Place, make_task: Callable[[str, int], PartitionTask]
+) -> tuple[list[Change], list[TopicPartition]]:
     """Return what putting every partition back to an archive changes, and which partitions stay where they are.
 
     Parameters
@@ -145,6 +212,8 @@ def plan_return(source: Source, place: Place) -> tuple[list[Change], list[TopicP
         The deployment.
     place : Place
         Where an archive may stand at most.
+    make_task : callable
+        Makes an empty task for an input partition.
 
     Raises
     ------
@@ -170,7 +239,8 @@ def plan_return(source: Source, place: Place) -> tuple[list[Change], list[TopicP
                     "choose a later time, or begin anew with `resonance reset`"
                 )
             record = _record_of(found, live[at[1]])
-            changes.append(put_back(source, at, record, found.snapshots, live[at[1]], committed[at], bounds[at]))
+            known = (live[at[1]], committed[at], bounds[at])
+            changes.append(put_back(source, at, record, found.snapshots, *known, make_task))
     return changes, unchanged
 
 

@@ -247,6 +247,9 @@ def restore_partitions(
             restored[at].replayed += len(records)
             progress.replayed += len(records)
             reach("during-restore")
+    for part in restored.values():
+        # With the first partition record, which may stand there long before the first record comes.
+        part.task.emit_from_setting(part.start)
     replayed = sum(part.replayed for part in restored.values())
     seconds = time.monotonic() - began
     _log.info("restored %d partitions in %.2f s, %d records learned again", len(restored), seconds, replayed)

@@ -16,7 +16,7 @@ import orjson
 from resonance.pipeline.errors import ConfigurationError, InputFileError, MismatchError
 from resonance.pipeline.log_reader import TopicPartition
 from resonance.pipeline.records import StreamSnapshot
-from resonance.pipeline.snapshot_records import UNREADABLE, PartitionRecord
+from resonance.pipeline.snapshot_records import UNREADABLE, PartitionRecord, typed
 from resonance.pipeline.stored_states import StoredPartition
 
 KIND: Final = "resonance-snapshots"
@@ -128,9 +128,7 @@ def read_file(path: Path) -> list[ExportedPartition]:
                     if not ended:
                         raise InputFileError(f"{path} is damaged: its checksum does not fit; export it again")
                 elif "record" in data:
-                    record = PartitionRecord.parse(orjson.dumps(data["record"]), str(path))
-                    at = (str(data["topic"]), int(data["partition"]))
-                    found.append(ExportedPartition(at, record, bool(data["whole"]), []))
+                    found.append(_partition(path, data))
                 else:
                     found[-1].snapshots.append(_snapshot(path, data))
                 digest.update(line)
@@ -154,8 +152,16 @@ def _check_first(path: Path, data: Any) -> None:
         )
 
 
+def _partition(path: Path, data: Any) -> ExportedPartition:
+    record = PartitionRecord.parse(orjson.dumps(data["record"]), str(path))
+    at = (record.identity.topic, data["partition"])
+    if data["topic"] != at[0] or type(data["partition"]) is not int or type(data["whole"]) is not bool:
+        raise TypeError(data["topic"])
+    return ExportedPartition(at, record, data["whole"], [])
+
+
 def _snapshot(path: Path, data: Any) -> StreamSnapshot:
     body = base64.b64decode(data["body"], validate=True)
     if hashlib.sha256(body).hexdigest() != data["sha256"]:
         raise InputFileError(f"{path} is damaged: the checksum of stream {data['stream']} does not fit")
-    return StreamSnapshot(str(data["stream"]), int(data["next"]), dict(data["header"]), body)
+    return typed(StreamSnapshot(data["stream"], data["next"], data["header"], body))

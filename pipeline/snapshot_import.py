@@ -4,14 +4,15 @@ Partitions of which the file holds everything are put back as a whole, with the 
 Single streams are put beside what is there; at its next start the partition learns again what they lack.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from resonance.pipeline.changes import Change, Standing, StreamChange
 from resonance.pipeline.errors import MismatchError
-from resonance.pipeline.log_reader import LogReader, Range
+from resonance.pipeline.log_reader import NO_OFFSET, LogReader, Range
+from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.placing import check_record
-from resonance.pipeline.put_back import check_versions, put_back
+from resonance.pipeline.put_back import check_models, check_versions, put_back
 from resonance.pipeline.resetting import live_records
 from resonance.pipeline.restore import Source, read_tables
 from resonance.pipeline.snapshot_file import ExportedPartition
@@ -19,7 +20,9 @@ from resonance.pipeline.snapshot_table import SnapshotTable
 from resonance.pipeline.snapshots import GivenStates
 
 
-def plan_import(source: Source, partitions: Sequence[ExportedPartition]) -> list[Change]:
+def plan_import(
+    source: Source, partitions: Sequence[ExportedPartition], make_task: Callable[[str, int], PartitionTask]
+) -> list[Change]:
     """Return what an import changes.
 
     Parameters
@@ -28,31 +31,39 @@ def plan_import(source: Source, partitions: Sequence[ExportedPartition]) -> list
         The deployment.
     partitions : sequence of ExportedPartition
         What the file holds.
+    make_task : callable
+        Makes an empty task for an input partition.
 
     Raises
     ------
     MismatchError
-        It belongs to another deployment or log, was learned under other settings, or would use ids of clusters again.
+        It belongs to another deployment or log, was learned under other settings, cannot be loaded, or would use ids of
+        clusters again.
     """
     changes = []
     with LogReader(source.client, source.group, source.patience) as reader:
         live = live_records(reader, source)
         for partition in partitions:
             at = partition.at
-            if at[0] not in source.identities or at[1] >= source.deployment.partitions:
+            if at[0] not in source.identities or not 0 <= at[1] < source.deployment.partitions:
                 raise MismatchError(f"{at[0]}[{at[1]}] is no input partition of this deployment")
             committed, bounds = reader.committed([at])[at], reader.bounds([at])[at]
             if partition.whole:
                 record, snapshots = partition.record, partition.snapshots
-                changes.append(put_back(source, at, record, snapshots, live[at[1]], committed, bounds))
+                changes.append(put_back(source, at, record, snapshots, live[at[1]], committed, bounds, make_task))
             else:
                 table = read_tables(reader, source, {at[1]})[at[1]]
-                changes.append(_beside(source, partition, table, committed, bounds))
+                changes.append(_beside(source, partition, table, committed, bounds, make_task))
     return changes
 
 
 def _beside(
-    source: Source, partition: ExportedPartition, table: SnapshotTable, committed: int, bounds: Range
+    source: Source,
+    partition: ExportedPartition,
+    table: SnapshotTable,
+    committed: int,
+    bounds: Range,
+    make_task: Callable[[str, int], PartitionTask],
 ) -> Change:
     """Return the change that puts streams beside those that are there; the partition stays where it is."""
     at, record = partition.at, table.records().get(partition.at[0])
@@ -66,6 +77,7 @@ def _beside(
     for one in (partition.record, record):
         # What is learned again must come out as it would have, there and here.
         check_record(source, at, replace(one, replay_from=replay_from, position=stands))
+    check_models(source, at, record.state, partition.snapshots, make_task)
     changes = []
     for snapshot in partition.snapshots:
         if snapshot.next > stands:
@@ -85,5 +97,8 @@ def _beside(
         changes.append(StreamChange(snapshot.stream, before, after))
     given = GivenStates(partition.snapshots, record.state, replay_from)
     writer = table.writer(source.identities[at[0]])
+    if partition.record.began != record.began:
+        # Learned otherwise than the others: a reset that tells everything again would not tell the same.
+        writer.began = NO_OFFSET
     messages = list(writer.messages(given, record.position, record.committed, everything=True))
     return Change(at, messages, stands, was=committed, streams=changes)

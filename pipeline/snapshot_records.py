@@ -17,7 +17,8 @@ chunks may turn out to be damaged.
 import base64
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Final, Self
+from types import UnionType
+from typing import Any, Final, Self, TypeVar, get_origin
 
 import orjson
 from resonance.pipeline import stops
@@ -27,6 +28,24 @@ FORMAT: Final = 1
 
 UNREADABLE: Final = (ValueError, KeyError, TypeError)
 """What parsing a record raises that another program wrote under one of our keys."""
+
+RecordT = TypeVar("RecordT")
+
+
+def typed(record: RecordT) -> RecordT:
+    """Return a dataclass that was read, if each of its fields is what it is declared to be.
+
+    Raises
+    ------
+    TypeError
+        One is not; taken as it is it would end a worker wherever it is used first.
+    """
+    for entry in fields(record):  # type: ignore[arg-type]
+        kind: Any = entry.type if isinstance(entry.type, UnionType) else get_origin(entry.type) or entry.type
+        value = getattr(record, entry.name)
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise TypeError(f"{entry.name} = {value!r}")
+    return record
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +83,14 @@ class Identity:
     revision: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     limits: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Self:
+        """Read it out of a record; raises what `UNREADABLE` lists."""
+        found = cls(**{entry.name: data[entry.name] for entry in fields(cls)} | {"inputs": tuple(data["inputs"])})
+        if not all(isinstance(topic, str) for topic in found.inputs):
+            raise TypeError(f"inputs = {found.inputs!r}")
+        return typed(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +137,9 @@ class PartitionRecord:
         data = orjson.loads(value)
         if data["format"] > FORMAT:
             raise stops.newer_format(where, data["format"], FORMAT)
-        names = [entry.name for entry in fields(Identity)]
-        identity = Identity(**{name: data[name] for name in names} | {"inputs": tuple(data["inputs"])})
         state = base64.b64decode(data["state"])
-        replay_from, position, committed = data["replay_from"], data["position"], data["committed"]
-        return cls(identity, replay_from, position, committed, state, data["epoch"], data.get("began", -1))
+        places = data["replay_from"], data["position"], data["committed"]
+        return typed(cls(Identity.of(data), *places, state, data["epoch"], data.get("began", -1)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +176,9 @@ class Manifest:
         data = orjson.loads(value)
         if data["format"] > FORMAT:
             raise stops.newer_format(where, data["format"], FORMAT)
-        previous = data["previous"]
-        return cls(data["topic"], Version(**data["current"]), Version(**previous) if previous else None, data["epoch"])
+        current = typed(Version(**data["current"]))
+        previous = typed(Version(**data["previous"])) if data["previous"] else None
+        return typed(cls(data["topic"], current, previous, data["epoch"]))
 
 
 def chunk_key(stream: str, next_: int, number: int) -> bytes:

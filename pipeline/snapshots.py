@@ -69,6 +69,9 @@ class Task(Snapshotted, Protocol):
     def catch_up(self, records: Sequence[SourceRecord]) -> None:
         """Learn records again without answering."""
 
+    def emit_from_setting(self, offset: int) -> None:
+        """Let the present setting say from when on to tell, of the records from an offset on."""
+
 
 class GivenStates:
     """States that were made elsewhere, to be written as a task's own are.

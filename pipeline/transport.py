@@ -159,7 +159,9 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         active = set(active_partitions).difference(self.consumer.options.paused())
         if not active:
             # aiokafka would take no partition for all of them. What it has fetched of paused ones stays where it is.
-            await asyncio.sleep(timeout or 0.0)
+            # It counts as a fetch: after a day without any the member would leave its group, what it holds with it.
+            with consumer._subscription.fetch_context():
+                await asyncio.sleep(timeout or 0.0)
             return fetched
         try:
             records = await super()._fetch_records(consumer, active, timeout, max_records)

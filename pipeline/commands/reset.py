@@ -100,7 +100,7 @@ def _plan(settings: "Settings", source: "Source", stream: str | None, to_archive
     if stream is not None:
         return [plan_stream_reset(source, task, stream)]
     if to_archive is not None:
-        changes, unchanged = plan_return(source, parse_place(to_archive))
+        changes, unchanged = plan_return(source, parse_place(to_archive), task)
         for topic, partition in unchanged:
             say(f"{topic}[{partition}] does not stand behind that and stays as it is")
         return changes

@@ -127,6 +127,7 @@ def import_snapshots(
     """
     loaded = load_settings(config, settings, name=name, broker__bootstrap=broker, input__topics=topics)
     from resonance.pipeline.changes import is_atomic, write  # noqa: PLC0415
+    from resonance.pipeline.partition import PartitionTask  # noqa: PLC0415
     from resonance.pipeline.snapshot_file import read_file  # noqa: PLC0415
     from resonance.pipeline.snapshot_import import plan_import  # noqa: PLC0415
     from resonance.pipeline.stored_states import open_source  # noqa: PLC0415
@@ -136,7 +137,7 @@ def import_snapshots(
     if yes:
         plans.alone(source)
     try:
-        changes = plan_import(source, partitions)
+        changes = plan_import(source, partitions, lambda *at: PartitionTask(loaded, *at))
     except MismatchError as error:
         raise MismatchError(f"{file} cannot be imported: {error.problem}") from None
     if yes:

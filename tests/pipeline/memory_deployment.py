@@ -80,8 +80,11 @@ class MemoryDeployment(MemoryReader):
     def task(self, topic: str, partition: int) -> PartitionTask:
         return PartitionTask(self.given, topic, partition)
 
-    def work(self, until: int, *, everything: bool = False, archive: bool = False) -> Outputs:
-        """Restore every partition, process it up to an offset and commit; return the outputs."""
+    def work(self, until: int, *, everything: bool = False, archive: bool = False, snapshots: bool = True) -> Outputs:
+        """Restore every partition, process it up to an offset and commit; return the outputs.
+
+        Without `snapshots` it is a worker's later commit, with which none is due, and then it is killed.
+        """
         whole = Outputs()
         inputs = [(TOPIC, partition) for partition in self.partitions]
         for at, part in restore_partitions(self.source, inputs, self.task).items():
@@ -92,7 +95,8 @@ class MemoryDeployment(MemoryReader):
                 for message in getattr(outputs, kind.removeprefix("cluster_")):
                     self.append((self.given.topic(kind), at[1]), message)
             for message in part.writer.messages(part.task, until, until, everything=everything):
-                self.append((self.source.snapshots, at[1]), message, timestamp=STAMP + 1_000 * until)
+                if snapshots:
+                    self.append((self.source.snapshots, at[1]), message, timestamp=STAMP + 1_000 * until)
             if archive:
                 writer = ArchiveWriter(self.source.archive, self.source.identities[TOPIC], 1.0)
                 for message in writer.messages(part.task, until, records[-1].timestamp):

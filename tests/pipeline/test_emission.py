@@ -13,9 +13,12 @@ from resonance.pipeline.records import Message, Outputs, Record, StreamSnapshot
 from resonance.pipeline.times import canonical
 from resonance.schemas import load_schema
 
+from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import STAMP, TOPIC, payloads, points, records, restored, run, settings, states, task
 from tests.pipeline.test_clusters import compacted, there
 from tests.pipeline.test_partition import ENGINES, KEYS, array_records, array_settings, changed
+
+AT = (TOPIC, 0)
 
 
 def stamped(record: Record) -> str:
@@ -221,6 +224,27 @@ def test_the_setting_may_change_while_nothing_was_told_and_counts_from_there_on(
         again = restored(given, fresh.partition_state(), snapshots)
         again.catch_up(log[600:])
         assert states(again) == states(fresh)
+
+
+@pytest.mark.parametrize(("later", "ahead", "told"), [(None, 0, True), ("2100-01-01T00:00:00Z", 10**12, False)])
+def test_another_setting_counts_from_the_start_on_whatever_a_crash_reads_again(
+    monkeypatch: pytest.MonkeyPatch, later: str | None, ahead: int, told: bool
+) -> None:
+    first = MemoryDeployment(monkeypatch, emit_from="2050-01-01T00:00:00Z")
+    assert first.work(200, everything=True) == Outputs()
+    now = MemoryDeployment(monkeypatch, emit_from=later)
+    now.logs, now.offsets = first.logs, first.offsets
+    # The first commit comes for another partition's records: this one has none yet.
+    now.work(200)
+    for i, record in enumerate(now.logs[AT][200:], 200):
+        now.logs[AT][i] = record._replace(timestamp=record.timestamp + ahead)
+    outputs = now.work(400, snapshots=False)
+    assert bool(outputs.assignments) == told
+    # Killed; what it told is read again.
+    outputs.add(now.work(600))
+    lists = [message for message in outputs.events if is_listing(message)]
+    assert len(lists) == (2 if told else 0)
+    assert len(outputs.assignments) == (400 if told else 0)
 
 
 def test_a_partition_that_has_told_goes_on_telling_whatever_the_setting() -> None:

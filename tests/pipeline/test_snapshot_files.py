@@ -1,11 +1,14 @@
 """``resonance snapshots``: list, export, import and diff; without a broker."""
 
+import base64
+import hashlib
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 from resonance.pipeline.errors import DIFFERS, InputFileError
+from resonance.pipeline.resetting import reset
 from resonance.pipeline.snapshot_file import read_file
 from resonance.pipeline.snapshot_records import manifest_key
 
@@ -178,6 +181,71 @@ def test_a_file_that_is_not_whole_is_refused(desk: Desk, harm: Any, told: str) -
     with pytest.raises(InputFileError, match=told):
         read_file(Path("file"))
     assert desk.run("import", "file", code=66).startswith("error: file")
+
+
+def seal(path: Path, lines: list[Any]) -> None:
+    """Write a file whose checksums fit, whatever stands in it."""
+    text = b"".join(orjson.dumps(line) + b"\n" for line in lines)
+    path.write_bytes(text + orjson.dumps({"end": hashlib.sha256(text).hexdigest()}) + b"\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "members", "value", "told"),
+    [
+        (1, ("partition",), -1, "features[-1] is no input partition"),
+        (1, ("topic",), "other", "is no file that"),
+        (1, ("record", "topic"), 7, "is no file that"),
+        (1, ("record", "inputs"), [7], "is no file that"),
+        (1, ("record", "replay_from"), "1", "is no file that"),
+        (1, ("record", "position"), None, "is no file that"),
+        (1, ("record", "settings"), [], "is no file that"),
+        (1, ("record", "state"), "", "the state of the partition cannot be read"),
+        (2, ("next",), 1e300, "is no file that"),
+        (2, ("next",), 2**63, "the state of stream p0:a is not"),
+        (2, ("stream",), "p1:a", "stream p1:a is none of this partition"),
+        (2, ("header",), {}, "stream p0:a"),
+        (2, ("header", "version"), "one", "the state of stream p0:a is not"),
+        (2, ("header", "format"), "one", "the state of stream p0:a cannot be loaded"),
+    ],
+)
+@pytest.mark.parametrize("only", [(), ("--stream", "p0:a")])
+def test_what_a_file_says_is_not_believed(
+    desk: Desk, line: int, members: tuple[str, ...], value: Any, told: str, only: tuple[str, ...]
+) -> None:
+    desk.deployment.work(200, everything=True)
+    desk.run("export", "file", *only)
+    lines = [orjson.loads(text) for text in Path("file").read_bytes().splitlines()[:-1]]
+    place = lines[line]
+    for member in members[:-1]:
+        place = place[member]
+    place[members[-1]] = value
+    seal(Path("file"), lines)
+    if only and members == ("record", "state"):
+        # It does not count where the others stay.
+        return
+    code = 66 if "no file" in told else 65
+    assert told in desk.run("import", "file", "--yes", code=code)
+    assert desk.deployment.written == []
+
+
+def test_a_state_that_cannot_be_loaded_is_refused_while_the_present_one_is_there(desk: Desk) -> None:
+    desk.deployment.work(200, everything=True)
+    desk.run("export", "file")
+    lines = [orjson.loads(text) for text in Path("file").read_bytes().splitlines()[:-1]]
+    lines[2] |= {"body": base64.b64encode(b"nothing").decode(), "sha256": hashlib.sha256(b"nothing").hexdigest()}
+    seal(Path("file"), lines)
+    assert "stream p0:a at offset 199: the state (" in desk.run("import", "file", "--yes", code=65)
+    assert desk.deployment.written == []
+
+
+def test_nothing_goes_back_behind_a_version_that_no_snapshot_shows_yet(desk: Desk) -> None:
+    deployment = desk.deployment
+    deployment.work(200, everything=True)
+    desk.run("export", "file")
+    deployment.firsts[AT] = 50
+    reset(deployment.source, deployment.task)
+    assert b"/2/" in b"".join(message.value or b"" for message in deployment.work(400).events)
+    assert "has begun version 2 since" in desk.run("import", "file", "--yes", code=65)
 
 
 def test_a_missing_file_is_one_line(desk: Desk) -> None:

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import faust
 import pytest
 from aiokafka import errors as aiokafka_errors
+from aiokafka.consumer.subscription_state import SubscriptionState
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from faust.types.tuples import ConsumerMessage
@@ -183,7 +184,12 @@ def test_nothing_is_taken_of_paused_partitions(thread):
     thread.fetch = lambda: {P0: records(0, [5])}
     assert list(fetch(thread).records) == [P0]
     thread.paused = {P0, P1}
-    assert fetch(thread).next_offsets == {}
+    consumer = library_consumer(thread)
+    counted = SubscriptionState(loop=object())
+    counted._last_fetch_ended -= 48 * 3600
+    consumer._subscription.fetch_context = counted.fetch_context
+    assert asyncio.run(thread._fetch_records(consumer, {P0, P1}, timeout=0.01)).next_offsets == {}
+    assert counted.fetcher_idle_time < 3600
     # None at all would mean all of them to aiokafka.
     assert thread.asked == [{P0}]
 
