@@ -1,19 +1,14 @@
 """What processes work on, sent to them while it is read."""
 
 import queue
-import sys
 import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Final
 
-QUEUED: Final = 16
+QUEUED: Final = 4
 """Frames that wait for a process, at most."""
-
-SWITCH_SECONDS: Final = 0.0005
-"""How soon a sender gets its turn beside the thread that reads. Each part of a frame needs one, and at Python's 5 ms
-the processes would wait longer for a frame than they work on it."""
 
 LOOK_SECONDS: Final = 0.1
 """Longest wait between two looks at whether it is to end."""
@@ -38,7 +33,6 @@ class Feeder:
     def __init__(self, frames: Iterable[tuple[int, bytes]], pipes: Sequence[Connection]) -> None:
         self.error: BaseException | None = None
         self._stopped = threading.Event()
-        self._interval = sys.getswitchinterval()
         self._queues: list[queue.Queue[bytes]] = [queue.Queue(QUEUED) for _ in pipes]
         self._frames = frames
         senders = [
@@ -52,13 +46,15 @@ class Feeder:
 
     def start(self) -> None:
         """Begin, once every process has its job."""
-        sys.setswitchinterval(SWITCH_SECONDS)
         for thread in self._threads:
             thread.start()
 
     def __exit__(self, *_: object) -> None:
+        # Who is sending is through with it by now: everything was taken, or the processes were ended.
         self._stopped.set()
-        sys.setswitchinterval(self._interval)
+        for thread in self._threads[1:]:
+            if thread.is_alive():
+                thread.join()
 
     def _read(self) -> None:
         try:
