@@ -94,4 +94,4 @@ def _show(verdict: "Verdict", *, as_json: bool) -> None:
 def _verdict(part: "Verified") -> str:
     if part.difference is not None:
         return "differs"
-    return "identical" if part.begin < part.end else "nothing to compare"
+    return "identical" if part.compared else "nothing to compare"

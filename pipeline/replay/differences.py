@@ -26,8 +26,9 @@ class Difference:
         Partition of it, and of the input.
     offset : int
         Of the input record that it is about.
-    what : {"other", "missing", "surplus", "repeated"}
-        Something else is recorded; nothing is; something that the replay does not say; two things are.
+    what : {"other", "missing", "surplus", "repeated", "reordered"}
+        Something else is recorded; nothing is; something that the replay does not say; two things are; the same is,
+        before what is said of an earlier record.
     members : list of (str, object, object)
         What differs: the member's path, its recorded and its replayed value; None where it is not there.
     """
@@ -53,6 +54,7 @@ class Difference:
             "missing": "is replayed, but not recorded",
             "surplus": "is recorded, but not replayed",
             "repeated": "is recorded twice, differently",
+            "reordered": "is recorded before what is said about an earlier record",
         }
         return [f"{where}: {texts[self.what]}"] + [
             f"  {path}: recorded {_shown(recorded)}, replayed {_shown(replayed)}"
@@ -83,7 +85,16 @@ def compare(recorded: Sequence[Message | Record], replayed: Sequence[Message | R
         return "surplus", [("", _content(recorded[len(replayed)]), None)]
     if len(replayed) > len(recorded):
         return "missing", [("", None, _content(replayed[len(recorded)]))]
-    return "repeated", []
+    equal = all(map(_same_bytes, recorded, replayed))
+    return ("reordered", []) if equal else ("other", [("bytes", "the same written otherwise", "as a worker writes it")])
+
+
+def _same_bytes(ours: Message | Record, theirs: Message | Record) -> bool:
+    return (ours.key, ours.value, list(map(tuple, ours.headers))) == (
+        theirs.key,
+        theirs.value,
+        list(map(tuple, theirs.headers)),
+    )
 
 
 def _content(message: Message | Record) -> dict[str, Any]:
@@ -92,7 +103,7 @@ def _content(message: Message | Record) -> dict[str, Any]:
         value = orjson.loads(message.value or b"null")
     except orjson.JSONDecodeError:
         value = as_text(message.value)
-    headers = {name: as_text(data) for name, data in message.headers if not name.startswith("ce_")}
+    headers = {name: as_text(data) for name, data in message.headers}
     return {"key": as_text(message.key), "value": value, "headers": headers}
 
 

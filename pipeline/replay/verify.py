@@ -54,6 +54,8 @@ class Verified:
         How often one was recorded again, with the same bytes.
     older : int
         Recorded outputs of versions that were given up, which are not compared.
+    compared : bool
+        Whether there was anything to compare: a record of the range, and outputs of it that are not deleted.
     difference : dict or None
         A `Difference`; None where everything is identical.
     """
@@ -71,6 +73,7 @@ class Verified:
     dead_letters: int = 0
     repeats: int = 0
     older: int = 0
+    compared: bool = False
     difference: dict[str, Any] | None = None
 
 
@@ -134,7 +137,12 @@ def work(job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
         start = find_start(reader, source, at, begin, lambda *own: PartitionTask(settings, *own), fresh=job["fresh"])
         found.start, found.notes = start.text, start.notes
         found.begin, found.end = min(max(begin, start.offset), end), end
-        kinds = _read(reader, settings, source, found, whole=job["whole"])
+        if found.begin == end:
+            found.notes.append(f"the models began at offset {start.offset:,}, behind the range: nothing is compared")
+            return asdict(found)
+        versions = [start.task.first_version, *(start.task.model(stream).version for stream in start.task.streams)]
+        kinds = _read(reader, settings, source, found, min(versions), whole=job["whole"])
+        found.compared = any(kind.begin < end for kind in kinds)
         found.assignments, found.events, found.dead_letters = (kind.recorded.count for kind in kinds)
         found.repeats = sum(kind.recorded.repeats for kind in kinds)
         found.older = sum(kind.recorded.older for kind in kinds)
@@ -144,8 +152,10 @@ def work(job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
     return asdict(found)
 
 
-def _read(reader: LogReader, settings: Settings, source: Source, found: Verified, *, whole: bool) -> list[_Kind]:
-    """Read what was recorded about a range."""
+def _read(
+    reader: LogReader, settings: Settings, source: Source, found: Verified, oldest: int, *, whole: bool
+) -> list[_Kind]:
+    """Read what was recorded about a range, by versions that were not given up before the `oldest`."""
     at = (found.topic, found.partition)
     tellers = {
         "assignments": assignment_told,
@@ -164,26 +174,27 @@ def _read(reader: LogReader, settings: Settings, source: Source, found: Verified
     for name, place in places.items():
         told = tellers[name]
         recorded: Recorded = (
-            Assignments(at, found.begin, found.end)
+            Assignments(at, found.begin, found.end, oldest)
             if name == "assignments"
-            else Others(at, found.begin, found.end, told)
+            else Others(at, found.begin, found.end, told, oldest)
         )
         first, last = settled[place]
         kind = _Kind(name, place, recorded, told, first, last, found.begin)
         if not whole:
+            # The end is that of the topic: a worker that went back tells what is in the range once more, behind it.
             kind.place = first_offset(reader, place, _behind(told, found.topic, found.begin))
-            if found.end < reader.bounds([at])[at][1]:
-                kind.end = max(kind.place, first_offset(reader, place, _behind(told, found.topic, found.end)))
-        oldest = None
         for _, records in reader.read({place: (kind.place, kind.end)}):
             recorded.add(records)
-            if oldest is None:
-                own = filter(None, map(told, records))
-                oldest = next((one.offset for one in own if one.topic == found.topic), None)
-        if first > 0 and kind.place == first and oldest is not None and oldest > found.begin:
+        if recorded.foreign:
+            found.notes.append(f"{place[0]}: {recorded.foreign:,} records there are no outputs of a worker: left aside")
+        if 0 < first == kind.place and (recorded.lowest is None or recorded.lowest > found.begin):
             # What was recorded before is deleted, so that nothing can be said about it.
-            kind.begin = min(oldest, found.end)
-            found.notes.append(f"{place[0]} begins with what was said about offset {oldest:,}: compared from there on")
+            kind.begin = found.end if recorded.lowest is None else min(recorded.lowest, found.end)
+            found.notes.append(
+                f"{place[0]} has lost all that was said about the range: not compared"
+                if kind.begin == found.end
+                else f"{place[0]} begins with what was said about offset {kind.begin:,}: compared from there on"
+            )
         kinds.append(kind)
     return kinds
 
@@ -242,7 +253,10 @@ def _first(
     offset, kind = min(places, key=lambda place: place[0])
     messages = getattr(outputs, KINDS[kind.name])
     replayed = [message for message in messages if _offset(kind, message) == offset]
-    what, members = compare(_recorded_about(reader, kind, found.topic, offset), replayed)
+    recorded = _recorded_about(reader, kind, found.topic, offset)
+    what, members = compare(recorded, replayed)
+    if what == "surplus" and len(set(map(kind.told, recorded))) < len(recorded):
+        what, (_, members) = "repeated", compare(recorded[len(replayed) :], replayed[-1:])
     return Difference(kind.name, kind.at[0], kind.at[1], offset, what, members)
 
 

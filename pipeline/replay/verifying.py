@@ -108,4 +108,8 @@ def verify(
     results, seconds = run_jobs(
         "verify", [common | {"at": at, "range": found} for at, found in ranges.items()], processes, told
     )
-    return Verdict([Verified(**result) for result in results], seconds)
+    verdict = Verdict([Verified(**result) for result in results], seconds)
+    if not any(part.compared for part in verdict.parts):
+        notes = "; ".join(f"{part.topic}[{part.partition}]: {note}" for part in verdict.parts for note in part.notes)
+        raise BrokerError(f"{where}: nothing of that range can be compared ({notes}); choose another one")
+    return verdict

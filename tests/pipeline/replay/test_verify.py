@@ -2,16 +2,18 @@
 
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-from resonance.pipeline import cli
+from resonance.pipeline import cli, resetting
 from resonance.pipeline.commands import verify as command_module
 from resonance.pipeline.errors import BrokerError, MismatchError
 from resonance.pipeline.records import Message
 from resonance.pipeline.replay import verifying
+from resonance.pipeline.restore import Source
 
 from tests.pipeline.replay.deployment import ReplayedDeployment
 from tests.pipeline.streams import TOPIC
@@ -135,6 +137,90 @@ def test_what_a_reset_gave_up_is_left_aside(deployment: ReplayedDeployment) -> N
     verdict = deployment.verify()
     assert verdict.identical
     assert verdict.total("older") == 40
+
+
+def test_outputs_in_another_order_are_a_difference(deployment: ReplayedDeployment) -> None:
+    for kind in ("assignments", "cluster_events"):
+        log = deployment.recorded(kind)
+        pairs = enumerate(pairwise(map(_offset_of, log[3:])), 3)
+        place = next(place for place, (offset, following) in pairs if offset < following)
+        first, second = log[place], log[place + 1]
+        swapped = (second._replace(offset=first.offset), first._replace(offset=second.offset))
+        log[place : place + 2] = swapped
+        ((_, difference),) = deployment.verify().differences()
+        assert (difference.kind, difference.what, difference.members) == (kind, "reordered", [])
+        assert difference.offset == _offset_of(swapped[0])
+        log[place : place + 2] = [first, second]
+    assert deployment.verify().identical
+
+
+def test_a_worker_that_went_back_is_no_disorder(deployment: ReplayedDeployment) -> None:
+    deployment.again("assignments", 300, 600)
+    assert deployment.verify().identical
+    # The log of outputs begins within what was told again.
+    deployment.expire("resonance.assignments", deployment.recorded()[400].offset)
+    verdict = deployment.verify()
+    assert verdict.identical
+    assert "resonance.assignments begins with what was said about offset 300" in verdict.parts[0].notes[0]
+
+
+def test_a_range_is_compared_with_what_was_told_of_it_later(deployment: ReplayedDeployment) -> None:
+    deployment.again("assignments", 250, 600)
+    deployment.again("assignments", 500, 600)
+    for begin in range(210, 590, 60):
+        (part,) = deployment.verify(begin=str(begin), end=str(begin + 7)).parts
+        assert part.difference is None
+    deployment.replace("assignments", -50, key=b"other")
+    place = _offset_of(deployment.recorded()[-50])
+    ((_, difference),) = deployment.verify(begin=str(place - 3), end=str(place + 3)).differences()
+    assert (difference.offset, difference.what) == (place, "repeated")
+    assert [member[:2] for member in difference.members] == [("key", "other")]
+
+
+def test_another_header_is_a_difference(deployment: ReplayedDeployment) -> None:
+    record = deployment.recorded()[7]
+    headers = [(name, b"1.1" if name == "ce_specversion" else value) for name, value in record.headers]
+    deployment.replace("assignments", 7, headers=headers)
+    ((_, difference),) = deployment.verify().differences()
+    assert (difference.what, difference.members) == ("other", [("headers.ce_specversion", "1.1", "1.0")])
+
+
+def test_events_before_a_reset_that_went_back_to_the_beginning_are_left_aside(
+    deployment: ReplayedDeployment,
+) -> None:
+    events = len(deployment.recorded("cluster_events"))
+    deployment.given = deployment.changed(engine__lambda=35)
+    deployment.source = Source.of(deployment.given, {}, deployment.source.deployment)
+    resetting.reset(deployment.source, deployment.task)
+    deployment.work(601)
+    verdict = deployment.verify()
+    assert verdict.identical
+    assert verdict.total("older") == 600 + events
+    assert verdict.total("events") == len(deployment.recorded("cluster_events")) - events > 5
+    assert deployment.verify(begin="300", end="400").identical
+
+
+def test_what_no_worker_wrote_is_told(deployment: ReplayedDeployment) -> None:
+    for kind in ("assignments", "cluster_events", "dead_letters"):
+        for value in (b"hello", b'{"source": 3}', b'{"cause":{"source":{"topic":"features","offset":[]}},"version":1}'):
+            deployment.append((deployment.given.topic(kind), 0), Message(None, value, []))
+    verdict = deployment.verify()
+    assert verdict.identical
+    assert [note for note in verdict.parts[0].notes if "3 records there are no outputs of a worker" in note] != []
+    assert len(verdict.parts[0].notes) == 3
+
+
+def test_where_nothing_can_be_compared_it_is_not_identical(deployment: ReplayedDeployment) -> None:
+    for kind in ("assignments", "cluster_events", "dead_letters"):
+        deployment.firsts[deployment.given.topic(kind), 0] = 10_000
+        deployment.logs[deployment.given.topic(kind), 0] = []
+    with pytest.raises(BrokerError, match=r"nothing of that range can be compared .*lost all that was said"):
+        deployment.verify()
+
+
+def _offset_of(record: Any) -> int:
+    content = orjson.loads(record.value)
+    return int(content.get("cause", content)["source"]["offset"])
 
 
 def test_only_what_is_committed_is_compared(deployment: ReplayedDeployment) -> None:
