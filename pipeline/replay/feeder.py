@@ -57,7 +57,11 @@ class Feeder:
             thread.start()
 
     def __exit__(self, *_: object) -> None:
+        # Who is sending is through with it by now: everything was taken, or the processes were ended.
         self._stopped.set()
+        for thread in self._threads[1:]:
+            if thread.is_alive():
+                thread.join()
         sys.setswitchinterval(self._interval)
 
     def _read(self) -> None:

@@ -7,6 +7,7 @@ import signal
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from multiprocessing.connection import Connection, wait
 from typing import Any, Final, cast
@@ -129,7 +130,11 @@ def run_fed(
         What the first failed job raised, or what came in the place of frames.
     """
     with _Pool(len(jobs)) as pool, Feeder(frames, pool.pipes) as feeder:
-        return pool.run(kind, jobs, told, feeder)
+        try:
+            return pool.run(kind, jobs, told, feeder)
+        except BaseException:
+            pool.end()
+            raise
 
 
 class _Pool:
@@ -153,7 +158,9 @@ class _Pool:
     def __enter__(self) -> "_Pool":
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self.end()
         for pipe in self.pipes:
             pipe.close()
         for process in self._processes:
@@ -161,6 +168,13 @@ class _Pool:
             if process.is_alive():
                 process.terminate()
                 process.join()
+
+    def end(self) -> None:
+        """End the processes whatever they do, all at once; nobody can be in the middle of a sending to them then."""
+        for process in self._processes:
+            process.terminate()
+        for process in self._processes:
+            process.join()
 
     def run(
         self, kind: str, jobs: Sequence[Mapping[str, Any]], told: Tell, feeder: Feeder | None = None
@@ -188,7 +202,7 @@ class _Pool:
                     message = orjson.loads(ready.recv_bytes())
                 except (EOFError, ConnectionResetError):
                     raise errors.DeliveryError(
-                        f"a process that worked on {kind} ended without a word; was it killed, for want of memory "
+                        "one of the processes ended without a word; was it killed, for want of memory "
                         "perhaps? Try fewer at once (--processes)"
                     ) from None
                 if "records" in message:
@@ -223,13 +237,23 @@ def _serve(pipe: Connection) -> None:
             seconds = time.perf_counter() - began
             teller.flush()
             pipe.send_bytes(orjson.dumps({"result": result, "seconds": seconds}))
-        except BrokenPipeError:
+        except (BrokenPipeError, ConnectionResetError):
             return
         except ResonanceError as error:
             told = {"error": type(error).__name__, "text": str(error), "remedies": getattr(error, "remedies", ())}
-            pipe.send_bytes(orjson.dumps(told))
+            _give_up(pipe, told)
+            return
         except Exception:  # told to the process that asked, with the place
-            pipe.send_bytes(orjson.dumps({"error": "", "text": traceback.format_exc()}))
+            _give_up(pipe, {"error": "", "text": traceback.format_exc()})
+            return
+
+
+def _give_up(pipe: Connection, told: Mapping[str, Any]) -> None:
+    """Tell what went wrong, and wait for the end; what is sent meanwhile is no job."""
+    with suppress(EOFError, OSError):
+        pipe.send_bytes(orjson.dumps(told))
+        while True:
+            pipe.recv_bytes()
 
 
 class _Teller:
