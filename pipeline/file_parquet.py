@@ -52,7 +52,10 @@ class ParquetRows:
         except pyarrow.ArrowException as error:
             raise InputFileError(f"{file} is no Parquet file that can be read: {error}") from error
         schema = self._file.schema_arrow
+        self._path = file
         self.names: list[str] = list(schema.names)
+        if twice := [name for name in self.names if self.names.count(name) > 1]:
+            raise InputFileError(f"{file}: two columns are called {twice[0]}; rename one of them")
         self.total: int = self._file.metadata.num_rows
         self.position = 0
         self._used, where = chosen(file, self.names, columns)
@@ -73,10 +76,20 @@ class ParquetRows:
         wanted = list(dict.fromkeys([*self._used, *filter(None, (self._key, self._time))]))
         try:
             for batch in self._file.iter_batches(BATCH, columns=wanted):
-                yield list(self._records(batch))
+                yield self._records_of(batch)
                 self.position += batch.num_rows
         except pyarrow.ArrowException as error:
             raise OSError(str(error)) from error
+
+    def _records_of(self, batch: Any) -> list[FileRecord | BadRowError]:
+        try:
+            return list(self._records(batch))
+        except (ValueError, OverflowError) as error:
+            # Columns are read whole: pyarrow does not say in which row it is.
+            rows = f"rows {self.position + 1:,} to {self.position + batch.num_rows:,}"
+            raise InputFileError(
+                f"{self._path}, {rows}: a value cannot be said in JSON ({error}); choose other columns with --map"
+            ) from error
 
     def _records(self, batch: Any) -> Iterator[FileRecord | BadRowError]:
         columns = {name: self._values(batch.column(name)) for name in batch.schema.names}

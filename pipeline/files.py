@@ -145,6 +145,8 @@ class RecordFile:
             self._rows = self._open()
         except OSError as error:
             raise InputFileError(f"{self._path} cannot be read: {error.strerror or error}; check the path") from error
+        except (EOFError, zlib.error) as error:
+            raise self._damaged(error) from error
         except BadRowError as bad:
             raise self._bad(bad) from bad
         self.names = self._rows.names
@@ -177,7 +179,10 @@ class RecordFile:
                 if records:
                     yield records
         except (EOFError, OSError, zlib.error) as error:
-            raise InputFileError(f"{self._path} is damaged: {error}; get it again") from error
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: Exception) -> InputFileError:
+        return InputFileError(f"{self._path} is damaged: {error}; get it again")
 
     def _bad(self, row: BadRowError) -> InputFileError:
         where = "row" if self.unit == "rows" else "line"
@@ -193,7 +198,7 @@ class RecordFile:
             self.total = rows.total
             return rows
         stream: BinaryIO = self._raw
-        if self._path.suffix == ".gz":
+        if self._path.suffix.lower() == ".gz":
             stream = gzip.GzipFile(fileobj=self._raw)  # type: ignore[assignment]
         if self._format == "csv":
             from resonance.pipeline.file_csv import CsvRows  # noqa: PLC0415

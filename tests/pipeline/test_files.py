@@ -188,6 +188,40 @@ def test_a_damaged_file_is_told(tmp_path):
         records(path)
 
 
+def test_a_file_that_is_damaged_in_its_first_bytes_is_told(tmp_path):
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(b"a,b\n1,2\n" * 100)[:-9])
+    with pytest.raises(InputFileError, match=r"a\.csv\.gz is damaged: .*; get it again"), RecordFile(path):
+        pass
+
+
+def test_suffixes_may_be_written_large(tmp_path):
+    path = tmp_path / "A.CSV.GZ"
+    path.write_bytes(gzip.compress(b"a,b\n1,2\n"))
+    assert values(path) == [{"a": 1, "b": 2}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "said"),
+    [
+        (pyarrow.timestamp("s"), [0, 2**53], "rows 1 to 2: a value cannot be said in JSON"),
+        (pyarrow.date32(), [2**30], "rows 1 to 1: a value cannot be said in JSON"),
+        (pyarrow.struct([("t", pyarrow.timestamp("ns"))]), [{"t": 1}], "choose other columns with --map"),
+    ],
+)
+def test_values_of_parquet_that_cannot_be_said_are_told(tmp_path, kind, content, said):
+    parquet.write_table(pyarrow.table({"x": pyarrow.array(content, kind)}), tmp_path / "a.parquet")
+    with pytest.raises(InputFileError, match=said):
+        records(tmp_path / "a.parquet")
+
+
+def test_two_columns_of_parquet_with_one_name_are_refused(tmp_path):
+    columns = [pyarrow.array([1]), pyarrow.array([2])]
+    parquet.write_table(pyarrow.table(columns, names=["a", "a"]), tmp_path / "a.parquet")
+    with pytest.raises(InputFileError, match="two columns are called a"):
+        records(tmp_path / "a.parquet")
+
+
 def test_a_file_that_is_not_there_and_a_name_that_says_nothing_are_told(tmp_path):
     with pytest.raises(InputFileError, match=r"a\.csv cannot be read: No such file"):
         records(tmp_path / "a.csv")
