@@ -1,6 +1,7 @@
 """What a worker decides without a broker."""
 
 import asyncio
+import threading
 from concurrent.futures import Future
 from types import SimpleNamespace
 
@@ -94,3 +95,50 @@ def test_a_revoke_while_the_delivery_starts_ends_the_restore(monkeypatch):
         assert worker._cancelled.is_set()
 
     asyncio.run(run())
+
+
+def told_while_it_checks(monkeypatch, check, mending_began=False):
+    """Run a worker that is told to stop while it checks; return why it ended, or its error, and its state."""
+
+    async def run():
+        worker = process.Worker(SETTINGS)
+        worker._mending_began = mending_began
+        monkeypatch.setattr(worker, "_check", lambda: check(worker))
+        asyncio.get_running_loop().call_later(0.05, worker._stop, "SIGTERM")
+        return (await asyncio.gather(worker._work(), return_exceptions=True))[0], worker
+
+    return asyncio.run(run())
+
+
+def test_a_stop_does_not_wait_for_a_compilation(monkeypatch):
+    compiled = threading.Event()
+
+    def check(worker):
+        # The end of the test's loop waits for its threads, that of the process does not.
+        assert worker._cancelled.wait(20)
+        threading.Timer(0.2, compiled.set).start()
+        compiled.wait()
+        worker._status.enter("joining")
+
+    started = process.Worker._checked
+
+    async def checked(worker):
+        found = await started(worker)
+        assert not compiled.is_set()
+        return found
+
+    monkeypatch.setattr(process.Worker, "_checked", checked)
+    why, worker = told_while_it_checks(monkeypatch, check)
+    assert (why, worker._status.phase) == ("SIGTERM", "stopping")
+
+
+def test_a_stop_waits_until_what_is_mended_is_aborted(monkeypatch):
+    aborted = []
+
+    def check(worker):
+        assert worker._cancelled.wait(20)
+        aborted.append(True)
+        raise DeliveryError("not mended")
+
+    why, _ = told_while_it_checks(monkeypatch, check, mending_began=True)
+    assert aborted and isinstance(why, DeliveryError)
