@@ -20,6 +20,7 @@ from resonance.pipeline.collector import collect_rarely
 from resonance.pipeline.delivery import Delivery, producer_settings
 from resonance.pipeline.errors import DeliveryError, ResonanceError
 from resonance.pipeline.exactly_once import ExactlyOnce
+from resonance.pipeline.fetch_errors import explained
 from resonance.pipeline.log_reader import RestoreCancelledError
 from resonance.pipeline.mending import mend
 from resonance.pipeline.metrics import make_registry
@@ -39,6 +40,8 @@ from resonance.pipeline.transport import FETCH_WAIT_MS, TransportOptions, check_
 OUTPUTS = ("assignments", "cluster_events", "dead_letters", "clusters")
 STOP_SECONDS = 20.0
 """How long a stop that was asked for may take."""
+GOODBYE_SECONDS = 5.0
+"""How long of it Faust may take once everything is committed."""
 LEAVE_SECONDS = 2.0
 """How long a failing worker tries to tell its group."""
 
@@ -97,6 +100,7 @@ class Worker:
         self._positions: tuple[Membership, dict[TP, int]] | None = None
         self._delivery_started = False
         self._closed = False
+        self._ending: asyncio.Timeout | None = None
         self._mending_began = False
         self._starting_delivery = threading.Lock()
         self._app: WorkerApp
@@ -325,6 +329,11 @@ class Worker:
         self._app.consumer.stop_flow()
         await self._close(everything=True)
         self._closed = True
+        if self._ending is not None:
+            # What is left is the good-bye to the group, which a broker that is away never answers.
+            sooner = asyncio.get_running_loop().time() + GOODBYE_SECONDS
+            with contextlib.suppress(RuntimeError):  # the time is up already
+                self._ending.reschedule(min(self._ending.when() or sooner, sooner))
 
     async def _close(self, *, everything: bool = False) -> None:
         try:
@@ -372,16 +381,18 @@ class Worker:
     def _started(self, starting: "asyncio.Future[None]") -> None:
         if starting.cancelled() or starting.exception() is None:
             return
-        self._note_failure(starting.exception() or RuntimeError("Faust ended"))
+        error = starting.exception() or RuntimeError("Faust ended")
+        self._note_failure(explained(error, clients.librdkafka(self._settings)))
 
     async def _end(self) -> None:
         """Stop Faust; its consumer closes our transaction first."""
         _log.info("stopping: %s", self._why)
+        self._ending = asyncio.timeout(STOP_SECONDS)
         try:
-            async with asyncio.timeout(STOP_SECONDS):
+            async with self._ending:
                 await self._app.stop()
         except TimeoutError:
-            _log.warning("not everything ended within %g s; the group learns it by the session's timeout", STOP_SECONDS)
+            _log.warning("not everything ended in time; the group learns it by the session's timeout")
             if not self._closed:
                 self._note_failure(
                     DeliveryError(

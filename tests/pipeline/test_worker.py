@@ -6,12 +6,13 @@ from concurrent.futures import Future
 from types import SimpleNamespace
 
 import pytest
+from aiokafka.errors import KafkaConnectionError
 from confluent_kafka import Producer
 from faust.types import TP
 from resonance.pipeline import worker as process
 from resonance.pipeline.chunk import Membership
 from resonance.pipeline.delivery import producer_settings
-from resonance.pipeline.errors import ConfigurationError, DeliveryError
+from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryError
 from resonance.pipeline.log_reader import RestoreCancelledError
 from resonance.pipeline.settings import Settings
 from resonance.pipeline.start_check import check_delivery
@@ -70,6 +71,27 @@ def test_a_stop_that_only_faust_delays_is_none(stopped):
     closing = Future()
     closing.set_result(None)
     assert stopped(closing, faust_seconds=10) is None
+
+
+def test_the_good_bye_to_the_group_is_short_once_everything_is_committed(stopped, monkeypatch):
+    monkeypatch.setattr(process, "STOP_SECONDS", 1000)
+    monkeypatch.setattr(process, "GOODBYE_SECONDS", 0.05)
+    closing = Future()
+    closing.set_result(None)
+    assert stopped(closing, faust_seconds=900) is None
+
+
+def test_a_broker_that_is_gone_before_the_group_is_joined_is_no_error_of_the_program():
+    async def run():
+        worker = process.Worker(SETTINGS)
+        starting = asyncio.get_running_loop().create_future()
+        starting.set_exception(KafkaConnectionError("Unable to bootstrap"))
+        worker._started(starting)
+        return worker._failure
+
+    failure = asyncio.run(run())
+    assert isinstance(failure, BrokerError)
+    assert str(failure).startswith("no Kafka broker answers any more at localhost:9092 (")
 
 
 def test_a_revoke_while_the_delivery_starts_ends_the_restore(monkeypatch):
