@@ -54,6 +54,11 @@ def explained(error: BaseException, client: Mapping[str, Any]) -> BaseException:
         return BrokerError(f"the input is compressed in a way that cannot be read: {error}; install aiokafka[all]")
     if type(error) in REFUSED_MEMBERS:
         return ConfigurationError(REFUSED_MEMBERS[type(error)])
+    if isinstance(error, aiokafka_errors.KafkaConnectionError):
+        return BrokerError(
+            f"no Kafka broker answers any more at {client['bootstrap.servers']} ({error}); the worker may be started "
+            "again at once, and begins with the same question"
+        )
     if isinstance(error, aiokafka_errors.KafkaError):
         text = str(error) or type(error).__name__
         return BrokerError(f"the broker refuses to serve the input: {text}; check the topic, its ACLs and the broker")

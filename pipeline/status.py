@@ -62,6 +62,11 @@ class Status:
     app: Any = None
     processor: Processor | None = None
 
+    def enter(self, phase: Phase) -> None:
+        """Go on to a phase; a worker that was told to stop stays at that, whatever its threads have reached."""
+        if self.phase != "stopping":
+            self.phase = phase
+
     @property
     def consumer(self) -> Any:
         """Faust's consumer; None before there is one."""

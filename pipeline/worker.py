@@ -20,6 +20,7 @@ from resonance.pipeline.collector import collect_rarely
 from resonance.pipeline.delivery import Delivery, producer_settings
 from resonance.pipeline.errors import DeliveryError, ResonanceError
 from resonance.pipeline.exactly_once import ExactlyOnce
+from resonance.pipeline.fetch_errors import explained
 from resonance.pipeline.log_reader import RestoreCancelledError
 from resonance.pipeline.mending import mend
 from resonance.pipeline.metrics import make_registry
@@ -39,6 +40,8 @@ from resonance.pipeline.transport import FETCH_WAIT_MS, TransportOptions, check_
 OUTPUTS = ("assignments", "cluster_events", "dead_letters", "clusters")
 STOP_SECONDS = 20.0
 """How long a stop that was asked for may take."""
+GOODBYE_SECONDS = 5.0
+"""How long of it Faust may take once everything is committed."""
 LEAVE_SECONDS = 2.0
 """How long a failing worker tries to tell its group."""
 
@@ -97,6 +100,8 @@ class Worker:
         self._positions: tuple[Membership, dict[TP, int]] | None = None
         self._delivery_started = False
         self._closed = False
+        self._ending: asyncio.Timeout | None = None
+        self._mending_began = False
         self._starting_delivery = threading.Lock()
         self._app: WorkerApp
         self._processor: Processor
@@ -124,8 +129,8 @@ class Worker:
             await pages.stop()
 
     async def _work(self) -> str:
-        deployment = await asyncio.to_thread(self._check)
-        if self._told.is_set():
+        deployment = await self._checked()
+        if deployment is None:
             return self._why
         self._build(deployment)
         starting = asyncio.ensure_future(self._app.start())
@@ -140,6 +145,21 @@ class Worker:
             raise self._failure
         return self._why
 
+    async def _checked(self) -> Deployment | None:
+        """Return what the check finds; None as soon as a stop is asked for, which a compilation would not notice."""
+        checking = asyncio.ensure_future(asyncio.to_thread(self._check))
+        told = asyncio.ensure_future(self._told.wait())
+        await asyncio.wait((checking, told), return_when=asyncio.FIRST_COMPLETED)
+        if told.done() and self._mending_began:
+            # It ends at its next look at `_cancelled`, and then aborts what is open.
+            await asyncio.wait((checking,), timeout=STOP_SECONDS)
+        if checking.done():
+            found = checking.result()
+            return None if self._told.is_set() else found
+        # Nobody is left who would ask for its error.
+        checking.cancel()
+        return None
+
     def _check(self) -> Deployment:
         """Find everything that would go wrong later, before anybody else notices this worker."""
         settings = self._settings
@@ -150,15 +170,16 @@ class Worker:
         # Half a minute, the first time: in the group this would hold everybody up.
         where = os.environ["NUMBA_CACHE_DIR"]
         _log.info("loading the kernels of %s; the first time they are compiled, into %s", settings.engine.name, where)
-        self._status.phase = "compiling kernels"
+        self._status.enter("compiling kernels")
         settings.engine_class.compile()
         self._source = Source.of(settings, client, deployment)
         if self._mending:
-            self._status.phase = "mending"
+            self._status.enter("mending")
+            self._mending_began = True
             with contextlib.suppress(RestoreCancelledError):
                 changed = mend(self._mending, settings, self._source, self._cancelled)
                 _log.info("%s changed %d partitions", self._mending, changed)
-        self._status.phase = "joining"
+        self._status.enter("joining")
         return deployment
 
     def _build(self, deployment: Deployment) -> None:
@@ -238,13 +259,13 @@ class Worker:
         self._cancelled = cancelled = threading.Event()
         if membership is None or not membership.partitions:
             _log.info("no partition is assigned: the group has more workers than the input has partitions")
-            self._status.phase = "running"
+            self._status.enter("running")
             return
         listed = ", ".join(f"{topic}[{partition}]" for topic, partition in sorted(membership.partitions))
         _log.info("assigned: %s (generation %d)", listed, membership.generation)
         began = time.monotonic()
         self._status.progress = progress = Progress(len(membership.partitions))
-        self._status.phase = "restoring"
+        self._status.enter("restoring")
         # It ends what an earlier worker of this id left open, which the restore would wait for. Not earlier: now the
         # HTTP port is ours, so that no worker beside us uses the same id.
         await asyncio.to_thread(self._start_delivery)
@@ -275,7 +296,8 @@ class Worker:
         await asyncio.wrap_future(self._processor.open(membership, partitions))
         self._status.recovery_seconds = time.monotonic() - began
         self._status.recovery_records = sum(part.replayed for part in restored.values())
-        self._status.assigned, self._status.phase = tuple(partitions), "running"
+        self._status.assigned = tuple(partitions)
+        self._status.enter("running")
         _log.info(
             "processing from %s", ", ".join(f"{tp.topic}[{tp.partition}]@{p.position}" for tp, p in partitions.items())
         )
@@ -293,7 +315,8 @@ class Worker:
     async def _before_revoke(self) -> None:
         self._rebalances += 1
         self._positions = None
-        self._status.assigned, self._status.phase = (), "joining"
+        self._status.assigned = ()
+        self._status.enter("joining")
         self._status.rebalances = self._rebalances
         self._cancelled.set()
         await self._close()
@@ -306,6 +329,11 @@ class Worker:
         self._app.consumer.stop_flow()
         await self._close(everything=True)
         self._closed = True
+        if self._ending is not None:
+            # What is left is the good-bye to the group, which a broker that is away never answers.
+            sooner = asyncio.get_running_loop().time() + GOODBYE_SECONDS
+            with contextlib.suppress(RuntimeError):  # the time is up already
+                self._ending.reschedule(min(self._ending.when() or sooner, sooner))
 
     async def _close(self, *, everything: bool = False) -> None:
         try:
@@ -353,16 +381,18 @@ class Worker:
     def _started(self, starting: "asyncio.Future[None]") -> None:
         if starting.cancelled() or starting.exception() is None:
             return
-        self._note_failure(starting.exception() or RuntimeError("Faust ended"))
+        error = starting.exception() or RuntimeError("Faust ended")
+        self._note_failure(explained(error, clients.librdkafka(self._settings)))
 
     async def _end(self) -> None:
         """Stop Faust; its consumer closes our transaction first."""
         _log.info("stopping: %s", self._why)
+        self._ending = asyncio.timeout(STOP_SECONDS)
         try:
-            async with asyncio.timeout(STOP_SECONDS):
+            async with self._ending:
                 await self._app.stop()
         except TimeoutError:
-            _log.warning("not everything ended within %g s; the group learns it by the session's timeout", STOP_SECONDS)
+            _log.warning("not everything ended in time; the group learns it by the session's timeout")
             if not self._closed:
                 self._note_failure(
                     DeliveryError(

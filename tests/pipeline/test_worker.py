@@ -1,16 +1,18 @@
 """What a worker decides without a broker."""
 
 import asyncio
+import threading
 from concurrent.futures import Future
 from types import SimpleNamespace
 
 import pytest
+from aiokafka.errors import KafkaConnectionError
 from confluent_kafka import Producer
 from faust.types import TP
 from resonance.pipeline import worker as process
 from resonance.pipeline.chunk import Membership
 from resonance.pipeline.delivery import producer_settings
-from resonance.pipeline.errors import ConfigurationError, DeliveryError
+from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryError
 from resonance.pipeline.log_reader import RestoreCancelledError
 from resonance.pipeline.settings import Settings
 from resonance.pipeline.start_check import check_delivery
@@ -71,6 +73,27 @@ def test_a_stop_that_only_faust_delays_is_none(stopped):
     assert stopped(closing, faust_seconds=10) is None
 
 
+def test_the_good_bye_to_the_group_is_short_once_everything_is_committed(stopped, monkeypatch):
+    monkeypatch.setattr(process, "STOP_SECONDS", 1000)
+    monkeypatch.setattr(process, "GOODBYE_SECONDS", 0.05)
+    closing = Future()
+    closing.set_result(None)
+    assert stopped(closing, faust_seconds=900) is None
+
+
+def test_a_broker_that_is_gone_before_the_group_is_joined_is_no_error_of_the_program():
+    async def run():
+        worker = process.Worker(SETTINGS)
+        starting = asyncio.get_running_loop().create_future()
+        starting.set_exception(KafkaConnectionError("Unable to bootstrap"))
+        worker._started(starting)
+        return worker._failure
+
+    failure = asyncio.run(run())
+    assert isinstance(failure, BrokerError)
+    assert str(failure).startswith("no Kafka broker answers any more at localhost:9092 (")
+
+
 def test_a_revoke_while_the_delivery_starts_ends_the_restore(monkeypatch):
     def restore_partitions(*args):
         raise AssertionError("a restore for partitions that are no longer ours")
@@ -94,3 +117,50 @@ def test_a_revoke_while_the_delivery_starts_ends_the_restore(monkeypatch):
         assert worker._cancelled.is_set()
 
     asyncio.run(run())
+
+
+def told_while_it_checks(monkeypatch, check, mending_began=False):
+    """Run a worker that is told to stop while it checks; return why it ended, or its error, and its state."""
+
+    async def run():
+        worker = process.Worker(SETTINGS)
+        worker._mending_began = mending_began
+        monkeypatch.setattr(worker, "_check", lambda: check(worker))
+        asyncio.get_running_loop().call_later(0.05, worker._stop, "SIGTERM")
+        return (await asyncio.gather(worker._work(), return_exceptions=True))[0], worker
+
+    return asyncio.run(run())
+
+
+def test_a_stop_does_not_wait_for_a_compilation(monkeypatch):
+    compiled = threading.Event()
+
+    def check(worker):
+        # The end of the test's loop waits for its threads, that of the process does not.
+        assert worker._cancelled.wait(20)
+        threading.Timer(0.2, compiled.set).start()
+        compiled.wait()
+        worker._status.enter("joining")
+
+    started = process.Worker._checked
+
+    async def checked(worker):
+        found = await started(worker)
+        assert not compiled.is_set()
+        return found
+
+    monkeypatch.setattr(process.Worker, "_checked", checked)
+    why, worker = told_while_it_checks(monkeypatch, check)
+    assert (why, worker._status.phase) == ("SIGTERM", "stopping")
+
+
+def test_a_stop_waits_until_what_is_mended_is_aborted(monkeypatch):
+    aborted = []
+
+    def check(worker):
+        assert worker._cancelled.wait(20)
+        aborted.append(True)
+        raise DeliveryError("not mended")
+
+    why, _ = told_while_it_checks(monkeypatch, check, mending_began=True)
+    assert aborted and isinstance(why, DeliveryError)
