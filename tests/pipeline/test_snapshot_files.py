@@ -125,6 +125,18 @@ def test_one_stream_is_put_beside_the_others(desk: Desk) -> None:
     assert desk.json("diff", "b")["identical"] == 1
 
 
+def test_what_was_told_since_must_come_out_the_same(desk: Desk) -> None:
+    # Nothing has to be learned again for the snapshots; but 300 records are told a second time.
+    desk.deployment.work(200, everything=True)
+    desk.run("export", "file")
+    desk.deployment.work(500, everything=True)
+    desk.become(limits__record_bytes=60)
+    told = desk.run("import", "file", "--yes", code=65)
+    assert "offsets 200 to 499 must be learned again and would now give other models: limits.record_bytes was" in told
+    desk.deployment.offsets[AT] = 200
+    assert desk.json("import", "file")["partitions"][0]["to"] == 200
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
