@@ -164,6 +164,8 @@ class Learner:
                 model.listing = [*(model.listing or ()), *ended]
             else:
                 self._start(model, model.seq, ended, [], cause, telling, learned)
+                # Nothing is there yet, so nothing is left to be heard of later.
+                model.unlisted = model.unlisted and telling is not Telling.ALOUD
             model.seq += 1
         elif model.listing is not None and telling is not Telling.SILENT:
             ended, model.listing = model.listing, None

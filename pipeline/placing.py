@@ -92,7 +92,11 @@ def _locate_unknown(source: "Source", at: TopicPartition, committed: int, first:
             )
         return Place(first, first, committed, None)
     if first > 0:
-        raise stops.no_snapshot(topic, partition, committed, first)
+        raise stops.no_snapshot(topic, partition, committed, f"the log begins at offset {first}")
+    if source.start != "earliest":
+        # Whatever begins with the log's first record would give the ids of clusters to others.
+        why = f"with start = {source.start} they did not begin where the log does"
+        raise stops.no_snapshot(topic, partition, committed, why)
     if committed > end:
         raise stops.offset_beyond_end(source.group, topic, partition, committed, end)
     return Place(0, committed, committed, None)

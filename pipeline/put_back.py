@@ -6,6 +6,7 @@ same bytes; what would use the ids of clusters for something else is refused.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import chain
 
 import orjson
@@ -62,7 +63,9 @@ def put_back(
         to it; or ids of clusters would be used again.
     """
     first, end = bounds
-    check_record(source, at, record)
+    # Up to where the group is everything is told again: as it was, or the ids of clusters would mean others.
+    told = max(record.position, committed)
+    check_record(source, at, replace(record, position=told))
     first_version = check_models(source, at, record.state, snapshots, make_task)
     if record.replay_from > record.position:
         raise MismatchError(f"{at[0]}[{at[1]}]: offset {record.position}, where it is to go on, was not reached")

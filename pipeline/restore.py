@@ -143,7 +143,7 @@ class Restored(Generic[TaskT]):
         The group's committed offset, -1 when there is none. Below `start` where a worker that delivers at least once
         ended between its snapshots and its commit; everything below `start` was answered.
     pinned : bool
-        `start` was chosen by the setting; until it is committed another choice would be another place.
+        No other start would choose another place; False where the setting chose it, until it is committed.
     replayed : int
         Records that were learned again silently.
     """

@@ -50,11 +50,11 @@ def truncated_ahead(positions: Mapping[tuple[str, int], int]) -> MismatchError:
     )
 
 
-def no_snapshot(topic: str, partition: int, committed: int, first: int) -> MismatchError:
-    """Return the stop for a committed offset without any snapshot, on a log whose beginning is gone."""
+def no_snapshot(topic: str, partition: int, committed: int, why: str) -> MismatchError:
+    """Return the stop for a committed offset without any snapshot, where the log alone does not give the models."""
     return _stop(
         f"{topic}[{partition}]: offset {committed} is committed, but the snapshots topic knows nothing of this "
-        f"partition and the log begins at offset {first}, so the models cannot be rebuilt",
+        f"partition and {why}, so the models cannot be rebuilt",
         NEW_VERSION,
         RESET,
     )

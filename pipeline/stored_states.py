@@ -105,9 +105,14 @@ def read_states(source: Source, reader: LogReader) -> list[StoredPartition]:
     committed = reader.committed(inputs)
     found = []
     for at in inputs:
-        table = tables[at[1]]
-        streams = [StoredStream(table.newest(name)[0], table.written(name)) for name in table.streams(at[0])]
-        found.append(StoredPartition(at, committed[at], table.records().get(at[0]), streams))
+        table, record = tables[at[1]], tables[at[1]].records().get(at[0])
+        newest = {name: table.newest(name) for name in table.streams(at[0])}
+        streams = [StoredStream(snapshot, table.written(name)) for name, (snapshot, _) in newest.items()]
+        # As a restore does: what a damaged snapshot contained, the one before it lacks.
+        lacking = [snapshot.next for snapshot, relied_on in newest.values() if not relied_on]
+        if record is not None and lacking:
+            record = replace(record, replay_from=min(record.replay_from, *lacking))
+        found.append(StoredPartition(at, committed[at], record, streams))
     return found
 
 

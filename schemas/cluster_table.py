@@ -84,6 +84,8 @@ class ClusterTable:
     def __init__(self, remember: int = REMEMBERED) -> None:
         self._remember = remember
         self._streams: dict[str, _Stream] = {}
+        # The compacted topic was read: of a stream that it does not know no cluster is there.
+        self._compacted = False
         # What each ended cluster became, in the order of the ends; one absorbed ended before what it ended in.
         self._ended: dict[str, str | None] = {}
 
@@ -99,6 +101,7 @@ class ClusterTable:
             As for the class.
         """
         table = cls(remember)
+        table._compacted = True
         for key, value in messages:
             table.apply_cluster(key, value)
         return table
@@ -205,11 +208,11 @@ class ClusterTable:
             self._begin(stream, version)
             for cluster in parsed["before"]:
                 self._end(cluster["id"], None)
-        elif known is None or not known.compacted:
+        elif not (self._compacted if known is None else known.compacted):
             expected = 0 if known is None else known.seq + 1
             if seq != expected or (known is not None and version > known.version):
                 raise EventGapError(stream, expected, seq)
-        elif version > known.version:
+        elif known is not None and version > known.version:
             self._begin(stream, version)
         known = self._streams.setdefault(stream, _Stream(version, seq))
         known.seq, known.compacted = seq, False
@@ -255,6 +258,7 @@ class ClusterTable:
         bool
             Whether something was new.
         """
+        self._compacted = True
         name = key.decode() if isinstance(key, bytes | bytearray) else key
         if value is None:
             # What it became may be asked for a while longer.

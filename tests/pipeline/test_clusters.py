@@ -184,6 +184,25 @@ def test_a_state_of_a_release_without_the_topic_is_read_and_its_clusters_are_tol
     assert there(compacted(outputs.clusters), "p0") == {cluster["id"] for cluster in fresh.clusters("p0")}
 
 
+def test_such_a_state_behind_which_a_version_begins_gives_the_same_however_the_log_is_cut() -> None:
+    log = records(points(900).tolist())
+    worker, fresh = task(), task()
+    run(worker, log[:600])
+    fresh.restore_partition(worker.partition_state())
+    fresh.restore(worker.snapshot("p0"), new_version=True)
+    snapshot = fresh.snapshot("p0")
+    header, arrays = unpack(snapshot.body, "stream", STATE_REVISION)
+    old = {name: header[name] for name in ("version", "next", "seq", "ended", "last")}
+    earlier = StreamSnapshot("p0", snapshot.next, snapshot.header, pack("stream", 1, old, arrays))
+    expected = run(fresh, log[600:])
+    assert expected.clusters
+    for size in (100, 300):
+        again = restored(settings(), fresh.partition_state(), [earlier])
+        outputs = run(again, log[600:], size)
+        # When the clusters of the old version began is not in such a state.
+        assert [message.key for message in outputs.clusters] == [message.key for message in expected.clusters]
+
+
 def test_what_waits_for_its_tombstone_is_bounded() -> None:
     lifetimes = Lifetimes()
     for number in range(MOST_ENDED + 3):

@@ -125,6 +125,18 @@ def test_one_stream_is_put_beside_the_others(desk: Desk) -> None:
     assert desk.json("diff", "b")["identical"] == 1
 
 
+def test_what_was_told_since_must_come_out_the_same(desk: Desk) -> None:
+    # Nothing has to be learned again for the snapshots; but 300 records are told a second time.
+    desk.deployment.work(200, everything=True)
+    desk.run("export", "file")
+    desk.deployment.work(500, everything=True)
+    desk.become(limits__record_bytes=60)
+    told = desk.run("import", "file", "--yes", code=65)
+    assert "offsets 200 to 499 must be learned again and would now give other models: limits.record_bytes was" in told
+    desk.deployment.offsets[AT] = 200
+    assert desk.json("import", "file")["partitions"][0]["to"] == 200
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
@@ -181,6 +193,20 @@ def test_a_file_that_is_not_whole_is_refused(desk: Desk, harm: Any, told: str) -
     with pytest.raises(InputFileError, match=told):
         read_file(Path("file"))
     assert desk.run("import", "file", code=66).startswith("error: file")
+
+
+def test_a_file_knows_what_a_snapshot_lacks_that_stands_in_for_a_damaged_one(desk: Desk) -> None:
+    deployment = desk.deployment
+    expected = deployment.task(*AT).process(deployment.logs[AT])
+    for until in (100, 200, 300):
+        deployment.work(until, everything=True)
+    # Of the newest snapshot of one stream nothing is left.
+    log = deployment.logs[deployment.source.snapshots, 0]
+    log[:] = [record for record in log if not (record.key or b"").startswith(b'["chunk","p0:b",299,')]
+    assert [stream["next"] for stream in desk.json("list")] == [300, 200]
+    desk.run("export", "file")
+    desk.run("import", "file", "--yes")
+    assert deployment.work(600).assignments == expected.assignments[300:]
 
 
 def seal(path: Path, lines: list[Any]) -> None:

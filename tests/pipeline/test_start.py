@@ -4,7 +4,7 @@ import dataclasses
 from datetime import UTC, datetime
 
 import pytest
-from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.errors import ConfigurationError, MismatchError
 from resonance.pipeline.restore import Source, restore_partitions
 from resonance.pipeline.settings import Settings
 from resonance.pipeline.snapshots import SnapshotWriter
@@ -68,6 +68,14 @@ def test_a_group_with_an_offset_goes_on_there(log):
     log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 33)
     part = begun("latest")
     assert (part.start, part.pinned) == (33, True)
+
+
+@pytest.mark.parametrize("start", ["latest", "2026-01-01T12:10:00.000Z"])
+def test_without_snapshots_it_does_not_begin_with_records_that_were_never_learned(log, start):
+    log.first, log.committed_offset = 0, 33
+    with pytest.raises(MismatchError, match=f"offset 33 is committed, but .* with start = {start} they did not begin"):
+        begun(start)
+    assert begun("earliest").replayed == 33
 
 
 def test_a_place_that_depends_on_the_moment_is_committed_at_once():

@@ -174,3 +174,12 @@ def test_the_compacted_topic_alone_tells_of_a_new_version() -> None:
     assert table.apply(following[0].value or b"")
     assert table.version("p0") == 2
     assert not table.apply(begun.events[0].value or b"")
+
+
+def test_a_stream_whose_clusters_are_all_gone_may_go_on_at_any_event() -> None:
+    # Nothing of it is left on the compacted topic, and so nothing of it is missing.
+    table = ClusterTable.from_clusters([])
+    assert table.apply(event(13, "emerged", "p0/1/7", ("p0/1/7",)))
+    assert list(table.clusters("p0")) == ["p0/1/7"]
+    with pytest.raises(EventGapError):
+        table.apply(event(15, "vanished", "p0/1/7"))
