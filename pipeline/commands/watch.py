@@ -72,7 +72,8 @@ def watch(
     starts = {at: first for at, (first, _) in ranges.items()}
     ends = {at: end for at, (_, end) in ranges.items()} if until_end else None
     shown = 0
-    with Subscriber(client, starts, group=group) as subscriber:
+    compacted = [topic for topic, kind in topics.items() if kind == "clusters"]
+    with Subscriber(client, starts, group=group, compacted=compacted) as subscriber:
         following = Watch(subscriber, loaded.name, topics, wanted, say)
         try:
             for batch in following.batches(ends):
