@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from resonance.pipeline.commands.options import Broker, Config, Json, Name, Set, load_settings
+from resonance.pipeline.commands.options import Broker, Config, Json, Name, Set, Topics, load_settings
 from resonance.pipeline.commands.output import print_json, print_table, say
 from resonance.pipeline.errors import ConfigurationError, nearest
 
@@ -48,6 +48,7 @@ def list_letters(
     ] = None,
     name: Name = None,
     broker: Broker = None,
+    topics: Topics = None,
     config: Config = None,
     settings: Set = None,
     as_json: Json = False,
@@ -60,7 +61,7 @@ def list_letters(
     from resonance.pipeline.ranges import EARLIEST, ranges_from  # noqa: PLC0415
 
     choice = chosen(kinds, stages, partition, start)
-    loaded = load_settings(config, settings, name=name, broker__bootstrap=broker)
+    loaded = load_settings(config, settings, name=name, broker__bootstrap=broker, input__topics=topics)
     client, partitions = connected(loaded, choice)
     counts: Counter[tuple[str, str]] = Counter()
     shown: deque[Any] = deque(maxlen=limit)
@@ -105,6 +106,7 @@ def replay_letters(
     yes: Annotated[bool, typer.Option("--yes", help="Do it; without this it is only said what would be done.")] = False,
     name: Name = None,
     broker: Broker = None,
+    topics: Topics = None,
     config: Config = None,
     settings: Set = None,
     as_json: Json = False,
@@ -118,7 +120,7 @@ def replay_letters(
     from resonance.pipeline.commands.progress import progress  # noqa: PLC0415
 
     choice = chosen(kinds, stages, partition, start)
-    loaded = load_settings(config, settings, name=name, broker__bootstrap=broker)
+    loaded = load_settings(config, settings, name=name, broker__bootstrap=broker, input__topics=topics)
     source = replay_source(loaded, choice)
     if yes:
         with progress("replaying", None) as draw:

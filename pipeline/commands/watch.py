@@ -5,7 +5,7 @@ import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from resonance.pipeline.commands.options import Broker, Config, Json, Name, Set, load_settings
+from resonance.pipeline.commands.options import Broker, Config, Json, Name, Set, Topics, load_settings
 from resonance.pipeline.commands.output import say
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def watch(
     until_end: UntilEnd = False,
     name: Name = None,
     broker: Broker = None,
+    inputs: Topics = None,
     config: Config = None,
     settings: Set = None,
     as_json: Json = False,
@@ -63,7 +64,7 @@ def watch(
 
     wanted = Filter.of(kinds or (), streams or ())
     begin = parse_start(start)
-    loaded = load_settings(config, settings, name=name, broker__bootstrap=broker)
+    loaded = load_settings(config, settings, name=name, broker__bootstrap=broker, input__topics=inputs)
     topics, partitions = _places(loaded, wanted, chosen=bool(kinds))
     client = librdkafka(loaded)
     group = f"{loaded.name}-watch"
