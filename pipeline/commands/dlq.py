@@ -1,5 +1,6 @@
 """``resonance dlq``: the records that could not be used."""
 
+import time
 from collections import Counter, deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from resonance.pipeline.dlq_letters import Choice
     from resonance.pipeline.dlq_replay import Source
     from resonance.pipeline.settings import Settings
+
+FORGOTTEN_MS = 7 * 86_400_000
+"""How long a broker knows, by default, what was replayed."""
 
 PATIENCE = 30.0
 """Seconds without any progress after which the broker is given up."""
@@ -148,6 +152,11 @@ def replay_letters(
         if refused:
             typer.echo("\ncannot be replayed:")
             print_table(["record", "why"], [("{}[{}]@{}".format(*entry.source), reason) for reason, entry in refused])
+    if made.oldest is not None and time.time() * 1_000 - made.oldest > FORGOTTEN_MS:
+        say(
+            "nothing is known of earlier replays of these partitions, and some letters are older than a week, after "
+            "which brokers forget such progress (offsets.retention.minutes); if they were replayed, choose with --from"
+        )
     before = f"; {made.done:,} were replayed before" if made.done else ""
     if not made.records:
         say(f"nothing to replay{before}")
