@@ -100,6 +100,10 @@ class Plan:
         Letters that were replayed before.
     kinds : Counter of str
         Letters to replay, by class.
+    oldest : int or None
+        When the oldest one was written of those about whose partition no progress is known, in milliseconds since
+        1970. A broker forgets offsets of a group without members after ``offsets.retention.minutes``, a week by
+        default: then nobody knows whether an older letter was replayed.
     """
 
     entries: dict[TopicPartition, list[Entry]] = field(default_factory=dict)
@@ -107,6 +111,7 @@ class Plan:
     foreign: list[Entry] = field(default_factory=list)
     done: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
+    oldest: int | None = None
     _progress: dict[TopicPartition, Progress] = field(default_factory=dict)
     _letters: dict[TopicPartition, list[int]] = field(default_factory=dict)
 
@@ -177,6 +182,8 @@ def _sort_in(
         made.done += choice.has(letter)
     elif choice.has(letter):
         made.entries.setdefault(at, []).append(entry)
+        if progress == Progress():
+            made.oldest = min(letter.timestamp, letter.timestamp if made.oldest is None else made.oldest)
 
 
 def _read_progress(source: Source) -> dict[TopicPartition, Progress]:

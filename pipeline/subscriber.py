@@ -1,11 +1,12 @@
 """A consumer of the outputs, as anybody would write one: everything that a subscriber must know is in this file.
 
 It reads what transactions committed (``isolation.level=read_committed``), so that an answer of an aborted transaction
-is never seen. With deliveries at least once an output may come again, with the same bytes: it is known by its id,
-the header ``ce_id``, and dropped. It joins no group: whoever wants to go on where it stopped keeps `positions`.
+is never seen. With deliveries at least once an output may come again, with the same bytes: key, value and headers; it
+is known by them and dropped. What a compacted topic says is not: there the newest word on a key counts, though it may
+be one that was said before. It joins no group: whoever wants to go on where it stopped keeps `positions`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -27,7 +28,7 @@ class Identity(NamedTuple):
     """What two deliveries of one output have in common."""
 
     topic: str
-    name: object
+    key: bytes | None
     content: int
 
 
@@ -44,6 +45,8 @@ class Subscriber:
         A group to be named, where rights are given by group; it is never joined.
     remembered : int
         Outputs that are known again when they are repeated.
+    compacted : collection of str
+        Topics of which every record is handed over.
 
     Attributes
     ----------
@@ -68,11 +71,13 @@ class Subscriber:
         *,
         group: str = "resonance-subscriber",
         remembered: int = REMEMBERED,
+        compacted: Collection[str] = (),
     ) -> None:
         self.positions = dict(starts)
         self.repeats = 0
         self.trouble = ""
         self._remembered = remembered
+        self._compacted = frozenset(compacted)
         self._seen: dict[Identity, None] = {}
         self._client = dict(client)
         self._refusals = Refusals(self._client)
@@ -145,11 +150,11 @@ class Subscriber:
         return all(self.positions[at] >= end for at, end in ends.items())
 
     def _is_new(self, record: Record) -> bool:
-        name: object = next((value for header, value in record.headers if header == "ce_id"), None)
-        if name is None:
-            # Without CloudEvents headers the bytes must do: an answer names its record, an event its number.
-            name = record.key, record.headers
-        identity = Identity(record.topic, name, hash(record.value))
+        if record.topic in self._compacted:
+            return True
+        # All of it: an answer names its record and an event its number, but of a dead letter only the headers say
+        # which record it was, and its ``ce_id``, if any, is the sender's.
+        identity = Identity(record.topic, record.key, hash((record.value, record.headers)))
         if identity in self._seen:
             self.repeats += 1
             return False

@@ -94,7 +94,7 @@ class Filter:
         """Whether an output is wanted; a dead letter belongs to no stream."""
         if self.streams and stream_of(output) not in self.streams:
             return False
-        return not (self.events and output.kind == "events") or output.payload["kind"] in self.events
+        return not (self.events and output.kind == "events") or output.payload.get("kind") in self.events
 
 
 def stream_of(output: Output) -> str | None:

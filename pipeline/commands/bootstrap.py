@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 from resonance.pipeline.commands.file_options import Key, Map, Null, SkipBad, Time, as_columns
-from resonance.pipeline.commands.options import SETTINGS_HELP, Broker, Config, Json, Name, Set, Stream
+from resonance.pipeline.commands.options import SETTINGS_HELP, Broker, Config, Json, Name, Set, Stream, Topics
 from resonance.pipeline.commands.output import print_json, print_table, say
 from resonance.pipeline.commands.replay import Processes, as_file, load_for
 from resonance.pipeline.errors import ConfigurationError
@@ -44,6 +44,7 @@ def bootstrap(
     config: Config = None,
     name: Name = None,
     broker: Broker = None,
+    topics: Topics = None,
     stream: Stream = None,
     settings: Set = None,
     as_json: Json = False,
@@ -62,7 +63,7 @@ def bootstrap(
     if file is not None and end is not None:
         raise ConfigurationError("--to is for topics: a file is learned to its end; leave it out")
     topic = None if file else source
-    loaded = load_for(topic, config, settings, name, broker, stream)
+    loaded = load_for(topic, config, settings, name, broker, topics, stream)
     inputs = (topic,) if topic else loaded.input.topics
     what = inputs if file is None else bootstrapping.FromFile(file, as_columns(mapping, key, time, null), skip_bad)
     with records_bar("bootstrap") as told:

@@ -1,11 +1,12 @@
 """``resonance dlq``: the records that could not be used."""
 
+import time
 from collections import Counter, deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from resonance.pipeline.commands.options import Broker, Config, Json, Name, Set, load_settings
+from resonance.pipeline.commands.options import Broker, Config, Json, Name, Set, Topics, load_settings
 from resonance.pipeline.commands.output import print_json, print_table, say
 from resonance.pipeline.errors import ConfigurationError, nearest
 
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from resonance.pipeline.dlq_letters import Choice
     from resonance.pipeline.dlq_replay import Source
     from resonance.pipeline.settings import Settings
+
+FORGOTTEN_MS = 7 * 86_400_000
+"""How long a broker knows, by default, what was replayed."""
 
 PATIENCE = 30.0
 """Seconds without any progress after which the broker is given up."""
@@ -48,6 +52,7 @@ def list_letters(
     ] = None,
     name: Name = None,
     broker: Broker = None,
+    topics: Topics = None,
     config: Config = None,
     settings: Set = None,
     as_json: Json = False,
@@ -60,7 +65,7 @@ def list_letters(
     from resonance.pipeline.ranges import EARLIEST, ranges_from  # noqa: PLC0415
 
     choice = chosen(kinds, stages, partition, start)
-    loaded = load_settings(config, settings, name=name, broker__bootstrap=broker)
+    loaded = load_settings(config, settings, name=name, broker__bootstrap=broker, input__topics=topics)
     client, partitions = connected(loaded, choice)
     counts: Counter[tuple[str, str]] = Counter()
     shown: deque[Any] = deque(maxlen=limit)
@@ -105,6 +110,7 @@ def replay_letters(
     yes: Annotated[bool, typer.Option("--yes", help="Do it; without this it is only said what would be done.")] = False,
     name: Name = None,
     broker: Broker = None,
+    topics: Topics = None,
     config: Config = None,
     settings: Set = None,
     as_json: Json = False,
@@ -118,7 +124,7 @@ def replay_letters(
     from resonance.pipeline.commands.progress import progress  # noqa: PLC0415
 
     choice = chosen(kinds, stages, partition, start)
-    loaded = load_settings(config, settings, name=name, broker__bootstrap=broker)
+    loaded = load_settings(config, settings, name=name, broker__bootstrap=broker, input__topics=topics)
     source = replay_source(loaded, choice)
     if yes:
         with progress("replaying", None) as draw:
@@ -146,6 +152,11 @@ def replay_letters(
         if refused:
             typer.echo("\ncannot be replayed:")
             print_table(["record", "why"], [("{}[{}]@{}".format(*entry.source), reason) for reason, entry in refused])
+    if made.oldest is not None and time.time() * 1_000 - made.oldest > FORGOTTEN_MS:
+        say(
+            "nothing is known of earlier replays of these partitions, and some letters are older than a week, after "
+            "which brokers forget such progress (offsets.retention.minutes); if they were replayed, choose with --from"
+        )
     before = f"; {made.done:,} were replayed before" if made.done else ""
     if not made.records:
         say(f"nothing to replay{before}")

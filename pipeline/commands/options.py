@@ -25,7 +25,7 @@ Set = Annotated[
 ]
 Name = Annotated[str | None, typer.Option(help="Name of the deployment: group and topics derive from it.")]
 Broker = Annotated[str | None, typer.Option(metavar="HOST:PORT,...", help="Kafka brokers to ask first.")]
-Topics = Annotated[str | None, typer.Option(metavar="TOPIC,...", help="Input topics.")]
+Topics = Annotated[str | None, typer.Option("--topics", metavar="TOPIC,...", help="Input topics.")]
 Stream = Annotated[str | None, typer.Option(metavar="partition|key", help="Which records share one model.")]
 Json = Annotated[bool, typer.Option("--json", help="For machines: JSON instead of text.")]
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from resonance.pipeline.commands.file_options import Key, Map, Null, SkipBad, Time, as_columns, topic_from
-from resonance.pipeline.commands.options import Broker, Config, Json, Set, load_settings
+from resonance.pipeline.commands.options import Broker, Config, Json, Name, Set, load_settings
 from resonance.pipeline.commands.output import print_json, print_table, say
 from resonance.pipeline.errors import InputFileError
 
@@ -51,6 +51,7 @@ def produce(
     skip_bad: SkipBad = False,
     dry_run: DryRun = False,
     config: Config = None,
+    name: Name = None,
     broker: Broker = None,
     settings: Set = None,
     as_json: Json = False,
@@ -61,7 +62,7 @@ def produce(
     columns = as_columns(mapping, key, time, null)
     if dry_run and topic is None and config is None and not settings and not Path("resonance.toml").exists():
         topic = topic_from(file)
-    loaded = load_settings(config, settings, broker__bootstrap=broker, input__topics=topic)
+    loaded = load_settings(config, settings, name=name, broker__bootstrap=broker, input__topics=topic)
     topic = loaded.input.topics[0]
     with RecordFile(file, columns, skip_bad=skip_bad) as source:
         batches = source.batches()

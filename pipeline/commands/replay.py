@@ -13,6 +13,7 @@ from resonance.pipeline.commands.options import (
     Name,
     Set,
     Stream,
+    Topics,
     load_settings,
 )
 from resonance.pipeline.commands.output import print_json, print_table, say
@@ -72,6 +73,7 @@ def replay(
     config: Config = None,
     name: Name = None,
     broker: Broker = None,
+    topics: Topics = None,
     stream: Stream = None,
     settings: Set = None,
     as_json: Json = False,
@@ -88,7 +90,7 @@ def replay(
     span = Span.parse(begin, end, last, partition)
     file = as_file(source)
     topic, otherwise = (None, topic_from(file)) if file else (source, None)
-    loaded = load_for(topic, config, settings, name, broker, stream, otherwise=otherwise)
+    loaded = load_for(topic, config, settings, name, broker, topics, stream, otherwise=otherwise)
     output = replaying.Output(folder, to_name)
     with records_bar("replay") as told:
         collect_rarely()
@@ -122,6 +124,7 @@ def load_for(
     pairs: list[str] | None,
     name: str | None,
     broker: str | None,
+    topics: str | None,
     stream: str | None,
     *,
     otherwise: str | None = None,
@@ -132,7 +135,7 @@ def load_for(
     ----------
     topic : str or None
         The input topic that is named.
-    config, pairs, name, broker, stream
+    config, pairs, name, broker, topics, stream
         What the options gave.
     otherwise : str, optional
         What stands in where no topic is named.
@@ -149,6 +152,7 @@ def load_for(
         {"input.topics": instead} if instead else None,
         name=name,
         broker__bootstrap=broker,
+        input__topics=topics,
         stream=stream,
     )
     if topic is not None and topic not in loaded.input.topics:

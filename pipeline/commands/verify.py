@@ -3,7 +3,17 @@
 from typing import TYPE_CHECKING
 
 import typer
-from resonance.pipeline.commands.options import SETTINGS_HELP, Broker, Config, Json, Name, Set, Stream, load_settings
+from resonance.pipeline.commands.options import (
+    SETTINGS_HELP,
+    Broker,
+    Config,
+    Json,
+    Name,
+    Set,
+    Stream,
+    Topics,
+    load_settings,
+)
 from resonance.pipeline.commands.output import print_json, print_table, say
 from resonance.pipeline.commands.replay import Fresh, From, Last, Partition, Processes, To
 from resonance.pipeline.errors import DIFFERS
@@ -35,6 +45,7 @@ def verify(
     config: Config = None,
     name: Name = None,
     broker: Broker = None,
+    topics: Topics = None,
     stream: Stream = None,
     settings: Set = None,
     as_json: Json = False,
@@ -47,7 +58,7 @@ def verify(
     from resonance.pipeline.replay.ranges import Span  # noqa: PLC0415
 
     span = Span.parse(begin, end, last, partition)
-    loaded = load_settings(config, settings, name=name, broker__bootstrap=broker, stream=stream)
+    loaded = load_settings(config, settings, name=name, broker__bootstrap=broker, input__topics=topics, stream=stream)
     with records_bar("verify") as told:
         collect_rarely()
         verdict = verifying.verify(loaded, span, fresh=fresh, processes=processes or cores(), told=told)

@@ -5,7 +5,7 @@ import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from resonance.pipeline.commands.options import Broker, Config, Json, Name, Set, load_settings
+from resonance.pipeline.commands.options import Broker, Config, Json, Name, Set, Topics, load_settings
 from resonance.pipeline.commands.output import say
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def watch(
     until_end: UntilEnd = False,
     name: Name = None,
     broker: Broker = None,
+    inputs: Topics = None,
     config: Config = None,
     settings: Set = None,
     as_json: Json = False,
@@ -63,7 +64,7 @@ def watch(
 
     wanted = Filter.of(kinds or (), streams or ())
     begin = parse_start(start)
-    loaded = load_settings(config, settings, name=name, broker__bootstrap=broker)
+    loaded = load_settings(config, settings, name=name, broker__bootstrap=broker, input__topics=inputs)
     topics, partitions = _places(loaded, wanted, chosen=bool(kinds))
     client = librdkafka(loaded)
     group = f"{loaded.name}-watch"
@@ -72,7 +73,8 @@ def watch(
     starts = {at: first for at, (first, _) in ranges.items()}
     ends = {at: end for at, (_, end) in ranges.items()} if until_end else None
     shown = 0
-    with Subscriber(client, starts, group=group) as subscriber:
+    compacted = [topic for topic, kind in topics.items() if kind == "clusters"]
+    with Subscriber(client, starts, group=group, compacted=compacted) as subscriber:
         following = Watch(subscriber, loaded.name, topics, wanted, say)
         try:
             for batch in following.batches(ends):

@@ -2,12 +2,15 @@
 
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from resonance.pipeline import cli
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.settings_reference import as_markdown
+from typer.main import get_command
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -21,6 +24,22 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
 @pytest.fixture(autouse=True)
 def _nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
+
+
+def _commands(group: Any, name: str = "") -> Iterator[tuple[str, set[str]]]:
+    for word, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _commands(command, f"{name}{word} ")
+        else:
+            yield f"{name}{word}", {option for parameter in command.params for option in parameter.opts}
+
+
+def test_whatever_asks_a_broker_takes_the_same_options_for_what_and_where() -> None:
+    found = {name: options for name, options in _commands(get_command(cli.app)) if "--broker" in options}
+    assert {"worker", "replay", "verify", "bootstrap", "watch", "produce", "dlq list", "reset"} < set(found)
+    for name, options in found.items():
+        assert {"--config", "--name", "--set"} <= options, name
+        assert "--topics" in options or name == "produce", name
 
 
 def test_a_setting_is_an_option() -> None:

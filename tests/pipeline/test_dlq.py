@@ -151,6 +151,16 @@ def test_a_replay_gives_each_record_back_once_and_in_order(monkeypatch, capsys, 
     assert len(stored(broker)) == 2
 
 
+def test_letters_of_which_the_broker_may_have_forgotten_that_they_were_replayed_are_told(monkeypatch, capsys, broker):
+    filled(broker, (letter(5), b"five"), (letter(6), b"six"))
+    monkeypatch.setattr(dlq, "FORGOTTEN_MS", -60_000)
+    assert run(monkeypatch, broker.bootstrap, "replay") == 0
+    assert "nothing is known of earlier replays of these partitions" in capsys.readouterr().err
+    replay(source(broker), Choice(), limit=1)
+    assert run(monkeypatch, broker.bootstrap, "replay") == 0
+    assert "nothing is known" not in capsys.readouterr().err
+
+
 def test_a_class_can_be_replayed_before_the_others(broker):
     kinds = ["wrong_type", "not_json"] * 4
     filled(broker, *((letter(n, kind=kind), b"%d" % n) for n, kind in enumerate(kinds)))

@@ -191,6 +191,42 @@ def test_who_waits_is_told_so_once_and_sees_what_comes(broker):
     assert said[0] == "nothing yet; waiting for outputs on later.assignments (Ctrl-C ends it)"
 
 
+def test_letters_of_different_records_are_no_repeats_though_their_sender_gave_them_one_id(broker):
+    topic = "shop.dead-letters"
+    sent = [("ce_id", b"1")]
+    told = {"topic": "orders", "partition": 0, "stage": "decode", "class": "not_json", "message": "not JSON"}
+    begin = broker.append(topic, 1, b"first") or 0
+    for offset in (7, 7, 8):
+        broker.append(topic, 1, b"{", headers=sent + dead_letter_headers("shop", told | {"offset": str(offset)}))
+    broker.flush()
+    with Subscriber(broker.client_settings(), {(topic, 1): begin}) as subscriber:
+        letters = [record for record in _records(subscriber, 3) if record.value == b"{"]
+    assert [dict(letter.headers)["shop.error.offset"] for letter in letters] == [b"7", b"8"]
+
+
+def test_a_compacted_topic_may_say_again_what_it_said_before(broker):
+    topic = "shop.clusters"
+    for value in (b"there", None, b"there"):
+        broker.append(topic, 1, value, b"p1/1/0")
+    broker.flush()
+    with Subscriber(broker.client_settings(), {(topic, 1): 0}, compacted=[topic]) as subscriber:
+        assert [record.value for record in _records(subscriber, 3)] == [b"there", None, b"there"]
+
+
+def _records(subscriber, count):
+    found = []
+    for _ in range(100):
+        found += subscriber.poll(0.2)
+        if len(found) >= count:
+            break
+    return found
+
+
+def test_an_event_of_a_stranger_is_of_no_kind():
+    stranger = Output("events", Record("t", 0, 0, 0, None, b'{"a": 1}'), {"a": 1})
+    assert not Filter.of(["emerged"], []).wants(stranger)
+
+
 def test_only_so_many_outputs_are_remembered(broker):
     starts = {("shop.assignments", partition): 0 for partition in range(PARTITIONS)}
     with Subscriber(broker.client_settings(), starts, remembered=3) as subscriber:
