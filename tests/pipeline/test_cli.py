@@ -1,5 +1,7 @@
 """The command line: what it takes, and what it says of what it cannot take."""
 
+import os
+import signal
 import sys
 import tomllib
 from pathlib import Path
@@ -21,6 +23,24 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
 @pytest.fixture(autouse=True)
 def _nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
+
+
+def test_the_first_process_of_a_container_ends_when_it_is_told_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        run(monkeypatch, "--version")
+        assert signal.getsignal(signal.SIGTERM) is before
+        # The kernel gives process 1 no signal whose handling is the default one.
+        monkeypatch.setattr(os, "getpid", lambda: 1)
+        run(monkeypatch, "--version")
+        handler = signal.getsignal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    ended: list[int] = []
+    monkeypatch.setattr(os, "_exit", ended.append)
+    assert callable(handler)
+    handler(signal.SIGTERM, None)
+    assert ended == [143]
 
 
 def test_a_setting_is_an_option() -> None:
