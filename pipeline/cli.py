@@ -1,5 +1,7 @@
 """The command line."""
 
+import os
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
@@ -89,6 +91,9 @@ def as_options(arguments: Sequence[str]) -> Iterator[str]:
 
 def main() -> None:
     """Run the command line; errors that a user can act on are one line and an exit code."""
+    if os.getpid() == 1:
+        # The first process of a container, to which the kernel gives no signal that it has no handler for.
+        signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
     try:
         app(list(as_options(sys.argv[1:])))
     except ResonanceError as error:

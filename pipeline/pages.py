@@ -90,7 +90,9 @@ class Pages:
         return web.Response(body=page, headers={"Content-Type": content_type})
 
     async def _dlq_resume(self, request: web.Request) -> web.Response:
-        # A page in somebody's browser can send forms to this machine, but JSON only with a leave that nobody gives.
+        # A browser names the page that asks, even where that page's name was made to point to this machine.
+        if "Origin" in request.headers:
+            return _json({"error": "no page of a browser may ask for this; use `resonance dlq resume`"}, 403)
         if request.content_type != "application/json":
             return _json({"error": "send JSON, with Content-Type: application/json"}, 415)
         try:

@@ -204,7 +204,10 @@ class Processor:
                     item()
         except BaseException as error:  # whatever it is, nothing after it may be committed
             self._refuse_all(error)
-            self._delivery.abort()
+            try:
+                self._delivery.abort()
+            except Exception as another:  # a thread that ends and tells nobody would be a worker that hangs
+                _log.debug("not aborted: %s", another)
             self._failed(error)
 
     def _refuse_all(self, error: BaseException) -> None:

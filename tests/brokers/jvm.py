@@ -124,7 +124,7 @@ def _start(java: str, classpath: str, folder: Path, layout: Layout) -> Jvm:
             stderr=output,
             stdin=subprocess.DEVNULL,
             start_new_session=True,  # Ctrl-C ends the tests first, and they end the broker
-            preexec_fn=_die_with_parent(),  # noqa: PLW1509 - one system call, before any of our threads matter
+            preexec_fn=die_with_parent(),  # noqa: PLW1509 - one system call, before any of our threads matter
         )
     started = Jvm(client["bootstrap.servers"], process, folder)
     end = time.monotonic() + START_SECONDS
@@ -234,8 +234,8 @@ def _whole(folder: Path) -> bool:
         return False
 
 
-def _die_with_parent() -> Callable[[], None] | None:
-    """What the child runs first so that the kernel ends it when the tests are killed; nothing outside Linux."""
+def die_with_parent() -> Callable[[], None] | None:
+    """Return what a child runs first so that the kernel ends it when the tests are killed; nothing outside Linux."""
     if sys.platform != "linux":
         return None
     prctl, set_parent_death_signal = ctypes.CDLL(None).prctl, 1

@@ -8,8 +8,10 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from resonance.engine.cache import prepare_cache
 from resonance.pipeline import fault_points
@@ -19,6 +21,8 @@ _server.set_forkserver_preload(["tests.integration.preloaded"])
 
 
 def _run(module: str, arguments: Sequence[str], folder: str, environment: Mapping[str, str], output: str) -> None:
+    # The server lives as long as we do: it is for us to notice that the tests were killed.
+    threading.Thread(target=_end_with, args=(multiprocessing.parent_process(),), daemon=True).start()
     with Path(output).open("ab") as log:
         for descriptor in (1, 2):
             os.dup2(log.fileno(), descriptor)
@@ -31,6 +35,11 @@ def _run(module: str, arguments: Sequence[str], folder: str, environment: Mappin
     fault_points._name, fault_points._left = fault_points._armed(text) if text else ("", 0)
     sys.argv = [module, *arguments]
     importlib.import_module(module).main()
+
+
+def _end_with(tests: Any) -> None:
+    tests.join()
+    os._exit(1)
 
 
 class ForkedProcess:

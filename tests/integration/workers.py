@@ -17,7 +17,7 @@ from typing import Any, Self
 from confluent_kafka import Consumer, TopicPartition
 
 from tests.brokers import create_topic, read_topic, topic_name
-from tests.brokers.jvm import free_port
+from tests.brokers.jvm import die_with_parent, free_port
 from tests.integration.forked import ForkedProcess
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,7 +62,14 @@ class WorkerProcess:
             self.process = ForkedProcess(line, cwd=ROOT, env=env, output=Path(self._log.name))
         else:
             new = [sys.executable, "-m", *line]
-            self.process = subprocess.Popen(new, cwd=ROOT, env=env, stdout=self._log, stderr=self._log)
+            self.process = subprocess.Popen(
+                new,
+                cwd=ROOT,
+                env=env,
+                stdout=self._log,
+                stderr=self._log,
+                preexec_fn=die_with_parent(),  # noqa: PLW1509 - as for the broker
+            )
 
     def __enter__(self) -> Self:
         return self

@@ -1,5 +1,7 @@
 """The command line: what it takes, and what it says of what it cannot take."""
 
+import os
+import signal
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -40,6 +42,24 @@ def test_whatever_asks_a_broker_takes_the_same_options_for_what_and_where() -> N
     for name, options in found.items():
         assert {"--config", "--name", "--set"} <= options, name
         assert "--topics" in options or name == "produce", name
+
+
+def test_the_first_process_of_a_container_ends_when_it_is_told_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        run(monkeypatch, "--version")
+        assert signal.getsignal(signal.SIGTERM) is before
+        # The kernel gives process 1 no signal whose handling is the default one.
+        monkeypatch.setattr(os, "getpid", lambda: 1)
+        run(monkeypatch, "--version")
+        handler = signal.getsignal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    ended: list[int] = []
+    monkeypatch.setattr(os, "_exit", ended.append)
+    assert callable(handler)
+    handler(signal.SIGTERM, None)
+    assert ended == [143]
 
 
 def test_a_setting_is_an_option() -> None:

@@ -161,6 +161,16 @@ def test_what_may_ask_a_partition_to_go_on(body, content_type, code):
     assert get("/dlq/resume", running(), "POST", body, {"Content-Type": content_type})[0] == code
 
 
+def test_no_page_of_a_browser_may_ask_even_under_a_name_that_was_made_to_point_here():
+    headers = {"Content-Type": "application/json", "Host": "evil.example:6066", "Origin": "http://evil.example:6066"}
+    assert get("/dlq/resume", running(), "POST", b"{}", headers)[0] == 403
+
+
+def test_a_request_that_is_too_large_is_refused():
+    body = b'{"partition": "' + b"x" * 100_000 + b'"}'
+    assert get("/dlq/resume", running(), "POST", body, {"Content-Type": "application/json"})[0] == 413
+
+
 def test_nothing_is_changed_by_looking():
     assert get("/dlq/resume", running())[0] == 405
 

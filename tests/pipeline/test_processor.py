@@ -310,6 +310,17 @@ def test_a_failed_commit_ends_everything_at_once(bench):
     assert b.lines("commit") == []
 
 
+def test_a_failure_is_told_even_where_nothing_can_be_aborted(bench):
+    def abort():
+        raise OSError("no")
+
+    b = bench()
+    b.open()
+    b.diary.failure, b.diary.abort = DeliveryError("no"), abort
+    b.processor.submit(chunk(P0, 0, 1))
+    assert b.failures.get(timeout=5) is b.diary.failure
+
+
 def test_whoever_waits_is_told_of_a_failure_at_once(bench):
     b = bench()
     b.open()
