@@ -42,7 +42,14 @@ class Start:
 
 
 def find_start(
-    reader: LogReader, source: Source, at: TopicPartition, begin: int, make_task: MakeTask, *, fresh: bool = False
+    reader: LogReader,
+    source: Source,
+    at: TopicPartition,
+    begin: int,
+    make_task: MakeTask,
+    *,
+    fresh: bool = False,
+    before: int | None = None,
 ) -> Start:
     """Return the models with which a replay from an offset begins.
 
@@ -63,6 +70,9 @@ def find_start(
         Makes an empty task for an input partition.
     fresh : bool
         Begin with empty models there, whatever there is.
+    before : int, optional
+        Where the models began behind `begin`, as a new version does, begin there, below this offset: with the oldest
+        archive that fits.
 
     Raises
     ------
@@ -86,7 +96,41 @@ def find_start(
         else:
             archived.restore(task)
             return Start(task, archived.position, f"from {where}", notes)
-    return _from_beginning(reader, source, at, begin, task, make_task, notes)
+    record = partition_record(reader, source, at)
+    if before is not None and record is not None and record.began < 0 and not _changed(record, source, at):
+        found = _oldest_fitting(reader, source, at, begin, before)
+        if found is not None:
+            found.restore(task)
+            where = f"the archive at offset {found.position:,} ({time_text(found.timestamp)})"
+            notes.append(f"what was told from offset {begin:,} on came from earlier models and is not compared")
+            return Start(task, found.position, f"from {where}, the first of these models", notes)
+    return _from_beginning(reader, source, at, begin, record, task, make_task, notes)
+
+
+def _changed(record: PartitionRecord, source: Source, at: TopicPartition) -> list[str]:
+    return differing(record.identity, source.identities[at[0]])
+
+
+def _oldest_fitting(reader: LogReader, source: Source, at: TopicPartition, begin: int, before: int) -> Archived | None:
+    """Return the oldest of the archives between two offsets that fit without a gap up to the newest."""
+    found = _fitting(reader, source, at, begin, before - 1)
+    low = begin
+    while found is not None and low < found.position - 1:
+        middle = (low + found.position) // 2
+        older = _fitting(reader, source, at, begin, middle)
+        if older is None:
+            low = middle
+        else:
+            found = older
+    return found
+
+
+def _fitting(reader: LogReader, source: Source, at: TopicPartition, begin: int, offset: int) -> Archived | None:
+    """Return the newest archive at or before an offset, if it fits and is behind another."""
+    found = newest_archive(reader, source, at, offset)
+    if found is None or found.position <= begin or differing(found.identity, source.identities[at[0]]):
+        return None
+    return found
 
 
 def _from_beginning(
@@ -94,15 +138,15 @@ def _from_beginning(
     source: Source,
     at: TopicPartition,
     begin: int,
+    record: PartitionRecord | None,
     task: PartitionTask,
     make_task: MakeTask,
     notes: list[str],
 ) -> Start:
     first, _ = reader.bounds([at])[at]
-    record = partition_record(reader, source, at)
     origin = first
     if record is not None:
-        changed = differing(record.identity, source.identities[at[0]])
+        changed = _changed(record, source, at)
         if changed and not notes:
             notes.append(f"the deployment learned with other settings: {'; '.join(changed)}")
         # What was learned under other settings did begin somewhere; under these it would have begun there, too.

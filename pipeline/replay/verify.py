@@ -134,7 +134,9 @@ def work(job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
         end = min(end, committed)
         if begin >= end:
             return asdict(found)
-        start = find_start(reader, source, at, begin, lambda *own: PartitionTask(settings, *own), fresh=job["fresh"])
+        start = find_start(
+            reader, source, at, begin, lambda *own: PartitionTask(settings, *own), fresh=job["fresh"], before=end
+        )
         found.start, found.notes = start.text, start.notes
         found.begin, found.end = min(max(begin, start.offset), end), end
         if found.begin == end:

@@ -77,6 +77,10 @@ class MemoryDeployment(MemoryReader):
             for at in partitions
         }
 
+    def take_settings(self, given: Settings) -> None:
+        """Go on with other settings."""
+        self.given, self.source = given, Source.of(given, {}, self.source.deployment)
+
     def task(self, topic: str, partition: int) -> PartitionTask:
         return PartitionTask(self.given, topic, partition)
 

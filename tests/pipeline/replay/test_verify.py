@@ -8,9 +8,10 @@ from typing import Any
 
 import orjson
 import pytest
-from resonance.pipeline import cli, resetting
+from resonance.pipeline import cli, mending, resetting
 from resonance.pipeline.commands import verify as command_module
 from resonance.pipeline.errors import BrokerError, MismatchError
+from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Message
 from resonance.pipeline.replay import verifying
 from resonance.pipeline.restore import Source
@@ -64,6 +65,20 @@ def test_without_an_archive_it_says_what_is_missing(deployment: ReplayedDeployme
     ):
         deployment.verify()
     assert not deployment.verify(fresh=True).identical
+
+
+def test_behind_a_new_version_its_records_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    deployment = ReplayedDeployment(monkeypatch)
+    deployment.work(300, everything=True)
+    deployment.take_settings(deployment.changed(engine__lambda=28))
+    assert mending.begin_versions(deployment.given, deployment.source, PartitionTask)
+    for until in (400, 450):
+        deployment.work(until, everything=True, archive=True)
+    deployment.work(600)
+    (part,) = deployment.verify().parts
+    assert (part.begin, part.end, part.records, part.difference) == (300, 600, 300, None)
+    assert part.start.startswith("from the archive at offset 300")
+    assert part.notes[-1] == "what was told from offset 0 on came from earlier models and is not compared"
 
 
 def test_a_changed_setting_is_found_where_it_first_matters(deployment: ReplayedDeployment) -> None:
