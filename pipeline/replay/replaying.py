@@ -182,7 +182,7 @@ def replay_file(
             return Summary(parts, time.perf_counter() - began)
         owners = min(processes, partitions)
         jobs = [common | {"lanes": list(enumerate(places))[number::owners]} for number in range(owners)]
-        frames = ((part.partition % owners, lanes.pack(part)) for part in routed)
+        frames = ((part.partition % owners, lanes.pack(part)) for part in lanes.gather(routed))
         results, seconds = run_fed("lanes", jobs, frames, told)
     finally:
         _join(output, partitions)
