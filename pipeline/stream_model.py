@@ -218,6 +218,7 @@ class StreamModel:
         model = StreamModel(settings, self.name, features, self.version + 1)
         model.next, model.seq, model.ended = self.next, self.seq, ended
         model.lifetimes = self.lifetimes
+        model.lifetimes.forget_others({cluster["id"] for cluster in ended})
         return model
 
     def _place(self, header: dict[str, Any]) -> None:
