@@ -1,7 +1,7 @@
 """When the clusters of a stream began, and which ended ones the compacted topic still has."""
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from resonance.pipeline.times import later
@@ -53,6 +53,10 @@ class Lifetimes:
         due = later(time, grace)
         self._first = min(self._first, due) if self._waiting else due
         self._waiting.append((due, cluster))
+
+    def forget_others(self, clusters: Collection[str]) -> None:
+        """Forget when all but some clusters began: nobody will hear of their ends, with which it would be forgotten."""
+        self.since = {cluster: time for cluster, time in self.since.items() if cluster in clusters}
 
     def overdue(self) -> list[str]:
         """Return the clusters that are too many, the oldest first; they wait no longer."""

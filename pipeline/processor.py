@@ -318,7 +318,9 @@ class Processor:
                 partition.last_snapshot = time.monotonic()
             if written or partition.position != partition.committed:
                 offsets[tp] = partition.position
-        self._archive()
+        if not self._closing:
+            # Others wait for the partitions meanwhile; their next owner archives them with its first commit.
+            self._archive()
         self._committing_since = self._since or time.monotonic()
         self._since = None
         self._offsets = offsets

@@ -15,6 +15,7 @@ from resonance.pipeline.archive_reader import Archived, newest_archive
 from resonance.pipeline.changes import Change, Standing, StreamChange, inputs_of, is_stream_of
 from resonance.pipeline.errors import ConfigurationError, MismatchError
 from resonance.pipeline.log_reader import NO_OFFSET, LogReader, Range, TopicPartition
+from resonance.pipeline.model_checks import check_models
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.placing import check_record
 from resonance.pipeline.records import Message, StreamSnapshot
@@ -95,45 +96,6 @@ def put_back(
     ]
     tombstones = (Message(key, None, []) for key in stale)
     return Change(at, chain(tombstones, messages), record.position, was=committed, streams=streams)
-
-
-def check_models(
-    source: Source,
-    at: TopicPartition,
-    state: bytes,
-    snapshots: Sequence[StreamSnapshot],
-    make_task: Callable[[str, int], PartitionTask],
-) -> int:
-    """Load what is to be written, as the next start will, which would find nothing else there any more.
-
-    Returns
-    -------
-    int
-        Version of the models of streams that are new behind it.
-
-    Raises
-    ------
-    MismatchError
-        It cannot be loaded, or says of itself what is not so.
-    """
-    where = f"{at[0]}[{at[1]}]"
-    task = make_task(*at)
-    task.event_bytes = source.event_bytes
-    task.restore_partition(state)
-    for snapshot in snapshots:
-        name, header = snapshot.stream, snapshot.header
-        if not is_stream_of(source, at, name):
-            raise MismatchError(f"{where}: stream {name} is none of this partition")
-        try:
-            task.restore(snapshot)
-            model = task.model(name)
-            stands = (model.next, model.version, list(model.preparation.features))
-            fits = stands == (snapshot.next, header["version"], header["features"])
-        except (*UNREADABLE, AttributeError, IndexError, ArithmeticError, MemoryError) as error:
-            raise MismatchError(f"{where}: the state of stream {name} cannot be loaded ({error!r})") from None
-        if not fits:
-            raise MismatchError(f"{where}: the state of stream {name} is not the one that it is said to be")
-    return task.first_version
 
 
 def check_versions(at: TopicPartition, after: Mapping[str, Standing], standing: Mapping[str, Standing]) -> None:

@@ -10,9 +10,10 @@ from dataclasses import replace
 from resonance.pipeline.changes import Change, Standing, StreamChange
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.log_reader import NO_OFFSET, LogReader, Range
+from resonance.pipeline.model_checks import check_models
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.placing import check_record
-from resonance.pipeline.put_back import check_models, check_versions, put_back
+from resonance.pipeline.put_back import check_versions, put_back
 from resonance.pipeline.resetting import live_records
 from resonance.pipeline.restore import Source, read_tables
 from resonance.pipeline.snapshot_file import ExportedPartition

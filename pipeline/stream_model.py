@@ -18,7 +18,8 @@ from resonance.schemas import ClusterSnapshot
 STATE_REVISION = 2
 """Raised when the members of a stream's state change."""
 
-_KIND = "stream"
+KIND = "stream"
+"""Kind of a stream's state."""
 
 
 @dataclass(slots=True, eq=False)
@@ -173,9 +174,7 @@ class StreamModel:
             "unlisted": self.unlisted,
         }
         parts = {"prepare": self.preparation.state(), "engine": self.engine.state()}
-        return pack(
-            _KIND, STATE_REVISION, header, {name: np.frombuffer(part, np.uint8) for name, part in parts.items()}
-        )
+        return pack(KIND, STATE_REVISION, header, {name: np.frombuffer(part, np.uint8) for name, part in parts.items()})
 
     @classmethod
     def from_state(cls, engine: str, name: str, data: bytes) -> "StreamModel":
@@ -195,7 +194,7 @@ class StreamModel:
         StateError
             Damaged, or written by a newer program.
         """
-        header, arrays = unpack(data, _KIND, STATE_REVISION)
+        header, arrays = unpack(data, KIND, STATE_REVISION)
         model = cls.__new__(cls)
         model.name = name
         model.preparation = Preparation.from_state(arrays["prepare"].tobytes())
@@ -219,6 +218,7 @@ class StreamModel:
         model = StreamModel(settings, self.name, features, self.version + 1)
         model.next, model.seq, model.ended = self.next, self.seq, ended
         model.lifetimes = self.lifetimes
+        model.lifetimes.forget_others({cluster["id"] for cluster in ended})
         return model
 
     def _place(self, header: dict[str, Any]) -> None:

@@ -267,6 +267,8 @@ def test_a_new_version_ends_only_what_was_told() -> None:
     listing, *_ = payloads(run(fresh, log[600:]).events)
     assert (listing["kind"], listing["version"], listing["before"]) == ("version_started", 2, [])
     assert {cluster["id"].split("/")[1] for cluster in listing["after"]} == {"2"}
+    # What nobody heard of is in no state for ever.
+    assert set(fresh.model("p0").lifetimes.since) == {cluster["id"] for cluster in fresh.clusters("p0")}
 
 
 # Learned beforehand

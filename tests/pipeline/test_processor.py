@@ -215,6 +215,17 @@ def test_the_partition_that_has_waited_longest_is_archived_first(bench):
     assert b.lines("archive") == [("archive", 1, [b"7 at 0"])]
 
 
+def test_nobody_waits_for_an_archive_to_take_partitions_over(bench):
+    b = bench(interval=60.0)
+    b.open()
+    b.processor.submit(chunk(P0, 0, 2, behind=True))
+    b.wait(lambda: b.done.qsize() == 1)
+    b.partitions[P0].archive = Shelf()
+    b.close()
+    assert b.lines("commit") == [("commit", {0: 2})]
+    assert not b.lines("archive")
+
+
 def test_nothing_is_archived_before_there_is_a_record(bench):
     b = bench()
     b.partitions[P0].archive = Shelf()

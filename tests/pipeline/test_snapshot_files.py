@@ -5,12 +5,16 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
+from resonance.engine import CAEA
+from resonance.engine.state import pack, unpack
 from resonance.pipeline.errors import DIFFERS, InputFileError
 from resonance.pipeline.resetting import reset
 from resonance.pipeline.snapshot_file import read_file
 from resonance.pipeline.snapshot_records import manifest_key
+from resonance.pipeline.stream_model import KIND, STATE_REVISION
 
 from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import TOPIC
@@ -262,6 +266,20 @@ def test_a_state_that_cannot_be_loaded_is_refused_while_the_present_one_is_there
     seal(Path("file"), lines)
     assert "stream p0:a at offset 199: the state (" in desk.run("import", "file", "--yes", code=65)
     assert desk.deployment.written == []
+
+
+@pytest.mark.parametrize("members", [{"dimension": 10**15}, {"parameters": {"lambda": 10**9}}])
+def test_a_state_makes_no_room_for_more_than_it_holds(desk: Desk, members: dict[str, Any]) -> None:
+    desk.deployment.work(200, everything=True)
+    desk.run("export", "file")
+    lines = [orjson.loads(text) for text in Path("file").read_bytes().splitlines()[:-1]]
+    header, parts = unpack(base64.b64decode(lines[2]["body"]), KIND, STATE_REVISION)
+    inner, arrays = unpack(parts["engine"].tobytes(), "caea", CAEA.revision)
+    parts["engine"] = np.frombuffer(pack("caea", CAEA.revision, inner | members, arrays), np.uint8)
+    body = pack(KIND, STATE_REVISION, header, parts)
+    lines[2] |= {"body": base64.b64encode(body).decode(), "sha256": hashlib.sha256(body).hexdigest()}
+    seal(Path("file"), lines)
+    assert "the state of stream p0:a cannot be loaded (ValueError(" in desk.run("import", "file", "--yes", code=65)
 
 
 def test_nothing_goes_back_behind_a_version_that_no_snapshot_shows_yet(desk: Desk) -> None:
