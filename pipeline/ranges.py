@@ -12,8 +12,9 @@ from resonance.pipeline.times import milliseconds
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 
-_UNITS: Final[Mapping[str, int]] = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_AGO = re.compile(r"-([0-9]+(?:\.[0-9]+)?)([smhd])")
+_UNITS: Final[Mapping[str, int]] = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+# So many digits that every length is a number of milliseconds.
+_LENGTH = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s|m|h|d)")
 
 
 class Topics(Protocol):
@@ -55,9 +56,8 @@ def parse_start(text: str, now_ms: int | None = None) -> str | int:
     """
     if text in (EARLIEST, LATEST):
         return text
-    if ago := _AGO.fullmatch(text):
-        now = int(time.time() * 1000) if now_ms is None else now_ms
-        return now - int(float(ago[1]) * _UNITS[ago[2]])
+    if (ago := ago_of(text, now_ms)) is not None:
+        return ago
     try:
         found = milliseconds(int(text) if text.isdecimal() else text)
     except ValueError:
@@ -65,9 +65,24 @@ def parse_start(text: str, now_ms: int | None = None) -> str | int:
     if found is None:
         raise ConfigurationError(
             f"--from {text}: must be earliest, latest, a time such as 2026-01-31T12:00:00Z, or how long ago, such as "
-            "-10m (s, m, h, d)"
+            "-10m (ms, s, m, h, d)"
         )
     return found
+
+
+def length_of(text: str) -> int | None:
+    """Return the milliseconds of ``10m``; None for what is no length of time."""
+    found = _LENGTH.fullmatch(text)
+    return None if found is None else int(float(found[1]) * _UNITS[found[2]])
+
+
+def ago_of(text: str, now_ms: int | None = None) -> int | None:
+    """Return the milliseconds since 1970 that ``-10m`` means; None for what says no such thing."""
+    length = length_of(text[1:]) if text.startswith("-") else None
+    if length is None:
+        return None
+    # Nothing is older than Kafka's first moment.
+    return max((int(time.time() * 1000) if now_ms is None else now_ms) - length, 0)
 
 
 def partitions_of(cluster: Topics, topic: str, name: str) -> list[TopicPartition]:

@@ -1,21 +1,18 @@
 """Parts of a log as people name them: from an offset, a time, or so long ago."""
 
-import re
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from resonance.pipeline.errors import BrokerError, ConfigurationError
 from resonance.pipeline.log_reader import NO_OFFSET, LogReader, Range, TopicPartition
+from resonance.pipeline.ranges import ago_of, length_of
 from resonance.pipeline.times import milliseconds
 
-MILLISECONDS: Final[Mapping[str, int]] = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _ANSWER_SECONDS = 10.0
 
 
@@ -38,8 +35,8 @@ class Bound:
         given = text.strip()
         if given.isascii() and given.isdigit():
             return cls(offset=int(given))
-        if given.startswith("-") and (length := _length(given[1:])) is not None:
-            return cls(time=time.time_ns() // 1_000_000 - length)
+        if (ago := ago_of(given)) is not None:
+            return cls(time=ago)
         try:
             return cls(time=milliseconds(given))
         except ValueError:
@@ -81,7 +78,7 @@ class Span:
         if begin is not None and last is not None:
             raise ConfigurationError("--from and --last both say where the range begins; leave one out")
         length = None
-        if last is not None and (length := _length(last.strip())) is None:
+        if last is not None and (length := length_of(last.strip())) is None:
             raise ConfigurationError(f"--last {last}: give a number with ms, s, m, h or d behind it, such as 10m")
         return cls(
             Bound.parse(begin, "--from") if begin is not None else None,
@@ -174,8 +171,3 @@ def newest_time(client: Mapping[str, Any], partitions: Collection[TopicPartition
             "range begins with --from"
         ) from error
     return max([*times, -1]) if max([*times, -1]) >= 0 else time.time_ns() // 1_000_000
-
-
-def _length(text: str) -> int | None:
-    found = _DURATION.fullmatch(text)
-    return None if found is None else int(float(found[1]) * MILLISECONDS[found[2]])

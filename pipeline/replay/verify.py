@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any, Final
 
-from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.errors import BrokerError, MismatchError
 from resonance.pipeline.log_reader import NO_OFFSET, LogReader, TopicPartition
 from resonance.pipeline.log_search import first_offset
 from resonance.pipeline.partition import PartitionTask
@@ -22,7 +23,7 @@ from resonance.pipeline.replay.recorded import (
     letter_told,
 )
 from resonance.pipeline.replay.sinks import KINDS
-from resonance.pipeline.replay.starts import find_start
+from resonance.pipeline.replay.starts import Start, find_start
 from resonance.pipeline.restore import Source
 from resonance.pipeline.settings import Settings
 
@@ -134,9 +135,8 @@ def work(job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
         end = min(end, committed)
         if begin >= end:
             return asdict(found)
-        start = find_start(
-            reader, source, at, begin, lambda *own: PartitionTask(settings, *own), fresh=job["fresh"], before=end
-        )
+        find = partial(find_start, reader, source, at, make_task=partial(PartitionTask, settings))
+        start = find(begin, fresh=job["fresh"], before=end)
         found.start, found.notes = start.text, start.notes
         found.begin, found.end = min(max(begin, start.offset), end), end
         if found.begin == end:
@@ -148,7 +148,14 @@ def work(job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
         found.assignments, found.events, found.dead_letters = (kind.recorded.count for kind in kinds)
         found.repeats = sum(kind.recorded.repeats for kind in kinds)
         found.older = sum(kind.recorded.older for kind in kinds)
-        difference = _compare(reader, start.task, start.offset, found, kinds, tell)
+        difference = _compare(reader, start, found.begin, found, kinds, tell)
+        while difference is not None and not job["fresh"]:
+            later = _begun_anew(find, start, difference.offset)
+            if later is None:
+                break
+            found.notes.append(f"a new version of a model began at offset {later.offset:,}: from there on {later.text}")
+            start = later
+            difference = _compare(reader, start, difference.offset, found, kinds, tell)
     if difference is not None:
         found.difference = asdict(difference)
     return asdict(found)
@@ -213,22 +220,40 @@ def _behind(
     return holds
 
 
+def _begun_anew(find: Callable[[int], Start], start: Start, offset: int) -> Start | None:
+    """Return the models from an archive on the way to an offset that has a later version of one of them.
+
+    What begins a version anew in the middle of the log (`reset --stream`, `--new-version`) is no record of that log; it
+    leaves an archive.
+    """
+    try:
+        later = find(offset)
+    except MismatchError:
+        return None
+    if later.offset <= start.offset:
+        return None
+    before = {name: start.task.model(name).version for name in start.task.streams}
+    after = {name: later.task.model(name).version for name in later.task.streams}
+    return later if any(version > before.get(name, version) for name, version in after.items()) else None
+
+
 def _compare(
-    reader: LogReader, task: PartitionTask, offset: int, found: Verified, kinds: list[_Kind], tell: Tell
+    reader: LogReader, start: Start, begin: int, found: Verified, kinds: list[_Kind], tell: Tell
 ) -> Difference | None:
-    """Replay the range up to the first difference."""
-    place = found.begin
-    for batch in sources.of_topic(reader, (found.topic, found.partition), offset, found.end):
-        silent, records = sources.cut(batch, found.begin)
+    """Replay the range from an offset on, up to the first difference."""
+    place, task = begin, start.task
+    for batch in sources.of_topic(reader, (found.topic, found.partition), start.offset, found.end):
+        silent, records = sources.cut(batch, begin)
         if silent:
             task.catch_up(silent)
             found.silent += len(silent)
         if records:
             outputs = task.process(records)
-            found.records += len(records)
             behind = records[-1].offset + 1
             if difference := _first(reader, outputs, place, behind, found, kinds):
+                found.records += len(sources.cut(records, difference.offset)[0])
                 return difference
+            found.records += len(records)
             place = behind
         tell(len(batch))
     # Something may be recorded about records that are not there.

@@ -15,6 +15,7 @@ from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Message
 from resonance.pipeline.replay import verifying
 from resonance.pipeline.restore import Source
+from resonance.pipeline.stream_reset import plan_stream_reset
 
 from tests.pipeline.replay.deployment import ReplayedDeployment
 from tests.pipeline.streams import TOPIC
@@ -213,6 +214,23 @@ def test_events_before_a_reset_that_went_back_to_the_beginning_are_left_aside(
     assert verdict.total("older") == 600 + events
     assert verdict.total("events") == len(deployment.recorded("cluster_events")) - events > 5
     assert deployment.verify(begin="300", end="400").identical
+
+
+def test_a_range_may_hold_the_place_where_a_stream_began_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    deployment = ReplayedDeployment(monkeypatch)
+    deployment.work(150, archive=True)
+    deployment.work(300)
+    change = plan_stream_reset(deployment.source, deployment.task, "p0:a")
+    deployment.write(deployment.source, [change], atomic=True)
+    deployment.work(600)
+    told = [orjson.loads(record.value) for record in deployment.recorded()[-9:]]
+    assert {(content["stream"], content["version"]) for content in told} == {("p0:a", 2), ("p0:b", 1)}
+    (part,) = deployment.verify(begin="200").parts
+    assert (part.difference, part.records, part.assignments) == (None, 400, 400)
+    assert part.notes[0].startswith("a new version of a model began at offset 300: from there on from the archive at")
+    deployment.replace("assignments", 450, key=b"other")
+    ((_, difference),) = deployment.verify(begin="200").differences()
+    assert difference.offset == _offset_of(deployment.recorded()[450])
 
 
 def test_what_no_worker_wrote_is_told(deployment: ReplayedDeployment) -> None:
