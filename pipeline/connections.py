@@ -16,7 +16,11 @@ from resonance.pipeline.denials import lacks, login_refused, no_secure_connectio
 from resonance.pipeline.errors import DeniedError
 
 REFUSED_SECONDS: Final = 5.0
-"""How long every connection must have been refused, before that is no passing trouble of a broker that starts."""
+"""How long connections must have been refused again and again, before that is no passing trouble of a broker that
+starts."""
+
+PAUSE_SECONDS: Final = 30.0
+"""How far apart two refusals are that have nothing to do with each other: whoever cannot go on tries more often."""
 
 LOGIN_ERRORS: Final = (
     aiokafka_errors.AuthenticationFailedError,
@@ -39,24 +43,28 @@ class Watch:
     def __init__(self, connect: Callable[..., Awaitable[Any]], clock: Callable[[], float] = time.monotonic) -> None:
         self._connect = connect
         self._clock = clock
-        self._refused: tuple[float, Exception] | None = None
+        # The first and the last time since a connection was made, and why the last time.
+        self._refused: tuple[float, float, Exception] | None = None
 
     async def __call__(self, *place: Any, **settings: Any) -> Any:
         """Make a connection."""
         try:
             made = await self._connect(*place, **settings)
         except (ssl.SSLError, *LOGIN_ERRORS) as error:
-            since = self._clock() if self._refused is None else self._refused[0]
-            self._refused = since, error
+            now = self._clock()
+            first, last, _ = self._refused or (now, now, error)
+            self._refused = first if now - last <= PAUSE_SECONDS else now, now, error
             raise
         self._refused = None
         return made
 
     def refusal(self) -> Exception | None:
         """Return why connections are refused, None as long as it may pass."""
-        if self._refused is None or self._clock() - self._refused[0] < REFUSED_SECONDS:
+        if self._refused is None:
             return None
-        return self._refused[1]
+        first, last, error = self._refused
+        # A single refusal is none, however long ago: the other brokers may be well, and nobody has asked again.
+        return error if last - first >= REFUSED_SECONDS else None
 
 
 WATCH: Final = Watch(aiokafka_client.create_conn)

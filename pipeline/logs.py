@@ -28,6 +28,13 @@ def lower(record: logging.LogRecord) -> bool:
     return True
 
 
+def hide(record: logging.LogRecord) -> bool:
+    """Leave out of a library's line what it sends to log in: under PLAIN that is the password as it is."""
+    if "sasl_auth_bytes" in record.getMessage():
+        record.msg, record.args = "a request or an answer of the log-in, which no log shows", None
+    return True
+
+
 class Format(logging.Formatter):
     """``2025-01-31T12:00:00.123Z INFO    text``; tracebacks only where everything is asked for."""
 
@@ -88,4 +95,4 @@ def configure(level: str, style: Literal["text", "json"] = "text") -> None:
     for name, least in LIBRARIES.items():
         logging.getLogger(name).setLevel(logging.DEBUG if debug else least)
     # A filter of a logger is asked for its own records only: aiokafka has one for each of its modules.
-    handler.addFilter(lambda record: not record.name.startswith("aiokafka") or lower(record))
+    handler.addFilter(lambda record: not record.name.startswith("aiokafka") or (hide(record) and lower(record)))

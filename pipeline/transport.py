@@ -193,6 +193,16 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         states = {tp: assignment.state_value(tp) for tp in list(self.positions)} if assignment else {}
         return {tp: end for tp, state in states.items() if state is not None and (end := self._end(state)) >= 0}
 
+    @property
+    def has_coordinator(self) -> bool:
+        """Whether the group's coordinator is known: it is lost while no broker answers."""
+        return self._consumer is not None and self._consumer._coordinator.coordinator_id is not None
+
+    async def on_thread_stop(self) -> None:
+        """Stop aiokafka's consumer; its fetcher, whose broker is away, ends by a cancellation that is nobody's."""
+        with suppress(asyncio.CancelledError):
+            await super().on_thread_stop()
+
     async def commit_exactly(self, offsets: Mapping[TP, int]) -> None:
         """Commit through the group; any error is the caller's to judge (the stock method crashes the app)."""
         consumer = self._ensure_consumer()
@@ -292,6 +302,11 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
     def ends(self) -> dict[TP, int]:
         """See `ConsumerThread.ends`."""
         return self._thread.ends() if self._thread is not None else {}
+
+    @property
+    def has_coordinator(self) -> bool:
+        """See `ConsumerThread.has_coordinator`."""
+        return self._thread is not None and self._thread.has_coordinator
 
     def done(self, chunk: Chunk) -> None:
         """Make room for further chunks; to be called in the loop's thread for each one that was handed over."""

@@ -64,6 +64,19 @@ def test_only_what_is_refused_for_some_time_ends_a_worker(connect, clock, error)
     assert connect.watch.refusal() is None
 
 
+def test_one_broker_that_ends_a_connection_while_the_others_are_well_refuses_nothing(connect, clock):
+    error = ssl.SSLError("UNEXPECTED_EOF_WHILE_READING")
+    for _ in range(3):
+        connect(error)
+        # The connections to the others stand, so nobody tries again soon.
+        clock.now += 100
+        assert connect.watch.refusal() is None
+    connect(error)
+    clock.now += REFUSED_SECONDS
+    connect(error)
+    assert connect.watch.refusal() is error
+
+
 def test_a_broker_that_does_not_answer_refuses_nothing(connect, clock):
     connect(OSError("down"))
     connect(aiokafka_errors.KafkaConnectionError("down"))

@@ -4,6 +4,7 @@ import json
 import logging
 
 import pytest
+from aiokafka.protocol.admin import SaslAuthenticateRequest_v1
 from resonance.pipeline import logs
 
 
@@ -57,3 +58,14 @@ def test_a_librarys_errors_are_warnings(capsys):
     logs.configure("info", "json")
     logging.getLogger("aiokafka.conn").error("lost")
     assert json.loads(capsys.readouterr().err)["level"] == "warning"
+
+
+def test_what_logs_in_is_shown_at_no_level(capsys):
+    logs.configure("debug")
+    request = SaslAuthenticateRequest_v1(b"user\0user\0plain-secret")
+    logging.getLogger("aiokafka.conn").debug("Request to %s %d: %s", "kafka:9092", 3, request)
+    logging.getLogger("aiokafka.client").error("SaslAuthenticationFailed: no such user")
+    shown = capsys.readouterr().err
+    assert "the log-in, which no log shows" in shown
+    assert "SaslAuthenticationFailed: no such user" in shown
+    assert "secret" not in shown

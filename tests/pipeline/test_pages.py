@@ -104,6 +104,14 @@ def test_a_surplus_worker_is_ready_and_one_that_joins_is_not():
     assert ready(running(rebalancing=True))[0] == 503
 
 
+def test_a_worker_whose_brokers_are_away_is_not_ready_and_is_left_alone():
+    consumer = SimpleNamespace(polled=None, flow_active=True, has_coordinator=False, ends=dict)
+    code, shown = ready(running(_consumer=consumer))
+    assert (code, shown["state"]) == (503, "running")
+    assert "no broker answers" in shown["problems"][0]
+    assert get("/livez", running(_consumer=consumer))[0] == 200
+
+
 def test_a_failure_a_pause_and_a_stuck_partition_are_told():
     status = running()
     status.processor.pauses.stuck[P0] = "in[0] is stuck"
@@ -116,7 +124,7 @@ def test_a_failure_a_pause_and_a_stuck_partition_are_told():
 
 @pytest.mark.parametrize(("age", "flow", "code"), [(1, True, 200), (POLL_SECONDS + 1, True, 503), (999, False, 200)])
 def test_a_worker_whose_fetch_loop_hangs_is_not_alive(monkeypatch, age, flow, code):
-    consumer = SimpleNamespace(polled=1000.0, flow_active=flow, ends=dict)
+    consumer = SimpleNamespace(polled=1000.0, flow_active=flow, has_coordinator=True, ends=dict)
     monkeypatch.setattr("resonance.pipeline.status.time.monotonic", lambda: 1000.0 + age)
     found, body, _ = get("/livez", running(_consumer=consumer))
     assert found == code

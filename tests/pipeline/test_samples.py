@@ -28,7 +28,7 @@ def values(partition, ends=None):
     processor = Processor(None, Destinations("a", "e", "d", "c", "s"), commit_interval=1, done=print, failed=print)
     processor.partitions = {AT: partition}
     status = Status("running", assigned=(AT,), processor=processor)
-    consumer = SimpleNamespace(polled=None, flow_active=False, ends=lambda: ends or {})
+    consumer = SimpleNamespace(polled=None, flow_active=False, has_coordinator=True, ends=lambda: ends or {})
     status.app = SimpleNamespace(rebalancing=False, unassigned=False, _consumer=consumer)
     found = samples(status, "caea")
     assert set(found) <= {description.name for description in DESCRIPTIONS}
