@@ -155,7 +155,7 @@ class Settings(BaseSettings):
         ConfigurationError
             As in `load`.
         """
-        return cls._checked(nested(values), Origins({}, {}, {}, ""))
+        return cls._checked(nested(values), Origins({}, {}, {}, None))
 
     @classmethod
     def _checked(cls, values: dict[str, Any], origins: Origins) -> Self:

@@ -8,8 +8,8 @@ from resonance.pipeline.errors import ConfigurationError, nearest
 
 SECRETS = frozenset({"broker.sasl_password", "broker.ssl_key_password"})
 MASK = "**********"
-OPTIONS = {"input.topics": "--topics"}
-"""Options of a worker's command line that are shorter than the names of their settings."""
+EXAMPLES = {"input.topics": "a,b"}
+"""What a setting that must be given may look like on the command line."""
 
 
 def variable(setting: str) -> str:
@@ -24,8 +24,13 @@ class Origins:
     ----------
     flags, environment, file : mapping
         Nested values of each source.
-    file_name : str
-        What to call the file.
+    file_name : str or None
+        What to call the file; empty where there is none, None where nobody looked for one.
+
+    Attributes
+    ----------
+    missing : str
+        Why a setting is not there, in brackets; may be empty.
     """
 
     def __init__(
@@ -33,8 +38,10 @@ class Origins:
         flags: Mapping[str, Any],
         environment: Mapping[str, Any],
         file: Mapping[str, Any],
-        file_name: str,
+        file_name: str | None,
     ) -> None:
+        reason = f"{file_name} does not have it" if file_name else "there is no resonance.toml in this folder"
+        self.missing = "" if file_name is None else f" ({reason})"
         self._sources = ((flags, "on the command line"), (environment, "in the environment"), (file, f"in {file_name}"))
 
     def of(self, location: Sequence[Any], *, table: bool = True) -> str:
@@ -106,8 +113,8 @@ def _sentence(problem: Any, known: Mapping[str, Sequence[str]], origins: Origins
     kind, given = problem["type"], problem["input"]
     if kind == "missing":
         return (
-            f"{setting} is not set: set it in the file, as {variable(setting)} in the environment, "
-            f"or as {OPTIONS.get(setting, f'--{setting}')} on the worker's command line"
+            f"{setting} is not set{origins.missing}: set it in the file, as {variable(setting)} in the "
+            f"environment, or as --{setting} {EXAMPLES.get(setting, 'VALUE')} on the command line"
         )
     if kind == "extra_forbidden":
         section = location[0] if len(location) > 1 else ""

@@ -17,7 +17,7 @@ OTHER_VARIABLES = frozenset({"FAULT_POINT", "KILL_TEST", "KILL_SEED"})
 
 
 def read_file(file: Path | None) -> tuple[str, dict[str, Any]]:
-    """Return name and content of the settings file.
+    """Return name and content of the settings file; both are empty where nobody named one and there is none.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def read_file(file: Path | None) -> tuple[str, dict[str, Any]]:
     """
     path = file or DEFAULT_FILE
     if file is None and not path.exists():
-        return str(path), {}
+        return "", {}
     try:
         with path.open("rb") as stream:
             return str(path), tomllib.load(stream)

@@ -108,13 +108,16 @@ def test_topics_group_and_ids_derive_from_the_name() -> None:
     assert settings.transactional_id == f"shop-{settings.worker_id}"
 
 
-def test_required_settings_say_the_three_ways_to_set_them() -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        Settings.load()
-    assert str(caught.value) == (
-        "input.topics is not set: set it in the file, as RESONANCE_INPUT__TOPICS in the environment, "
-        "or as --topics on the worker's command line"
-    )
+def test_required_settings_say_the_three_ways_to_set_them(tmp_path: Path) -> None:
+    file = tmp_path / "shop.toml"
+    file.write_text('name = "shop"\n')
+    for named, reason in ((None, "there is no resonance.toml in this folder"), (file, f"{file} does not have it")):
+        with pytest.raises(ConfigurationError) as caught:
+            Settings.load(named)
+        assert str(caught.value) == (
+            f"input.topics is not set ({reason}): set it in the file, as RESONANCE_INPUT__TOPICS in the environment, "
+            "or as --input.topics a,b on the command line"
+        )
 
 
 @pytest.mark.parametrize(
