@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from threading import Event
 from typing import Protocol
 
+from resonance.pipeline import logs
 from resonance.pipeline.archive_reader import LOOK_BACK, last_manifest
 from resonance.pipeline.archive_records import ArchivedStream, ArchiveManifest, Parts, list_of
 from resonance.pipeline.log_reader import LogReader, TopicPartition
@@ -42,6 +43,8 @@ class ArchiveWriter:
     ----------
     topic : str
         The archive topic.
+    partition : int
+        The input partition.
     identity : Identity
         What stands in every manifest.
     interval : float
@@ -62,6 +65,7 @@ class ArchiveWriter:
     def __init__(
         self,
         topic: str,
+        partition: int,
         identity: Identity,
         interval: float,
         last: tuple[int, float] | None = None,
@@ -69,6 +73,7 @@ class ArchiveWriter:
         chunk_bytes: int = CHUNK_BYTES,
     ) -> None:
         self.topic = topic
+        self._partition = partition
         self._identity = identity
         self._interval = interval
         self._clock = clock
@@ -105,7 +110,8 @@ class ArchiveWriter:
         yield from self._cut(listed, manifest.list_keys())
         yield Message(manifest.key(), manifest.value(), [])
         self._position, self.due_at = position, self._clock() + self._interval
-        _log.info("%s@%d: archived %d streams, %d bytes", topic, position, len(streams), size)
+        told = (topic, self._partition, position, len(streams), size)
+        _log.info("%s[%d]@%d: archived %d streams, %d bytes", *told, extra=logs.at(topic, self._partition, position))
 
     def _cut(self, body: bytes, keys: list[bytes]) -> Iterator[Message]:
         size = self._chunk_bytes
@@ -148,7 +154,9 @@ def archive_writers(
         last = {at: last_manifest(reader, source, at) for at in assigned}
     now = time.time()
     ages = {at: (found[0], max(0.0, now - found[1] / 1000)) for at, found in last.items() if found is not None}
-    return {at: ArchiveWriter(source.archive, source.identities[at[0]], interval, ages.get(at)) for at in assigned}
+    return {
+        at: ArchiveWriter(source.archive, at[1], source.identities[at[0]], interval, ages.get(at)) for at in assigned
+    }
 
 
 def archive_of(source: Source, at: TopicPartition, task: Task, position: int) -> list[Message]:
@@ -165,5 +173,5 @@ def archive_of(source: Source, at: TopicPartition, task: Task, position: int) ->
         timestamp = -1
         for _, records in reader.read({at: (max(first, position - LOOK_BACK), position)}):
             timestamp = records[-1].timestamp
-    writer = ArchiveWriter(source.archive, source.identities[at[0]], 1.0)
+    writer = ArchiveWriter(source.archive, at[1], source.identities[at[0]], 1.0)
     return list(writer.messages(task, position, timestamp))

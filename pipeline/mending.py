@@ -174,7 +174,7 @@ def begin_versions(
             continue
         if stops.NEW_VERSION not in found.remedies:
             raise found
-        _log.info("new models, because %s", found)
+        _log.info("new models, because %s", found.problem)
         table, record = tables[partition], tables[partition].records().get(topic)
         first, end = bounds[at]
         start = min(max(committed[at], record.position if record else first, first), end)
@@ -235,7 +235,9 @@ def _old_models(
         old_source = replace(source, identities={at[0]: identity})
         part = restore_partitions(old_source, [at], lambda *own: make_task(learned, *own))[at]
     except (MismatchError, ConfigurationError) as error:
-        _log.warning("%s[%d]: the last snapshots stand for the old models: %s", *at, error)
+        # Without what would mend it: that is being done.
+        why = error.problem if isinstance(error, MismatchError) else error
+        _log.warning("%s[%d]: the last snapshots stand for the old models: %s", *at, why)
         return list(snapshots.values()), False
     snapshots |= {stream: part.task.snapshot(stream) for stream in part.task.dirty()}
     return list(snapshots.values()), True

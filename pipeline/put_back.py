@@ -23,7 +23,7 @@ from resonance.pipeline.resetting import checked_epoch, live_records, standing_s
 from resonance.pipeline.restore import Source
 from resonance.pipeline.snapshot_records import UNREADABLE, PartitionRecord, partition_key
 from resonance.pipeline.snapshots import GivenStates, SnapshotWriter
-from resonance.pipeline.times import milliseconds
+from resonance.pipeline.times import TimeTexts, milliseconds
 
 
 def put_back(
@@ -205,8 +205,26 @@ def plan_return(
                 )
             record = _record_of(found, live[at[1]])
             known = (live[at[1]], committed[at], bounds[at])
-            changes.append(put_back(source, at, record, found.snapshots, *known, make_task))
+            try:
+                changes.append(put_back(source, at, record, found.snapshots, *known, make_task))
+            except MismatchError as error:
+                raise _not_this(found, error) from None
     return changes, unchanged
+
+
+def _not_this(archived: Archived, error: MismatchError) -> MismatchError:
+    """Return why an archive cannot be gone back to, without the remedies of a worker, which would not go back."""
+    if not error.remedies:
+        return error
+    time = f" ({TimeTexts()[archived.timestamp]})" if archived.timestamp >= 0 else ""
+    remedy = (
+        "set settings and release back, or choose a time at which the present ones were in use"
+        if error.remedies == (stops.NEW_VERSION,)
+        else "choose another time, or begin anew with `resonance reset`"
+    )
+    return MismatchError(
+        f"{error.problem}; the archive at offset {archived.position}{time} cannot be gone back to: {remedy}"
+    )
 
 
 def _record_of(archived: Archived, live: Mapping[bytes, bytes]) -> PartitionRecord:

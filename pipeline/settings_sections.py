@@ -157,7 +157,7 @@ class Snapshots(Section):
     """How often the states of streams are written: one by one, the one that has waited longest first."""
 
     records: Count = Field(default=10_000, ge=1)
-    """Records of the partition that a changed stream waits for its snapshot, at least."""
+    """Records of the partition that a changed stream waits for its snapshot, at least; for its first at most 500."""
     ratio: Seconds = Field(default=4.0, ge=0.0)
     """Input bytes of the partition for each byte of snapshots that is written, at least."""
     archive_interval: Seconds = Field(default=3600.0, ge=0.0)

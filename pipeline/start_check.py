@@ -12,7 +12,7 @@ from resonance.pipeline.embedded import SILENT
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.settings import Settings
 from resonance.pipeline.topic_kinds import Topics
-from resonance.pipeline.topics import Deployment, prepare_topics
+from resonance.pipeline.topics import Deployment, prepare_topics, read_deployment
 
 TRANSACTION_SECONDS: Final = 10.0
 """How long the broker may take to begin transactions for the id that is tried."""
@@ -39,6 +39,10 @@ def check_start(settings: Settings, client: Mapping[str, Any], *, create: bool) 
     BrokerError
         The broker does not answer, a topic does not fit, or the user lacks a right.
     """
+    # What needs the settings and the input only comes first: a start that is refused has made no topics.
+    deployment = read_deployment(client, settings.input.topics, settings.broker.answer_timeout)
+    settings.check_stream(deployment.partitions)
+    check_delivery(settings, deployment)
     deployment = prepare_topics(
         client,
         Topics.of(settings),
@@ -46,8 +50,6 @@ def check_start(settings: Settings, client: Mapping[str, Any], *, create: bool) 
         replication_factor=settings.topics.replication_factor,
         timeout=settings.broker.answer_timeout,
     )
-    settings.check_stream(deployment.partitions)
-    check_delivery(settings, deployment)
     if not deployment.embedded:
         Cluster(client, settings.broker.answer_timeout).check_group(settings.group)
         # Only where there can be rights at all: it makes a client, and an id that the broker keeps for some days.

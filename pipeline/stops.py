@@ -23,10 +23,11 @@ _MEANING: Final = {
 }
 
 
-def _stop(problem: str, *commands: str) -> MismatchError:
-    """Return the error: the problem, then each command with what it does."""
+def _stop(problem: str, *commands: str, advice: str = "") -> MismatchError:
+    """Return the error: the problem, what else would help, then each command with what it does."""
     remedies = "; or ".join(f"`resonance worker {command}` ({_MEANING[command]})" for command in commands)
-    text = f"{problem}. To mend it, stop every worker of the group and start one with {remedies}"
+    before = f"{advice}, or" if advice else "To mend it,"
+    text = f"{problem}. {before} stop every worker of the group and start one with {remedies}"
     return MismatchError(text, commands, problem)
 
 
@@ -166,8 +167,9 @@ def settings_differ(where: str, changed: Sequence[str]) -> MismatchError:
     """Return the stop for settings under which the models would have been others."""
     listed = "; ".join(changed)
     return _stop(
-        f"{where}: the models were learned with other settings: {listed}. Set them back, or begin new models",
+        f"{where}: the models were learned with other settings: {listed}",
         NEW_VERSION,
+        advice="Set them back",
     )
 
 
@@ -176,7 +178,8 @@ def unclean_change(topic: str, partition: int, changed: Sequence[str], replay: i
     listed = "; ".join(changed)
     return _stop(
         f"{topic}[{partition}]: offsets {replay} to {start - 1} must be learned again and would now give other models: "
-        f"{listed}. Go back to the release and the settings before, stop every worker with SIGTERM (it then snapshots "
-        "everything), and change them then",
+        f"{listed}",
         NEW_VERSION,
+        advice="Go back to the release and the settings before, stop every worker with SIGTERM (it then snapshots "
+        "everything), and change them then",
     )

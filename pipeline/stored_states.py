@@ -4,7 +4,7 @@ Workers may be at work meanwhile; what is read is a moment of theirs.
 """
 
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -18,6 +18,7 @@ from resonance.pipeline.records import StreamSnapshot
 from resonance.pipeline.restore import Source, read_tables
 from resonance.pipeline.settings import Settings
 from resonance.pipeline.snapshot_records import PartitionRecord
+from resonance.pipeline.streams import FIRST_RECORDS
 from resonance.pipeline.topics import read_deployment
 
 DESCRIBED: Final = ("cluster_events", "clusters", "snapshots", "archive")
@@ -125,10 +126,49 @@ def check_stream(name: str, known: Collection[str], name_of_deployment: str) -> 
         With the nearest names that there are.
     """
     if name not in known:
-        some = "it has none yet: no worker has written a snapshot" if not known else f"it has {len(known):,}"
+        some = "it has none yet" if not known else f"it has {len(known):,}"
         raise ConfigurationError(
             f"--stream {name}: deployment {name_of_deployment} has no such stream, {some}{several_nearest(name, known)}"
         )
+
+
+def check_stored(name: str, states: Sequence[StoredPartition], settings: Settings) -> None:
+    """Refuse a stream of which there is no snapshot.
+
+    Raises
+    ------
+    ConfigurationError
+        Saying when there will be one, where there may be such a stream; otherwise with the nearest names.
+    """
+    known = names_of(states)
+    if name in known:
+        return
+    several = len(settings.input.topics) > 1
+    prefixes = [(f"{topic}." if several else "") + f"p{partition}" for topic, partition in (s.at for s in states)]
+    whole = settings.stream != "key" and name in prefixes
+    keyed = settings.stream != "partition" and any(name.startswith(f"{prefix}:") for prefix in prefixes)
+    # Which keys there are nobody knows; where some are known, this is rather a slip.
+    if whole or (keyed and not known):
+        raise ConfigurationError(f"--stream {name}: {none_yet(settings, name)}")
+    check_stream(name, known, settings.name)
+
+
+def none_yet(settings: Settings, whose: str) -> str:
+    """Return that there is no snapshot, when there will be one, and what shows the clusters until then.
+
+    Parameters
+    ----------
+    settings : Settings
+        The deployment's.
+    whose : str
+        A stream, or the deployment.
+    """
+    records = min(settings.snapshots.records, FIRST_RECORDS)
+    return (
+        f"no snapshot of {whose} yet: a worker writes a stream's first after {records:,} records that its partition "
+        "learned, later where other streams wait (snapshots.ratio), or at a clean stop; `resonance watch --kind "
+        "clusters --from earliest --until-end` shows the clusters of now"
+    )
 
 
 def names_of(states: Iterable[StoredPartition]) -> list[str]:

@@ -18,6 +18,9 @@ from resonance.pipeline.stream_model import StreamModel
 FORMAT = 1
 """Format of the headers of snapshots."""
 
+FIRST_RECORDS = 500
+"""Records of the partition after which a stream that has no snapshot gets its first: so that it can be looked at."""
+
 USUAL_BYTES = 20_000
 """Size that a snapshot is expected to have before one of the partition was written."""
 
@@ -55,6 +58,8 @@ class Streams:
         self._dirty: dict[str, int] = {}
         # How many records the partition had when each of these became dirty.
         self._dirty_at: dict[str, int] = {}
+        # The same of those that have no snapshot at all.
+        self._new_at: dict[str, int] = {}
         self._seen = 0
         # Input bytes that still have to come to pay for the snapshots that were written.
         self._owed = 0.0
@@ -137,6 +142,8 @@ class Streams:
         if name not in self._dirty:
             self._dirty[name] = offset
             self._dirty_at[name] = self._seen
+            if not self._names[name].snapshot_bytes:
+                self._new_at[name] = self._seen
 
     @property
     def replay_from(self) -> int | None:
@@ -150,21 +157,25 @@ class Streams:
         A stream's turn comes by the records of its partition, not by its own: one that fell silent would hold the
         place where a restore begins for ever, until the broker deletes the records there. Each snapshot is paid for
         by `snapshots.ratio` times its size in input before the next is written, so that the work is smooth and the
-        whole of the partition's streams is written once for `ratio` times their size in input.
+        whole of the partition's streams is written once for `ratio` times their size in input. A stream that has no
+        snapshot gets its first earlier, from what these leave over.
         """
         limits = self._settings.snapshots
-        chosen: list[str] = []
+        chosen: dict[str, None] = {}
         left = -self._owed
-        for name, begun in self._dirty_at.items():
-            if self._seen - begun < limits.records:
-                break
-            if left < 0:
-                return chosen
-            chosen.append(name)
-            left -= limits.ratio * (self._names[name].snapshot_bytes or self._usual_bytes)
+        for waiting, records in ((self._dirty_at, limits.records), (self._new_at, min(limits.records, FIRST_RECORDS))):
+            for name, begun in waiting.items():
+                if self._seen - begun < records:
+                    break
+                if name in chosen:
+                    continue
+                if left < 0:
+                    return list(chosen)
+                chosen[name] = None
+                left -= limits.ratio * (self._names[name].snapshot_bytes or self._usual_bytes)
         # Nothing else waits: what is left over is not saved for a burst later.
         self._owed = max(self._owed, 0.0)
-        return chosen
+        return list(chosen)
 
     def dirty(self) -> list[str]:
         """Return the streams that have learned since their snapshot, the longest dirty first."""
@@ -189,6 +200,7 @@ class Streams:
         self._owed += self._settings.snapshots.ratio * len(body)
         self._dirty.pop(stream, None)
         self._dirty_at.pop(stream, None)
+        self._new_at.pop(stream, None)
         header = self._header(layout, model.version) | {"probed_until": probed_until}
         return StreamSnapshot(stream, model.next, header, body)
 

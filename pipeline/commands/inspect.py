@@ -52,7 +52,7 @@ def inspect(
         states = stored_states.read_states(source, reader)
         names = stored_states.names_of(states)
         if stream is not None:
-            stored_states.check_stream(stream, names, loaded.name)
+            stored_states.check_stored(stream, states, loaded)
         only = stream or (names[0] if len(names) == 1 else None)
         found = inspection.inspect(loaded, reader, states, only)
     if as_json:
@@ -60,7 +60,7 @@ def inspect(
     elif only:
         _show(found[0])
     elif not found:
-        say(f"deployment {loaded.name} has no stream yet: no worker has written a snapshot")
+        say(stored_states.none_yet(loaded, f"deployment {loaded.name}"))
     else:
         print_table(
             ("stream", "version", "next offset", "records", "clusters", "snapshot written"),

@@ -81,7 +81,9 @@ def list_snapshots(
             ],
         )
     else:
-        say(f"deployment {loaded.name} has no snapshots yet")
+        from resonance.pipeline.stored_states import none_yet  # noqa: PLC0415
+
+        say(none_yet(loaded, f"deployment {loaded.name}"))
 
 
 @commands.command("export", short_help="Write them into one file.")
@@ -181,10 +183,10 @@ def _present(settings: "Settings", stream: str | None) -> "list[ExportedPartitio
     """Return what is stored now, or one stream of it."""
     states = _read(settings)
     from resonance.pipeline.snapshot_file import chosen  # noqa: PLC0415
-    from resonance.pipeline.stored_states import check_stream, names_of  # noqa: PLC0415
+    from resonance.pipeline.stored_states import check_stored  # noqa: PLC0415
 
     if stream is not None:
-        check_stream(stream, names_of(states), settings.name)
+        check_stored(stream, states, settings)
     return chosen(states, stream)
 
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from resonance.pipeline.commands.options import Broker, Config, Json, Name, Set, Stream, Topics, load_settings
-from resonance.pipeline.commands.output import print_json, print_table
+from resonance.pipeline.commands.output import print_json, print_table, say
 from resonance.pipeline.errors import BrokerError, ConfigurationError
 
 if TYPE_CHECKING:
@@ -112,6 +112,8 @@ def create(
 
     cluster = _cluster(loaded, librdkafka(loaded))
     wanted = Wanted.of(loaded)
+    if "name" not in loaded.model_fields_set:
+        say(f"deployment {loaded.name} (name is not set)")
     made = make_inputs(cluster, wanted, create_input) if create_input is not None else []
     found = survey(cluster, wanted)
     made += make_missing(cluster, found)

@@ -102,6 +102,7 @@ class PlainView:
         self._console = console
         self._shown = 0
         self._progress = 0.0
+        self._told: tuple[object, ...] = ()
 
     def __enter__(self) -> Self:
         return self
@@ -112,17 +113,20 @@ class PlainView:
         self.update()
 
     def update(self) -> None:
-        """Write new sentences, and from time to time where things stand."""
+        """Write new sentences, and from time to time where things stand, if that is somewhere else."""
         story = self._story
         lines = [f"{line.seconds:5.1f} s  {line.text}" for line in story.log[self._shown :]]
         self._shown = len(story.log)
         if story.seconds - self._progress >= PROGRESS_SECONDS:
             self._progress = story.seconds
-            clusters = sum(map(len, story.clusters))
-            lines.append(
-                f"{story.seconds:5.1f} s  {sum(story.answered):,} of {len(story.telemetry):,} records answered, "
-                f"{story.rate:,.0f}/s, {story.waiting:,} waiting, {clusters} clusters; worker {story.worker}"
-            )
+            answered, clusters = sum(story.answered), sum(map(len, story.clusters))
+            stands = answered, story.waiting, clusters, story.worker
+            if stands != self._told:
+                self._told = stands
+                lines.append(
+                    f"{story.seconds:5.1f} s  {answered:,} of {len(story.telemetry):,} records answered, "
+                    f"{story.rate:,.0f}/s, {story.waiting:,} waiting, {clusters} clusters; worker {story.worker}"
+                )
         for line in lines:
             self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 

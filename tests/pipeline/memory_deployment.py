@@ -102,7 +102,7 @@ class MemoryDeployment(MemoryReader):
                 if snapshots:
                     self.append((self.source.snapshots, at[1]), message, timestamp=STAMP + 1_000 * until)
             if archive:
-                writer = ArchiveWriter(self.source.archive, self.source.identities[TOPIC], 1.0)
+                writer = ArchiveWriter(self.source.archive, at[1], self.source.identities[TOPIC], 1.0)
                 for message in writer.messages(part.task, until, records[-1].timestamp):
                     self.append((self.source.archive, at[1]), message)
             self.offsets[at] = until

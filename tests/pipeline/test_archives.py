@@ -32,7 +32,7 @@ class Shelf(MemoryReader):
     def __init__(self, source: Source = SOURCE) -> None:
         super().__init__()
         self.logs[ARCHIVE] = []
-        self.writer = ArchiveWriter(ARCHIVE[0], source.identities[TOPIC], 0.0, chunk_bytes=900)
+        self.writer = ArchiveWriter(ARCHIVE[0], 0, source.identities[TOPIC], 0.0, chunk_bytes=900)
         self.task = streams.task(GIVEN)
 
     def archive(self, position: int, *, leave_out: Any = None) -> None:
@@ -190,9 +190,17 @@ def test_the_last_manifest_says_when_the_next_is_due(shelf: Shelf) -> None:
     assert last_manifest(shelf, SOURCE, AT) is None
 
 
+def test_the_log_says_of_which_partition_an_archive_is(shelf: Shelf, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "resonance.pipeline.archives")
+    list(ArchiveWriter("a", 3, SOURCE.identities[TOPIC], 0.0).messages(shelf.task, 5, STAMP))
+    (line,) = caplog.records
+    assert line.getMessage().startswith(f"{TOPIC}[3]@5: archived 0 streams, ")
+    assert (line.__dict__["partition"], line.__dict__["offset"]) == (3, 5)
+
+
 def test_one_is_due_after_the_interval_where_something_was_learned(shelf: Shelf) -> None:
     now = 1_000.0
-    writer = ArchiveWriter("a", SOURCE.identities[TOPIC], 60.0, clock=lambda: now)
+    writer = ArchiveWriter("a", 0, SOURCE.identities[TOPIC], 60.0, clock=lambda: now)
     assert writer.is_due(shelf.task, 5)
     list(writer.messages(shelf.task, 5, STAMP))
     now += 59
@@ -200,7 +208,7 @@ def test_one_is_due_after_the_interval_where_something_was_learned(shelf: Shelf)
     now += 1
     assert not writer.is_due(shelf.task, 5)
     assert writer.is_due(shelf.task, 9)
-    went_on = ArchiveWriter("a", SOURCE.identities[TOPIC], 60.0, (5, 20.0), clock=lambda: now)
+    went_on = ArchiveWriter("a", 0, SOURCE.identities[TOPIC], 60.0, (5, 20.0), clock=lambda: now)
     now += 39
     assert not went_on.is_due(shelf.task, 9)
     now += 1
@@ -216,7 +224,7 @@ def test_nothing_is_archived_while_a_stream_is_ahead(shelf: Shelf) -> None:
 def test_ten_thousand_streams_fit_into_messages(shelf: Shelf) -> None:
     task = streams.task(GIVEN)
     task.process(streams.records(streams.points(4_000).tolist(), keys=[b"%0250d" % n for n in range(4_000)]))
-    writer = ArchiveWriter("a", SOURCE.identities[TOPIC], 0.0)
+    writer = ArchiveWriter("a", 0, SOURCE.identities[TOPIC], 0.0)
     messages = list(writer.messages(task, 9_999, STAMP))
     assert len({message.key for message in messages}) == len(messages) > 4_000
     assert max(len(message.value or b"") for message in messages) <= 512_000

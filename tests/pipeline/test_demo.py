@@ -170,7 +170,14 @@ def test_sentences_and_progress_are_plain_lines_without_a_terminal():
         now[0] = 6.0
         view.update()
         view.update()
-    first, second = screen.getvalue().splitlines()
+        # Nothing is answered while a worker starts: one line says so.
+        now[0] = 12.0
+        view.update()
+        story.worker = "running, pid 7"
+        now[0] = 18.0
+        view.update()
+    first, second, third = screen.getvalue().splitlines()
+    assert third.startswith(" 18.0 s  0 of 40 records answered")
     assert first == "  0.0 s  worker killed"
     assert second.startswith("  6.0 s  0 of 40 records answered")
 

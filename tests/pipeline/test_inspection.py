@@ -115,7 +115,14 @@ def test_machines_get_everything(monkeypatch: pytest.MonkeyPatch, capsys: pytest
 def test_several_streams_are_an_overview(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     deployment = MemoryDeployment(monkeypatch, partitions=2)
     assert run(monkeypatch, *OPTIONS) == 0
-    assert "has no stream yet" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert told.startswith(
+        "no snapshot of deployment resonance yet: a worker writes a stream's first after 500 records"
+    )
+    assert run(monkeypatch, *OPTIONS, "--stream", "p1:a") == 2
+    assert "--stream p1:a: no snapshot of p1:a yet: a worker writes" in capsys.readouterr().err
+    assert run(monkeypatch, *OPTIONS, "--stream", "p2:a") == 2
+    assert "deployment resonance has no such stream, it has none yet" in capsys.readouterr().err
     deployment.work(600, everything=True)
     assert run(monkeypatch, *OPTIONS) == 0
     lines = capsys.readouterr().out.splitlines()

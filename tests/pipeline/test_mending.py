@@ -139,10 +139,13 @@ def test_where_nothing_changed_a_reset_tells_everything_again_with_the_same_byte
     assert payloads(second.assignments)[0]["version"] == 2
 
 
-def test_models_that_began_on_the_way_are_not_told_again(bus: Bus) -> None:
+def test_models_that_began_on_the_way_are_not_told_again(bus: Bus, caplog: pytest.LogCaptureFixture) -> None:
     bus.work(400)
     change_the_settings(bus)
+    caplog.set_level("INFO", "resonance.pipeline.mending")
     mending.begin_versions(bus.given, bus.source, PartitionTask)
+    assert "new models, because features[0]: the models were learned with other settings: " in caplog.text
+    assert "stop every worker" not in caplog.text
     assert orjson.loads(bus.archived[-1].key or b"") == ["archive", TOPIC, 400]
     assert payloads(bus.work(410).assignments)[0]["version"] == 2
     mending.reset(bus.source, bus.task)

@@ -214,6 +214,23 @@ def test_a_stream_is_due_after_records_and_after_its_own_size_in_input_bytes() -
     assert len(sizes) > 2
 
 
+def test_the_first_snapshot_of_a_stream_comes_early_and_paid_for_like_the_others() -> None:
+    log = records(points(1400).tolist(), keys=(b"a", b"b"))
+    worker = task(settings(stream="key", snapshots__records=5000, snapshots__ratio=1.0))
+    written: list[tuple[int, str]] = []
+    sizes: list[int] = []
+    for number, record in enumerate(log):
+        worker.process([record])
+        if worker.due():
+            written += [(number, stream) for stream in worker.due()]
+            sizes.append(len(worker.snapshot(written[-1][1]).body))
+    (first, a), (second, b) = written
+    assert (a, b) == ("p0:a", "p0:b")
+    assert 499 <= first < 700
+    assert sum(len(record.value or b"") for record in log[first : second + 1]) >= sizes[0]
+    assert worker.dirty() == ["p0:a", "p0:b"]
+
+
 def test_a_stream_that_fell_silent_does_not_hold_the_place_where_a_restore_begins() -> None:
     log = records(points(3000).tolist(), keys=(b"loud",))
     log[5] = log[5]._replace(key=b"silent")

@@ -128,6 +128,21 @@ def test_everything_goes_back_to_an_archive(
     assert deployment.work(400).assignments == first.assignments[100:]
 
 
+def test_going_back_to_other_settings_says_how(
+    deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deployment.work(100, archive=True)
+    deployment.work(300, everything=True)
+    changed = MemoryDeployment(monkeypatch, engine__lambda=30)
+    changed.logs, changed.offsets = deployment.logs, deployment.offsets
+    monkeypatch.setattr("resonance.pipeline.commands.reset.load_settings", lambda *_, **__: changed.given)
+    assert run(monkeypatch, *OPTIONS, "--to-archive", "200") == 65
+    told = capsys.readouterr().err
+    assert "learned with other settings: engine.lambda was 20, is 30; the archive at offset 100 (2023-" in told
+    assert "set settings and release back, or choose a time" in told
+    assert "resonance worker" not in told
+
+
 def test_after_going_back_a_reset_still_tells_the_same(
     deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:

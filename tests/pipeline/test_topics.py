@@ -1,12 +1,15 @@
 """What a deployment wants of its topics, compared with what there is; on the embedded broker, and without any."""
 
 import time
+from contextlib import suppress
 
 import pytest
+from resonance.pipeline import cli
 from resonance.pipeline.embedded import EmbeddedBroker
-from resonance.pipeline.errors import BrokerError, ConfigurationError
+from resonance.pipeline.errors import BrokerError, ConfigurationError, ResonanceError
 from resonance.pipeline.settings import Settings
 from resonance.pipeline.snapshots import CHUNK_BYTES
+from resonance.pipeline.start_check import check_start
 from resonance.pipeline.topic_kinds import KINDS, SMALL_SEGMENTS, Topics
 from resonance.pipeline.topics import checked, make_missing, prepare_topics, survey
 
@@ -141,3 +144,29 @@ def test_the_embedded_broker_has_its_topics_touched():
         assert found.topic_ids == {"in": ""}
         again = prepare_topics(client, topics, create=False)
         assert again == found
+
+
+@pytest.mark.parametrize(
+    ("given", "told"), [({}, "stream is not set, and in has 3 partitions"), ({"input.topics": ["inn"]}, "inn does not")]
+)
+def test_a_start_that_is_refused_has_made_no_topics(monkeypatch, given, told):
+    cluster = FakeCluster({"in": (3, {})})
+    monkeypatch.setattr("resonance.pipeline.topics.Cluster", lambda *_: cluster)
+    with pytest.raises(ResonanceError, match=told):
+        check_start(Settings.of({"input.topics": ["in"], **given}), {}, create=True)
+    assert set(cluster.topics) == {"in"}
+
+
+@pytest.mark.parametrize(
+    ("named", "told"), [((), "deployment resonance (name is not set)\n"), (("--name", "shop"), "")]
+)
+def test_topics_are_not_made_under_a_name_that_nobody_gave_without_a_word(monkeypatch, capsys, tmp_path, named, told):
+    monkeypatch.chdir(tmp_path)
+    cluster = FakeCluster({"in": (3, {})})
+    monkeypatch.setattr("resonance.pipeline.commands.topics._cluster", lambda *_: cluster)
+    monkeypatch.setattr("sys.argv", ["resonance", "topics", "create", "--topics", "in", *named])
+    with suppress(SystemExit):
+        cli.main()
+    printed = capsys.readouterr()
+    assert printed.err == told
+    assert f"made {named[-1] if named else 'resonance'}.snapshots with 3 partitions" in printed.out
