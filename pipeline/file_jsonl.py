@@ -7,6 +7,7 @@ from pathlib import Path as FilePath
 from typing import Any, BinaryIO
 
 import orjson
+from resonance.pipeline.errors import InputFileError
 from resonance.pipeline.file_members import builder, places
 from resonance.pipeline.files import BATCH, BadRowError, Columns, FileRecord, as_key, missing_column
 from resonance.pipeline.paths import ABSENT, Path, find, parse_path
@@ -34,7 +35,7 @@ class JsonlRows:
 
     Raises
     ------
-    BadRowError
+    InputFileError
         It is one array of everything.
     ConfigurationError
         A path that leads nowhere in the whole first batch.
@@ -50,7 +51,9 @@ class JsonlRows:
         if self._head:
             self._head[0] = self._head[0].removeprefix(_BOM)
             if self._head[0].lstrip().startswith(b"["):
-                raise BadRowError(1, "an array begins here; one object a line is needed (jq -c '.[]' makes that)")
+                raise InputFileError(
+                    f"{file}, line 1: an array begins here; one object a line is needed (jq -c '.[]' makes that)"
+                )
         found = [value for line in self._head if isinstance(value := _parsed(line), dict)]
         self.names: list[str] = leaf_paths(found[0]) if found else []
         for column in (*columns.members.values(), columns.key, columns.time):

@@ -147,8 +147,6 @@ class RecordFile:
             raise InputFileError(f"{self._path} cannot be read: {error.strerror or error}; check the path") from error
         except (EOFError, zlib.error) as error:
             raise self._damaged(error) from error
-        except BadRowError as bad:
-            raise self._bad(bad) from bad
         self.names = self._rows.names
         return self
 
