@@ -1,23 +1,16 @@
 """Settings that suit records nobody described: numbers become features, ids and times are known by name and value."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from resonance.pipeline.file_jsonl import leaf_paths
-from resonance.pipeline.paths import ABSENT, find, parse_path
+from resonance.pipeline.paths import parse_path
 from resonance.pipeline.settings_file import as_toml
+from resonance.pipeline.survey import FEW, Column, Survey
 from resonance.pipeline.times import TimeTexts
-
-SAMPLE: Final = 500
-"""Records that are looked at."""
 
 MOST_STRANGE: Final = 0.1
 """Share of values that are no number, at most, in a column that is taken for a feature."""
-
-FEW: Final = 12
-"""Different texts of a column, at most, for it to be called a category."""
 
 _ID = re.compile(r"(.*[_-])?([iI][dD]|[uUgG][uU][iI][dD])|.*[a-z]I[dD]")
 _COUNTER = re.compile(r"(?i)index|row|nr|no|#")
@@ -53,54 +46,48 @@ class Suggestion:
     remarks: list[str]
 
 
-def suggest(records: Sequence[dict[str, Any]]) -> Suggestion:
-    """Guess the settings from the first records.
+def suggest(seen: Survey) -> Suggestion:
+    """Guess the settings from what the columns hold.
 
     Parameters
     ----------
-    records : sequence of dict
-        Parsed records; some hundred are enough.
+    seen : Survey
+        Of the records; some hundred are enough, all of them leave nothing out.
     """
-    paths = list(dict.fromkeys(path for record in records for path in leaf_paths(record)))
-    columns = {path: _column(records, path) for path in paths}
+    columns = seen.columns
     times, remarks = TimeTexts(), list[str]()
-    ids = [path for path in paths if _names_records(_last(path), columns[path])]
-    clocks = [path for path in paths if path not in ids and _tells_time(_last(path), columns[path])]
-    usable = [path for path in clocks if all(_is_time(value, times) for value in columns[path])]
+    ids = [path for path, column in columns.items() if _names_records(_last(path), column)]
+    clocks = [path for path, column in columns.items() if path not in ids and _tells_time(_last(path), column)]
+    usable = [path for path in clocks if all(_is_time(value, times) for value in columns[path].sample)]
     if clocks and not usable:
         remarks.append(
             f"{clocks[0]} looks like a time but is neither RFC 3339 with a zone (2026-01-31T12:00:00Z) nor "
             "milliseconds since 1970, so input.time_path cannot use it"
         )
     numbers: list[str] = []
-    for path in paths:
-        strange = [value for value in columns[path] if not _is_number(value)]
-        if path in ids or path in clocks or len(strange) > MOST_STRANGE * len(columns[path]) or not columns[path]:
+    for path, column in columns.items():
+        if path in ids or path in clocks or not column.numbers or column.strange > MOST_STRANGE * column.present:
             continue
         numbers.append(path)
-        if strange:
+        if column.strange:
             remarks.append(
-                f"{path} is no number in {len(strange):,} of {len(columns[path]):,} records, such as {strange[0]!r}: "
-                "these would be dead letters"
+                f"{path} is no number in {column.strange:,} of {column.present:,} records, such as "
+                f"{_short(column.stranger)}: these would be dead letters"
             )
-    arrays = [path for path in paths if _all(columns[path], _is_array)]
-    features = arrays[0] if arrays and len(columns[arrays[0]][0]) > len(numbers) else numbers
+    arrays = [path for path, column in columns.items() if column.only(list) and all(map(_is_array, column.sample))]
+    features = arrays[0] if arrays and len(columns[arrays[0]].sample[0]) > len(numbers) else numbers
     named = [features] if isinstance(features, str) else features
     if not features:
         remarks.append("No column holds numbers: name those to use as input.features")
-    unique = [path for path in ids if _all(columns[path], _is_name) and len(set(columns[path])) == len(records)]
-    categories = {}
-    for path in paths:
-        texts = sorted({value for value in columns[path] if isinstance(value, str)})
-        if (
-            path not in ids
-            and path not in clocks
-            and path not in numbers
-            and 1 < len(texts) <= FEW
-            and len(records) >= 4 * len(texts)
-        ):
-            categories[path] = texts
-    gaps = any(len(columns[path]) < len(records) for path in named)
+    unique = [path for path in ids if columns[path].unique and columns[path].present == seen.records]
+    categories = {
+        path: sorted(column.words)
+        for path, column in columns.items()
+        if path not in (*ids, *clocks, *numbers)
+        and 1 < len(column.words) <= FEW
+        and seen.records >= 4 * len(column.words)
+    }
+    gaps = any(columns[path].present < seen.records for path in named)
     best = sorted(unique, key=lambda path: _last(path).lower() != "id")
     return Suggestion(features, next(iter(best), None), next(iter(usable), None), gaps, categories, remarks)
 
@@ -124,49 +111,35 @@ def as_file(found: Suggestion, topic: str, *, name: str, bootstrap: str, stream:
     return text + "".join(f"\n# {remark}.\n" for remark in found.remarks)
 
 
-def _column(records: Sequence[dict[str, Any]], path: str) -> list[Any]:
-    """Return the values at a path that are not missing."""
-    names = parse_path(path)
-    values = (find(record, names) for record in records)
-    return [value for value in values if value is not ABSENT and value is not None]
-
-
 def _last(path: str) -> str:
     return parse_path(path)[-1]
 
 
-def _all(values: list[Any], holds: Any) -> bool:
-    return bool(values) and all(map(holds, values))
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float)
-
-
-def _is_name(value: Any) -> bool:
-    return type(value) in (str, int)
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
 
 
 def _is_array(value: Any) -> bool:
-    return isinstance(value, list) and _all(value, _is_number)
+    return bool(value) and all(type(element) in (int, float) for element in value)
 
 
-def _names_records(name: str, values: list[Any]) -> bool:
-    if _ID.fullmatch(name):
-        return _all(values, _is_name)
-    return bool(_COUNTER.fullmatch(name)) and _all(values, _is_name) and len(set(values)) == len(values)
+def _names_records(name: str, column: Column) -> bool:
+    if not column.only(str, int):
+        return False
+    return bool(_ID.fullmatch(name)) or (bool(_COUNTER.fullmatch(name)) and column.unique)
 
 
-def _tells_time(name: str, values: list[Any]) -> bool:
+def _tells_time(name: str, column: Column) -> bool:
     if not _TIME.fullmatch(name):
         return False
-    if _all(values, _is_number):
-        return all(int(value) in _SECONDS for value in values) or all(int(value) in _MILLISECONDS for value in values)
-    return _all(values, lambda value: isinstance(value, str))
+    if column.only(int, float):
+        return any(all(int(value) in those for value in column.sample) for those in (_SECONDS, _MILLISECONDS))
+    return column.only(str)
 
 
 def _is_time(value: Any, times: TimeTexts) -> bool:
-    if _is_number(value):
+    if type(value) in (int, float):
         return int(value) in _MILLISECONDS
     try:
         times[value]

@@ -10,7 +10,10 @@ from resonance.pipeline.commands.output import print_json, print_table, say
 from resonance.pipeline.errors import InputFileError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from resonance.pipeline.files import FileRecord, RecordFile
+    from resonance.pipeline.survey import Survey
 
 SHOWN = 3
 """Records that a dry run shows."""
@@ -57,8 +60,13 @@ def produce(
     as_json: Json = False,
 ) -> None:
     """Produce the records of a file."""
-    from resonance.pipeline.files import RecordFile  # noqa: PLC0415 - imports that --help can do without
+    from itertools import chain  # noqa: PLC0415 - imports that --help can do without
 
+    from resonance.pipeline.collector import collect_rarely  # noqa: PLC0415
+    from resonance.pipeline.files import RecordFile  # noqa: PLC0415
+    from resonance.pipeline.survey import Survey  # noqa: PLC0415
+
+    collect_rarely()
     columns = as_columns(mapping, key, time, null)
     if dry_run and topic is None and config is None and not settings and not Path("resonance.toml").exists():
         topic = topic_from(file)
@@ -70,12 +78,17 @@ def produce(
         if first is None:
             skipped = f", and {source.skipped:,} bad lines" if source.skipped else ""
             raise InputFileError(f"{file} holds no records{skipped}; there is nothing to produce")
-        suggestion = _suggestion(first, loaded, topic, keyed=key is not None)
+        survey = None if _described(loaded) else Survey()
         if dry_run:
+            first = next(_looked_at([first], survey, limit))
+            more = len(first) != limit and next(batches, None) is not None
+            suggestion = _suggestion(survey, loaded, topic, keyed=key is not None, more=more)
             _show(first, suggestion, topic, as_json=as_json)
             return
-        result = _send(source, first, batches, loaded, topic, create_partitions, rate, limit, own_times=bool(time))
+        sent = _looked_at(chain([first], batches), survey, limit)
+        result = _send(source, first, sent, loaded, topic, create_partitions, rate, limit, own_times=bool(time))
         skipped_rows = source.skipped
+        suggestion = _suggestion(survey, loaded, topic, keyed=key is not None)
     if as_json:
         print_json(
             {
@@ -111,8 +124,6 @@ def _send(
     *,
     own_times: bool,
 ) -> Any:
-    from itertools import chain  # noqa: PLC0415
-
     from resonance.pipeline import produce as work  # noqa: PLC0415
     from resonance.pipeline.clients import librdkafka  # noqa: PLC0415
     from resonance.pipeline.cluster import Cluster  # noqa: PLC0415
@@ -131,7 +142,7 @@ def _send(
         return work.produce(
             client,
             target,
-            chain([first], batches),
+            batches,
             rate=rate,
             limit=limit,
             compression=settings.output.compression,
@@ -139,19 +150,43 @@ def _send(
         )
 
 
-def _suggestion(first: "list[FileRecord]", settings: Any, topic: str, *, keyed: bool) -> str | None:
-    """Return a settings file for the records, unless the settings say already where their features stand."""
-    import orjson  # noqa: PLC0415
-    from resonance.pipeline.suggest import SAMPLE, as_file, suggest  # noqa: PLC0415
+def _described(settings: Any) -> bool:
+    """Return whether the settings say already where the features stand."""
+    return bool(settings.input.features != type(settings.input).model_fields["features"].default)
 
-    records = [orjson.loads(record.value) for record in first[:SAMPLE]]
-    default = type(settings.input).model_fields["features"].default
-    if settings.input.features != default:
+
+def _looked_at(
+    batches: "Iterable[list[FileRecord]]", survey: "Survey | None", limit: int | None
+) -> "Iterator[list[FileRecord]]":
+    """Yield the batches, no more records than the limit, and show them to the survey."""
+    from orjson import loads  # noqa: PLC0415
+
+    left = limit
+    for batch in batches:
+        wanted = batch if left is None else batch[:left]
+        if survey is not None:
+            survey.add([loads(record.value) for record in wanted])
+        yield wanted
+        if left is not None:
+            left -= len(wanted)
+            if not left:
+                return
+
+
+def _suggestion(survey: "Survey | None", settings: Any, topic: str, *, keyed: bool, more: bool = False) -> str | None:
+    """Return a settings file for the records that were looked at; nothing where the settings describe them already."""
+    from resonance.pipeline.suggest import as_file, suggest  # noqa: PLC0415
+
+    if survey is None:
         return None
     name = settings.name if settings.name != type(settings).model_fields["name"].default else topic
-    text = as_file(suggest(records), topic, name=name, bootstrap=settings.broker.bootstrap)
+    text = as_file(suggest(survey), topic, name=name, bootstrap=settings.broker.bootstrap)
     if keyed:
         text = text.replace('stream = "partition"', 'stream = "partition"  # or "key": a model for each key', 1)
+    if more:
+        text += (
+            f"\n# From the first {survey.records:,} records; without --dry-run all that are produced are looked at.\n"
+        )
     return text
 
 

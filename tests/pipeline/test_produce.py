@@ -120,6 +120,26 @@ def test_a_dry_run_needs_no_broker(monkeypatch, capsys, tmp_path):
     assert 'features = ["x"]' in shown["settings"]
 
 
+def test_the_suggestion_knows_all_that_is_produced(monkeypatch, capsys, tmp_path, broker):
+    rows = [f"{'late' if n >= 2_400 else f's{n % 2}'},{'oops' if n in (2_200, 2_700) else n}" for n in range(3_000)]
+    (tmp_path / "in.csv").write_text("\n".join(["site,x", *rows]) + "\n")
+    for options, records, words, strange in (
+        ([], 3_000, '"late", "s0", "s1"', 2),
+        (["--limit", "2300"], 2_300, '"s0"', 1),
+    ):
+        assert run(monkeypatch, "in.csv", "-t", "late", "--broker", broker.bootstrap, *options) == 0
+        said = capsys.readouterr().err
+        assert f"site = [{words}" in said
+        assert f"x is no number in {strange} of {records:,} records, such as 'oops'" in said
+        assert "From the first" not in said
+    assert run(monkeypatch, "in.csv", "--dry-run") == 0
+    assert "# From the first 2,000 records; without --dry-run" in capsys.readouterr().err
+    assert run(monkeypatch, "in.csv", "--dry-run", "--limit", "2") == 0
+    said = capsys.readouterr()
+    assert len(said.out.splitlines()) == 2
+    assert "From the first" not in said.err
+
+
 @pytest.mark.parametrize(
     ("content", "options", "code", "said"),
     [

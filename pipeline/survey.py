@@ -1,0 +1,149 @@
+"""What the columns of many records hold, in one pass and bounded memory: kinds of values, gaps, few words, names."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+SAMPLE: Final = 500
+"""Values of a column that are kept, the first ones."""
+
+FEW: Final = 12
+"""Different texts of a column, at most, for it to be called a category."""
+
+MOST_COLUMNS: Final = 5_000
+"""Columns that are told apart; objects with a name for each thing have any number of them."""
+
+MOST_NAMES: Final = 10_000
+"""Values that are compared to find out whether a column names its records."""
+
+
+class Column:
+    """What the records have at one path.
+
+    Attributes
+    ----------
+    present : int
+        Values that are not null.
+    kinds : Counter of type
+        How many of them are of each type.
+    sample : list
+        The first ones (`SAMPLE`).
+    stranger : object
+        The first value that is no number.
+    words : set of str
+        Different texts; one more than `FEW` stand for any number.
+    unique : bool
+        All of the first `MOST_NAMES` are texts or integers, none of them twice.
+    """
+
+    __slots__ = ("_seen", "kinds", "present", "sample", "stranger", "unique", "words")
+
+    def __init__(self) -> None:
+        self.present = 0
+        self.kinds: Counter[type] = Counter()
+        self.sample: list[Any] = []
+        self.stranger: Any = None
+        self.words: set[str] = set()
+        self.unique = True
+        self._seen: set[Any] = set()
+
+    @property
+    def numbers(self) -> int:
+        """How many values are numbers; true and false are none."""
+        return self.kinds[int] + self.kinds[float]
+
+    @property
+    def strange(self) -> int:
+        """How many values are no numbers."""
+        return self.present - self.numbers
+
+    def only(self, *kinds: type) -> bool:
+        """Whether there are values, and all of these types."""
+        return self.present > 0 and self.present == sum(self.kinds[kind] for kind in kinds)
+
+    def add(self, values: list[Any], kinds: Counter[type]) -> None:
+        """Take more values, and how many of them are of each type."""
+        if nothing := kinds.pop(type(None), 0):
+            if nothing == len(values):
+                return
+            values = [value for value in values if value is not None]
+        if kinds[int] + kinds[float] < len(values):
+            if not self.strange:
+                self.stranger = next(value for value in values if type(value) not in (int, float))
+            if kinds[str] and len(self.words) <= FEW:
+                for word in {value for value in values if type(value) is str}:
+                    self.words.add(word)
+                    if len(self.words) > FEW:
+                        break
+        if self.unique and self.present < MOST_NAMES:
+            self._compare(values)
+        if len(self.sample) < SAMPLE:
+            self.sample += values[: SAMPLE - len(self.sample)]
+        self.kinds += kinds
+        self.present += len(values)
+
+    def _compare(self, values: list[Any]) -> None:
+        names = [value for value in values if type(value) in (str, int)]
+        before = len(self._seen)
+        self._seen.update(names)
+        self.unique = len(self._seen) == before + len(values)
+        if not self.unique or len(self._seen) >= MOST_NAMES:
+            self._seen.clear()
+
+
+class Survey:
+    """The columns of records that are looked at batch by batch.
+
+    Attributes
+    ----------
+    records : int
+        Records so far.
+    columns : dict of str to Column
+        By path, in the order in which they were met.
+    """
+
+    def __init__(self, records: Sequence[dict[str, Any]] = ()) -> None:
+        self.records = 0
+        self.columns: dict[str, Column] = {}
+        self.add(records)
+
+    def add(self, records: Sequence[dict[str, Any]]) -> None:
+        """Look at more records."""
+        self.records += len(records)
+        self._add(records, "")
+
+    def _add(self, objects: Sequence[dict[str, Any]], before: str) -> None:
+        for name, values in _by_name(objects):
+            if not name:
+                # No path leads there.
+                continue
+            path = before + name.replace(".", "\\.")
+            kinds = Counter(map(type, values))
+            if kinds[dict]:
+                self._add([value for value in values if type(value) is dict], f"{path}.")
+                self._take(path, [value for value in values if type(value) is not dict or not value])
+            else:
+                self._take(path, values, kinds)
+
+    def _take(self, path: str, values: list[Any], kinds: Counter[type] | None = None) -> None:
+        """Take values of a path, unless there are none or too many paths."""
+        column = self.columns.get(path)
+        if column is None:
+            if not values or len(self.columns) >= MOST_COLUMNS:
+                return
+            column = self.columns[path] = Column()
+        column.add(values, Counter(map(type, values)) if kinds is None else kinds)
+
+
+def _by_name(objects: Sequence[dict[str, Any]]) -> Iterable[tuple[str, list[Any]]]:
+    """Return the values of each member, in the order in which the members were met."""
+    shapes = set(map(tuple, objects))
+    if len(shapes) == 1:
+        # The usual case, several times as fast.
+        columns = zip(*(each.values() for each in objects), strict=True)
+        return zip(shapes.pop(), map(list, columns), strict=True)
+    found: defaultdict[str, list[Any]] = defaultdict(list)
+    for each in objects:
+        for name, value in each.items():
+            found[name].append(value)
+    return found.items()
