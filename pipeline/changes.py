@@ -31,14 +31,14 @@ _log = logging.getLogger(__name__)
 
 
 class Standing(NamedTuple):
-    """Where a stream's model stands: its version, and the offset behind its last record."""
+    """Where a stream's model stands: its version, and the offset behind its last record; None where nothing says it."""
 
     version: int
-    next: int
+    next: int | None
 
 
 class StreamChange(NamedTuple):
-    """What becomes of a stream; for people."""
+    """What becomes of a stream, by its newest snapshot; for people."""
 
     stream: str
     before: Standing | None
@@ -93,6 +93,33 @@ def is_stream_of(source: Source, at: TopicPartition, name: str) -> bool:
     return name == prefix or name.startswith(f"{prefix}:")
 
 
+WAITING_SECONDS: Final = 5.0
+"""How much longer than a session members of a group are waited for."""
+
+
+def members_of(source: Source) -> list[str] | None:
+    """Return the members of the group as client and host, in any order; None where it has none.
+
+    Raises
+    ------
+    BrokerError
+        The broker does not say.
+    """
+    if source.deployment.embedded:
+        return None
+    admin = AdminClient({"log_level": 0, **source.client})
+    try:
+        group = admin.describe_consumer_groups([source.group], request_timeout=ANSWER_SECONDS)[source.group].result()
+    except KafkaException as error:
+        if denied := right_refused(source.client, error.args[0], for_group(source.group)):
+            raise denied from error
+        raise BrokerError(f"group {source.group} cannot be described: {error.args[0].str()}") from error
+    if group.state in (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD):
+        return None
+    # Empty where they are only joining.
+    return [f"{member.client_id} on {member.host}" for member in group.members]
+
+
 def wait_for_empty_group(source: Source, cancelled: threading.Event, tell: Callable[[str], None] = _log.info) -> None:
     """Wait until the group has no members: a worker that was killed counts as one until its session times out.
 
@@ -110,26 +137,16 @@ def wait_for_empty_group(source: Source, cancelled: threading.Event, tell: Calla
     BrokerError
         Somebody is still there.
     """
-    if source.deployment.embedded:
-        return
-    admin = AdminClient({"log_level": 0, **source.client})
-    end = time.monotonic() + source.session_timeout + 5
+    end = time.monotonic() + source.session_timeout + WAITING_SECONDS
     told = False
     while True:
-        try:
-            group = admin.describe_consumer_groups([source.group], request_timeout=ANSWER_SECONDS)[
-                source.group
-            ].result()
-        except KafkaException as error:
-            if denied := right_refused(source.client, error.args[0], for_group(source.group)):
-                raise denied from error
-            raise BrokerError(f"group {source.group} cannot be described: {error.args[0].str()}") from error
-        if group.state in (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD):
+        members = members_of(source)
+        if members is None:
             return
-        hosts = ", ".join(sorted({f"{member.client_id} on {member.host}" for member in group.members})) or "joining"
+        hosts = ", ".join(sorted({*members})) or "joining"
         if time.monotonic() > end:
             raise BrokerError(
-                f"group {source.group} has {len(group.members)} members ({hosts}); stop every worker of the group first"
+                f"group {source.group} has {len(members)} members ({hosts}); stop every worker of the group first"
             )
         if not told:
             tell(f"waiting for the members of group {source.group} to be gone: {hosts}")

@@ -149,6 +149,11 @@ class SnapshotWriter:
         self._strays = {stream: set(keys) for stream, keys in (strays or {}).items()}
         self._chunk_bytes = chunk_bytes
 
+    def snapshot_at(self, stream: str) -> int | None:
+        """Return where the newest snapshot of a stream stands; None where it has none."""
+        manifest = self._manifests.get(stream)
+        return manifest.current.next if manifest else None
+
     def messages(
         self, task: Snapshotted, position: int, committed: int, *, everything: bool = False
     ) -> Iterator[Message]:

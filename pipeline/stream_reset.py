@@ -38,7 +38,7 @@ def plan_stream_reset(source: Source, make_task: Callable[[str, int], PartitionT
     at = known[stream]
     part, task, start = parts[at], parts[at].task, parts[at].start
     snapshot = task.snapshot(stream)
-    before = Standing(task.model(stream).version, snapshot.next)
+    before = Standing(task.model(stream).version, part.writer.snapshot_at(stream))
     task.restore(replace(snapshot, next=start), new_version=True)
     part.writer.began = NO_OFFSET
     messages = list(part.writer.messages(task, start, start, everything=True))

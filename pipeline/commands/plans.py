@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -30,7 +30,24 @@ def alone(source: "Source") -> None:
     wait_for_empty_group(source, threading.Event(), say)
 
 
-def show(source: "Source", changes: "Sequence[Change]", topics: Sequence[str], *, done: bool, as_json: bool) -> None:
+def warn_of_members(source: "Source") -> None:
+    """Say that workers of the group run, where they do and the user may know."""
+    from resonance.pipeline.changes import WAITING_SECONDS, members_of  # noqa: PLC0415
+    from resonance.pipeline.errors import DeniedError  # noqa: PLC0415
+
+    try:
+        members = members_of(source)
+    except DeniedError:
+        return
+    if members is not None:
+        count = f"{len(members)} worker{' runs' if len(members) == 1 else 's run'}" if members else "workers join"
+        seconds = source.session_timeout + WAITING_SECONDS
+        say(f"{count} in group {source.group}: stop them first; --yes waits {seconds:.0f} s for that and then refuses")
+
+
+def show(
+    source: "Source", changes: "Sequence[Change]", topics: Mapping[str, str], *, done: bool, as_json: bool
+) -> None:
     """Print what was changed, or would be.
 
     Parameters
@@ -39,8 +56,8 @@ def show(source: "Source", changes: "Sequence[Change]", topics: Sequence[str], *
         The deployment.
     changes : sequence of Change
         By input partition.
-    topics : sequence of str
-        Topics that are written to, or whose records are deleted.
+    topics : mapping of str to str
+        Topics that are written to, or whose records are deleted, and in a few words what becomes of each.
     done : bool
         It was done.
     as_json : bool
@@ -50,22 +67,25 @@ def show(source: "Source", changes: "Sequence[Change]", topics: Sequence[str], *
     if as_json:
         partitions = [_as_json(change) for change in changes]
         print_json(
-            {"done": done, "group": source.group, "topics": topics, "partitions": partitions, "command": command}
+            {"done": done, "group": source.group, "topics": list(topics), "partitions": partitions, "command": command}
         )
         return
     if not changes:
         say("nothing is to be changed")
         return
-    typer.echo(f"group {source.group}; topics: {', '.join(topics)}")
+    typer.echo(f"group {source.group}; topics: {', '.join(f'{name} ({what})' for name, what in topics.items())}")
     typer.echo("")
     rows = [(f"{c.at[0]}[{c.at[1]}]", c.was if c.was >= 0 else "none", c.offset) for c in changes]
     print_table(("partition", "offset from", "to"), [(at, str(before), str(after)) for at, before, after in rows])
     streams = [stream for change in changes for stream in change.streams]
     if streams:
         typer.echo("")
-        print_table(("stream", "from", "to"), [(s.stream, _told(s.before), _told(s.after)) for s in streams])
+        print_table(
+            ("stream", "newest snapshot", "becomes"), [(s.stream, _told(s.before), _told(s.after)) for s in streams]
+        )
     if not done:
         say(f"\nnothing was changed; this does it: {command}")
+        warn_of_members(source)
 
 
 def _as_json(change: "Change") -> dict[str, Any]:
@@ -83,7 +103,10 @@ def _as_json(change: "Change") -> dict[str, Any]:
 
 
 def _told(standing: "Standing | None") -> str:
-    return "not there" if standing is None else f"version {standing.version} at offset {standing.next}"
+    if standing is None:
+        return "not there"
+    at = f" at offset {standing.next}" if standing.next is not None else ", in no snapshot yet"
+    return f"version {standing.version}{at}"
 
 
 def _command() -> str:

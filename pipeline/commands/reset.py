@@ -76,9 +76,16 @@ def reset(
         # What others do meanwhile would be given up unseen.
         plans.alone(source)
     changes = _plan(loaded, source, stream, to_archive)
-    written = [source.snapshots] + ([source.archive] if to_archive is None else [])
-    if stream is None and to_archive is None:
-        written.append(source.clusters)
+    if stream is not None:
+        written = {source.snapshots: "the next version is written", source.archive: "one archive is added"}
+    elif to_archive is not None:
+        written = {source.snapshots: "those of the archive are written"}
+    else:
+        written = {
+            source.snapshots: "all are forgotten",
+            source.archive: "emptied: the archives are deleted",
+            source.clusters: "emptied by tombstones",
+        }
     if yes and stream is None and to_archive is None:
         carry_out_reset(source, changes, atomic=is_atomic(loaded, source))
     elif yes:

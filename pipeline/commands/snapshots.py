@@ -132,6 +132,7 @@ def import_snapshots(
     from resonance.pipeline.partition import PartitionTask  # noqa: PLC0415
     from resonance.pipeline.snapshot_file import read_file  # noqa: PLC0415
     from resonance.pipeline.snapshot_import import plan_import  # noqa: PLC0415
+    from resonance.pipeline.stops import NEW_VERSION  # noqa: PLC0415
     from resonance.pipeline.stored_states import open_source  # noqa: PLC0415
 
     partitions = read_file(file)
@@ -141,10 +142,11 @@ def import_snapshots(
     try:
         changes = plan_import(source, partitions, lambda *at: PartitionTask(loaded, *at))
     except MismatchError as error:
-        raise MismatchError(f"{file} cannot be imported: {error.problem}") from None
+        remedy = "; set settings and release back" if error.remedies == (NEW_VERSION,) else ""
+        raise MismatchError(f"{file} cannot be imported: {error.problem}{remedy}") from None
     if yes:
         write(source, changes, atomic=is_atomic(loaded, source))
-    plans.show(source, changes, [source.snapshots], done=yes, as_json=as_json)
+    plans.show(source, changes, {source.snapshots: "those of the file are written"}, done=yes, as_json=as_json)
 
 
 @commands.command("diff", short_help="Compare two files, or a file with now.")

@@ -57,6 +57,8 @@ class MemoryDeployment(MemoryReader):
         patch.setattr(resetting, "forget_archives", lambda _: self.forget_archives())
         patch.setattr(stored_states, "open_source", lambda _: self.source)
         patch.setattr("resonance.pipeline.log_reader.LogReader", lambda *_: self)
+        self.members: list[str] | None = None
+        patch.setattr(changes, "members_of", lambda _: self.members)
         patch.setattr("resonance.pipeline.commands.plans.alone", lambda _: self.waited.append(len(self.written)))
 
     def __enter__(self) -> Self:

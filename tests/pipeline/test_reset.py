@@ -39,11 +39,50 @@ def test_without_yes_it_is_only_shown(
     before = {at: list(log) for at, log in deployment.logs.items()}
     assert run(monkeypatch, *OPTIONS) == 0
     told = capsys.readouterr()
-    assert "group resonance; topics: resonance.snapshots, resonance.archive, resonance.clusters" in told.out
+    assert told.out.splitlines()[0] == (
+        "group resonance; topics: resonance.snapshots (all are forgotten), "
+        "resonance.archive (emptied: the archives are deleted), resonance.clusters (emptied by tombstones)"
+    )
+    assert "stop them first" not in told.err
     assert told.out.splitlines()[3].split() == ["features[0]", "400", "0"]
     assert "p0:a    version 1 at offset 400  version 1 at offset 0" in told.out
     assert "nothing was changed; this does it: resonance reset --topics features --yes" in told.err
     assert (deployment.logs, deployment.offsets, deployment.waited) == (before, {AT: 400}, [])
+
+
+@pytest.mark.parametrize(
+    ("members", "told"),
+    [(["w on a", "w on b"], "2 workers run in group"), (["w on a"], "1 worker runs in group"), ([], "workers join in")],
+)
+def test_who_still_runs_is_told_before_anything_is_done(
+    deployment: MemoryDeployment,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    members: list[str],
+    told: str,
+) -> None:
+    deployment.work(100)
+    deployment.members = members
+    assert run(monkeypatch, *OPTIONS) == 0
+    shown = capsys.readouterr().err
+    assert told in shown
+    waiting = deployment.source.session_timeout + 5
+    assert f"stop them first; --yes waits {waiting:.0f} s for that and then refuses" in shown
+
+
+def test_both_resets_tell_the_same_snapshot(
+    deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deployment.work(200, everything=True)
+    deployment.work(300, snapshots=False)
+    assert run(monkeypatch, *OPTIONS) == 0
+    whole = capsys.readouterr().out
+    assert run(monkeypatch, *OPTIONS, "--stream", "p0:a") == 0
+    one = capsys.readouterr().out
+    for shown in (whole, one):
+        assert "newest snapshot" in shown
+        assert "p0:a    version 1 at offset 199" in shown
+        assert shown.splitlines()[3].split()[:2] == ["features[0]", "300"]
 
 
 def test_a_reset_does_what_the_worker_does(
@@ -96,7 +135,7 @@ def test_one_stream_begins_its_next_version(
     assert run(monkeypatch, *OPTIONS, "--stream", "p0:a", "--yes") == 0
     out = capsys.readouterr().out
     assert out.splitlines()[3].split() == ["features[0]", "300", "300"]
-    assert "p0:a    version 1 at offset 300  version 2 at offset 300" in out
+    assert "p0:a    version 1, in no snapshot yet  version 2 at offset 300" in out
     after = deployment.work(600)
     started = [event for event in payloads(after.events) if event["kind"] == "version_started"]
     assert [(event["stream"], event["version"]) for event in started] == [("p0:a", 2)]

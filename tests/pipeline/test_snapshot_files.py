@@ -145,7 +145,7 @@ def test_what_was_told_since_must_come_out_the_same(desk: Desk) -> None:
     ("changes", "told"),
     [
         ({"name": "other"}, "belongs to pipeline resonance, this one is other"),
-        ({"engine__lambda": 30}, "engine.lambda was 20, is 30"),
+        ({"engine__lambda": 30}, "engine.lambda was 20, is 30; set settings and release back"),
         ({"limits__streams": 9}, "limits.streams was 10000, is 9"),
     ],
 )
