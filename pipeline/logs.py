@@ -1,5 +1,6 @@
 """One style of log for everything that runs in a worker: our own lines and those of the libraries under it."""
 
+import json
 import logging
 import sys
 import time
@@ -69,7 +70,11 @@ class JsonFormat(logging.Formatter):
         fields |= {name: value for name, value in record.__dict__.items() if name not in OWN}
         if record.exc_info:
             fields["traceback"] = self.formatException(record.exc_info)
-        return orjson.dumps(fields, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+        try:
+            return orjson.dumps(fields, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+        except TypeError:
+            # Half a surrogate pair, as in the name of a file that is not UTF-8: it has no bytes, but an escape.
+            return json.dumps(fields, default=str)
 
 
 def at(topic: str, partition: int, offset: int | None = None) -> dict[str, Any]:

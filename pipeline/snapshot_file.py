@@ -85,6 +85,8 @@ def write_file(path: Path, name: str, created: str, partitions: Sequence[Exporte
     except FileExistsError:
         raise ConfigurationError(f"{path}: there is such a file; name another one, or remove it first") from None
     except OSError as error:
+        # Half a file would only be in the way of the next try.
+        path.unlink(missing_ok=True)
         raise ConfigurationError(f"{path} cannot be written: {error.strerror}") from error
     return path.stat().st_size
 

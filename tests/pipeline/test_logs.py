@@ -40,6 +40,12 @@ def test_lines_of_json_carry_what_the_line_is_about(capsys):
     assert (second["message"], second["thing"]) == ('a "quoted"\nline', str(object))
 
 
+def test_a_line_with_half_a_surrogate_pair_is_not_lost(capsys):
+    logs.configure("info", "json")
+    say(logging.INFO, "read %s", "caf\udce9.csv")
+    assert json.loads(capsys.readouterr().err)["message"] == "read caf\udce9.csv"
+
+
 @pytest.mark.parametrize("style", ["text", "json"])
 def test_tracebacks_are_a_field_and_no_further_lines(capsys, style):
     logs.configure("info", style)

@@ -10,9 +10,9 @@ import orjson
 import pytest
 from resonance.engine import CAEA
 from resonance.engine.state import pack, unpack
-from resonance.pipeline.errors import DIFFERS, InputFileError
+from resonance.pipeline.errors import DIFFERS, ConfigurationError, InputFileError
 from resonance.pipeline.resetting import reset
-from resonance.pipeline.snapshot_file import read_file
+from resonance.pipeline.snapshot_file import read_file, write_file
 from resonance.pipeline.snapshot_records import manifest_key
 from resonance.pipeline.stream_model import KIND, STATE_REVISION
 
@@ -168,6 +168,17 @@ def test_a_file_is_never_written_over(desk: Desk) -> None:
     Path("mine").write_text("precious")
     assert "mine: there is such a file" in desk.run("export", "mine", code=2)
     assert Path("mine").read_text() == "precious"
+
+
+def test_half_a_file_is_in_nobodys_way(tmp_path: Path) -> None:
+    def broken() -> Any:
+        yield from ()
+        raise OSError(28, "No space left on device")
+
+    path = tmp_path / "states.jsonl"
+    with pytest.raises(ConfigurationError, match="cannot be written: No space left on device"):
+        write_file(path, "a", "2026-01-01T00:00:00.000Z", broken())
+    assert not path.exists()
 
 
 def test_a_wrong_stream_is_answered_with_the_nearest(desk: Desk) -> None:
