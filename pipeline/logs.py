@@ -4,6 +4,7 @@ import json
 import logging
 import sys
 import time
+from collections.abc import Callable
 from typing import Any, Final, Literal
 
 import orjson
@@ -22,6 +23,13 @@ LIBRARIES = {
 """Least serious messages of each library, unless everything is asked for."""
 
 
+QUIET_SECONDS: Final = 30.0
+"""How long a library's line is not repeated."""
+
+MOST_LINES: Final = 1_000
+"""Lines of libraries that are remembered for that."""
+
+
 def lower(record: logging.LogRecord) -> bool:
     """Call a library's error a warning: it tries again by itself, and where it cannot the worker says so."""
     if record.levelno == logging.ERROR:
@@ -34,6 +42,38 @@ def hide(record: logging.LogRecord) -> bool:
     if "sasl_auth_bytes" in record.getMessage():
         record.msg, record.args = "a request or an answer of the log-in, which no log shows", None
     return True
+
+
+class Sparing:
+    """Lets a library say the same again only after a while: without brokers aiokafka repeats itself all the time.
+
+    Parameters
+    ----------
+    seconds : float
+        How long the same line of a logger is left out.
+    clock : callable
+        Seconds that only grow.
+    """
+
+    def __init__(self, seconds: float = QUIET_SECONDS, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        # When each was last said, and how often it was left out since.
+        self._said: dict[tuple[str, str], tuple[float, int]] = {}
+
+    def __call__(self, record: logging.LogRecord) -> bool:
+        """Whether a line is shown; what was left out before is counted at its end."""
+        now, line = self._clock(), (record.name, record.getMessage())
+        last, left_out = self._said.get(line, (now - self._seconds, 0))
+        if now - last < self._seconds:
+            self._said[line] = last, left_out + 1
+            return False
+        if len(self._said) >= MOST_LINES:
+            self._said.clear()
+        self._said[line] = now, 0
+        if left_out:
+            record.msg, record.args = f"{line[1]} (and {left_out:,} times more since it was said last)", None
+        return True
 
 
 class Format(logging.Formatter):
@@ -99,5 +139,10 @@ def configure(level: str, style: Literal["text", "json"] = "text") -> None:
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     for name, least in LIBRARIES.items():
         logging.getLogger(name).setLevel(logging.DEBUG if debug else least)
-    # A filter of a logger is asked for its own records only: aiokafka has one for each of its modules.
-    handler.addFilter(lambda record: not record.name.startswith("aiokafka") or (hide(record) and lower(record)))
+    sparing = Sparing(0.0 if debug else QUIET_SECONDS)
+
+    def shown(record: logging.LogRecord) -> bool:
+        # A filter of a logger is asked for its own records only: aiokafka has one for each of its modules.
+        return not record.name.startswith("aiokafka") or (hide(record) and lower(record) and sparing(record))
+
+    handler.addFilter(shown)

@@ -66,6 +66,19 @@ def test_a_librarys_errors_are_warnings(capsys):
     assert json.loads(capsys.readouterr().err)["level"] == "warning"
 
 
+def test_a_library_repeats_itself_once_in_a_while():
+    now = [0.0]
+    sparing = logs.Sparing(30.0, lambda: now[0])
+
+    def said(text):
+        record = logging.makeLogRecord({"name": "aiokafka.conn", "msg": text})
+        return record.getMessage() if sparing(record) else None
+
+    assert [said("gone"), said("gone"), said("other"), said("gone")] == ["gone", None, "other", None]
+    now[0] = 30.0
+    assert [said("gone"), said("gone")] == ["gone (and 2 times more since it was said last)", None]
+
+
 def test_what_logs_in_is_shown_at_no_level(capsys):
     logs.configure("debug")
     request = SaslAuthenticateRequest_v1(b"user\0user\0plain-secret")
