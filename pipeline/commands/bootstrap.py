@@ -7,6 +7,7 @@ from resonance.pipeline.commands.file_options import Key, Map, Null, SkipBad, Ti
 from resonance.pipeline.commands.options import SETTINGS_HELP, Broker, Config, Json, Name, Set, Stream, Topics
 from resonance.pipeline.commands.output import print_json, print_table, say
 from resonance.pipeline.commands.replay import Processes, as_file, load_for
+from resonance.pipeline.commands.stopping import says_when_stopped
 from resonance.pipeline.errors import ConfigurationError
 
 TEXT = f"""Learn recorded data silently, and leave models from which workers go on: nobody is alerted of the past.
@@ -19,6 +20,11 @@ is told of a stream its clusters are listed.
 The deployment must be new, and no worker may run. Snapshots, archive and offsets are written at once.
 
 {SETTINGS_HELP}"""
+
+STOPPED = (
+    "stopped; what is learned is written at the very end, all at once: `resonance inspect` shows whether it is there, "
+    "and without it this can be done again"
+)
 
 SourceName = Annotated[str | None, typer.Argument(metavar="[SOURCE]", help="Topic or file.")]
 To = Annotated[
@@ -66,7 +72,7 @@ def bootstrap(
     loaded = load_for(topic, config, settings, name, broker, topics, stream)
     inputs = (topic,) if topic else loaded.input.topics
     what = inputs if file is None else bootstrapping.FromFile(file, as_columns(mapping, key, time, null), skip_bad)
-    with records_bar("bootstrap") as told:
+    with says_when_stopped(STOPPED), records_bar("bootstrap") as told:
         collect_rarely()
         learned = bootstrapping.bootstrap(loaded, what, span, processes=processes or cores(), told=told)
     records = sum(part.records for part in learned)

@@ -14,6 +14,7 @@ from resonance.pipeline.commands.options import (
     load_settings,
 )
 from resonance.pipeline.commands.output import cell, print_json, print_table, say
+from resonance.pipeline.commands.stopping import UNCHANGED, says_when_stopped
 
 if TYPE_CHECKING:
     from resonance.pipeline.inspection import InspectedStream
@@ -47,14 +48,15 @@ def inspect(
     from resonance.pipeline import inspection, stored_states  # noqa: PLC0415 - imports that --help can do without
     from resonance.pipeline.log_reader import LogReader  # noqa: PLC0415
 
-    source = stored_states.open_source(loaded)
-    with LogReader(source.client, source.group, source.patience) as reader:
-        states = stored_states.read_states(source, reader)
-        names = stored_states.names_of(states)
-        if stream is not None:
-            stored_states.check_stored(stream, states, loaded)
-        only = stream or (names[0] if len(names) == 1 else None)
-        found = inspection.inspect(loaded, reader, states, only)
+    with says_when_stopped(UNCHANGED):
+        source = stored_states.open_source(loaded)
+        with LogReader(source.client, source.group, source.patience) as reader:
+            states = stored_states.read_states(source, reader)
+            names = stored_states.names_of(states)
+            if stream is not None:
+                stored_states.check_stored(stream, states, loaded)
+            only = stream or (names[0] if len(names) == 1 else None)
+            found = inspection.inspect(loaded, reader, states, only)
     if as_json:
         print_json(found[0].as_json() if only else inspection.overview(found))
     elif only:

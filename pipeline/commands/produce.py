@@ -7,6 +7,7 @@ import typer
 from resonance.pipeline.commands.file_options import Key, Map, Null, SkipBad, Time, as_columns, topic_from
 from resonance.pipeline.commands.options import Broker, Config, Json, Name, Set, load_settings
 from resonance.pipeline.commands.output import print_json, print_table, say
+from resonance.pipeline.commands.stopping import SigtermAsCtrlC
 from resonance.pipeline.errors import InputFileError
 
 if TYPE_CHECKING:
@@ -86,7 +87,9 @@ def produce(
             _show(first, suggestion, topic, as_json=as_json)
             return
         sent = _looked_at(chain([first], batches), survey, limit)
-        result = _send(source, first, sent, loaded, topic, create_partitions, rate, limit, own_times=bool(time))
+        state = f"stopped before the broker had confirmed all: {topic} may hold a part of {file}, or all of it"
+        with SigtermAsCtrlC(state) as stop:
+            result = _send(source, first, sent, loaded, topic, create_partitions, rate, limit, own_times=bool(time))
         skipped_rows = source.skipped
         suggestion = _suggestion(survey, loaded, topic, keyed=key is not None)
     if as_json:
@@ -109,7 +112,7 @@ def produce(
     if suggestion:
         say(f"\nA resonance.toml with which `resonance worker` reads them:\n\n{suggestion}")
     if result.interrupted:
-        raise typer.Exit(130)
+        raise typer.Exit(stop.exit_code)
 
 
 def _send(

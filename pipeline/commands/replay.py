@@ -17,6 +17,7 @@ from resonance.pipeline.commands.options import (
     load_settings,
 )
 from resonance.pipeline.commands.output import print_json, print_table, say
+from resonance.pipeline.commands.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import ConfigurationError, nearest
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def replay(
     topic, otherwise = (None, topic_from(file)) if file else (source, None)
     loaded = load_for(topic, config, settings, name, broker, topics, stream, otherwise=otherwise)
     output = replaying.Output(folder, to_name)
-    with records_bar("replay") as told:
+    with says_when_stopped(_stopped(output)), records_bar("replay") as told:
         collect_rarely()
         count = processes or cores()
         if file is not None:
@@ -190,4 +191,18 @@ def _show(summary: "Summary", settings: "Settings", output: Any, *, as_json: boo
     columns = ("partition", "from", "to", "records", "assignments", "events", "dead letters")
     print_table((("topic",) if several else ()) + columns, rows)
     to = f" to {output.folder or output.name}" if output.folder or output.name else ""
-    say(f"replayed {summary.records:,} records in {summary.seconds:.1f} s ({summary.rate:,.0f} a second){to}")
+    say(_sentence(summary, to))
+
+
+def _stopped(output: Any) -> str:
+    if output.folder:
+        return f"{UNCHANGED}, but {output.folder} may hold a part of the outputs"
+    return f"{UNCHANGED}, but the topics of {output.name} may hold a part of the outputs" if output.name else UNCHANGED
+
+
+def _sentence(summary: "Summary", to: str) -> str:
+    silent = sum(part.silent for part in summary.parts)
+    learned = f", and learned {silent:,} silently before them," if silent else ""
+    return (
+        f"replayed {summary.records:,} records{learned} in {summary.seconds:.1f} s ({summary.rate:,.0f} a second){to}"
+    )

@@ -16,6 +16,7 @@ from resonance.pipeline.commands.options import (
 )
 from resonance.pipeline.commands.output import print_json, print_table, say
 from resonance.pipeline.commands.replay import Fresh, From, Last, Partition, Processes, To
+from resonance.pipeline.commands.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import DIFFERS
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def verify(
 
     span = Span.parse(begin, end, last, partition)
     loaded = load_settings(config, settings, name=name, broker__bootstrap=broker, input__topics=topics, stream=stream)
-    with records_bar("verify") as told:
+    with says_when_stopped(UNCHANGED), records_bar("verify") as told:
         collect_rarely()
         verdict = verifying.verify(loaded, span, fresh=fresh, processes=processes or cores(), told=told)
     _show(verdict, as_json=as_json)

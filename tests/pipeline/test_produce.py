@@ -1,6 +1,7 @@
 """Files are produced whole, to the partitions of their keys, with a word on everything that is in the way."""
 
 import json
+import signal
 import sys
 
 import pytest
@@ -10,7 +11,7 @@ from resonance.pipeline.embedded import PARTITIONS, EmbeddedBroker
 from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryError
 from resonance.pipeline.files import FileRecord
 from resonance.pipeline.partitioner import partition_of
-from resonance.pipeline.produce import Target, check_times, find_target, produce
+from resonance.pipeline.produce import Target, _Sender, check_times, find_target, produce
 
 DAY = 86_400_000
 
@@ -202,3 +203,20 @@ def test_a_record_that_the_topic_does_not_take_is_named(broker):
     records = [FileRecord(None, b"{}", None), FileRecord(None, bytes(1_500_000), None)]
     with pytest.raises(DeliveryError, match=r"small: record 2, 1,500,000 bytes, was refused .*too large"):
         produce(broker.client_settings(), target, [records])
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_who_stops_it_is_told_what_is_stored(monkeypatch, capsys, tmp_path, broker, number, code):
+    (tmp_path / "in.csv").write_text("x\n" + "1\n" * 10)
+
+    def stop(*_):
+        signal.raise_signal(number)
+
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(_Sender, "wait_until", stop)
+    assert run(monkeypatch, "in.csv", "-t", "cut", "--broker", broker.bootstrap, "--rate", "20") == code
+    assert "stopped after 1 records of in.csv on cut" in capsys.readouterr().err
+    monkeypatch.setattr(_Sender, "flush", stop)
+    assert run(monkeypatch, "in.csv", "-t", "cut", "--broker", broker.bootstrap) == code
+    assert "stopped before the broker had confirmed all: cut may hold a part of in.csv" in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGTERM) == before

@@ -7,12 +7,14 @@ from typing import Any
 import orjson
 import pytest
 from resonance.pipeline import cli
+from resonance.pipeline.commands.replay import _sentence
 from resonance.pipeline.errors import ConfigurationError, InputFileError
 from resonance.pipeline.files import Columns
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.partitioner import partition_of
 from resonance.pipeline.records import Message, Record
-from resonance.pipeline.replay.replaying import Output, replay_file, target_topics
+from resonance.pipeline.replay.replaying import Output, Summary, replay_file, target_topics
+from resonance.pipeline.replay.run import Replayed
 
 from tests.pipeline.streams import TOPIC, points, run, settings, value_of
 
@@ -151,3 +153,10 @@ def test_the_command_says_what_is_wrong(
 ) -> None:
     assert command(monkeypatch, tmp_path, "replay", *arguments, *OPTIONS) == code
     assert message in capsys.readouterr().err
+
+
+def test_what_was_learned_silently_is_in_the_rate_and_said() -> None:
+    parts = [Replayed("t", 0, records=12, silent=988), Replayed("t", 1)]
+    told = _sentence(Summary(parts, 0.5), " to again")
+    assert told == "replayed 12 records, and learned 988 silently before them, in 0.5 s (2,000 a second) to again"
+    assert _sentence(Summary(parts[1:], 0.5), "") == "replayed 0 records in 0.5 s (0 a second)"
