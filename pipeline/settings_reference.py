@@ -81,7 +81,8 @@ def _heading(section: str) -> Iterator[str]:
 
 def _row(name: str, field: FieldInfo) -> SettingReference:
     default = field.get_default(call_default_factory=True, validated_data={})
-    meaning = (field.description or "").strip().replace("``", "`")
+    # One line: a row of a table ends with it.
+    meaning = " ".join((field.description or "").split()).replace("``", "`")
     return SettingReference(name, _written(default), f"{meaning} {_allowed(field, meaning)}".rstrip())
 
 
