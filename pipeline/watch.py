@@ -124,6 +124,8 @@ class Watch:
         Which are wanted.
     tell : callable
         Told in a sentence what is no output: that nothing comes, or that the broker is gone.
+    hint : str
+        What is said behind that nothing comes.
 
     Attributes
     ----------
@@ -140,12 +142,14 @@ class Watch:
         topics: Mapping[str, str],
         wanted: Filter,
         tell: Callable[[str], None] = lambda _: None,
+        hint: str = "",
     ) -> None:
         self._subscriber = subscriber
         self._name = name
         self._topics = topics
         self._wanted = wanted
         self._tell = tell
+        self._hint = hint
         self._told: set[str] = set()
         self.streams: set[str] = set()
         self.matched = 0
@@ -212,7 +216,9 @@ class Watch:
             if self._wanted.streams and self.streams and (missing := self._wanted.streams - self.streams):
                 self._say_once(f"{self._no_such_stream(missing)}; waiting for some")
             else:
-                self._say_once(f"nothing yet; waiting for outputs on {', '.join(self._topics)} (Ctrl-C ends it)")
+                self._say_once(
+                    f"nothing yet; waiting for outputs on {', '.join(self._topics)} (Ctrl-C ends it){self._hint}"
+                )
 
     def _no_such_stream(self, missing: frozenset[str]) -> str:
         if not self.streams:

@@ -26,6 +26,7 @@ Stage = Annotated[
     list[str] | None, typer.Option("--stage", metavar="decode|validate|limit|label", help="Only of this stage.")
 ]
 Partition = Annotated[int | None, typer.Option(min=0, help="Only of this partition.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it; without this it is only said what would be done.")]
 From = Annotated[
     str, typer.Option("--from", metavar="earliest|TIME|-10m", help="Only those written since then, by Kafka's clock.")
 ]
@@ -107,7 +108,7 @@ def replay_letters(
     partition: Partition = None,
     start: From = "earliest",
     limit: Annotated[int | None, typer.Option(min=1, help="Letters to replay, at most.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it; without this it is only said what would be done.")] = False,
+    yes: Yes = False,
     name: Name = None,
     broker: Broker = None,
     topics: Topics = None,

@@ -58,7 +58,7 @@ def watch(
     """Follow the outputs."""
     from resonance.pipeline.clients import librdkafka  # noqa: PLC0415 - imports that --help can do without
     from resonance.pipeline.log_reader import LogReader  # noqa: PLC0415
-    from resonance.pipeline.ranges import parse_start, ranges_from  # noqa: PLC0415
+    from resonance.pipeline.ranges import LATEST, parse_start, ranges_from  # noqa: PLC0415
     from resonance.pipeline.subscriber import Subscriber  # noqa: PLC0415
     from resonance.pipeline.watch import Filter, Watch  # noqa: PLC0415
 
@@ -75,7 +75,8 @@ def watch(
     shown = 0
     compacted = [topic for topic, kind in topics.items() if kind == "clusters"]
     with Subscriber(client, starts, group=group, compacted=compacted) as subscriber:
-        following = Watch(subscriber, loaded.name, topics, wanted, say)
+        hint = "; --from earliest shows what is there already" if begin == LATEST else ""
+        following = Watch(subscriber, loaded.name, topics, wanted, say, hint)
         try:
             for batch in following.batches(ends):
                 outputs = batch if limit is None else batch[: limit - shown]

@@ -175,7 +175,7 @@ def test_who_waits_is_told_so_once_and_sees_what_comes(broker):
     said = []
     with Subscriber(broker.client_settings(), {("later.assignments", 2): 0}) as subscriber:
         topics = {"later.assignments": "assignments"}
-        batches = Watch(subscriber, "later", topics, Filter(), said.append).batches()
+        batches = Watch(subscriber, "later", topics, Filter(), said.append, "; look back").batches()
 
         def poll(timeout, poll=subscriber.poll):
             found = poll(0.02)
@@ -188,7 +188,7 @@ def test_who_waits_is_told_so_once_and_sees_what_comes(broker):
         subscriber.poll = poll
         (found,) = next(batches)
     assert found.payload["source"]["offset"] == 5
-    assert said[0] == "nothing yet; waiting for outputs on later.assignments (Ctrl-C ends it)"
+    assert said[0] == "nothing yet; waiting for outputs on later.assignments (Ctrl-C ends it); look back"
 
 
 def test_letters_of_different_records_are_no_repeats_though_their_sender_gave_them_one_id(broker):
