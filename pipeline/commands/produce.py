@@ -1,5 +1,6 @@
 """``resonance produce``."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,7 +9,7 @@ from resonance.pipeline.commands.file_options import Key, Map, Null, SkipBad, Ti
 from resonance.pipeline.commands.options import Broker, Config, Json, Name, Set, load_settings
 from resonance.pipeline.commands.output import print_json, print_table, say
 from resonance.pipeline.commands.stopping import SigtermAsCtrlC
-from resonance.pipeline.errors import InputFileError
+from resonance.pipeline.errors import ConfigurationError, InputFileError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -34,6 +35,9 @@ Limit = Annotated[int | None, typer.Option(min=1, help="Records, at most.")]
 Create = Annotated[
     int | None, typer.Option("--create-partitions", min=1, metavar="N", help="Make a missing topic, with N partitions.")
 ]
+Save = Annotated[
+    Path | None, typer.Option("--save-settings", metavar="FILE", help="Write these settings there: a new file.")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the first records and settings; no broker is needed.")]
 
 
@@ -53,6 +57,7 @@ def produce(
     limit: Limit = None,
     create_partitions: Create = None,
     skip_bad: SkipBad = False,
+    save: Save = None,
     dry_run: DryRun = False,
     config: Config = None,
     name: Name = None,
@@ -79,12 +84,15 @@ def produce(
         if first is None:
             skipped = f", and {source.skipped:,} bad lines" if source.skipped else ""
             raise InputFileError(f"{file} holds no records{skipped}; there is nothing to produce")
+        _check_new(save, loaded)
         survey = None if _described(loaded) else Survey()
         if dry_run:
             first = next(_looked_at([first], survey, limit))
             more = len(first) != limit and next(batches, None) is not None
             suggestion = _suggestion(survey, loaded, topic, keyed=key is not None, more=more)
             _show(first, suggestion, topic, as_json=as_json)
+            if save or not as_json:
+                _tell(suggestion, save)
             return
         sent = _looked_at(chain([first], batches), survey, limit)
         state = f"stopped before the broker had confirmed all: {topic} may hold a part of {file}, or all of it"
@@ -109,8 +117,7 @@ def produce(
     left_out = f", {skipped_rows:,} bad lines left out" if skipped_rows else ""
     how = "stopped after" if result.interrupted else "produced"
     say(f"{how} {result.records:,} records of {file} on {topic} in {result.seconds:.1f} s{left_out}")
-    if suggestion:
-        say(f"\nA resonance.toml with which `resonance worker` reads them:\n\n{suggestion}")
+    _tell(suggestion, save)
     if result.interrupted:
         raise typer.Exit(stop.exit_code)
 
@@ -193,6 +200,35 @@ def _suggestion(survey: "Survey | None", settings: Any, topic: str, *, keyed: bo
     return text
 
 
+def _check_new(save: Path | None, settings: Any) -> None:
+    """Refuse to write settings over a file, or where there are none to suggest, before anything is produced."""
+    if save is None:
+        return
+    if _described(settings):
+        raise ConfigurationError("--save-settings: input.features is set, so nothing is suggested; leave it out")
+    if save.exists():
+        raise ConfigurationError(f"--save-settings {save}: it is there already; name a new file, or remove it")
+    if not save.absolute().parent.is_dir():
+        raise ConfigurationError(f"--save-settings {save}: there is no folder {save.parent}; make it, or name another")
+
+
+def _tell(suggestion: str | None, save: Path | None) -> None:
+    """Show the suggested settings, or write them."""
+    if suggestion is None:
+        return
+    if save is None:
+        say(f"\nA resonance.toml with which `resonance worker` reads them:\n\n{suggestion}")
+        return
+    try:
+        with save.open("x", encoding="utf-8") as file:
+            file.write(suggestion)
+    except OSError as error:
+        say(f"\nA resonance.toml with which `resonance worker` reads them:\n\n{suggestion}")
+        raise ConfigurationError(f"--save-settings {save}: it cannot be written ({error.strerror}); copy it") from error
+    chosen = "" if save == Path("resonance.toml") else f" --config {shlex.quote(str(save))}"
+    say(f"settings saved to {save}; next: resonance worker{chosen}")
+
+
 def _show(first: "list[FileRecord]", suggestion: str | None, topic: str, *, as_json: bool) -> None:
     import orjson  # noqa: PLC0415
 
@@ -211,5 +247,3 @@ def _show(first: "list[FileRecord]", suggestion: str | None, topic: str, *, as_j
         key = "" if record.key is None else f"{record.key.decode(errors='replace')}: "
         typer.echo(key + record.value.decode(errors="replace"))
     say(f"\nnothing was produced; these would be the first records on {topic}")
-    if suggestion:
-        say(f"\nA resonance.toml with which `resonance worker` reads them:\n\n{suggestion}")

@@ -12,6 +12,7 @@ from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryE
 from resonance.pipeline.files import FileRecord
 from resonance.pipeline.partitioner import partition_of
 from resonance.pipeline.produce import Target, _Sender, check_times, find_target, produce
+from resonance.pipeline.settings import Settings
 
 DAY = 86_400_000
 
@@ -139,6 +140,28 @@ def test_the_suggestion_knows_all_that_is_produced(monkeypatch, capsys, tmp_path
     said = capsys.readouterr()
     assert len(said.out.splitlines()) == 2
     assert "From the first" not in said.err
+
+
+def test_the_settings_are_saved_but_never_over_a_file(monkeypatch, capsys, tmp_path, broker):
+    (tmp_path / "in.csv").write_text("host,x\n" + "a,1\n" * 5)
+    options = ["in.csv", "-t", "saved", "--broker", broker.bootstrap, "--save-settings"]
+    for file, command in (
+        ("resonance.toml", "resonance worker"),
+        ("my s.toml", "resonance worker --config 'my s.toml'"),
+    ):
+        assert run(monkeypatch, *options, file, "--dry-run") == 0
+        said = capsys.readouterr().err
+        assert said.endswith(f"settings saved to {file}; next: {command}\n")
+        assert "features" not in said
+        (tmp_path / file).rename(tmp_path / "old.toml")
+    settings = Settings.load(tmp_path / "old.toml")
+    assert (settings.input.topics, settings.input.features) == (("saved",), ("x",))
+    for file, why in (("old.toml", "it is there already"), ("no/a.toml", "there is no folder no")):
+        assert run(monkeypatch, *options, file) == 2
+        assert f"--save-settings {file}: {why}" in capsys.readouterr().err
+    assert run(monkeypatch, *options, "b.toml", "--input.features", "x") == 2
+    assert "input.features is set, so nothing is suggested" in capsys.readouterr().err
+    assert "features" in (tmp_path / "old.toml").read_text()
 
 
 @pytest.mark.parametrize(
