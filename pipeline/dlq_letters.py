@@ -127,12 +127,15 @@ class Choice:
         Partition; None for all.
     since : int
         Written at or behind this time, in milliseconds since 1970.
+    topic : str or None
+        Input topic of the records; None for all.
     """
 
     kinds: Sequence[str] = ()
     stages: Sequence[str] = ()
     partition: int | None = None
     since: int = -1
+    topic: str | None = None
 
     @property
     def narrow(self) -> bool:
@@ -145,6 +148,7 @@ class Choice:
             (not self.kinds or letter.kind in self.kinds)
             and (not self.stages or letter.stage in self.stages)
             and self.partition in (None, letter.at[1])
+            and self.topic in (None, letter.source[0])
             and letter.timestamp >= self.since
         )
 

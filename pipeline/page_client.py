@@ -21,7 +21,7 @@ def resume(worker: str, partition: str | None = None) -> list[str]:
     worker : str
         Address of its pages, such as ``http://127.0.0.1:6066``.
     partition : str, optional
-        The partition, such as ``features[0]``; without it all that are paused.
+        The partition, such as ``features[0]``, or its number in whatever topic; without it all that are paused.
 
     Raises
     ------

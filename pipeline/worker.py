@@ -349,11 +349,11 @@ class Worker:
         return self._positions[1]
 
     async def _resume(self, partition: str | None) -> list[str]:
-        """Let paused partitions go on, the one of that name or all; return their names."""
+        """Let paused partitions go on, the one of that name, those of that number, or all; return their names."""
         if self._status.processor is None:
             return []
         paused = sorted(self._processor.pauses.paused.copy())
-        chosen = [tp for tp in paused if partition is None or partition == named(tp)]
+        chosen = [tp for tp in paused if partition in (None, named(tp), str(tp.partition))]
         await asyncio.wrap_future(self._processor.resume(chosen))
         return [named(tp) for tp in chosen]
 

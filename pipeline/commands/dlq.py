@@ -1,5 +1,6 @@
 """``resonance dlq``: the records that could not be used."""
 
+import re
 import time
 from collections import Counter, deque
 from pathlib import Path
@@ -25,7 +26,9 @@ Class = Annotated[list[str] | None, typer.Option("--class", metavar="CLASS", hel
 Stage = Annotated[
     list[str] | None, typer.Option("--stage", metavar="decode|validate|limit|label", help="Only of this stage.")
 ]
-Partition = Annotated[int | None, typer.Option(min=0, help="Only of this partition.")]
+Partition = Annotated[
+    str | None, typer.Option(metavar="N|TOPIC[N]", help="Only of this partition, of one input topic or of all.")
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it; without this it is only said what would be done.")]
 From = Annotated[
     str, typer.Option("--from", metavar="earliest|TIME|-10m", help="Only those written since then, by Kafka's clock.")
@@ -192,13 +195,13 @@ def replay_source(settings: "Settings", choice: "Choice") -> "Source":
     return Source(client, settings.name, partitions, cluster.find([topic])[topic].topic_id, inputs, sizes)
 
 
-def chosen(kinds: list[str] | None, stages: list[str] | None, partition: int | None, start: str) -> "Choice":
+def chosen(kinds: list[str] | None, stages: list[str] | None, partition: str | None, start: str) -> "Choice":
     """Return which letters the options mean.
 
     Raises
     ------
     ConfigurationError
-        A class or a stage that there is not (offers the nearest), or no time.
+        A class or a stage that there is not (offers the nearest), no partition, or no time.
     """
     from typing import get_args  # noqa: PLC0415
 
@@ -216,7 +219,12 @@ def chosen(kinds: list[str] | None, stages: list[str] | None, partition: int | N
     since = parse_start(start)
     if since == LATEST:
         raise ConfigurationError("--from latest: there are no dead letters behind the latest; give a time, or -10m")
-    return Choice(tuple(kinds or ()), tuple(stages or ()), partition, since if isinstance(since, int) else -1)
+    if not (place := re.fullmatch(r"(?:(.+)\[([0-9]{1,9})\])|([0-9]{1,9})", partition or "0")):
+        raise ConfigurationError(f"--partition {partition}: give a number, such as 0, or topic and number: features[0]")
+    number = None if partition is None else int(place[2] or place[3])
+    return Choice(
+        tuple(kinds or ()), tuple(stages or ()), number, since if isinstance(since, int) else -1, topic=place[1]
+    )
 
 
 def connected(settings: "Settings", choice: "Choice") -> tuple[dict[str, Any], list[tuple[str, int]]]:
@@ -249,7 +257,7 @@ def resume(
         str, typer.Option(metavar="URL", help="Where the worker's pages are (worker.web_host, worker.web_port).")
     ] = "http://127.0.0.1:6066",
     partition: Annotated[
-        str | None, typer.Option(metavar="TOPIC[N]", help="The partition; without it all that the worker has paused.")
+        str | None, typer.Option(metavar="N|TOPIC[N]", help="The partition; without it all that the worker has paused.")
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -98,6 +98,15 @@ def test_a_list_without_letters_says_so(monkeypatch, capsys, broker):
 
 
 @pytest.mark.parametrize(
+    ("partition", "offsets"), [("0", [1, 2]), ("1", []), ("orders[0]", [1]), ("other[0]", [2]), ("orders[1]", [])]
+)
+def test_a_partition_is_a_number_or_that_of_one_topic(monkeypatch, capsys, broker, partition, offsets):
+    filled(broker, (letter(1), b"1"), (letter(2, topic="other"), b"2"))
+    assert run(monkeypatch, broker.bootstrap, "list", "--json", "--partition", partition) == 0
+    assert [one["source"]["offset"] for one in json.loads(capsys.readouterr().out)["letters"]] == offsets
+
+
+@pytest.mark.parametrize(
     ("options", "code", "said"),
     [
         (["list", "--class", "not_jsn"], 2, "did you mean not_json?"),
@@ -105,6 +114,8 @@ def test_a_list_without_letters_says_so(monkeypatch, capsys, broker):
         (["list", "--from", "noon"], 2, "--from noon: must be earliest"),
         (["replay", "--from", "latest"], 2, "--from latest"),
         (["list", "--partition", "9"], 2, "shop.dead-letters has partitions 0 to 3"),
+        (["list", "--partition", "orders[9]"], 2, "shop.dead-letters has partitions 0 to 3"),
+        (["replay", "--partition", "orders"], 2, "--partition orders: give a number"),
     ],
 )
 def test_options_that_mean_nothing_are_told(monkeypatch, capsys, broker, options, code, said):

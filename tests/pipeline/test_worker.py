@@ -164,3 +164,23 @@ def test_a_stop_waits_until_what_is_mended_is_aborted(monkeypatch):
 
     why, _ = told_while_it_checks(monkeypatch, check, mending_began=True)
     assert aborted and isinstance(why, DeliveryError)
+
+
+@pytest.mark.parametrize(
+    ("partition", "expected"),
+    [(None, ["a[0]", "a[1]", "b[1]"]), ("1", ["a[1]", "b[1]"]), ("b[1]", ["b[1]"]), ("b[0]", []), ("b", [])],
+)
+def test_paused_partitions_go_on_by_name_or_number(partition, expected):
+    asked = []
+
+    def resume(chosen):
+        asked.extend(chosen)
+        done = Future()
+        done.set_result(None)
+        return done
+
+    paused = {TP("b", 1), TP("a", 1), TP("a", 0)}
+    processor = SimpleNamespace(pauses=SimpleNamespace(paused=paused), resume=resume)
+    worker = SimpleNamespace(_status=SimpleNamespace(processor=processor), _processor=processor)
+    assert asyncio.run(process.Worker._resume(worker, partition)) == expected
+    assert [f"{tp.topic}[{tp.partition}]" for tp in asked] == expected
