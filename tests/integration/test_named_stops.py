@@ -112,23 +112,25 @@ def test_other_settings_and_new_models(deployment, how, other, told):
 
 
 def test_new_models_where_the_log_no_longer_holds_the_old_ones(broker):
+    # Killed before the first snapshot.
+    count = 400
     deployment = Deployment(broker, partitions=1, settings={"prepare.scale": "warmup"})
-    produce(broker, deployment.input, records(COUNT, 1))
+    produce(broker, deployment.input, records(count, 1))
     work(deployment, how=signal.SIGKILL)
     admin = AdminClient({"bootstrap.servers": broker})
-    place = TopicPartition(deployment.input, 0, 1000)
+    place = TopicPartition(deployment.input, 0, 300)
     admin.delete_records([place])[place].result(10)
     line = stopped(deployment)
-    assert f"{deployment.input}[0]: the log begins at offset 1000, but the models must be rebuilt from offset 0" in line
-    produce(broker, deployment.input, records(500, 1, first=COUNT))
+    assert f"{deployment.input}[0]: the log begins at offset 300, but the models must be rebuilt from offset 0" in line
+    produce(broker, deployment.input, records(500, 1, first=count))
     work(deployment, "--new-version")
     answers = assignments(deployment)
-    assert [a["source"]["offset"] for a in answers] == list(range(COUNT + 500))
-    assert {(a["version"], a["source"]["offset"] >= COUNT) for a in answers} == {(1, False), (2, True)}
+    assert [a["source"]["offset"] for a in answers] == list(range(count + 500))
+    assert {(a["version"], a["source"]["offset"] >= count) for a in answers} == {(1, False), (2, True)}
     told = [json.loads(m.value()) for m in read_topic(broker, f"{deployment.name}.cluster-events")]
     begun = [(e["version"], e["cause"]["source"]["offset"]) for e in told if e["kind"] == "version_started"]
     # The dimension is decided anew, with the 20th record.
-    assert begun == [(2, COUNT + 19)]
+    assert begun == [(2, count + 19)]
 
 
 def test_several_workers_may_keep_a_command(deployment):
