@@ -11,7 +11,7 @@ from resonance.pipeline.denials import right_refused
 from resonance.pipeline.embedded import SILENT
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.settings import Settings
-from resonance.pipeline.topic_kinds import Topics
+from resonance.pipeline.topic_kinds import INPUT, Topics
 from resonance.pipeline.topics import Deployment, prepare_topics, read_deployment
 
 TRANSACTION_SECONDS: Final = 10.0
@@ -40,7 +40,7 @@ def check_start(settings: Settings, client: Mapping[str, Any], *, create: bool) 
         The broker does not answer, a topic does not fit, or the user lacks a right.
     """
     # What needs the settings and the input only comes first: a start that is refused has made no topics.
-    deployment = read_deployment(client, settings.input.topics, settings.broker.answer_timeout)
+    deployment = read_deployment(client, settings.input.topics, settings.broker.answer_timeout, INPUT.operations)
     settings.check_stream(deployment.partitions)
     check_delivery(settings, deployment)
     deployment = prepare_topics(

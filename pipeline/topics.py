@@ -153,7 +153,9 @@ def prepare_topics(
     return checked(found)
 
 
-def read_deployment(client: Mapping[str, Any], inputs: Sequence[str], timeout: float = 10.0) -> Deployment:
+def read_deployment(
+    client: Mapping[str, Any], inputs: Sequence[str], timeout: float = 10.0, operations: Sequence[str] = ("Describe",)
+) -> Deployment:
     """Return what the broker says of the inputs, for whoever only reads; nothing is made, no output need be there.
 
     Parameters
@@ -164,6 +166,8 @@ def read_deployment(client: Mapping[str, Any], inputs: Sequence[str], timeout: f
         Input topics.
     timeout : float
         Seconds that the broker has for its first answer.
+    operations : sequence of str
+        What is to be done on the inputs, for the error of whoever may not.
 
     Raises
     ------
@@ -175,7 +179,7 @@ def read_deployment(client: Mapping[str, Any], inputs: Sequence[str], timeout: f
     cluster = Cluster(client, timeout)
     if cluster.embedded:
         return _touched(cluster, Topics.named(inputs))
-    found = cluster.find(inputs)
+    found = cluster.find(inputs, dict.fromkeys(inputs, operations))
     partitions = check_inputs(cluster, inputs, found)
     return Deployment(partitions, {topic: found[topic].topic_id for topic in inputs})
 

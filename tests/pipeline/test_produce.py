@@ -228,6 +228,15 @@ def test_a_record_that_the_topic_does_not_take_is_named(broker):
         produce(broker.client_settings(), target, [records])
 
 
+@pytest.fixture
+def _interruptible():
+    # A shell that runs tests in the background has told them to ignore it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_interruptible")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_who_stops_it_is_told_what_is_stored(monkeypatch, capsys, tmp_path, broker, number, code):
     (tmp_path / "in.csv").write_text("x\n" + "1\n" * 10)

@@ -99,7 +99,7 @@ def test_the_command_says_where_the_models_came_from(run: Any, capsys: pytest.Ca
     found = orjson.loads(told.out)
     assert (found["records"], found["partitions"][0]["silent"], found["output"]) == (150, 50, None)
     assert run("--partition", "0", "--last", "30s") == 0
-    assert "replayed 31 records in" in capsys.readouterr().err
+    assert "replayed 31 records, and learned 369 silently before them, in" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
