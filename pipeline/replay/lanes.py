@@ -21,7 +21,7 @@ from resonance.pipeline.replay.run import Answering, Replayed, sink_of
 from resonance.pipeline.replay.starts import UNBOUNDED
 from resonance.pipeline.settings import Settings
 
-TOGETHER: Final = 4_000
+TOGETHER: Final = 2_000
 """Records that are sent to a process at once, at least: with each sending a thread waits for its turn, up to 5 ms,
 beside the one that reads."""
 
