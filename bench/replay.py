@@ -25,7 +25,7 @@ CHUNK = 500
 """Records that a worker gets at once, about."""
 
 FILE_PARTITIONS = 4
-KEYS = 1_000
+KEYS = 20_000
 """So many that the partitions get about the same."""
 
 

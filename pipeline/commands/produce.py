@@ -28,7 +28,7 @@ At the end the settings are shown with which a worker reads these records."""
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Records, one a row; known by the suffix.")]
 Topic = Annotated[
-    str | None, typer.Option("--topic", "-t", help="Where they go; without it the first of input.topics.")
+    str | None, typer.Option("--topic", "-t", help="Where they go; else the first of input.topics, or the file's name.")
 ]
 Rate = Annotated[float | None, typer.Option(min=0.001, help="Records a second, at most.")]
 Limit = Annotated[int | None, typer.Option(min=1, help="Records, at most.")]
@@ -74,9 +74,14 @@ def produce(
 
     collect_rarely()
     columns = as_columns(mapping, key, time, null)
-    if dry_run and topic is None and config is None and not settings and not Path("resonance.toml").exists():
-        topic = topic_from(file)
-    loaded = load_settings(config, settings, name=name, broker__bootstrap=broker, input__topics=topic)
+    loaded = load_settings(
+        config,
+        settings,
+        otherwise={"input.topics": topic_from(file)},
+        name=name,
+        broker__bootstrap=broker,
+        input__topics=topic,
+    )
     topic = loaded.input.topics[0]
     with RecordFile(file, columns, skip_bad=skip_bad) as source:
         batches = source.batches()

@@ -3,6 +3,7 @@
 import json
 import signal
 import sys
+import tomllib
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -226,6 +227,14 @@ def test_a_record_that_the_topic_does_not_take_is_named(broker):
     records = [FileRecord(None, b"{}", None), FileRecord(None, bytes(1_500_000), None)]
     with pytest.raises(DeliveryError, match=r"small: record 2, 1,500,000 bytes, was refused .*too large"):
         produce(broker.client_settings(), target, [records])
+
+
+def test_without_any_settings_the_topic_has_the_name_of_the_file(monkeypatch, capsys, tmp_path, broker):
+    (tmp_path / "my-orders.csv").write_text("x\n1\n2\n")
+    options = ("--broker", broker.bootstrap, "--create-partitions", "4", "--save-settings", "resonance.toml")
+    assert run(monkeypatch, "my-orders.csv", *options) == 0
+    assert "produced 2 records of my-orders.csv on my-orders" in capsys.readouterr().err
+    assert tomllib.loads((tmp_path / "resonance.toml").read_text())["input"]["topics"] == ["my-orders"]
 
 
 @pytest.fixture
