@@ -86,8 +86,8 @@ def find_start(
     notes: list[str] = []
     archived = newest_archive(reader, source, at, begin)
     if archived is not None:
-        changed = differing(archived.identity, source.identities[at[0]])
-        where = f"the archive at offset {archived.position:,} ({time_text(archived.timestamp)})"
+        changed = _changed(archived, source, at)
+        where = _named(archived)
         first, _ = reader.bounds([at])[at]
         if changed:
             notes.append(f"{where} was learned with other settings and is left aside: {'; '.join(changed)}")
@@ -101,14 +101,18 @@ def find_start(
         found = _oldest_fitting(reader, source, at, begin, before)
         if found is not None:
             found.restore(task)
-            where = f"the archive at offset {found.position:,} ({time_text(found.timestamp)})"
+            where = _named(found)
             notes.append(f"what was told from offset {begin:,} on came from earlier models and is not compared")
             return Start(task, found.position, f"from {where}, the first of these models", notes)
     return _from_beginning(reader, source, at, begin, record, task, make_task, notes)
 
 
-def _changed(record: PartitionRecord, source: Source, at: TopicPartition) -> list[str]:
-    return differing(record.identity, source.identities[at[0]])
+def _named(archived: Archived) -> str:
+    return f"the archive at offset {archived.position:,} ({time_text(archived.timestamp)})"
+
+
+def _changed(found: Archived | PartitionRecord, source: Source, at: TopicPartition) -> list[str]:
+    return differing(found.identity, source.identities[at[0]])
 
 
 def _oldest_fitting(reader: LogReader, source: Source, at: TopicPartition, begin: int, before: int) -> Archived | None:
@@ -128,7 +132,7 @@ def _oldest_fitting(reader: LogReader, source: Source, at: TopicPartition, begin
 def _fitting(reader: LogReader, source: Source, at: TopicPartition, begin: int, offset: int) -> Archived | None:
     """Return the newest archive at or before an offset, if it fits and is behind another."""
     found = newest_archive(reader, source, at, offset)
-    if found is None or found.position <= begin or differing(found.identity, source.identities[at[0]]):
+    if found is None or found.position <= begin or _changed(found, source, at):
         return None
     return found
 
@@ -171,7 +175,7 @@ def _lost(
         why = f"the log begins at offset {first:,}, and the models began at {origin:,}"
     _, end = reader.bounds([at])[at]
     later: Archived | None = newest_archive(reader, source, at, end)
-    usable = later is not None and not differing(later.identity, source.identities[at[0]])
+    usable = later is not None and not _changed(later, source, at)
     instead = f"replay from offset {later.position:,} on (--from), where there is one, or " if usable and later else ""
     aside = f" ({'; '.join(notes)})" if notes else ""
     return MismatchError(

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from resonance.pipeline.log_reader import NO_OFFSET, TopicPartition
 from resonance.pipeline.records import Message
 from resonance.pipeline.replay import bootstrap, bootstrapping, ranges, replaying, run, verify, verifying
 from resonance.pipeline.replay.ranges import Span
@@ -34,12 +33,6 @@ class ReplayedDeployment(MemoryDeployment):
 
     def inputs(self) -> list[Any]:
         return [self.logs[TOPIC, partition] for partition in self.partitions]
-
-    def offsets_at(self, partitions: list[TopicPartition], moment: int) -> dict[TopicPartition, int]:
-        return {
-            at: next((record.offset for record in self.logs[at] if record.timestamp >= moment), NO_OFFSET)
-            for at in partitions
-        }
 
     def expire(self, topic: str, below: int, partition: int = 0) -> None:
         """Delete the first records of a partition, as retention does."""

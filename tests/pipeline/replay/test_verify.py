@@ -14,7 +14,6 @@ from resonance.pipeline.errors import BrokerError, MismatchError
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Message
 from resonance.pipeline.replay import verifying
-from resonance.pipeline.restore import Source
 from resonance.pipeline.stream_reset import plan_stream_reset
 
 from tests.pipeline.replay.deployment import ReplayedDeployment
@@ -205,8 +204,7 @@ def test_events_before_a_reset_that_went_back_to_the_beginning_are_left_aside(
     deployment: ReplayedDeployment,
 ) -> None:
     events = len(deployment.recorded("cluster_events"))
-    deployment.given = deployment.changed(engine__lambda=35)
-    deployment.source = Source.of(deployment.given, {}, deployment.source.deployment)
+    deployment.take_settings(deployment.changed(engine__lambda=35))
     resetting.reset(deployment.source, deployment.task)
     deployment.work(601)
     verdict = deployment.verify()
