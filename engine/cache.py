@@ -18,8 +18,9 @@ def folder_name() -> str:
     digest = hashlib.sha256(sys.version.encode())
     for package in ("numba", "llvmlite", "numpy"):
         digest.update(f"{package} {importlib.metadata.version(package)}".encode())
-    for source in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
+    folder = Path(__file__).parent
+    for source in sorted(folder.rglob("*.py")):
+        digest.update(source.relative_to(folder).as_posix().encode() + b"\0" + source.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
 
