@@ -76,7 +76,7 @@ class Models:
     """The worker's own models, asked record by record."""
 
     def __init__(self, topic: str) -> None:
-        from resonance.pipeline.settings import Settings  # noqa: PLC0415 - the bare loops load none of this
+        from resonance.pipeline.config.settings import Settings  # noqa: PLC0415 - the bare loops load none of this
 
         self._settings = Settings.of({"stream": "partition", "input.topics": [topic], "input.id_path": "id"})
         self._tasks: dict[int, Any] = {}

@@ -7,9 +7,9 @@ import os
 from pathlib import Path
 
 import orjson
+from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Record
-from resonance.pipeline.settings import Settings
 
 from bench.report import Row, arguments, show
 from bench.streams import drifting

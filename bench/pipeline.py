@@ -20,7 +20,7 @@ import numpy as np
 import orjson
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
-from resonance.pipeline.settings_file import as_toml
+from resonance.pipeline.config.file import as_toml
 
 from bench.latency import latencies
 from bench.processes import Answers, Pace, pace, running

@@ -16,9 +16,9 @@ import orjson
 from numpy.typing import NDArray
 from resonance.engine import make_engine
 from resonance.engine.prepare import Preparation
+from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Record
-from resonance.pipeline.settings import Settings
 from sklearn.metrics import adjusted_rand_score
 
 from bench import peers

@@ -8,14 +8,14 @@ import time
 from pathlib import Path
 
 import orjson
-from resonance.pipeline.collector import collect_rarely
-from resonance.pipeline.files import Columns
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.files.record_file import Columns
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Record
 from resonance.pipeline.replay.jobs import load_kernels
 from resonance.pipeline.replay.ranges import Span
 from resonance.pipeline.replay.replaying import replay_file, replay_topics
-from resonance.pipeline.settings import Settings
+from resonance.pipeline.worker.collector import collect_rarely
 
 from bench.pipeline import Bench, records
 from bench.report import Row, alternating, arguments, show

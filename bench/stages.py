@@ -8,10 +8,10 @@ import numpy as np
 import orjson
 from resonance.engine import make_engine
 from resonance.engine.prepare import Preparation
-from resonance.pipeline.collector import collect_rarely
+from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Record
-from resonance.pipeline.settings import Settings
+from resonance.pipeline.worker.collector import collect_rarely
 
 from bench.processes import Pace
 from bench.report import Row

@@ -11,21 +11,22 @@ from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 
 import orjson
-from resonance.pipeline import sizes, stops
-from resonance.pipeline.answers import Answered, Answers, in_order, through
-from resonance.pipeline.dead_letters import DeadLetters
-from resonance.pipeline.emission import Emission
-from resonance.pipeline.encoding import Encoder, Origins, describe
-from resonance.pipeline.faults import FaultError
-from resonance.pipeline.input import Decoded, InputMapping
-from resonance.pipeline.layout import shape_from
-from resonance.pipeline.learning import Learner, Telling
-from resonance.pipeline.model_health import ModelHealth
-from resonance.pipeline.probing import Probing
+from resonance.pipeline import stops
+from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Counts, Message, Outputs, SourceRecord, StreamSnapshot
-from resonance.pipeline.settings import Settings
-from resonance.pipeline.stream_model import StreamModel
-from resonance.pipeline.streams import Streams
+from resonance.pipeline.task import sizes
+from resonance.pipeline.task.answers import Answered, Answers, in_order, through
+from resonance.pipeline.task.dead_letters import DeadLetters
+from resonance.pipeline.task.emission import Emission
+from resonance.pipeline.task.encoding import Encoder, Origins, describe
+from resonance.pipeline.task.faults import FaultError
+from resonance.pipeline.task.input import Decoded, InputMapping
+from resonance.pipeline.task.layout import shape_from
+from resonance.pipeline.task.learning import Learner, Telling
+from resonance.pipeline.task.model_health import ModelHealth
+from resonance.pipeline.task.probing import Probing
+from resonance.pipeline.task.stream_model import StreamModel
+from resonance.pipeline.task.streams import Streams
 from resonance.schemas import ClusterSnapshot
 
 PIECE = 512

@@ -12,10 +12,10 @@ import pytest
 import typer
 import yaml
 from resonance.pipeline import cli
-from resonance.pipeline.metrics import DESCRIPTIONS, series_names
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.pages.metrics import DESCRIPTIONS, series_names
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Record
-from resonance.pipeline.settings import Settings
 
 from tests.brokers.jvm import VERSION
 
@@ -173,7 +173,7 @@ def test_commands_are_those_of_the_command_line_and_variables_are_settings(monke
 def test_workers_have_names_of_their_own_and_time_to_stop():
     workers = [service for name, service in OURS.items() if name.startswith("worker")]
     assert len({worker["environment"]["RESONANCE_WORKER__ID"] for worker in workers}) == len(workers) == 2
-    from resonance.pipeline.worker import STOP_SECONDS
+    from resonance.pipeline.worker.worker import STOP_SECONDS
 
     assert all(float(worker["stop_grace_period"].removesuffix("s")) > STOP_SECONDS for worker in workers)
 

@@ -58,11 +58,11 @@ def bootstrap(
     """Learn recorded data."""
     from dataclasses import asdict  # noqa: PLC0415 - imports that --help can do without
 
-    from resonance.pipeline.collector import collect_rarely  # noqa: PLC0415
     from resonance.pipeline.commands.progress import records_bar  # noqa: PLC0415
     from resonance.pipeline.replay import bootstrapping  # noqa: PLC0415
     from resonance.pipeline.replay.jobs import cores  # noqa: PLC0415
     from resonance.pipeline.replay.ranges import Span  # noqa: PLC0415
+    from resonance.pipeline.worker.collector import collect_rarely  # noqa: PLC0415
 
     span = Span.parse(end=end)
     file = as_file(source)

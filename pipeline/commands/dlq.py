@@ -12,9 +12,9 @@ from resonance.pipeline.commands.output import print_json, print_table, say
 from resonance.pipeline.errors import ConfigurationError, nearest
 
 if TYPE_CHECKING:
-    from resonance.pipeline.dlq_letters import Choice
-    from resonance.pipeline.dlq_replay import Source
-    from resonance.pipeline.settings import Settings
+    from resonance.pipeline.config.settings import Settings
+    from resonance.pipeline.dlq.letters import Choice
+    from resonance.pipeline.dlq.replay import Source
 
 FORGOTTEN_MS = 7 * 86_400_000
 """How long a broker knows, by default, what was replayed."""
@@ -63,10 +63,10 @@ def list_letters(
 ) -> None:
     """List dead letters: where the record stands, what is wrong with it, and how many there are of each class."""
     import orjson  # noqa: PLC0415
-    from resonance.pipeline.dlq_letters import read_letters  # noqa: PLC0415 - imports that --help can do without
-    from resonance.pipeline.dlq_progress import replay_group  # noqa: PLC0415
-    from resonance.pipeline.log_reader import LogReader  # noqa: PLC0415
-    from resonance.pipeline.ranges import EARLIEST, ranges_from  # noqa: PLC0415
+    from resonance.pipeline.broker.log_reader import LogReader  # noqa: PLC0415
+    from resonance.pipeline.broker.ranges import EARLIEST, ranges_from  # noqa: PLC0415
+    from resonance.pipeline.dlq.letters import read_letters  # noqa: PLC0415 - imports that --help can do without
+    from resonance.pipeline.dlq.progress import replay_group  # noqa: PLC0415
 
     choice = chosen(kinds, stages, partition, start)
     loaded = load_settings(config, settings, name=name, broker__bootstrap=broker, input__topics=topics)
@@ -124,8 +124,8 @@ def replay_letters(
     They go in the order of their originals, each once: what was replayed before is left out, and a replay that was
     interrupted goes on where it stopped. Letters that were cut cannot be replayed and are listed.
     """
-    from resonance.pipeline import dlq_replay as work  # noqa: PLC0415 - imports that --help can do without
     from resonance.pipeline.commands.progress import progress  # noqa: PLC0415
+    from resonance.pipeline.dlq import replay as work  # noqa: PLC0415 - imports that --help can do without
 
     choice = chosen(kinds, stages, partition, start)
     loaded = load_settings(config, settings, name=name, broker__bootstrap=broker, input__topics=topics)
@@ -178,8 +178,8 @@ def replay_source(settings: "Settings", choice: "Choice") -> "Source":
     BrokerError
         The broker does not answer, or a topic is not there.
     """
-    from resonance.pipeline.cluster import Cluster  # noqa: PLC0415
-    from resonance.pipeline.dlq_replay import Source  # noqa: PLC0415
+    from resonance.pipeline.broker.cluster import Cluster  # noqa: PLC0415
+    from resonance.pipeline.dlq.replay import Source  # noqa: PLC0415
 
     client, partitions = connected(settings, choice)
     cluster = Cluster(client, settings.broker.answer_timeout)
@@ -205,8 +205,8 @@ def chosen(kinds: list[str] | None, stages: list[str] | None, partition: str | N
     """
     from typing import get_args  # noqa: PLC0415
 
-    from resonance.pipeline.dlq_letters import Choice  # noqa: PLC0415
-    from resonance.pipeline.ranges import LATEST, parse_start  # noqa: PLC0415
+    from resonance.pipeline.broker.ranges import LATEST, parse_start  # noqa: PLC0415
+    from resonance.pipeline.dlq.letters import Choice  # noqa: PLC0415
     from resonance.schemas import DeadLetterClass, DeadLetterStage  # noqa: PLC0415
 
     for option, given, known in (("class", kinds, DeadLetterClass), ("stage", stages, DeadLetterStage)):
@@ -237,9 +237,9 @@ def connected(settings: "Settings", choice: "Choice") -> tuple[dict[str, Any], l
     ConfigurationError
         A partition that the topic has not.
     """
-    from resonance.pipeline.clients import librdkafka  # noqa: PLC0415
-    from resonance.pipeline.cluster import Cluster  # noqa: PLC0415
-    from resonance.pipeline.ranges import partitions_of  # noqa: PLC0415
+    from resonance.pipeline.broker.clients import librdkafka  # noqa: PLC0415
+    from resonance.pipeline.broker.cluster import Cluster  # noqa: PLC0415
+    from resonance.pipeline.broker.ranges import partitions_of  # noqa: PLC0415
 
     client = librdkafka(settings)
     topic = settings.topic("dead_letters")
@@ -266,7 +266,7 @@ def resume(
     They go on at the very next record, with a fresh window (dlq.window) before they can pause again. Which ones wait,
     and why, is on the worker's page /readyz and in its log.
     """
-    from resonance.pipeline.page_client import resume as ask  # noqa: PLC0415 - imports that --help can do without
+    from resonance.pipeline.pages.page_client import resume as ask  # noqa: PLC0415 - imports that --help can do without
 
     resumed = ask(worker, partition)
     if as_json:

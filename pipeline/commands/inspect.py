@@ -17,7 +17,7 @@ from resonance.pipeline.commands.output import cell, print_json, print_table, sa
 from resonance.pipeline.commands.stopping import UNCHANGED, says_when_stopped
 
 if TYPE_CHECKING:
-    from resonance.pipeline.inspection import InspectedStream
+    from resonance.pipeline.states.inspection import InspectedStream
 
 SHOWN = 6
 """Features that the table shows; --json has them all."""
@@ -45,8 +45,8 @@ def inspect(
 ) -> None:
     """Show clusters."""
     loaded = load_settings(config, settings, name=name, broker__bootstrap=broker, input__topics=topics)
-    from resonance.pipeline import inspection, stored_states  # noqa: PLC0415 - imports that --help can do without
-    from resonance.pipeline.log_reader import LogReader  # noqa: PLC0415
+    from resonance.pipeline.broker.log_reader import LogReader  # noqa: PLC0415
+    from resonance.pipeline.states import inspection, stored_states  # noqa: PLC0415 - imports that --help can do without
 
     with says_when_stopped(UNCHANGED):
         source = stored_states.open_source(loaded)

@@ -9,7 +9,7 @@ import typer
 from resonance.pipeline.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from resonance.pipeline.settings import Settings
+    from resonance.pipeline.config.settings import Settings
 
 SETTINGS_HELP = """Settings come from the command line, the environment (RESONANCE_INPUT__TOPICS is input.topics), a
 TOML file, and defaults, in this order; `resonance settings` shows what they add up to. On the command line
@@ -51,7 +51,7 @@ def load_settings(
     ConfigurationError
         Naming setting, value, what is allowed, and what to do.
     """
-    from resonance.pipeline.settings import Settings  # noqa: PLC0415 - seconds of imports that --help can do without
+    from resonance.pipeline.config.settings import Settings  # noqa: PLC0415 - seconds of imports that --help can do without
 
     return Settings.load(
         config, given(pairs, {name.replace("__", "."): value for name, value in named.items()}), otherwise

@@ -9,8 +9,8 @@ import typer
 from resonance.pipeline.commands.output import print_json, print_table, say
 
 if TYPE_CHECKING:
-    from resonance.pipeline.changes import Change, Standing
-    from resonance.pipeline.restore import Source
+    from resonance.pipeline.mending.changes import Change, Standing
+    from resonance.pipeline.states.restore import Source
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it; without this it is only shown what would be done.")]
 
@@ -25,15 +25,15 @@ def alone(source: "Source") -> None:
     """
     import threading  # noqa: PLC0415 - imports that --help can do without
 
-    from resonance.pipeline.changes import wait_for_empty_group  # noqa: PLC0415
+    from resonance.pipeline.mending.changes import wait_for_empty_group  # noqa: PLC0415
 
     wait_for_empty_group(source, threading.Event(), say)
 
 
 def warn_of_members(source: "Source") -> None:
     """Say that workers of the group run, where they do and the user may know."""
-    from resonance.pipeline.changes import WAITING_SECONDS, members_of  # noqa: PLC0415
     from resonance.pipeline.errors import DeniedError  # noqa: PLC0415
+    from resonance.pipeline.mending.changes import WAITING_SECONDS, members_of  # noqa: PLC0415
 
     try:
         members = members_of(source)

@@ -14,8 +14,8 @@ from resonance.pipeline.errors import ConfigurationError, InputFileError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from resonance.pipeline.files import FileRecord, RecordFile
-    from resonance.pipeline.survey import Survey
+    from resonance.pipeline.files.record_file import FileRecord, RecordFile
+    from resonance.pipeline.files.survey import Survey
 
 SHOWN = 3
 """Records that a dry run shows."""
@@ -68,9 +68,9 @@ def produce(
     """Produce the records of a file."""
     from itertools import chain  # noqa: PLC0415 - imports that --help can do without
 
-    from resonance.pipeline.collector import collect_rarely  # noqa: PLC0415
-    from resonance.pipeline.files import RecordFile  # noqa: PLC0415
-    from resonance.pipeline.survey import Survey  # noqa: PLC0415
+    from resonance.pipeline.files.record_file import RecordFile  # noqa: PLC0415
+    from resonance.pipeline.files.survey import Survey  # noqa: PLC0415
+    from resonance.pipeline.worker.collector import collect_rarely  # noqa: PLC0415
 
     collect_rarely()
     columns = as_columns(mapping, key, time, null)
@@ -139,10 +139,10 @@ def _send(
     *,
     own_times: bool,
 ) -> Any:
-    from resonance.pipeline import produce as work  # noqa: PLC0415
-    from resonance.pipeline.clients import librdkafka  # noqa: PLC0415
-    from resonance.pipeline.cluster import Cluster  # noqa: PLC0415
+    from resonance.pipeline.broker.clients import librdkafka  # noqa: PLC0415
+    from resonance.pipeline.broker.cluster import Cluster  # noqa: PLC0415
     from resonance.pipeline.commands.progress import progress  # noqa: PLC0415
+    from resonance.pipeline.files import produce as work  # noqa: PLC0415
 
     client = librdkafka(settings)
     cluster = Cluster(client, settings.broker.answer_timeout, settings.topics.replication_factor)
@@ -190,7 +190,7 @@ def _looked_at(
 
 def _suggestion(survey: "Survey | None", settings: Any, topic: str, *, keyed: bool, more: bool = False) -> str | None:
     """Return a settings file for the records that were looked at; nothing where the settings describe them already."""
-    from resonance.pipeline.suggest import as_file, suggest  # noqa: PLC0415
+    from resonance.pipeline.files.suggest import as_file, suggest  # noqa: PLC0415
 
     if survey is None:
         return None

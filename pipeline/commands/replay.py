@@ -21,8 +21,8 @@ from resonance.pipeline.commands.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import ConfigurationError, nearest
 
 if TYPE_CHECKING:
+    from resonance.pipeline.config.settings import Settings
     from resonance.pipeline.replay.replaying import Summary
-    from resonance.pipeline.settings import Settings
 
 TEXT = f"""Run recorded records through the models again: the same answers and events, bit for bit.
 
@@ -80,11 +80,11 @@ def replay(
     as_json: Json = False,
 ) -> None:
     """Replay a topic or a file."""
-    from resonance.pipeline.collector import collect_rarely  # noqa: PLC0415 - imports that --help can do without
     from resonance.pipeline.commands.progress import records_bar  # noqa: PLC0415
     from resonance.pipeline.replay import replaying  # noqa: PLC0415
     from resonance.pipeline.replay.jobs import cores  # noqa: PLC0415
     from resonance.pipeline.replay.ranges import Span  # noqa: PLC0415
+    from resonance.pipeline.worker.collector import collect_rarely  # noqa: PLC0415 - imports that --help can do without
 
     if folder is not None and to_name is not None:
         raise ConfigurationError("--output and --to-name: outputs go to one place; leave one out")
@@ -113,7 +113,7 @@ def as_file(source: str | None) -> Path | None:
     """Return the file that a source names; None for a topic."""
     if source is None:
         return None
-    from resonance.pipeline.files import FORMATS  # noqa: PLC0415
+    from resonance.pipeline.files.record_file import FORMATS  # noqa: PLC0415
 
     path = Path(source)
     return path if path.exists() or path.suffix.lower() in (*FORMATS, ".gz") else None

@@ -18,9 +18,9 @@ from resonance.pipeline.commands.output import say
 from resonance.pipeline.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from resonance.pipeline.changes import Change
-    from resonance.pipeline.restore import Source
-    from resonance.pipeline.settings import Settings
+    from resonance.pipeline.config.settings import Settings
+    from resonance.pipeline.mending.changes import Change
+    from resonance.pipeline.states.restore import Source
 
 OneStream = Annotated[
     str | None,
@@ -67,9 +67,9 @@ def reset(
             "choose one of the options"
         )
     loaded = load_settings(config, settings, name=name, broker__bootstrap=broker, input__topics=topics)
-    from resonance.pipeline.changes import is_atomic, write  # noqa: PLC0415 - imports that --help can do without
-    from resonance.pipeline.resetting import carry_out_reset  # noqa: PLC0415
-    from resonance.pipeline.stored_states import open_source  # noqa: PLC0415
+    from resonance.pipeline.mending.changes import is_atomic, write  # noqa: PLC0415 - imports that --help can do without
+    from resonance.pipeline.mending.resetting import carry_out_reset  # noqa: PLC0415
+    from resonance.pipeline.states.stored_states import open_source  # noqa: PLC0415
 
     source = open_source(loaded)
     if yes:
@@ -96,10 +96,10 @@ def reset(
 
 def _plan(settings: "Settings", source: "Source", stream: str | None, to_archive: str | None) -> "list[Change]":
     """Return what the options ask for."""
+    from resonance.pipeline.mending.put_back import parse_place, plan_return  # noqa: PLC0415
+    from resonance.pipeline.mending.resetting import plan_reset  # noqa: PLC0415
+    from resonance.pipeline.mending.stream_reset import plan_stream_reset  # noqa: PLC0415
     from resonance.pipeline.partition import PartitionTask  # noqa: PLC0415
-    from resonance.pipeline.put_back import parse_place, plan_return  # noqa: PLC0415
-    from resonance.pipeline.resetting import plan_reset  # noqa: PLC0415
-    from resonance.pipeline.stream_reset import plan_stream_reset  # noqa: PLC0415
 
     def task(topic: str, partition: int) -> PartitionTask:
         return PartitionTask(settings, topic, partition)

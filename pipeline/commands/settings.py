@@ -20,7 +20,8 @@ def show_settings(
     as_reference: Annotated[bool, typer.Option("--reference", help="Explain every setting there is instead.")] = False,
 ) -> None:
     """Show the settings."""
-    from resonance.pipeline import settings_file, settings_reference  # noqa: PLC0415 - imports not for --help
+    from resonance.pipeline.config import file as settings_file  # noqa: PLC0415 - imports not for --help
+    from resonance.pipeline.config import reference as settings_reference  # noqa: PLC0415 - imports not for --help
 
     if as_reference:
         typer.echo(settings_reference.as_markdown(), nl=False)

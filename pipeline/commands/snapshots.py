@@ -11,10 +11,10 @@ from resonance.pipeline.commands.output import print_json, print_table, say
 from resonance.pipeline.errors import DIFFERS, MismatchError
 
 if TYPE_CHECKING:
-    from resonance.pipeline.settings import Settings
-    from resonance.pipeline.snapshot_diff import Difference, Side
-    from resonance.pipeline.snapshot_file import ExportedPartition
-    from resonance.pipeline.stored_states import StoredPartition
+    from resonance.pipeline.config.settings import Settings
+    from resonance.pipeline.states.snapshot_diff import Difference, Side
+    from resonance.pipeline.states.snapshot_file import ExportedPartition
+    from resonance.pipeline.states.stored_states import StoredPartition
 
 OneStream = Annotated[str | None, typer.Option("--stream", metavar="STREAM", help="Only this stream.")]
 TargetFile = Annotated[Path, typer.Argument(metavar="FILE", help="File to write; it must not be there yet.")]
@@ -29,8 +29,8 @@ def add_to(app: typer.Typer) -> None:
 
 
 def _read(settings: "Settings") -> "list[StoredPartition]":
-    from resonance.pipeline.log_reader import LogReader  # noqa: PLC0415 - imports that --help can do without
-    from resonance.pipeline.stored_states import open_source, read_states  # noqa: PLC0415
+    from resonance.pipeline.broker.log_reader import LogReader  # noqa: PLC0415 - imports that --help can do without
+    from resonance.pipeline.states.stored_states import open_source, read_states  # noqa: PLC0415
 
     source = open_source(settings)
     with LogReader(source.client, source.group, source.patience) as reader:
@@ -81,7 +81,7 @@ def list_snapshots(
             ],
         )
     else:
-        from resonance.pipeline.stored_states import none_yet  # noqa: PLC0415
+        from resonance.pipeline.states.stored_states import none_yet  # noqa: PLC0415
 
         say(none_yet(loaded, f"deployment {loaded.name}"))
 
@@ -100,7 +100,7 @@ def export_snapshots(
     """Write the newest snapshots into one file, with what they belong to and where they stand."""
     loaded = load_settings(config, settings, name=name, broker__bootstrap=broker, input__topics=topics)
     partitions = _present(loaded, stream)
-    from resonance.pipeline.snapshot_file import write_file  # noqa: PLC0415
+    from resonance.pipeline.states.snapshot_file import write_file  # noqa: PLC0415
     from resonance.pipeline.times import TimeTexts  # noqa: PLC0415
 
     size = write_file(file, loaded.name, TimeTexts()[time.time() * 1000 // 1], partitions)
@@ -128,12 +128,12 @@ def import_snapshots(
     where they stood; single streams are put beside what is there.
     """
     loaded = load_settings(config, settings, name=name, broker__bootstrap=broker, input__topics=topics)
-    from resonance.pipeline.changes import is_atomic, write  # noqa: PLC0415
+    from resonance.pipeline.mending.changes import is_atomic, write  # noqa: PLC0415
+    from resonance.pipeline.mending.snapshot_import import plan_import  # noqa: PLC0415
     from resonance.pipeline.partition import PartitionTask  # noqa: PLC0415
-    from resonance.pipeline.snapshot_file import read_file  # noqa: PLC0415
-    from resonance.pipeline.snapshot_import import plan_import  # noqa: PLC0415
+    from resonance.pipeline.states.snapshot_file import read_file  # noqa: PLC0415
+    from resonance.pipeline.states.stored_states import open_source  # noqa: PLC0415
     from resonance.pipeline.stops import NEW_VERSION  # noqa: PLC0415
-    from resonance.pipeline.stored_states import open_source  # noqa: PLC0415
 
     partitions = read_file(file)
     source = open_source(loaded)
@@ -164,8 +164,8 @@ def diff_snapshots(
 ) -> None:
     """Compare two files, or a file and what is stored now; exit code 0 says identical, 3 that something differs."""
     loaded = load_settings(config, settings, name=name, broker__bootstrap=broker, input__topics=topics)
-    from resonance.pipeline.snapshot_diff import compare  # noqa: PLC0415
-    from resonance.pipeline.snapshot_file import read_file  # noqa: PLC0415
+    from resonance.pipeline.states.snapshot_diff import compare  # noqa: PLC0415
+    from resonance.pipeline.states.snapshot_file import read_file  # noqa: PLC0415
 
     first = read_file(before)
     same, differences = compare(loaded, first, read_file(after) if after else _present(loaded, None))
@@ -184,8 +184,8 @@ def diff_snapshots(
 def _present(settings: "Settings", stream: str | None) -> "list[ExportedPartition]":
     """Return what is stored now, or one stream of it."""
     states = _read(settings)
-    from resonance.pipeline.snapshot_file import chosen  # noqa: PLC0415
-    from resonance.pipeline.stored_states import check_stored  # noqa: PLC0415
+    from resonance.pipeline.states.snapshot_file import chosen  # noqa: PLC0415
+    from resonance.pipeline.states.stored_states import check_stored  # noqa: PLC0415
 
     if stream is not None:
         check_stored(stream, states, settings)

@@ -8,7 +8,7 @@ from resonance.pipeline.commands.output import print_json, print_table, say
 from resonance.pipeline.errors import BrokerError, ConfigurationError
 
 if TYPE_CHECKING:
-    from resonance.pipeline.settings import Settings
+    from resonance.pipeline.config.settings import Settings
 
 Rate = Annotated[float | None, typer.Option(min=0, metavar="N", help="Records a second: show the bytes a day.")]
 RecordBytes = Annotated[
@@ -59,9 +59,9 @@ def plan(
     if record_bytes is not None and rate is None:
         raise ConfigurationError("--record-bytes: only --rate needs them; add --rate")
     loaded = _load(config, settings, name, broker, topics)
-    from resonance.pipeline import topic_report  # noqa: PLC0415 - imports that --help can do without
-    from resonance.pipeline.acls import needed, principal_of  # noqa: PLC0415
-    from resonance.pipeline.clients import librdkafka  # noqa: PLC0415
+    from resonance.pipeline.broker.acls import needed, principal_of  # noqa: PLC0415
+    from resonance.pipeline.broker.clients import librdkafka  # noqa: PLC0415
+    from resonance.pipeline.topics import report as topic_report  # noqa: PLC0415 - imports that --help can do without
 
     client = librdkafka(loaded)
     if acls:
@@ -71,8 +71,8 @@ def plan(
         else:
             typer.echo("\n".join(topic_report.acl_lines(*shown)))
         return
-    from resonance.pipeline.topic_kinds import Topics as Wanted  # noqa: PLC0415
-    from resonance.pipeline.topics import survey  # noqa: PLC0415
+    from resonance.pipeline.topics.kinds import Topics as Wanted  # noqa: PLC0415
+    from resonance.pipeline.topics.topics import survey  # noqa: PLC0415
 
     found = survey(_cluster(loaded, client), Wanted.of(loaded))
     volumes, size = None, record_bytes
@@ -106,9 +106,9 @@ def create(
     Topics that exist are never changed: one that does not fit is an error with the command that mends it.
     """
     loaded = _load(config, settings, name, broker, topics)
-    from resonance.pipeline.clients import librdkafka  # noqa: PLC0415
-    from resonance.pipeline.topic_kinds import Topics as Wanted  # noqa: PLC0415
-    from resonance.pipeline.topics import checked, make_inputs, make_missing, survey  # noqa: PLC0415
+    from resonance.pipeline.broker.clients import librdkafka  # noqa: PLC0415
+    from resonance.pipeline.topics.kinds import Topics as Wanted  # noqa: PLC0415
+    from resonance.pipeline.topics.topics import checked, make_inputs, make_missing, survey  # noqa: PLC0415
 
     cluster = _cluster(loaded, librdkafka(loaded))
     wanted = Wanted.of(loaded)
@@ -141,9 +141,9 @@ def check(
     The topics, the settings that must go with them, and the rights of the user. Nothing is changed.
     """
     loaded = _load(config, settings, name, broker, topics, stream)
-    from resonance.pipeline.clients import faust_credentials, librdkafka  # noqa: PLC0415
-    from resonance.pipeline.start_check import check_start  # noqa: PLC0415
-    from resonance.pipeline.topic_kinds import KINDS  # noqa: PLC0415
+    from resonance.pipeline.broker.clients import faust_credentials, librdkafka  # noqa: PLC0415
+    from resonance.pipeline.topics.kinds import KINDS  # noqa: PLC0415
+    from resonance.pipeline.topics.start_check import check_start  # noqa: PLC0415
 
     faust_credentials(loaded)
     found = check_start(loaded, librdkafka(loaded), create=False)
@@ -161,7 +161,7 @@ def _load(
 
 
 def _cluster(settings: "Settings", client: dict[str, Any]) -> Any:
-    from resonance.pipeline.cluster import Cluster  # noqa: PLC0415
+    from resonance.pipeline.broker.cluster import Cluster  # noqa: PLC0415
 
     cluster = Cluster(client, settings.broker.answer_timeout, settings.topics.replication_factor)
     if cluster.embedded:
@@ -173,7 +173,7 @@ def _cluster(settings: "Settings", client: dict[str, Any]) -> Any:
 
 
 def _volumes(settings: "Settings", client: dict[str, Any], found: Any, rate: float, size: float | None) -> Any:
-    from resonance.pipeline import topic_volume  # noqa: PLC0415
+    from resonance.pipeline.topics import volume as topic_volume  # noqa: PLC0415
 
     samples = topic_volume.sample(client, settings.group, found, settings.broker.answer_timeout)
     if size is None:

@@ -52,11 +52,11 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Verify what was recorded."""
-    from resonance.pipeline.collector import collect_rarely  # noqa: PLC0415 - imports that --help can do without
     from resonance.pipeline.commands.progress import records_bar  # noqa: PLC0415
     from resonance.pipeline.replay import verifying  # noqa: PLC0415
     from resonance.pipeline.replay.jobs import cores  # noqa: PLC0415
     from resonance.pipeline.replay.ranges import Span  # noqa: PLC0415
+    from resonance.pipeline.worker.collector import collect_rarely  # noqa: PLC0415 - imports that --help can do without
 
     span = Span.parse(begin, end, last, partition)
     loaded = load_settings(config, settings, name=name, broker__bootstrap=broker, input__topics=topics, stream=stream)

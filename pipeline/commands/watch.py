@@ -9,8 +9,8 @@ from resonance.pipeline.commands.options import Broker, Config, Json, Name, Set,
 from resonance.pipeline.commands.output import say
 
 if TYPE_CHECKING:
-    from resonance.pipeline.settings import Settings
-    from resonance.pipeline.watch import Filter, Output
+    from resonance.pipeline.config.settings import Settings
+    from resonance.pipeline.watching.watch import Filter, Output
 
 PATIENCE = 10.0
 COLOURS = {"assignments": "cyan", "events": "green", "drift": "magenta", "dead-letters": "red", "clusters": "blue"}
@@ -56,11 +56,11 @@ def watch(
     as_json: Json = False,
 ) -> None:
     """Follow the outputs."""
-    from resonance.pipeline.clients import librdkafka  # noqa: PLC0415 - imports that --help can do without
-    from resonance.pipeline.log_reader import LogReader  # noqa: PLC0415
-    from resonance.pipeline.ranges import LATEST, parse_start, ranges_from  # noqa: PLC0415
-    from resonance.pipeline.subscriber import Subscriber  # noqa: PLC0415
-    from resonance.pipeline.watch import Filter, Watch  # noqa: PLC0415
+    from resonance.pipeline.broker.clients import librdkafka  # noqa: PLC0415 - imports that --help can do without
+    from resonance.pipeline.broker.log_reader import LogReader  # noqa: PLC0415
+    from resonance.pipeline.broker.ranges import LATEST, parse_start, ranges_from  # noqa: PLC0415
+    from resonance.pipeline.watching.subscriber import Subscriber  # noqa: PLC0415
+    from resonance.pipeline.watching.watch import Filter, Watch  # noqa: PLC0415
 
     wanted = Filter.of(kinds or (), streams or ())
     begin = parse_start(start)
@@ -96,10 +96,10 @@ def watch(
 
 def _places(settings: "Settings", wanted: "Filter", *, chosen: bool) -> tuple[dict[str, str], list[tuple[str, int]]]:
     """Return kind by topic, and the partitions; of what nobody chose only topics that are there."""
-    from resonance.pipeline.clients import librdkafka  # noqa: PLC0415
-    from resonance.pipeline.cluster import Cluster  # noqa: PLC0415
-    from resonance.pipeline.ranges import partitions_of  # noqa: PLC0415
-    from resonance.pipeline.watch import OUTPUTS  # noqa: PLC0415
+    from resonance.pipeline.broker.clients import librdkafka  # noqa: PLC0415
+    from resonance.pipeline.broker.cluster import Cluster  # noqa: PLC0415
+    from resonance.pipeline.broker.ranges import partitions_of  # noqa: PLC0415
+    from resonance.pipeline.watching.watch import OUTPUTS  # noqa: PLC0415
 
     cluster = Cluster(librdkafka(settings), settings.broker.answer_timeout)
     topics = {settings.topic(OUTPUTS[kind]): kind for kind in wanted.kinds}
@@ -112,7 +112,7 @@ def _places(settings: "Settings", wanted: "Filter", *, chosen: bool) -> tuple[di
 
 def _print(outputs: "list[Output]", *, as_json: bool) -> None:
     import orjson  # noqa: PLC0415
-    from resonance.pipeline import watch as told  # noqa: PLC0415
+    from resonance.pipeline.watching import watch as told  # noqa: PLC0415
 
     if as_json:
         lines: Any = [orjson.dumps(told.as_json(output)).decode() for output in outputs]

@@ -68,6 +68,6 @@ def worker(
         worker__web_port=web_port,
         worker__log_level=log_level,
     )
-    from resonance.pipeline import worker as process  # noqa: PLC0415
+    from resonance.pipeline.worker import worker as process  # noqa: PLC0415
 
     end(process.run(loaded, *mending))

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import IO
 
+from resonance.pipeline.config.sources import PREFIX
 from resonance.pipeline.errors import ResonanceError
-from resonance.pipeline.settings_sources import PREFIX
 
 STOP_SECONDS = 15.0
 """How long a worker has to end after SIGTERM before it is killed."""

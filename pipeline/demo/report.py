@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import orjson
+from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.demo.lifelines import missing_extra
 from resonance.pipeline.demo.story import Story
 from resonance.pipeline.demo.telemetry import FEATURES, REGIONS, START_MS, Telemetry
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Message, Outputs, Record
-from resonance.pipeline.sentences import number, sentence
-from resonance.pipeline.settings import Settings
+from resonance.pipeline.watching.sentences import number, sentence
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table

@@ -11,6 +11,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from resonance.pipeline.broker.embedded import EmbeddedBroker
+from resonance.pipeline.config.file import as_toml
+from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.demo import report
 from resonance.pipeline.demo.follower import Follower
 from resonance.pipeline.demo.lifelines import draw, missing_extra
@@ -18,11 +21,8 @@ from resonance.pipeline.demo.process import WorkerProcess, free_port
 from resonance.pipeline.demo.story import Story
 from resonance.pipeline.demo.telemetry import FEATURES, RECORDS, REGIONS, Telemetry
 from resonance.pipeline.demo.view import LiveView, PlainView, View
-from resonance.pipeline.embedded import EmbeddedBroker
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.records import Message
-from resonance.pipeline.settings import Settings
-from resonance.pipeline.settings_file import as_toml
 from rich.console import Console
 
 TOPIC = "telemetry"

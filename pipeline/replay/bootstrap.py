@@ -5,17 +5,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from resonance.pipeline.archives import archive_of
+from resonance.pipeline.broker.log_reader import NO_OFFSET, LogReader, TopicPartition
 from resonance.pipeline.errors import ConfigurationError
-from resonance.pipeline.files import Columns
-from resonance.pipeline.log_reader import NO_OFFSET, LogReader, TopicPartition
+from resonance.pipeline.files.record_file import Columns
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Record
 from resonance.pipeline.replay import sources
 from resonance.pipeline.replay.jobs import Tell, described
 from resonance.pipeline.replay.lanes import route
 from resonance.pipeline.replay.spool import spool
-from resonance.pipeline.snapshots import SnapshotWriter
+from resonance.pipeline.states.archives import archive_of
+from resonance.pipeline.states.snapshots import SnapshotWriter
 
 
 @dataclass(slots=True)

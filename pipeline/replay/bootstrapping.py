@@ -7,22 +7,22 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from resonance.pipeline import clients
-from resonance.pipeline.changes import Change, inputs_of, is_atomic, wait_for_empty_group, write
+from resonance.pipeline.broker import clients
+from resonance.pipeline.broker.log_reader import NO_OFFSET, LogReader, Range, TopicPartition
+from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, MismatchError
-from resonance.pipeline.files import Columns
-from resonance.pipeline.log_reader import NO_OFFSET, LogReader, Range, TopicPartition
+from resonance.pipeline.files.record_file import Columns
+from resonance.pipeline.mending.changes import Change, inputs_of, is_atomic, wait_for_empty_group, write
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.replay.bootstrap import Learned
 from resonance.pipeline.replay.jobs import Tell, describe, load_kernels, run_jobs
 from resonance.pipeline.replay.ranges import Span, resolve
 from resonance.pipeline.replay.spool import unspool
-from resonance.pipeline.restore import Source, read_tables
-from resonance.pipeline.settings import Settings
-from resonance.pipeline.snapshot_table import SnapshotTable
-from resonance.pipeline.start_check import check_start
+from resonance.pipeline.states.restore import Source, read_tables
+from resonance.pipeline.states.snapshot_table import SnapshotTable
 from resonance.pipeline.stops import RESET
 from resonance.pipeline.times import epoch_ms
+from resonance.pipeline.topics.start_check import check_start
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,14 @@ from typing import Any, Final, cast
 import orjson
 from pydantic import SecretStr
 from resonance.engine.prepare import Preparation
-from resonance.pipeline import clients, errors
-from resonance.pipeline.collector import collect_rarely
+from resonance.pipeline import errors
+from resonance.pipeline.broker import clients
+from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import MismatchError, ResonanceError
 from resonance.pipeline.replay.feeder import Feeder
-from resonance.pipeline.restore import Source
-from resonance.pipeline.settings import Settings
-from resonance.pipeline.topics import Deployment
+from resonance.pipeline.states.restore import Source
+from resonance.pipeline.topics.topics import Deployment
+from resonance.pipeline.worker.collector import collect_rarely
 
 Tell = Callable[[int], None]
 """Told how many more records are done."""

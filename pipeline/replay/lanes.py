@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import orjson
-from resonance.pipeline.files import Columns, FileRecord, RecordFile
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.files.partitioner import partition_of
+from resonance.pipeline.files.record_file import Columns, FileRecord, RecordFile
 from resonance.pipeline.partition import PartitionTask
-from resonance.pipeline.partitioner import partition_of
 from resonance.pipeline.records import Record
 from resonance.pipeline.replay.jobs import Tell
 from resonance.pipeline.replay.run import Answering, Replayed, sink_of
 from resonance.pipeline.replay.starts import UNBOUNDED
-from resonance.pipeline.settings import Settings
 
 TOGETHER: Final = 2_000
 """Records that are sent to a process at once, at least: with each sending a thread waits for its turn, up to 5 ms,

@@ -8,9 +8,9 @@ from typing import Any, Self
 from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient, OffsetSpec
+from resonance.pipeline.broker.log_reader import NO_OFFSET, LogReader, Range, TopicPartition
+from resonance.pipeline.broker.ranges import ago_of, length_of
 from resonance.pipeline.errors import BrokerError, ConfigurationError
-from resonance.pipeline.log_reader import NO_OFFSET, LogReader, Range, TopicPartition
-from resonance.pipeline.ranges import ago_of, length_of
 from resonance.pipeline.times import milliseconds
 
 _ANSWER_SECONDS = 10.0

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import orjson
-from resonance.pipeline.log_reader import TopicPartition
+from resonance.pipeline.broker.log_reader import TopicPartition
 from resonance.pipeline.records import Message, Record
 
 _HEAD: Final = b'{"id":'

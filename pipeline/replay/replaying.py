@@ -7,19 +7,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from resonance.pipeline import clients
+from resonance.pipeline.broker import clients
+from resonance.pipeline.broker.log_reader import LogReader
+from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError
-from resonance.pipeline.files import Columns
-from resonance.pipeline.log_reader import LogReader
+from resonance.pipeline.files.record_file import Columns
 from resonance.pipeline.replay import lanes
 from resonance.pipeline.replay.jobs import Tell, as_json, describe, load_kernels, run_fed, run_jobs
 from resonance.pipeline.replay.ranges import Span, choose, resolve
 from resonance.pipeline.replay.run import Replayed
 from resonance.pipeline.replay.sinks import TOPICS, join_parts, open_folder
-from resonance.pipeline.restore import Source
-from resonance.pipeline.settings import Settings
-from resonance.pipeline.topic_kinds import Topics
-from resonance.pipeline.topics import prepare_topics, read_deployment
+from resonance.pipeline.states.restore import Source
+from resonance.pipeline.topics.kinds import Topics
+from resonance.pipeline.topics.topics import prepare_topics, read_deployment
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +245,7 @@ def _make_targets(settings: Settings, topics: Mapping[str, str], partitions: int
     """Make the topics of another name; with a number of partitions where no input topic says it."""
     client = clients.librdkafka(settings)
     if partitions is not None:
-        from resonance.pipeline.cluster import Cluster  # noqa: PLC0415 - a file alone needs no broker
+        from resonance.pipeline.broker.cluster import Cluster  # noqa: PLC0415 - a file alone needs no broker
 
         cluster = Cluster(client, settings.broker.answer_timeout, settings.topics.replication_factor)
         counts = cluster.partition_counts()

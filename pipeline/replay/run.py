@@ -6,14 +6,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from resonance.pipeline.log_reader import LogReader
+from resonance.pipeline.broker.log_reader import LogReader
+from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Record
 from resonance.pipeline.replay import sources
 from resonance.pipeline.replay.jobs import Tell, described
 from resonance.pipeline.replay.sinks import FolderSink, Nowhere, Sink, TopicSink
 from resonance.pipeline.replay.starts import find_start
-from resonance.pipeline.settings import Settings
 
 
 @dataclass(slots=True)
@@ -131,6 +131,6 @@ def sink_of(output: Mapping[str, Any] | None, settings: Settings, partition: int
         return Nowhere()
     if "folder" in output:
         return FolderSink(Path(output["folder"]), output["part"])
-    from resonance.pipeline.clients import librdkafka  # noqa: PLC0415 - a file needs no broker
+    from resonance.pipeline.broker.clients import librdkafka  # noqa: PLC0415 - a file needs no broker
 
     return TopicSink(librdkafka(settings), output["topics"], partition, settings.output.compression)

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from resonance.pipeline import stops
-from resonance.pipeline.archive_reader import Archived, newest_archive
+from resonance.pipeline.broker.log_reader import LogReader, TopicPartition
 from resonance.pipeline.errors import MismatchError
-from resonance.pipeline.log_reader import LogReader, TopicPartition
 from resonance.pipeline.partition import PartitionTask
-from resonance.pipeline.restore import Source, read_tables
-from resonance.pipeline.snapshot_records import Identity, PartitionRecord
+from resonance.pipeline.states.archive_reader import Archived, newest_archive
+from resonance.pipeline.states.restore import Source, read_tables
+from resonance.pipeline.states.snapshot_records import Identity, PartitionRecord
 from resonance.pipeline.times import TimeTexts
 
 UNBOUNDED: Final = 2**31 - 1

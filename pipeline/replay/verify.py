@@ -5,9 +5,10 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, Final
 
+from resonance.pipeline.broker.log_reader import NO_OFFSET, LogReader, TopicPartition
+from resonance.pipeline.broker.log_search import first_offset
+from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, MismatchError
-from resonance.pipeline.log_reader import NO_OFFSET, LogReader, TopicPartition
-from resonance.pipeline.log_search import first_offset
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Message, Outputs, Record
 from resonance.pipeline.replay import sources
@@ -24,8 +25,7 @@ from resonance.pipeline.replay.recorded import (
 )
 from resonance.pipeline.replay.sinks import KINDS
 from resonance.pipeline.replay.starts import Start, find_start
-from resonance.pipeline.restore import Source
-from resonance.pipeline.settings import Settings
+from resonance.pipeline.states.restore import Source
 
 SETTLE_SECONDS: Final = 10.0
 """How long to wait for transactions that are open when the recorded outputs are looked at."""

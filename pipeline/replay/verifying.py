@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from resonance.pipeline import clients
+from resonance.pipeline.broker import clients
+from resonance.pipeline.broker.log_reader import NO_OFFSET, LogReader
+from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError
-from resonance.pipeline.log_reader import NO_OFFSET, LogReader
 from resonance.pipeline.replay.differences import Difference
 from resonance.pipeline.replay.jobs import Tell, describe, load_kernels, run_jobs
 from resonance.pipeline.replay.ranges import Span, choose, resolve
 from resonance.pipeline.replay.verify import Verified
-from resonance.pipeline.restore import Source
-from resonance.pipeline.settings import Settings
-from resonance.pipeline.topics import read_deployment
+from resonance.pipeline.states.restore import Source
+from resonance.pipeline.topics.topics import read_deployment
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,16 +19,16 @@ from typing import Any
 
 import numpy as np
 from confluent_kafka import Consumer, Producer, TopicPartition
-from resonance.pipeline.archive_reader import newest_archive
-from resonance.pipeline.clients import librdkafka
+from resonance.pipeline.broker.clients import librdkafka
+from resonance.pipeline.broker.log_reader import LogReader
+from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.fault_points import VARIABLE
-from resonance.pipeline.log_reader import LogReader
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Message, Record
-from resonance.pipeline.restore import Restored, Source, restore_partitions
-from resonance.pipeline.settings import Settings
-from resonance.pipeline.topic_kinds import Topics
-from resonance.pipeline.topics import prepare_topics
+from resonance.pipeline.states.archive_reader import newest_archive
+from resonance.pipeline.states.restore import Restored, Source, restore_partitions
+from resonance.pipeline.topics.kinds import Topics
+from resonance.pipeline.topics.topics import prepare_topics
 
 from tests.brokers import read_topic
 from tests.integration.workers import Deployment, WorkerProcess

@@ -7,7 +7,8 @@ import sys
 import time
 from pathlib import Path
 
-from resonance.pipeline import cli, partition, worker
+from resonance.pipeline import cli, partition
+from resonance.pipeline.worker import worker
 
 
 def main() -> None:

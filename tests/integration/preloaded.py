@@ -2,7 +2,8 @@
 
 from resonance.engine import ENGINES
 from resonance.engine.prepare import Preparation
-from resonance.pipeline import cli, worker
+from resonance.pipeline import cli
+from resonance.pipeline.worker import worker
 
 __all__ = ["cli", "worker"]
 

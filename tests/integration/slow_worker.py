@@ -3,7 +3,8 @@
 import sys
 import time
 
-from resonance.pipeline import cli, partition, worker
+from resonance.pipeline import cli, partition
+from resonance.pipeline.worker import worker
 
 
 def main() -> None:

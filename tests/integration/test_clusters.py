@@ -5,10 +5,10 @@ import time
 
 import pytest
 from confluent_kafka import Producer
-from resonance.pipeline.log_reader import LogReader
+from resonance.pipeline.broker.log_reader import LogReader
+from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.partition import PartitionTask
-from resonance.pipeline.settings import Settings
-from resonance.pipeline.stored_states import open_source, read_states
+from resonance.pipeline.states.stored_states import open_source, read_states
 from resonance.schemas import ClusterTable
 
 from tests.brokers import read_topic

@@ -5,15 +5,15 @@ import time
 import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
-from resonance.pipeline import changes
-from resonance.pipeline.delivery import producer_settings
+from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, MismatchError
-from resonance.pipeline.mending import mend, resume_from_snapshots
+from resonance.pipeline.mending import changes
+from resonance.pipeline.mending.mending import mend, resume_from_snapshots
+from resonance.pipeline.mending.resetting import reset
 from resonance.pipeline.records import Message
-from resonance.pipeline.resetting import reset
-from resonance.pipeline.settings import Settings
-from resonance.pipeline.snapshot_records import manifest_key, partition_key
+from resonance.pipeline.states.snapshot_records import manifest_key, partition_key
 from resonance.pipeline.stops import RESET, RESUME
+from resonance.pipeline.worker.delivery import producer_settings
 
 from tests.brokers import produce, read_topic
 from tests.integration.toy_pipeline import Pipeline, models

@@ -9,12 +9,12 @@ import orjson
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
-from resonance.pipeline.files import Columns
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.files.record_file import Columns
 from resonance.pipeline.replay.bootstrapping import bootstrap
 from resonance.pipeline.replay.ranges import Span
 from resonance.pipeline.replay.replaying import Output, replay_file, replay_topics
 from resonance.pipeline.replay.verifying import Verdict, verify
-from resonance.pipeline.settings import Settings
 
 from tests.brokers import produce, read_topic
 from tests.integration.workers import Deployment, records

@@ -5,13 +5,13 @@ import time
 
 import pytest
 from resonance.pipeline import cli
-from resonance.pipeline.acls import needed
-from resonance.pipeline.clients import faust_credentials, librdkafka
+from resonance.pipeline.broker.acls import needed
+from resonance.pipeline.broker.clients import faust_credentials, librdkafka
+from resonance.pipeline.broker.log_reader import LogReader
+from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, DeniedError
-from resonance.pipeline.log_reader import LogReader
-from resonance.pipeline.settings import Settings
-from resonance.pipeline.start_check import check_start
-from resonance.pipeline.topic_report import acl_values
+from resonance.pipeline.topics.report import acl_values
+from resonance.pipeline.topics.start_check import check_start
 
 from tests.brokers import create_topic, produce, read_topic, topic_name
 from tests.brokers.secured import KEY_PASSWORD, PLAIN_PASSWORD, PLAIN_USER

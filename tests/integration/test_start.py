@@ -4,11 +4,11 @@ import time
 
 import pytest
 from confluent_kafka import Producer
-from resonance.pipeline.clients import librdkafka
+from resonance.pipeline.broker.clients import librdkafka
+from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.partition import PartitionTask
-from resonance.pipeline.restore import Source, restore_partitions
-from resonance.pipeline.settings import Settings
-from resonance.pipeline.topics import read_deployment
+from resonance.pipeline.states.restore import Source, restore_partitions
+from resonance.pipeline.topics.topics import read_deployment
 
 from tests.integration.workers import Deployment, records
 

@@ -4,12 +4,12 @@ import json
 
 import pytest
 from confluent_kafka import TopicPartition
-from resonance.pipeline.archive_reader import newest_archive
-from resonance.pipeline.archive_records import ArchiveKey
-from resonance.pipeline.log_reader import LogReader
+from resonance.pipeline.broker.log_reader import LogReader
+from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.partition import PartitionTask
-from resonance.pipeline.settings import Settings
-from resonance.pipeline.stored_states import open_source
+from resonance.pipeline.states.archive_reader import newest_archive
+from resonance.pipeline.states.archive_records import ArchiveKey
+from resonance.pipeline.states.stored_states import open_source
 
 from tests.brokers import create_topic, produce, read_topic
 from tests.integration.workers import Deployment, consumer, records

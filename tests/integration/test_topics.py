@@ -5,8 +5,8 @@ import logging
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from resonance.pipeline.errors import BrokerError
-from resonance.pipeline.topic_kinds import SMALL_SEGMENTS, Topics
-from resonance.pipeline.topics import prepare_topics
+from resonance.pipeline.topics.kinds import SMALL_SEGMENTS, Topics
+from resonance.pipeline.topics.topics import prepare_topics
 
 from tests.brokers import create_topic, topic_name
 

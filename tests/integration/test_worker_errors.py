@@ -5,7 +5,7 @@ import time
 import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewPartitions
-from resonance.pipeline.settings_errors import STREAM_CHOICES
+from resonance.pipeline.config.messages import STREAM_CHOICES
 
 from tests.brokers import create_topic, produce
 from tests.brokers.jvm import free_port

@@ -1,11 +1,11 @@
 """A pipeline of toy tasks on a real broker: what it does is known without looking."""
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from resonance.pipeline.log_reader import LogReader
-from resonance.pipeline.restore import Source, restore_partitions
-from resonance.pipeline.snapshot_records import Identity
-from resonance.pipeline.topic_kinds import Topics
-from resonance.pipeline.topics import prepare_topics
+from resonance.pipeline.broker.log_reader import LogReader
+from resonance.pipeline.states.restore import Source, restore_partitions
+from resonance.pipeline.states.snapshot_records import Identity
+from resonance.pipeline.topics.kinds import Topics
+from resonance.pipeline.topics.topics import prepare_topics
 
 from tests.brokers import create_topic, topic_name
 from tests.pipeline.toy_task import ToyTask

@@ -4,15 +4,16 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import pytest
-from resonance.pipeline import archives, changes, mending, put_back, resetting, restore, snapshot_import, stored_states
-from resonance.pipeline.archives import ArchiveWriter
-from resonance.pipeline.changes import Change
-from resonance.pipeline.log_reader import NO_OFFSET, Range, TopicPartition
+from resonance.pipeline.broker.log_reader import NO_OFFSET, Range, TopicPartition
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.mending import changes, mending, put_back, resetting, snapshot_import
+from resonance.pipeline.mending.changes import Change
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Message, Outputs
-from resonance.pipeline.restore import Source, restore_partitions
-from resonance.pipeline.settings import Settings
-from resonance.pipeline.topics import Deployment
+from resonance.pipeline.states import archives, restore, stored_states
+from resonance.pipeline.states.archives import ArchiveWriter
+from resonance.pipeline.states.restore import Source, restore_partitions
+from resonance.pipeline.topics.topics import Deployment
 
 from tests.pipeline.logs import MemoryReader
 from tests.pipeline.streams import STAMP, TOPIC, points, settings, value_of
@@ -56,7 +57,7 @@ class MemoryDeployment(MemoryReader):
             patch.setattr(module, "write", self.write)
         patch.setattr(resetting, "forget_archives", lambda _: self.forget_archives())
         patch.setattr(stored_states, "open_source", lambda _: self.source)
-        patch.setattr("resonance.pipeline.log_reader.LogReader", lambda *_: self)
+        patch.setattr("resonance.pipeline.broker.log_reader.LogReader", lambda *_: self)
         self.members: list[str] | None = None
         patch.setattr(changes, "members_of", lambda _: self.members)
         patch.setattr("resonance.pipeline.commands.plans.alone", lambda _: self.waited.append(len(self.written)))

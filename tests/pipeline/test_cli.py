@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from resonance.pipeline import cli
+from resonance.pipeline.config.reference import as_markdown
 from resonance.pipeline.errors import ConfigurationError
-from resonance.pipeline.settings_reference import as_markdown
 from typer.main import get_command
 
 

@@ -19,7 +19,7 @@ def _restored():
 
 
 def say(level, message, *values, error=None, **extra):
-    logging.getLogger("resonance.pipeline.worker").log(level, message, *values, exc_info=error, extra=extra)
+    logging.getLogger("resonance.pipeline.worker.worker").log(level, message, *values, exc_info=error, extra=extra)
 
 
 def test_lines_of_json_carry_what_the_line_is_about(capsys):
@@ -31,7 +31,7 @@ def test_lines_of_json_carry_what_the_line_is_about(capsys):
     assert first.pop("time").endswith("Z")
     assert first == {
         "level": "info",
-        "logger": "resonance.pipeline.worker",
+        "logger": "resonance.pipeline.worker.worker",
         "message": "in[3] goes on",
         "topic": "in",
         "partition": 3,

@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.records import Message, Record
-from resonance.pipeline.sizes import CAUSE_BYTES, event_bytes
+from resonance.pipeline.task.sizes import CAUSE_BYTES, event_bytes
 from resonance.schemas import Assignment, load_schema
 
 from tests.pipeline.streams import (

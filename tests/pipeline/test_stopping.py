@@ -3,8 +3,9 @@
 import sys
 
 import pytest
-from resonance.pipeline import cli, stored_states
+from resonance.pipeline import cli
 from resonance.pipeline.replay import bootstrapping, replaying, verifying
+from resonance.pipeline.states import stored_states
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
+from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Message
 from resonance.pipeline.replay import bootstrap, bootstrapping, ranges, replaying, run, verify, verifying
 from resonance.pipeline.replay.ranges import Span
 from resonance.pipeline.replay.verifying import Verdict
-from resonance.pipeline.settings import Settings
 
 from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import TOPIC, settings

@@ -10,11 +10,11 @@ import pytest
 from resonance.pipeline import cli
 from resonance.pipeline.commands import replay as options_module
 from resonance.pipeline.errors import ConfigurationError, MismatchError
-from resonance.pipeline.files import Columns
+from resonance.pipeline.files.record_file import Columns
+from resonance.pipeline.mending.resetting import reset
 from resonance.pipeline.records import Message, Outputs
 from resonance.pipeline.replay.bootstrapping import FromFile, bootstrap
 from resonance.pipeline.replay.ranges import Span
-from resonance.pipeline.resetting import reset
 from resonance.pipeline.times import TimeTexts
 
 from tests.pipeline.replay.deployment import ReplayedDeployment

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from resonance.pipeline.files import Columns, FileRecord
+from resonance.pipeline.files.record_file import Columns, FileRecord
 from resonance.pipeline.records import Record
 from resonance.pipeline.replay.lanes import Routed, gather, pack, route, unpack
 

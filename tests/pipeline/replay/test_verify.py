@@ -8,13 +8,14 @@ from typing import Any
 
 import orjson
 import pytest
-from resonance.pipeline import cli, mending, resetting
+from resonance.pipeline import cli
 from resonance.pipeline.commands import verify as command_module
 from resonance.pipeline.errors import BrokerError, MismatchError
+from resonance.pipeline.mending import mending, resetting
+from resonance.pipeline.mending.stream_reset import plan_stream_reset
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Message
 from resonance.pipeline.replay import verifying
-from resonance.pipeline.stream_reset import plan_stream_reset
 
 from tests.pipeline.replay.deployment import ReplayedDeployment
 from tests.pipeline.streams import TOPIC

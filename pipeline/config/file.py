@@ -1,0 +1,53 @@
+"""Settings written as the file that they can be read from."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from resonance.pipeline.config.messages import MASK
+
+
+def as_toml(values: Mapping[str, Any], derived: Mapping[str, str] | None = None) -> str:
+    """Return nested values as TOML; what is not set, and secrets that are masked, are comments.
+
+    Parameters
+    ----------
+    values : mapping of str to object
+        Text, numbers, booleans, None, and lists and mappings of them.
+    derived : mapping of str to str, optional
+        What settings that are not set come to, by dotted name.
+    """
+    return "\n".join(_lines(values, "", derived or {})) + "\n"
+
+
+def _lines(values: Mapping[str, Any], section: str, derived: Mapping[str, str]) -> list[str]:
+    lines = [
+        _line(_key(name), value, derived.get(f"{section}.{name}"))
+        for name, value in values.items()
+        if not isinstance(value, Mapping)
+    ]
+    if section and lines:
+        lines = ["", f"[{section}]", *lines]
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            lines += _lines(value, f"{section}.{_key(name)}" if section else _key(name), derived)
+    return lines
+
+
+def _line(key: str, value: Any, derived: str | None) -> str:
+    if value is None:
+        return f"# {key} is not set" if derived is None else f"# {key} = {_written(derived)} (derived)"
+    return f"# {key} is set, and not shown" if value == MASK else f"{key} = {_written(value)}"
+
+
+def _key(name: str) -> str:
+    # A bare key with a dot would be a table, and one with a space an error.
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _written(name)
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_written, value))}]"
+    # JSON's text, numbers and booleans are TOML, too, but for one character that must be escaped.
+    return orjson.dumps(value).decode().replace("\x7f", "\\u007f")

@@ -1,0 +1,132 @@
+"""The reference of all settings, as it stands in the documentation: what is written where each setting is defined."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, NamedTuple, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+from resonance.engine import ENGINES
+from resonance.engine.parameters import Parameter
+from resonance.pipeline.config.sections import EngineChoice, Section
+from resonance.pipeline.config.settings import Settings
+
+INTRODUCTION = """\
+# Settings
+
+Every setting with its default; `resonance settings --reference` prints this page. Three ways to give one, each winning
+over the ones behind it:
+
+| where | how |
+|---|---|
+| command line | `--input.topics a,b`, or `--set input.topics=a,b` |
+| environment | `RESONANCE_INPUT__TOPICS=a,b`: capitals, two underscores for the dot |
+| file (`resonance.toml`, or `--config FILE`) | `topics = ["a", "b"]` under `[input]` |
+
+Unknown names are refused everywhere. `resonance settings` shows what they add up to. On the command line and in the
+environment lists are `a,b` or JSON, tables JSON, and nothing is `none`.
+"""
+
+
+class SettingReference(NamedTuple):
+    """What the documentation says of a setting."""
+
+    name: str
+    default: str
+    meaning: str
+
+
+def reference() -> dict[str, list[SettingReference]]:
+    """Return every setting by section; those outside sections under ``""``, an engine's own under ``engine: name``."""
+    sections: dict[str, list[SettingReference]] = {"": []}
+    for name, field in Settings.model_fields.items():
+        section = field.annotation
+        if not (isinstance(section, type) and issubclass(section, Section | EngineChoice)):
+            sections[""].append(_row(name, field))
+            continue
+        sections[name] = [_row(f"{name}.{key}", inner) for key, inner in section.model_fields.items()]
+        if section is EngineChoice:
+            shared = set.intersection(*(set(engine.parameters) for engine in ENGINES.values()))
+            first = next(iter(ENGINES.values()))
+            sections[name] += [_parameter(each) for each in first.parameters if each in shared]
+            for engine in ENGINES.values():
+                if own := [_parameter(each) for each in engine.parameters if each not in shared]:
+                    sections[f"{name}: {engine.name}"] = own
+    return sections
+
+
+def as_markdown() -> str:
+    """Return the page of the documentation."""
+    lines = [INTRODUCTION]
+    for section, rows in reference().items():
+        lines += [*_heading(section), "| setting | default | meaning |", "|---|---|---|"]
+        lines += [f"| `{row.name}` | {_code(row.default)} | {row.meaning} |" for row in rows]
+        lines.append("")
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _heading(section: str) -> Iterator[str]:
+    name, _, engine = section.partition(": ")
+    if engine:
+        yield from (f"### Of the engine `{engine}` alone", "")
+    elif name:
+        yield from (f"## {name}", "", str(Settings.model_fields[name].description), "")
+    else:
+        yield from ("## Outside the sections", "")
+    if section == "engine":
+        for each in ENGINES.values():
+            for preset, values in each.presets.items():
+                listed = ", ".join(f"`{key} = {_written(value)}`" for key, value in values.items())
+                yield from (f"`{each.name}` has the preset `{preset}`: {listed}.", "")
+
+
+def _row(name: str, field: FieldInfo) -> SettingReference:
+    default = field.get_default(call_default_factory=True, validated_data={})
+    # One line: a row of a table ends with it.
+    meaning = " ".join((field.description or "").split()).replace("``", "`")
+    return SettingReference(name, _written(default), f"{meaning} {_allowed(field, meaning)}".rstrip())
+
+
+def _parameter(parameter: Parameter) -> SettingReference:
+    meaning = parameter.meaning[0].upper() + parameter.meaning[1:]
+    allowed = parameter.allowed[0].upper() + parameter.allowed[1:]
+    return SettingReference(f"engine.{parameter.name}", _written(parameter.default), f"{meaning}. {allowed}.")
+
+
+def _allowed(field: FieldInfo, meaning: str) -> str:
+    """Return the choices or the range of a setting in words, where its meaning does not name them."""
+    choices = [str(choice) for choice in _choices(field.annotation)]
+    if choices:
+        return "" if all(f"`{choice}`" in meaning for choice in choices) else f"One of {', '.join(choices)}."
+    words = {"ge": "at least", "gt": "above", "le": "at most"}
+    found = {name: getattr(bound, name) for bound in field.metadata for name in words if hasattr(bound, name)}
+    text = ", ".join(f"{words[name]} {_number(found[name])}" for name in words if name in found)
+    return f"{text[0].upper()}{text[1:]}." if text else ""
+
+
+def _choices(annotation: Any) -> Sequence[Any]:
+    if get_origin(annotation) is Literal:
+        return get_args(annotation)
+    return next((found for part in get_args(annotation) if (found := _choices(part))), ())
+
+
+def _number(value: Any) -> str:
+    return f"{value:,.10g}" if isinstance(value, float) else f"{value:,}"
+
+
+def _code(default: str) -> str:
+    return default if default in ("required", "none") else f"`{default}`"
+
+
+def _written(default: Any) -> str:
+    """Return a default as the file would have it."""
+    if default is PydanticUndefined:
+        return "required"
+    if default is None:
+        return "none"
+    if isinstance(default, str):
+        return f'"{default}"'
+    if isinstance(default, tuple):
+        return "[" + ", ".join(map(_written, default)) + "]"
+    if isinstance(default, bool):
+        return str(default).lower()
+    return str(default)

@@ -1,0 +1,269 @@
+"""The sections of the settings, each setting documented where it is defined.
+
+Under each attribute stands its meaning; its name is ``section.attribute``, its environment variable
+``RESONANCE_SECTION__ATTRIBUTE``, its default the value it is assigned.
+"""
+
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator
+from resonance.pipeline.config.values import (
+    Categories,
+    Count,
+    FeaturePaths,
+    Missing,
+    Names,
+    OptionalCount,
+    OptionalPath,
+    OptionalText,
+    Paths,
+    Ranges,
+    Seconds,
+)
+
+TOPIC_PATTERN = r"^[A-Za-z0-9._-]+$"
+OptionalSecret = Annotated[SecretStr | None, BeforeValidator(lambda value: value or None)]
+
+
+class Section(BaseModel):
+    """A table of settings: frozen, and without unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
+
+
+class Broker(Section):
+    """The Kafka cluster."""
+
+    bootstrap: str = Field(default="localhost:9092", min_length=1)
+    """Brokers to ask first, as host:port, separated by commas."""
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    """How to talk to the brokers."""
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
+    """How to log in, with SASL_PLAINTEXT or SASL_SSL."""
+    sasl_username: OptionalText = None
+    """User name for the log-in."""
+    sasl_password: OptionalSecret = None
+    """Password for the log-in; better in the environment than in the file."""
+    ssl_ca_location: OptionalText = None
+    """File with the certificates of the authorities to trust; without it the system's."""
+    ssl_certificate_location: OptionalText = None
+    """File with the client's certificate."""
+    ssl_key_location: OptionalText = None
+    """File with the client's private key."""
+    ssl_key_password: OptionalSecret = None
+    """Password of the private key."""
+    session_timeout: Seconds = Field(default=45.0, ge=1.0, le=1800.0)
+    """Seconds without a heartbeat after which the group gives a worker's partitions to others."""
+    answer_timeout: Seconds = Field(default=10.0, gt=0.0, le=300.0)
+    """Seconds to wait for a first answer of the broker before giving up at start."""
+
+
+class Worker(Section):
+    """The process itself."""
+
+    id: OptionalText = Field(default=None, pattern=TOPIC_PATTERN)
+    """Name of the worker, unique in the deployment; without it the host name and the HTTP port."""
+    web_host: str = "127.0.0.1"
+    """Address on which health and metrics are served."""
+    web_port: Count = Field(default=6066, ge=1, le=65535)
+    """Port of it; a second worker on one host needs another one."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least serious messages to log."""
+    log_format: Literal["text", "json"] = "text"
+    """``text``: lines for people; ``json``: one JSON object a line."""
+
+
+class Input(Section):
+    """Other people's topics as they are: where in a JSON object the record stands. Paths are dotted."""
+
+    topics: Names = Field(min_length=1)
+    """Topics to read, all with the same number of partitions."""
+    features: FeaturePaths = "features"
+    """List of paths to numbers; or one path to an array of numbers or to an object name -> number."""
+    id_path: OptionalPath = None
+    """Path to the record's id, text or a number."""
+    time_path: OptionalPath = None
+    """Path to the record's time, RFC 3339 text or milliseconds since 1970; without it Kafka's timestamp."""
+    dimension: OptionalCount = Field(default=None, ge=1)
+    """Number of features in an array; without it what most of the first 20 usable records of a partition have."""
+    sparse: OptionalPath = None
+    """Not available yet: path to sparse features."""
+    label_path: OptionalPath = None
+    """Not available yet: path to the record's labels."""
+
+    @field_validator("topics")
+    @classmethod
+    def _legal_topics(cls, topics: tuple[str, ...]) -> tuple[str, ...]:
+        for topic in topics:
+            check_topic(topic)
+        if len(set(topics)) != len(topics):
+            raise ValueError("the same topic stands there twice")
+        return topics
+
+    @field_validator("sparse", "label_path")
+    @classmethod
+    def _not_yet(cls, path: str | None) -> str | None:
+        if path is not None:
+            raise ValueError("not available in this version; leave it out")
+        return path
+
+
+class Prepare(Section):
+    """What is done to the features before every engine, deterministically; part of a stream's state."""
+
+    scale: Literal["warmup", "given", "none"] = "warmup"
+    """``warmup``: the 1st to 99th percentile of the first records becomes [0, 1]; ``given``: `ranges` do; ``none``."""
+    warmup_records: Count = Field(default=200, ge=1, le=1_000_000)
+    """Records of a stream that are held back to learn the scale, answered ``warming_up``, then learned in order."""
+    missing: Missing = "reject"
+    """A missing or null feature: ``reject`` the record, take the ``mean`` of the warm-up, or this number."""
+    log1p: Names = ()
+    """Features of which log(1 + x) is taken."""
+    categories: Categories = Field(default_factory=dict)
+    """Features that are categories, each with its values; unknown values are like none of them."""
+    ranges: Ranges = Field(default_factory=dict)
+    """With ``scale = "given"``: feature -> [value that becomes 0, value that becomes 1]."""
+
+
+class EngineChoice(BaseModel):
+    """The algorithm and its own parameters."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", use_attribute_docstrings=True)
+
+    name: str = "caea"
+    """The engine: ``caea``, or ``hcaea``, a tree of them."""
+    preset: OptionalText = None
+    """A named set of its parameters; parameters that are given win over it."""
+
+    @cached_property
+    def given(self) -> dict[str, Any]:
+        """The engine's own parameters, as they were written."""
+        return dict(self.__pydantic_extra__ or {})
+
+
+class Delivery(Section):
+    """How outputs and offsets reach the bus."""
+
+    mode: Literal["exactly_once", "at_least_once"] = "exactly_once"
+    """``exactly_once``: transactions. ``at_least_once``: repeats are possible after a crash, and identical."""
+    commit_interval: Seconds = Field(default=0.1, gt=0.0, le=60.0)
+    """Seconds after which a transaction is closed, or offsets are committed."""
+    transaction_timeout: Seconds = Field(default=60.0, ge=1.0, le=900.0)
+    """Seconds after which the broker aborts the transaction of a worker that has gone silent."""
+
+
+class Snapshots(Section):
+    """How often the states of streams are written: one by one, the one that has waited longest first."""
+
+    records: Count = Field(default=10_000, ge=1)
+    """Records of the partition that a changed stream waits for its snapshot, at least; for its first at most 500."""
+    ratio: Seconds = Field(default=4.0, ge=0.0)
+    """Input bytes of the partition for each byte of snapshots that is written, at least."""
+    archive_interval: Seconds = Field(default=3600.0, ge=0.0)
+    """Seconds between two archives of a partition, from which its past can be replayed; 0 for none."""
+
+
+class Limits(Section):
+    """What one partition may cost; beyond it records become dead letters."""
+
+    streams: Count = Field(default=10_000, ge=1)
+    """Streams of a partition."""
+    record_bytes: Count = Field(default=1_000_000, ge=1)
+    """Bytes of a record's value."""
+    key_bytes: Count = Field(default=256, ge=1)
+    """Bytes of a record's key with ``stream = "key"``."""
+    dead_letter_bytes: Count = Field(default=900_000, ge=2_000)
+    """Bytes of a dead letter, below what its topic takes (max.message.bytes): a longer value is cut."""
+    dead_letters_in_a_row: Count = Field(default=1_000, ge=1)
+    """Dead letters of one kind in a row after which the worker says that it is not ready."""
+
+
+class DeadLetterShare(Section):
+    """When a partition pauses because its records are mostly dead letters; `resonance dlq resume` lets it go on."""
+
+    max_share: Seconds = Field(default=0.5, gt=0.0, le=1.0)
+    """Share of dead letters among the last `window` records above which a partition pauses; 1 never does."""
+    window: Count = Field(default=10_000, ge=1, le=10_000_000)
+    """Records that are looked at; those that have not come yet count as good."""
+
+
+class Topics(Section):
+    """Names of the topics of the deployment, where ``<name>.<kind>`` will not do, and how they are made."""
+
+    assignments: OptionalText = None
+    """Answers, one a record; default ``<name>.assignments``."""
+    cluster_events: OptionalText = None
+    """Life-cycle events of clusters; default ``<name>.cluster-events``."""
+    drift_events: OptionalText = None
+    """Not written yet: drift of the data; default ``<name>.drift-events``."""
+    dead_letters: OptionalText = None
+    """Records that could not be used; default ``<name>.dead-letters``."""
+    clusters: OptionalText = None
+    """Clusters by id, compacted; default ``<name>.clusters``."""
+    snapshots: OptionalText = None
+    """States of the streams, compacted; default ``<name>.snapshots``."""
+    archive: OptionalText = None
+    """States of the streams as they were, kept as long as the input; default ``<name>.archive``."""
+    routes: OptionalText = None
+    """Not written yet: records on their way to another partition; default ``<name>.routes``."""
+    create: bool = True
+    """Make missing topics at start; without it a missing topic stops the start."""
+    replication_factor: Count = Field(default=-1, ge=-1, le=32767)
+    """Copies of topics that are made; -1 = the broker's default."""
+
+    KINDS: ClassVar[tuple[str, ...]] = (
+        "assignments",
+        "cluster_events",
+        "drift_events",
+        "dead_letters",
+        "clusters",
+        "snapshots",
+        "archive",
+        "routes",
+    )
+
+    @field_validator(*KINDS)
+    @classmethod
+    def _legal_topic(cls, topic: str | None) -> str | None:
+        if topic is not None:
+            check_topic(topic)
+        return topic
+
+
+class Output(Section):
+    """What outputs look like."""
+
+    compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "lz4"
+    """Compression of output batches."""
+    envelope: Literal["cloudevents", "plain"] = "cloudevents"
+    """``cloudevents``: CloudEvents headers on every output. ``plain``: none."""
+    assignments: Literal["all", "changes", "novel", "none"] = "all"
+    """Which answers are written: ``changes``: where cluster or status differ from the stream's answer before."""
+    clusters_grace: Seconds = Field(default=7 * 86_400.0, ge=0.0, le=10 * 365 * 86_400.0)
+    """Seconds, by the records' own times, for which the topic of the clusters keeps an ended one."""
+    events: OptionalText = None
+    """Not available yet: ``debug`` for events of single nodes, beside those of clusters."""
+    include: Paths = ()
+    """Members of the input to copy into the assignments."""
+
+    @field_validator("events")
+    @classmethod
+    def _not_yet(cls, events: str | None) -> str | None:
+        if events is not None:
+            raise ValueError(
+                "events of single nodes are not available in this version; leave it out (those of clusters are always "
+                "written)"
+            )
+        return events
+
+
+def check_topic(topic: str) -> None:
+    """Raise `ValueError` unless Kafka takes this name for a topic."""
+    if (
+        not topic
+        or len(topic) > 249
+        or topic in (".", "..")
+        or not all(c.isascii() and (c.isalnum() or c in "._-") for c in topic)
+    ):
+        raise ValueError(f"{topic!r} is no topic name: up to 249 of the characters A-Z a-z 0-9 . _ -")

@@ -1,0 +1,1 @@
+"""Records in files: reading them, guessing settings from them, producing them onto a topic."""

@@ -1,0 +1,213 @@
+"""CSV: a header, then a row a line; numbers become numbers, empty cells null, everything else text.
+
+A number is written into the JSON as it stands in the cell, so that no digit is lost or invented. Most rows are taken
+in one go: a single pattern says that all cells of the numeric columns are numbers.
+"""
+
+import csv
+import io
+import math
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import orjson
+from resonance.pipeline.errors import InputFileError
+from resonance.pipeline.files.members import chosen, in_order, template
+from resonance.pipeline.files.record_file import BATCH, BadRowError, Columns, FileRecord, as_key
+from resonance.pipeline.times import milliseconds
+
+DELIMITERS: Final = ",;\t|"
+"""What can stand between cells."""
+
+# Possessive: without ways back, a row of numbers is matched in half the time.
+_NUMBER: Final = r"-?(?:0|[1-9][0-9]{0,17}+)(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+"
+_ONE: Final = re.compile(_NUMBER)
+_LOOSE: Final = re.compile(r"[+-]?(?:[0-9]{1,18}\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|\+[1-9][0-9]{0,17}")
+_SAMPLE: Final = 64 * 1024
+_CACHED: Final = 20_000
+
+
+class CsvRows:
+    """The rows of a CSV file.
+
+    Parameters
+    ----------
+    stream : binary file
+        Its bytes, UTF-8.
+    file : Path
+        For messages.
+    columns : Columns
+        What is used of it.
+
+    Attributes
+    ----------
+    names : list of str
+        The header; empty for columns without a name, which are left out.
+
+    Raises
+    ------
+    InputFileError
+        No header.
+    ConfigurationError
+        A column that is not there.
+    """
+
+    def __init__(self, stream: BinaryIO, file: Path, columns: Columns) -> None:
+        buffered = io.BufferedReader(stream, 256 * 1024)  # type: ignore[type-var]
+        # Bytes that are not UTF-8 become what cannot be written as JSON: so it is known in which row they stand.
+        self._stream = io.TextIOWrapper(buffered, encoding="utf-8-sig", errors="surrogateescape", newline="")
+        sample = self._stream.read(_SAMPLE)
+        lines = _with(sample, self._stream)
+        self._reader = csv.reader(lines, delimiter=_delimiter(sample), skipinitialspace=True, strict=True)
+        self.names = _header(self._reader, file)
+        used, where = chosen(file, self.names, columns)
+        order = [used[number] for number in in_order(where)]
+        positions = [self.names.index(name) for name in order]
+        self._positions = positions
+        self._whole = positions == list(range(len(self.names)))
+        self._template = template(where)
+        self._key = self.names.index(columns.key) if columns.key else None
+        self._time = self.names.index(columns.time) if columns.time else None
+        self._nulls = frozenset(columns.nulls)
+        # Such as -999: then no row of numbers can be taken in one go.
+        self._careful = any(map(_ONE.fullmatch, columns.nulls))
+        self._texts: dict[str, str] = {}
+
+    def batches(self) -> Iterator[list[FileRecord | BadRowError]]:
+        """Yield the rows in order; blank lines are nothing."""
+        rows = self._rows()
+        while batch := list(islice(rows, BATCH)):
+            yield batch
+
+    def _rows(self) -> Iterator[FileRecord | BadRowError]:
+        width = len(self.names)
+        numeric: list[int] | None = None
+        others: list[int] = []
+        pattern = re.compile("")
+        while True:
+            line = self._reader.line_num + 1
+            try:
+                row = next(self._reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                yield BadRowError(line, f"not CSV ({error})")
+                continue
+            if len(row) != width:
+                if row:
+                    yield BadRowError(line, f"{len(row)} cells where the header has {width}")
+                continue
+            if numeric is None:
+                numeric, others = self._kinds(row)
+                # Exactly one number for each cell: a cell that holds a comma cannot pass for two.
+                pattern = re.compile(",".join([_NUMBER] * len(numeric)))
+            try:
+                key = None if self._key is None else as_key(row[self._key])
+                time = None if self._time is None else _time(row[self._time])
+                if self._careful or not pattern.fullmatch(",".join([row[position] for position in numeric])):
+                    for position in numeric:
+                        row[position] = self._cell(row[position])
+                for position in others:
+                    row[position] = self._text(row[position])
+                cells = row if self._whole else [row[position] for position in self._positions]
+                yield FileRecord(key, (self._template % tuple(cells)).encode(), time)
+            except (ValueError, TypeError) as error:
+                # A lone surrogate is a TypeError of orjson and a ValueError of Python.
+                reason = "not UTF-8" if isinstance(error, TypeError | UnicodeError) else str(error)
+                yield BadRowError(line, reason)
+
+    def _kinds(self, row: Sequence[str]) -> tuple[list[int], list[int]]:
+        """Return which of the used columns hold numbers, going by one row, and which do not; it only saves time."""
+        numeric = [position for position in self._positions if _ONE.fullmatch(row[position])]
+        return numeric, [position for position in self._positions if position not in numeric]
+
+    def _cell(self, cell: str) -> str:
+        return "null" if cell in self._nulls else cell_text(cell)
+
+    def _text(self, cell: str) -> str:
+        found = self._texts.get(cell)
+        if found is None:
+            if len(self._texts) >= _CACHED:
+                self._texts.clear()
+            found = self._texts[cell] = self._cell(cell)
+        return found
+
+
+def cell_text(cell: str) -> str:
+    """Return a cell as JSON: a number, null, or text.
+
+    ``.5``, ``5.`` and ``+5`` are numbers, too; ``007`` and what has more than 18 digits before the point are names that
+    look like numbers and stay text.
+
+    Raises
+    ------
+    TypeError
+        It was not UTF-8.
+    """
+    if _ONE.fullmatch(cell):
+        return cell
+    bare = cell.strip()
+    if not bare or bare.lower() == "nan":
+        return "null"
+    if _ONE.fullmatch(bare):
+        return bare
+    if _LOOSE.fullmatch(bare) and math.isfinite(value := float(bare)):
+        return repr(value)
+    return orjson.dumps(cell).decode()
+
+
+def _time(cell: str) -> int | None:
+    bare = cell.strip()
+    if not bare:
+        return None
+    return milliseconds(float(bare) if _ONE.fullmatch(bare) else bare)
+
+
+def _with(sample: str, text: io.TextIOWrapper) -> Iterator[str]:
+    """Yield the lines of a sample and of what comes behind it."""
+    lines = sample.splitlines(keepends=True)
+    last = lines.pop() if lines else ""
+    yield from lines
+    yield last + text.readline()
+    yield from text
+
+
+def _delimiter(sample: str) -> str:
+    """Return the delimiter that gives the most cells of which every row of a sample has the same number."""
+    best, width = DELIMITERS[0], 1
+    lines = sample.split("\n")[:20]
+    for candidate in DELIMITERS:
+        try:
+            rows = [row for row in csv.reader(lines[:-1] or lines, delimiter=candidate, skipinitialspace=True) if row]
+        except csv.Error:
+            continue
+        widths = {len(row) for row in rows}
+        # Rows that are wrong do not hide the delimiter: the header alone counts then, a little.
+        found = len(rows[0]) if rows and len(widths) == 1 else 0
+        if found > width:
+            best, width = candidate, found
+    if width == 1 and lines:
+        best = max(DELIMITERS, key=lines[0].count)
+    return best
+
+
+def _header(reader: Iterator[list[str]], file: Path) -> list[str]:
+    try:
+        names = [name.strip() for name in next(row for row in reader if row)]
+    except StopIteration:
+        raise InputFileError(f"{file} has no header: its first line must name the columns") from None
+    except csv.Error as error:
+        raise InputFileError(f"{file}: its first line is no header ({error})") from error
+    if all(_ONE.fullmatch(name) or not name for name in names):
+        raise InputFileError(
+            f"{file}, line 1: {', '.join(names[:5])} stand where the names of the columns should; add a header line"
+        )
+    if any("\udc80" <= character <= "\udcff" for name in names for character in name):
+        raise InputFileError(f"{file}: its header is not UTF-8; convert it: iconv -t utf-8")
+    twice = [name for name in names if name and names.count(name) > 1]
+    if twice:
+        raise InputFileError(f"{file}: two columns are called {twice[0]}; rename one of them in the header")
+    return names

@@ -1,0 +1,121 @@
+"""JSONL: one JSON object a line, taken as it stands where no members are chosen."""
+
+import io
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path as FilePath
+from typing import Any, BinaryIO
+
+import orjson
+from resonance.pipeline.errors import InputFileError
+from resonance.pipeline.files.members import builder, places
+from resonance.pipeline.files.record_file import BATCH, BadRowError, Columns, FileRecord, as_key, missing_column
+from resonance.pipeline.paths import ABSENT, Path, find, parse_path
+from resonance.pipeline.times import milliseconds
+
+_BOM = b"\xef\xbb\xbf"
+
+
+class JsonlRows:
+    """The lines of a JSONL file.
+
+    Parameters
+    ----------
+    stream : binary file
+        Its bytes.
+    file : Path
+        For messages.
+    columns : Columns
+        Here they are paths.
+
+    Attributes
+    ----------
+    names : list of str
+        Paths in the first record.
+
+    Raises
+    ------
+    InputFileError
+        It is one array of everything.
+    ConfigurationError
+        A path that leads nowhere in the whole first batch.
+    """
+
+    def __init__(self, stream: BinaryIO, file: FilePath, columns: Columns) -> None:
+        self._lines = io.BufferedReader(stream, 256 * 1024)  # type: ignore[type-var]
+        self._key = parse_path(columns.key) if columns.key else None
+        self._time = parse_path(columns.time) if columns.time else None
+        self._members = [parse_path(column) for column in columns.members.values()]
+        self._build = builder(places(columns.members, file))
+        self._head = list(islice(self._lines, BATCH))
+        if self._head:
+            self._head[0] = self._head[0].removeprefix(_BOM)
+            if self._head[0].lstrip().startswith(b"["):
+                raise InputFileError(
+                    f"{file}, line 1: an array begins here; one object a line is needed (jq -c '.[]' makes that)"
+                )
+        found = [value for line in self._head if isinstance(value := _parsed(line), dict)]
+        self.names: list[str] = leaf_paths(found[0]) if found else []
+        for column in (*columns.members.values(), columns.key, columns.time):
+            if column and found and all(find(value, parse_path(column)) is ABSENT for value in found):
+                raise missing_column(file, column, self.names)
+
+    def batches(self) -> Iterator[list[FileRecord | BadRowError]]:
+        """Yield the lines in order; blank ones are nothing."""
+        row = self._row if self._key or self._time or self._members else _whole
+        number = 0
+        waiting, self._head = self._head, []
+        while waiting:
+            yield [row(text, at) for at, line in enumerate(waiting, number + 1) if (text := line.strip())]
+            number += len(waiting)
+            waiting = list(islice(self._lines, BATCH))
+
+    def _row(self, text: bytes, number: int) -> FileRecord | BadRowError:
+        try:
+            value = _object(text)
+            key = None if self._key is None else as_key(_member(value, self._key))
+            time = None if self._time is None else milliseconds(_member(value, self._time))
+        except ValueError as error:
+            return BadRowError(number, str(error))
+        if self._members:
+            text = orjson.dumps(self._build([find(value, member) for member in self._members]))
+        return FileRecord(key, text, time)
+
+
+def _whole(text: bytes, number: int) -> FileRecord | BadRowError:
+    try:
+        _object(text)
+    except ValueError as error:
+        return BadRowError(number, str(error))
+    return FileRecord(None, text, None)
+
+
+def _object(text: bytes) -> dict[str, Any]:
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise ValueError(f"not JSON ({error.msg} at character {error.pos + 1})") from None
+    if type(value) is dict:
+        return value
+    raise ValueError("not a JSON object, but " + text[:40].decode(errors="replace"))
+
+
+def _parsed(line: bytes) -> Any:
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _member(value: dict[str, Any], path: Path) -> Any:
+    found = find(value, path)
+    return None if found is ABSENT else found
+
+
+def leaf_paths(value: dict[str, Any], before: str = "") -> list[str]:
+    """Return the paths to everything in an object that is no object itself."""
+    paths = []
+    for name, member in value.items():
+        path = before + name.replace(".", "\\.")
+        paths += leaf_paths(member, f"{path}.") if isinstance(member, dict) and member else [path]
+    return paths

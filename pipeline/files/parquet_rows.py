@@ -1,0 +1,145 @@
+"""Parquet, by pyarrow: times become text as everywhere on the bus, what is not finite becomes null."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import orjson
+from resonance.pipeline.errors import ConfigurationError, InputFileError
+from resonance.pipeline.files.members import builder, chosen
+from resonance.pipeline.files.record_file import BATCH, BadRowError, Columns, FileRecord, as_key
+from resonance.pipeline.times import TimeTexts, milliseconds
+
+try:
+    import pyarrow
+    from pyarrow import parquet, types
+except ImportError as error:
+    raise ConfigurationError(
+        "Parquet needs pyarrow, which is not installed: pip install 'resonance-streams[parquet]'"
+    ) from error
+
+
+class ParquetRows:
+    """The rows of a Parquet file.
+
+    Parameters
+    ----------
+    stream : binary file
+        Its bytes.
+    file : Path
+        For messages.
+    columns : Columns
+        What is used of it.
+
+    Attributes
+    ----------
+    names : list of str
+        Its columns.
+    total, position : int
+        Rows, and how many of them were read.
+
+    Raises
+    ------
+    InputFileError
+        It is no Parquet file.
+    ConfigurationError
+        A column that is not there, or of a type that JSON has no like of.
+    """
+
+    def __init__(self, stream: BinaryIO, file: Path, columns: Columns) -> None:
+        try:
+            self._file = parquet.ParquetFile(stream)
+        except pyarrow.ArrowException as error:
+            raise InputFileError(f"{file} is no Parquet file that can be read: {error}") from error
+        schema = self._file.schema_arrow
+        self._path = file
+        self.names: list[str] = list(schema.names)
+        if twice := [name for name in self.names if self.names.count(name) > 1]:
+            raise InputFileError(f"{file}: two columns are called {twice[0]}; rename one of them")
+        self.total: int = self._file.metadata.num_rows
+        self.position = 0
+        self._used, where = chosen(file, self.names, columns)
+        self._build = builder(where)
+        self._key, self._time = columns.key, columns.time
+        self._texts = TimeTexts()
+        for name in {*self._used, *filter(None, (columns.key, columns.time))}:
+            kind = schema.field(name).type
+            if not _has_like(kind):
+                others = ", ".join(other for other in self.names if _has_like(schema.field(other).type))
+                raise ConfigurationError(
+                    f"{file}: column {name} is of type {kind}, which JSON has no like of; choose others with --map, "
+                    f"such as {others}"
+                )
+
+    def batches(self) -> Iterator[list[FileRecord | BadRowError]]:
+        """Yield the rows in order."""
+        wanted = list(dict.fromkeys([*self._used, *filter(None, (self._key, self._time))]))
+        try:
+            for batch in self._file.iter_batches(BATCH, columns=wanted):
+                yield self._records_of(batch)
+                self.position += batch.num_rows
+        except pyarrow.ArrowException as error:
+            raise OSError(str(error)) from error
+
+    def _records_of(self, batch: Any) -> list[FileRecord | BadRowError]:
+        try:
+            return list(self._records(batch))
+        except (ValueError, OverflowError) as error:
+            # Columns are read whole: pyarrow does not say in which row it is.
+            rows = f"rows {self.position + 1:,} to {self.position + batch.num_rows:,}"
+            raise InputFileError(
+                f"{self._path}, {rows}: a value cannot be said in JSON ({error}); choose other columns with --map"
+            ) from error
+
+    def _records(self, batch: Any) -> Iterator[FileRecord | BadRowError]:
+        columns = {name: self._values(batch.column(name)) for name in batch.schema.names}
+        nothing = [None] * batch.num_rows
+        keys = columns[self._key] if self._key else nothing
+        times = columns[self._time] if self._time else nothing
+        rows = zip(*(columns[name] for name in self._used), strict=True)
+        for number, (row, key, time) in enumerate(zip(rows, keys, times, strict=True), self.position + 1):
+            try:
+                value = orjson.dumps(self._build(row), option=orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z)
+                yield FileRecord(as_key(key), value, milliseconds(time))
+            except (ValueError, TypeError) as error:
+                yield BadRowError(number, str(error))
+
+    def _values(self, column: Any) -> Sequence[Any]:
+        kind = column.type
+        if types.is_dictionary(kind):
+            return self._values(column.dictionary_decode())
+        if types.is_timestamp(kind):
+            # Texts with milliseconds, whatever the unit is; a naive time counts as UTC.
+            stamps = column.cast(pyarrow.timestamp("ms", kind.tz), safe=False).cast(pyarrow.int64()).to_pylist()
+            return [None if stamp is None else self._texts[stamp] for stamp in stamps]
+        if types.is_date(kind):
+            return (
+                list(map(str, column.to_pylist()))
+                if not column.null_count
+                else [None if day is None else str(day) for day in column.to_pylist()]
+            )
+        if types.is_decimal(kind) or types.is_float16(kind):
+            column = column.cast(pyarrow.float64())
+        values: Sequence[Any] = column.to_pylist()
+        return values
+
+
+def _has_like(kind: Any) -> bool:
+    """Whether JSON can say what values of a type are."""
+    if types.is_dictionary(kind):
+        return _has_like(kind.value_type)
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return _has_like(kind.value_type)
+    if types.is_struct(kind):
+        return all(_has_like(kind.field(number).type) for number in range(kind.num_fields))
+    return bool(
+        types.is_integer(kind)
+        or types.is_floating(kind)
+        or types.is_boolean(kind)
+        or types.is_string(kind)
+        or types.is_large_string(kind)
+        or types.is_timestamp(kind)
+        or types.is_date(kind)
+        or types.is_decimal(kind)
+        or types.is_null(kind)
+    )

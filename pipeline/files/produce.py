@@ -1,0 +1,281 @@
+"""From a file into a topic: every record to the partition of its key, and every one known to be stored at the end."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+from resonance.pipeline.broker.acls import for_topic
+from resonance.pipeline.broker.cluster import Cluster
+from resonance.pipeline.broker.denials import right_refused
+from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryError, nearest
+from resonance.pipeline.files.partitioner import partition_of
+from resonance.pipeline.files.record_file import BATCH, FileRecord
+from resonance.pipeline.worker.delivery import producer_settings
+
+PATIENCE: Final = 60.0
+"""Seconds without any progress after which the broker is given up."""
+
+STEPS: Final = 20
+"""How often a second records are sent where their rate is bounded."""
+
+_KEEP_ALL: Final = {"retention.ms": "-1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A topic that takes records.
+
+    Attributes
+    ----------
+    topic : str
+        Its name.
+    partitions : int
+        Number of its partitions.
+    message_bytes : int or None
+        What it takes in one message, where the broker tells.
+    retention_ms : int or None
+        For how long it keeps records by their own timestamps; None for ever, or where these do not count.
+    created : bool
+        It was made just now.
+    """
+
+    topic: str
+    partitions: int
+    message_bytes: int | None = None
+    retention_ms: int | None = None
+    created: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Produced:
+    """What was produced.
+
+    Attributes
+    ----------
+    by_partition : tuple of int
+        Records of each partition.
+    bytes : int
+        Bytes of their keys and values.
+    seconds : float
+        Time it took.
+    interrupted : bool
+        Somebody ended it before the end of the records.
+    """
+
+    by_partition: tuple[int, ...]
+    bytes: int
+    seconds: float
+    interrupted: bool
+
+    @property
+    def records(self) -> int:
+        """All records."""
+        return sum(self.by_partition)
+
+
+def find_target(
+    cluster: Cluster, topic: str, create_partitions: int | None = None, *, own_times: bool = False
+) -> Target:
+    """Return a topic to produce into; make it, where that is asked for.
+
+    Parameters
+    ----------
+    cluster : Cluster
+        Where it is.
+    topic : str
+        Its name.
+    create_partitions : int, optional
+        Make it with so many partitions where it is missing.
+    own_times : bool
+        The records bring timestamps: a topic that is made then keeps them however old they are.
+
+    Raises
+    ------
+    BrokerError
+        It is not there and is not to be made, or cannot be.
+    """
+    counts = cluster.partition_counts()
+    if topic not in counts:
+        if cluster.embedded:
+            cluster.touch(topic)
+            return Target(topic, cluster.partition_counts()[topic], created=True)
+        config = _KEEP_ALL if own_times else {}
+        cluster.check_seen(topic)
+        if create_partitions is None:
+            raise BrokerError(
+                f"topic {topic} does not exist on {cluster.servers}{nearest(topic, counts)}; add --create-partitions N "
+                "to have it made with N partitions, or make it: " + cluster.command(topic, "<n>", config)
+            )
+        command = cluster.command(topic, str(create_partitions), config)
+        cluster.create(topic, create_partitions, config, command)
+        cluster.wait_for_leaders([topic])
+        return Target(topic, create_partitions, created=True)
+    if cluster.embedded:
+        return Target(topic, counts[topic])
+    config = cluster.configs([topic]).get(topic, {})
+    kept = int(config.get("retention.ms", -1))
+    counted = config.get("message.timestamp.type") == "CreateTime" and "delete" in config.get("cleanup.policy", "")
+    size = config.get("max.message.bytes")
+    return Target(topic, counts[topic], int(size) if size else None, kept if counted and kept >= 0 else None)
+
+
+def check_times(target: Target, records: Sequence[FileRecord], cluster: Cluster, now_ms: int | None = None) -> None:
+    """Refuse records that the topic would delete at once because of their own timestamps.
+
+    Parameters
+    ----------
+    target : Target
+        The topic.
+    records : sequence of FileRecord
+        The first ones.
+    cluster : Cluster
+        For the command that mends it.
+    now_ms : int, optional
+        The present, in milliseconds since 1970.
+
+    Raises
+    ------
+    ConfigurationError
+        The oldest is older than what the topic keeps.
+    """
+    times = [record.timestamp for record in records if record.timestamp is not None]
+    if not times or target.retention_ms is None:
+        return
+    age = (int(time.time() * 1000) if now_ms is None else now_ms) - min(times)
+    if age > target.retention_ms:
+        raise ConfigurationError(
+            f"--time: the first records are {age / 86_400_000:,.0f} days old and {target.topic} keeps records for "
+            f"{target.retention_ms / 86_400_000:,.1f} days, so Kafka would delete them within minutes; leave --time "
+            f"out (input.time_path reads a record's time all the same), or keep them: "
+            + cluster.configure(target.topic, _KEEP_ALL)
+        )
+
+
+def produce(
+    client: Mapping[str, Any],
+    target: Target,
+    batches: Iterable[Sequence[FileRecord]],
+    *,
+    rate: float | None = None,
+    limit: int | None = None,
+    compression: str = "lz4",
+    advanced: Callable[[int], None] = lambda _: None,
+) -> Produced:
+    """Produce records, and wait until the broker has every one.
+
+    Parameters
+    ----------
+    client : mapping
+        librdkafka configuration of the connection.
+    target : Target
+        Where they go.
+    batches : iterable of sequences of FileRecord
+        The records in order.
+    rate : float, optional
+        Records a second, at most.
+    limit : int, optional
+        Records, at most.
+    compression : str
+        Codec of batches.
+    advanced : callable
+        Told how many records were sent, now and then.
+
+    Raises
+    ------
+    DeliveryError
+        A record that the topic does not take, or a broker that no longer answers.
+    """
+    limits = {target.topic: target.message_bytes} if target.message_bytes else {}
+    sender = _Sender({**producer_settings(client, compression=compression, message_bytes=limits)}, target)
+    step = max(int(rate / STEPS), 1) if rate else None
+    began = time.monotonic()
+    interrupted = False
+    try:
+        for batch in batches:
+            wanted = batch if limit is None else batch[: limit - sender.sent]
+            for start in range(0, len(wanted), step or BATCH):
+                sender.send(wanted[start : start + (step or BATCH)])
+                advanced(sender.sent)
+                if rate:
+                    sender.wait_until(began + sender.sent / rate)
+            if sender.sent == limit:
+                break
+    except KeyboardInterrupt:
+        interrupted = True
+    sender.flush()
+    return Produced(tuple(sender.counts), sender.bytes, time.monotonic() - began, interrupted)
+
+
+class _Sender:
+    def __init__(self, settings: dict[str, Any], target: Target) -> None:
+        self._failure: KafkaError | None = None
+        self._client = settings
+        self._target = target
+        self.sent = 0
+        self.bytes = 0
+        self.counts = [0] * target.partitions
+        self._producer = Producer(
+            {"log_level": 0, **settings, "on_delivery": self._report, "delivery.report.only.error": True}
+        )
+
+    def _report(self, error: KafkaError | None, _: Any) -> None:
+        if error is not None:
+            self._failure = self._failure or error
+
+    def send(self, records: Sequence[FileRecord]) -> None:
+        topic, partitions = self._target.topic, self._target.partitions
+        for record in records:
+            key, value, timestamp = record
+            partition = partition_of(key, partitions, self.sent)
+            end = time.monotonic() + PATIENCE
+            while True:
+                try:
+                    self._producer.produce(topic, value, key, partition, timestamp=timestamp or 0)
+                    break
+                except BufferError:
+                    self._producer.poll(0.05)
+                    if time.monotonic() > end:
+                        raise self._lost(f"the broker took nothing for {PATIENCE:g} s") from None
+                except KafkaException as error:
+                    raise self._lost(error.args[0].str(), record) from error
+            self.sent += 1
+            self.counts[partition] += 1
+            self.bytes += len(value) + len(key or b"")
+        self._producer.poll(0)
+        self._check()
+
+    def wait_until(self, moment: float) -> None:
+        while (left := moment - time.monotonic()) > 0:
+            self._producer.poll(min(left, 0.2))
+        self._check()
+
+    def flush(self) -> None:
+        waiting = len(self._producer)
+        end = time.monotonic() + PATIENCE
+        while left := self._producer.flush(0.5):
+            self._check()
+            if left < waiting:
+                waiting, end = left, time.monotonic() + PATIENCE
+            if time.monotonic() > end:
+                raise self._lost(f"{left:,} records still wait after {PATIENCE:g} s")
+        self._check()
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            right = for_topic(self._target.topic, ["Write"])
+            if denied := right_refused(self._client, self._failure, right):
+                raise denied
+            late = self._failure.code() == KafkaError.INVALID_TIMESTAMP
+            hint = ": the topic refuses these times, leave --time out" if late else ""
+            raise self._lost(self._failure.str() + hint)
+
+    def _lost(self, reason: str, record: FileRecord | None = None) -> DeliveryError:
+        which = (
+            f"record {self.sent + 1:,}, {len(record.value):,} bytes, was refused" if record else "not all was stored"
+        )
+        return DeliveryError(
+            f"{self._target.topic}: {which} ({reason}); what was sent before may stand in the topic: mend the cause, "
+            "and produce into a new topic, or the rest only"
+        )

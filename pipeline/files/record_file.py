@@ -1,0 +1,246 @@
+"""Records of a file, as they would be produced: JSONL, CSV and Parquet.
+
+A row becomes a JSON object, one member for each column; a column whose name has dots becomes a nested member, so that
+the path ``geo.lat`` finds it. What the formats have in common stands here, each of them in a file of its own.
+"""
+
+import gzip
+import os
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, Final, NamedTuple, Protocol
+
+from resonance.pipeline.errors import ConfigurationError, InputFileError, nearest
+
+BATCH: Final = 2_000
+"""Records of a batch."""
+
+FORMATS: Final[Mapping[str, str]] = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".txt": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+"""Format by suffix; the first two also with ``.gz`` behind it."""
+
+_BUFFER: Final = 256 * 1024
+
+
+class FileRecord(NamedTuple):
+    """A record as it would be produced.
+
+    Attributes
+    ----------
+    key : bytes or None
+        Its key; None without a key column, or where that is empty.
+    value : bytes
+        A JSON object.
+    timestamp : int or None
+        Milliseconds since 1970; None without a time column, or where that is empty.
+    """
+
+    key: bytes | None
+    value: bytes
+    timestamp: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Which columns of a file are used, and for what.
+
+    Attributes
+    ----------
+    members : mapping of str to str
+        Member of the value -> column; empty: all columns under their own names. Members are dotted paths.
+    key, time : str or None
+        Columns that give key and timestamp: RFC 3339 text, or milliseconds since 1970. In JSONL, paths.
+    nulls : tuple of str
+        Cells of CSV that mean that nothing is there, besides empty ones and NaN.
+    """
+
+    members: Mapping[str, str] = field(default_factory=dict)
+    key: str | None = None
+    time: str | None = None
+    nulls: tuple[str, ...] = ()
+
+
+class BadRowError(Exception):
+    """A row that cannot be a record, and why; never leaves this package of formats."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(reason)
+        self.line = line
+        self.reason = reason
+
+
+class Rows(Protocol):
+    """The rows of one format."""
+
+    names: list[str]
+
+    def batches(self) -> Iterator[list[FileRecord | BadRowError]]:
+        """Yield the rows in order."""
+
+
+class RecordFile:
+    """A file of records, from ``with`` to its end.
+
+    Parameters
+    ----------
+    path : Path
+        The file; its suffix says what it is (`FORMATS`).
+    columns : Columns
+        What is used of it.
+    skip_bad : bool
+        Count rows that cannot be used instead of ending with an error.
+
+    Attributes
+    ----------
+    names : list of str
+        Columns of the file; of JSONL the paths in its first record.
+    unit : {"bytes", "rows"}
+        What `total` and `position` count.
+    total : int
+        Size of the file.
+    position : int
+        How far it has been read.
+    skipped : int
+        Bad rows so far.
+
+    Raises
+    ------
+    ConfigurationError
+        A suffix that is not known, or a column that is not there.
+    InputFileError
+        The file cannot be read, or is empty.
+
+    Examples
+    --------
+    >>> with RecordFile(Path("flows.csv"), Columns(key="host")) as file:
+    ...     for batch in file.batches():
+    ...         for key, value, timestamp in batch: ...
+    """
+
+    def __init__(self, path: Path, columns: Columns | None = None, *, skip_bad: bool = False) -> None:
+        self._path = path
+        self._skip_bad = skip_bad
+        self._columns = columns or Columns()
+        self.skipped = 0
+        self._format = _format_of(path)
+        self.unit = "rows" if self._format == "parquet" else "bytes"
+
+    def __enter__(self) -> "RecordFile":
+        try:
+            # Without a buffer: its position is what the formats have really taken.
+            self._raw = self._path.open("rb", buffering=0)
+            self.total = os.fstat(self._raw.fileno()).st_size
+            if not self.total:
+                raise InputFileError(f"{self._path} is empty: there is nothing to read")
+            self._rows = self._open()
+        except OSError as error:
+            raise InputFileError(f"{self._path} cannot be read: {error.strerror or error}; check the path") from error
+        except (EOFError, zlib.error) as error:
+            raise self._damaged(error) from error
+        self.names = self._rows.names
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._raw.close()
+
+    @property
+    def position(self) -> int:
+        """How far the file has been read."""
+        return int(getattr(self._rows, "position", 0)) if self.unit == "rows" else self._raw.tell()
+
+    def batches(self) -> Iterator[list[FileRecord]]:
+        """Yield the records in order, about `BATCH` at a time.
+
+        Raises
+        ------
+        InputFileError
+            A row that cannot be used, unless those are skipped, with its line; or a file that is damaged.
+        """
+        try:
+            for rows in self._rows.batches():
+                records = [row for row in rows if type(row) is FileRecord]
+                if len(records) < len(rows):
+                    bad = next(row for row in rows if isinstance(row, BadRowError))
+                    if not self._skip_bad:
+                        raise self._bad(bad)
+                    self.skipped += len(rows) - len(records)
+                if records:
+                    yield records
+        except (EOFError, OSError, zlib.error) as error:
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: Exception) -> InputFileError:
+        return InputFileError(f"{self._path} is damaged: {error}; get it again")
+
+    def _bad(self, row: BadRowError) -> InputFileError:
+        where = "row" if self.unit == "rows" else "line"
+        return InputFileError(
+            f"{self._path}, {where} {row.line:,}: {row.reason}; mend it, or leave such {where}s out with --skip-bad"
+        )
+
+    def _open(self) -> Rows:
+        if self._format == "parquet":
+            from resonance.pipeline.files.parquet_rows import ParquetRows  # noqa: PLC0415 - pyarrow is an extra
+
+            rows = ParquetRows(self._raw, self._path, self._columns)
+            self.total = rows.total
+            return rows
+        stream: BinaryIO = self._raw
+        if self._path.suffix.lower() == ".gz":
+            stream = gzip.GzipFile(fileobj=self._raw)  # type: ignore[assignment]
+        if self._format == "csv":
+            from resonance.pipeline.files.csv_rows import CsvRows  # noqa: PLC0415
+
+            return CsvRows(stream, self._path, self._columns)
+        from resonance.pipeline.files.jsonl_lines import JsonlRows  # noqa: PLC0415
+
+        return JsonlRows(stream, self._path, self._columns)
+
+
+def _format_of(path: Path) -> str:
+    suffix = path.suffix.lower()
+    packed = suffix == ".gz"
+    if packed:
+        suffix = Path(path.stem).suffix.lower()
+    found = FORMATS.get(suffix)
+    if found is None or (packed and found == "parquet"):
+        raise ConfigurationError(
+            f"{path}: its name does not say what it is; known are {', '.join(FORMATS)}, and all but Parquet also "
+            "compressed, with .gz behind it"
+        )
+    return found
+
+
+def missing_column(path: Path, name: str, known: Sequence[str]) -> ConfigurationError:
+    """Return the error of a column that is not there."""
+    listed = ", ".join(known[:20]) + (", ..." if len(known) > 20 else "")
+    return ConfigurationError(f"{path} has no column {name}{nearest(name, known)}; it has {listed}")
+
+
+def as_key(value: Any) -> bytes | None:
+    """Return a value as a key: text as it is, numbers as JSON has them; None for null and for no text.
+
+    Raises
+    ------
+    ValueError
+        An object or an array.
+    """
+    if value is None or value == "":
+        return None
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, bool):
+        return b"true" if value else b"false"
+    if isinstance(value, int | float):
+        return repr(value).encode()
+    raise ValueError("the key is an object or an array; it must be text or a number")

@@ -1,0 +1,148 @@
+"""Settings that suit records nobody described: numbers become features, ids and times are known by name and value."""
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from resonance.pipeline.config.file import as_toml
+from resonance.pipeline.files.survey import FEW, Column, Survey
+from resonance.pipeline.paths import parse_path
+from resonance.pipeline.times import TimeTexts
+
+MOST_STRANGE: Final = 0.1
+"""Share of values that are no number, at most, in a column that is taken for a feature."""
+
+_ID = re.compile(r"(.*[_-])?([iI][dD]|[uUgG][uU][iI][dD])|.*[a-z]I[dD]")
+_COUNTER = re.compile(r"(?i)index|row|nr|no|#")
+_TIME = re.compile(r"(?i)(.*[_-])?(time|timestamp|ts|date|datetime|at|when|day)|.*time(stamp)?|.*date")
+_SECONDS: Final = range(1_000_000_000, 4_000_000_000)
+_MILLISECONDS: Final = range(1_000_000_000_000, 4_000_000_000_000)
+"""Numbers under the name of a time that are one, and not a duration: from 2001 to 2096."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """What the settings could be.
+
+    Attributes
+    ----------
+    features : list of str or str
+        Paths to numbers, or one path to an array of them; empty: nothing is a number.
+    id_path, time_path : str or None
+        Paths to id and time of the record.
+    gaps : bool
+        Some features are missing in some records.
+    categories : dict of str to list of str
+        Texts with few values, which could be features.
+    remarks : list of str
+        What else is worth knowing.
+    """
+
+    features: list[str] | str
+    id_path: str | None
+    time_path: str | None
+    gaps: bool
+    categories: dict[str, list[str]]
+    remarks: list[str]
+
+
+def suggest(seen: Survey) -> Suggestion:
+    """Guess the settings from what the columns hold.
+
+    Parameters
+    ----------
+    seen : Survey
+        Of the records; some hundred are enough, all of them leave nothing out.
+    """
+    columns = seen.columns
+    times, remarks = TimeTexts(), list[str]()
+    ids = [path for path, column in columns.items() if _names_records(_last(path), column)]
+    clocks = [path for path, column in columns.items() if path not in ids and _tells_time(_last(path), column)]
+    usable = [path for path in clocks if all(_is_time(value, times) for value in columns[path].sample)]
+    if clocks and not usable:
+        remarks.append(
+            f"{clocks[0]} looks like a time but is neither RFC 3339 with a zone (2026-01-31T12:00:00Z) nor "
+            "milliseconds since 1970, so input.time_path cannot use it"
+        )
+    numbers: list[str] = []
+    for path, column in columns.items():
+        if path in ids or path in clocks or not column.numbers or column.strange > MOST_STRANGE * column.present:
+            continue
+        numbers.append(path)
+        if column.strange:
+            remarks.append(
+                f"{path} is no number in {column.strange:,} of {column.present:,} records, such as "
+                f"{_short(column.stranger)}: these would be dead letters"
+            )
+    arrays = [path for path, column in columns.items() if column.only(list) and all(map(_is_array, column.sample))]
+    features = arrays[0] if arrays and len(columns[arrays[0]].sample[0]) > len(numbers) else numbers
+    named = [features] if isinstance(features, str) else features
+    if not features:
+        remarks.append("No column holds numbers: name those to use as input.features")
+    unique = [path for path in ids if columns[path].unique and columns[path].present == seen.records]
+    categories = {
+        path: sorted(column.words)
+        for path, column in columns.items()
+        if path not in (*ids, *clocks, *numbers)
+        and 1 < len(column.words) <= FEW
+        and seen.records >= 4 * len(column.words)
+    }
+    gaps = any(columns[path].present < seen.records for path in named)
+    best = sorted(unique, key=lambda path: _last(path).lower() != "id")
+    return Suggestion(features, next(iter(best), None), next(iter(usable), None), gaps, categories, remarks)
+
+
+def as_file(found: Suggestion, topic: str, *, name: str, bootstrap: str, stream: str = "partition") -> str:
+    """Return a ``resonance.toml`` that reads the records."""
+    values: dict[str, Any] = {"name": name, "stream": stream, "broker": {"bootstrap": bootstrap}}
+    values["input"] = {"topics": [topic], **({"features": found.features} if found.features else {})}
+    if found.id_path:
+        values["input"]["id_path"] = found.id_path
+    if found.time_path:
+        values["input"]["time_path"] = found.time_path
+    if found.gaps:
+        values["prepare"] = {"missing": "mean"}
+    text = as_toml(values)
+    if found.categories:
+        text += "\n# Texts with few values can be features, too: add them to input.features and here.\n"
+        text += "".join(
+            f"# {line}\n" for line in as_toml({"prepare": {"categories": found.categories}}).splitlines()[1:]
+        )
+    return text + "".join(f"\n# {remark}.\n" for remark in found.remarks)
+
+
+def _last(path: str) -> str:
+    return parse_path(path)[-1]
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def _is_array(value: Any) -> bool:
+    return bool(value) and all(type(element) in (int, float) for element in value)
+
+
+def _names_records(name: str, column: Column) -> bool:
+    if not column.only(str, int):
+        return False
+    return bool(_ID.fullmatch(name)) or (bool(_COUNTER.fullmatch(name)) and column.unique)
+
+
+def _tells_time(name: str, column: Column) -> bool:
+    if not _TIME.fullmatch(name):
+        return False
+    if column.only(int, float):
+        return any(all(int(value) in those for value in column.sample) for those in (_SECONDS, _MILLISECONDS))
+    return column.only(str)
+
+
+def _is_time(value: Any, times: TimeTexts) -> bool:
+    if type(value) in (int, float):
+        return int(value) in _MILLISECONDS
+    try:
+        times[value]
+    except (ValueError, TypeError):
+        return False
+    return True

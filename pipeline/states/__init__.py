@@ -1,0 +1,1 @@
+"""States on their topics: snapshots, archives, and what a start makes of them."""

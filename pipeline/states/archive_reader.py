@@ -1,0 +1,198 @@
+"""Archives as they are read back: the newest one at or before an offset, found without reading the topic."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from resonance.pipeline.broker.log_reader import LogReader, TopicPartition
+from resonance.pipeline.broker.log_search import first_offset
+from resonance.pipeline.errors import MismatchError
+from resonance.pipeline.records import Record, StreamSnapshot
+from resonance.pipeline.states.archive_records import ArchiveKey, ArchiveManifest, snapshot_of, streams_of
+from resonance.pipeline.states.restore import Source
+from resonance.pipeline.states.snapshot_records import UNREADABLE, Identity
+
+LOOK_BACK: Final = 4
+"""Records read at first where a manifest should be: it and the marker of its transaction."""
+
+_log = logging.getLogger(__name__)
+
+
+class Task(Protocol):
+    """What an archive needs of a partition task."""
+
+    def restore_partition(self, state: bytes) -> None:
+        """Continue from `partition_state`, before any stream is restored."""
+
+    def restore(self, snapshot: StreamSnapshot) -> None:
+        """Continue a stream from a snapshot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """All that an input partition had learned at one offset.
+
+    Attributes
+    ----------
+    at : (topic, partition)
+        The input partition.
+    position : int
+        Everything below this offset was learned, and nothing else.
+    timestamp : int
+        Kafka timestamp of the newest record that was learned, in milliseconds; -1 where it is not known.
+    identity : Identity
+        Who learned it, under which settings.
+    state : bytes
+        `PartitionTask.partition_state` there.
+    snapshots : list of StreamSnapshot
+        Every stream.
+    """
+
+    at: TopicPartition
+    position: int
+    timestamp: int
+    identity: Identity
+    state: bytes
+    snapshots: list[StreamSnapshot]
+
+    def restore(self, task: Task) -> None:
+        """Let an empty task of this partition go on from here; the next record it needs is that at `position`.
+
+        Raises
+        ------
+        MismatchError
+            The models were learned with other settings than the task's, which are named; or cannot be read.
+        """
+        task.restore_partition(self.state)
+        for snapshot in self.snapshots:
+            task.restore(snapshot)
+
+
+def newest_archive(reader: LogReader, source: Source, at: TopicPartition, offset: int) -> Archived | None:
+    """Return the newest complete archive of an input partition at or before an offset.
+
+    After a reset or a resume the positions in the topic go back once; then an older archive than the newest may come
+    out, never a later one than asked for.
+
+    Parameters
+    ----------
+    reader : LogReader
+        Reads the archive topic.
+    source : Source
+        The deployment.
+    at : (topic, partition)
+        The input partition.
+    offset : int
+        Highest position.
+
+    Returns
+    -------
+    Archived or None
+        None where there is none, or no archive topic.
+
+    Raises
+    ------
+    BrokerError
+        The broker does not answer.
+    """
+    topic, partition = at
+    archive = (source.archive, partition)
+    if not source.archive or not reader.has(archive):
+        return None
+
+    def later(record: Record) -> bool | None:
+        key = ArchiveKey.of(record.key)
+        return None if key is None or key.topic != topic else key.position > offset
+
+    first, _ = reader.bounds([archive])[archive]
+    end = first_offset(reader, archive, later)
+    for entry, manifest in _manifests(reader, archive, topic, first, end):
+        if manifest.position > offset or not _is_ours(source, at, manifest):
+            continue
+        found = _gather(reader, archive, at, first, entry, manifest)
+        if found is not None:
+            return found
+        _log.warning("%s[%d]: the archive at offset %d is not whole, an older one is used", *archive, manifest.position)
+    return None
+
+
+def last_manifest(reader: LogReader, source: Source, at: TopicPartition) -> tuple[int, int] | None:
+    """Return position and Kafka timestamp, in milliseconds, of the last archive that was begun and finished.
+
+    None where the last record of the partition does not say it, so that there may be none.
+    """
+    archive = (source.archive, at[1])
+    first, end = reader.bounds([archive])[archive]
+    for entry, manifest in _manifests(reader, archive, at[0], max(first, end - LOOK_BACK), end):
+        if _is_ours(source, at, manifest):
+            return manifest.position, entry.timestamp
+    return None
+
+
+def _is_ours(source: Source, at: TopicPartition, manifest: ArchiveManifest) -> bool:
+    """Whether an archive belongs to this deployment and to the log that is there now."""
+    found, now = manifest.identity, source.identities[at[0]]
+    named = (found.pipeline, found.topic_id, found.partitions, len(found.inputs) == 1)
+    return named == (now.pipeline, now.topic_id, now.partitions, len(now.inputs) == 1)
+
+
+def _manifests(
+    reader: LogReader, archive: TopicPartition, topic: str, first: int, end: int
+) -> Iterator[tuple[Record, ArchiveManifest]]:
+    """Yield the manifests of an input topic in a range, the last first, reading as few records as possible."""
+    width = LOOK_BACK
+    while first < end:
+        start = max(first, end - width)
+        entries = []
+        for _, records in reader.read({archive: (start, end)}):
+            entries += [record for record in records if _is_manifest(record, topic)]
+        for entry in reversed(entries):
+            try:
+                yield entry, ArchiveManifest.parse(entry.value or b"", f"{archive[0]}[{archive[1]}]")
+            except (*UNREADABLE, MismatchError) as error:
+                _log.warning("%s[%d]@%d: an archive cannot be read: %s", *archive, entry.offset, error)
+        end, width = start, width * 8
+
+
+def _is_manifest(record: Record, topic: str) -> bool:
+    key = ArchiveKey.of(record.key)
+    return key is not None and (key.kind, key.topic) == ("archive", topic)
+
+
+def _gather(
+    reader: LogReader, archive: TopicPartition, at: TopicPartition, first: int, entry: Record, manifest: ArchiveManifest
+) -> Archived | None:
+    """Read what belongs to a manifest, None where it is not whole."""
+    width = manifest.records + LOOK_BACK
+    while True:
+        start = max(first, entry.offset - width)
+        found: dict[bytes, bytes] = {}
+        for _, records in reader.read({archive: (start, entry.offset)}):
+            for record in records:
+                key = ArchiveKey.of(record.key)
+                if key is not None and (key.topic, key.position) == (at[0], manifest.position):
+                    found[record.key or b""] = record.value or b""
+        archived = _whole(at, manifest, found)
+        if archived is not None or start == first:
+            return archived
+        # Archives of other inputs, or transactions that were aborted, stand between its records.
+        width *= 4
+
+
+def _whole(at: TopicPartition, manifest: ArchiveManifest, found: dict[bytes, bytes]) -> Archived | None:
+    """Put an archive together, None where something is missing."""
+    listed = manifest.streams.join(manifest.list_keys(), found)
+    if listed is None:
+        return None
+    try:
+        streams = streams_of(listed)
+    except (*UNREADABLE, IndexError):
+        return None
+    snapshots = []
+    for stream in streams:
+        body = stream.parts.join(stream.keys(at[0], manifest.position), found)
+        if body is None:
+            return None
+        snapshots.append(snapshot_of(stream, body))
+    return Archived(at, manifest.position, manifest.timestamp, manifest.identity, manifest.state, snapshots)

@@ -1,0 +1,249 @@
+"""The clusters of the streams as their newest snapshots have them, described for people."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import orjson
+from resonance.pipeline.broker.log_reader import LogReader, TopicPartition
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.partition import PartitionTask
+from resonance.pipeline.states.cluster_facts import models_of, parent_of
+from resonance.pipeline.states.stored_states import StoredPartition, StoredStream, empty_task
+from resonance.pipeline.task.encoding import StreamTexts, describe
+from resonance.pipeline.times import TimeTexts
+
+
+@dataclass(frozen=True, slots=True)
+class Emergence:
+    """How a cluster began, as its event says.
+
+    Attributes
+    ----------
+    offset : int
+        Record that caused it.
+    time : str
+        Time of that record.
+    split_from : str or None
+        The cluster that it came from.
+    """
+
+    offset: int
+    time: str
+    split_from: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class InspectedCluster:
+    """A cluster of a stream.
+
+    Attributes
+    ----------
+    id : str
+        As on the bus.
+    level : int
+        1 for the first; deeper ones only in a tree.
+    parent : str or None
+        Cluster of the level above to which the node belongs that leads here.
+    size, nodes : int
+        As in a cluster event.
+    records : int or None
+        Records that its model has learned since it emerged.
+    emerged : Emergence or None
+        None where no event of it is left, or nobody looked.
+    centre, spread : dict of str to float
+        In the input's units.
+    """
+
+    id: str
+    level: int
+    parent: str | None
+    size: int
+    nodes: int
+    records: int | None
+    emerged: Emergence | None
+    centre: Mapping[str, float]
+    spread: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class InspectedStream:
+    """A stream as its newest snapshot has it.
+
+    Attributes
+    ----------
+    stream : str
+        Its name.
+    topic, partition
+        Where its records come from.
+    engine : str
+        Engine of its model.
+    version : int
+        Version of its model.
+    next : int
+        Offset behind the last record that the snapshot contains.
+    time : str or None
+        Kafka timestamp of that record; None where it is deleted, or nobody looked.
+    written : str
+        When the snapshot was written.
+    committed : int
+        Where the group stands in the partition; -1 where it has no offset.
+    records : int
+        Records that its model has learned; those of a warm-up are learned at its end.
+    clusters : list of InspectedCluster
+        By level, in the order of their ids; below its parent in a tree.
+    """
+
+    stream: str
+    topic: str
+    partition: int
+    engine: str
+    version: int
+    next: int
+    time: str | None
+    written: str
+    committed: int
+    records: int
+    clusters: list[InspectedCluster]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        return asdict(self)
+
+
+def inspect(
+    settings: Settings, reader: LogReader, states: Sequence[StoredPartition], stream: str | None = None
+) -> list[InspectedStream]:
+    """Return one stream, with its times and how its clusters began, or all without these.
+
+    Parameters
+    ----------
+    settings : Settings
+        The deployment's; snapshots that were made under other ones are read under those.
+    reader : LogReader
+        Reads times and events.
+    states : sequence of StoredPartition
+        What `read_states` found.
+    stream : str, optional
+        The one.
+
+    Raises
+    ------
+    MismatchError, ConfigurationError
+        A snapshot cannot be read by this release.
+    """
+    found = []
+    for state in states:
+        chosen = [entry for entry in state.streams if stream in (None, entry.snapshot.stream)]
+        if not chosen:
+            continue
+        task = empty_task(settings, state.at, state.record)
+        for entry in chosen:
+            task.restore(entry.snapshot)
+            # Of many streams this would take long.
+            time = None if stream is None else _time(reader, state.at, entry.snapshot.next)
+            began = {} if stream is None else _emergences(settings, reader, state.at, entry)
+            found.append(_inspected(task, state, entry, time, began))
+    return found
+
+
+def _inspected(
+    task: PartitionTask, state: StoredPartition, entry: StoredStream, time: str | None, began: Mapping[str, Emergence]
+) -> InspectedStream:
+    name = entry.snapshot.stream
+    model = task.model(name)
+    texts = StreamTexts(name, model.version, model.engine.depth)
+    models = models_of(model.engine)
+    clusters = []
+    for cluster in model.engine.clusters():
+        told = describe(model, texts, cluster)
+        own = models.get(cluster.path)
+        above = parent_of(models, cluster.path)
+        clusters.append(
+            InspectedCluster(
+                id=told["id"],
+                level=len(cluster.path) + 1,
+                parent=None if above is None else texts.cluster_id(cluster.path[:-1], above),
+                size=told["size"],
+                nodes=told["nodes"],
+                records=own.records - own.since[cluster.id] if own and cluster.id in own.since else None,
+                emerged=began.get(told["id"]),
+                centre=told["centre"],
+                spread=told["spread"],
+            )
+        )
+    return InspectedStream(
+        stream=name,
+        topic=state.at[0],
+        partition=state.at[1],
+        engine=model.engine.name,
+        version=model.version,
+        next=entry.snapshot.next,
+        time=time,
+        written=TimeTexts()[entry.written],
+        committed=state.committed,
+        records=models[()].records if () in models else 0,
+        clusters=_as_tree(clusters),
+    )
+
+
+def _as_tree(clusters: Sequence[InspectedCluster]) -> list[InspectedCluster]:
+    """Return clusters with those below each behind it; those whose parent is in no cluster come last."""
+    below: dict[str | None, list[InspectedCluster]] = {}
+    for cluster in clusters:
+        below.setdefault(cluster.parent if cluster.level > 1 else "", []).append(cluster)
+    ordered: list[InspectedCluster] = []
+
+    def add(some: Sequence[InspectedCluster]) -> None:
+        for cluster in some:
+            ordered.append(cluster)
+            add(below.get(cluster.id, ()))
+
+    add(below.get("", ()))
+    add(below.get(None, ()))
+    return ordered
+
+
+def _time(reader: LogReader, at: TopicPartition, next_: int) -> str | None:
+    """Return the time of the record before an offset, if it is still there."""
+    first, _ = reader.bounds([at])[at]
+    if next_ > first:
+        for _, records in reader.read({at: (next_ - 1, next_)}, 1):
+            return TimeTexts()[records[-1].timestamp]
+    return None
+
+
+def _emergences(settings: Settings, reader: LogReader, at: TopicPartition, entry: StoredStream) -> dict[str, Emergence]:
+    """Return how the clusters of a stream began, from the events that are left."""
+    events = (settings.topic("cluster_events"), at[1])
+    if not reader.has(events):
+        return {}
+    marker = orjson.dumps({"stream": entry.snapshot.stream})[1:-1]
+    found: dict[str, Emergence] = {}
+    for _, records in reader.read(reader.bounds([events])):
+        for record in records:
+            if record.value is None or marker not in record.value:
+                continue
+            event = orjson.loads(record.value)
+            offset = event["cause"]["source"]["offset"]
+            if event["kind"] in ("emerged", "split") and offset < entry.snapshot.next:
+                # The first one: where delivery is at least once it can come again.
+                found.setdefault(event["cluster"], Emergence(offset, event["time"], event.get("other")))
+    return found
+
+
+def overview(streams: Sequence[InspectedStream]) -> list[dict[str, Any]]:
+    """Return one line for each stream."""
+    return [
+        {
+            "stream": stream.stream,
+            "topic": stream.topic,
+            "partition": stream.partition,
+            "version": stream.version,
+            "next": stream.next,
+            "written": stream.written,
+            "records": stream.records,
+            "clusters": len(stream.clusters),
+        }
+        for stream in streams
+    ]

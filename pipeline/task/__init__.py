@@ -1,0 +1,1 @@
+"""What a partition task does with records: decode, prepare, learn, answer, encode; no Kafka and no clock."""

@@ -1,0 +1,81 @@
+"""Records that could not be used: what is wrong with a stream's key, how many there were, and their dead letters."""
+
+from collections import Counter
+from collections.abc import Sequence
+from operator import attrgetter
+
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.records import Outputs, SourceRecord
+from resonance.pipeline.task.encoding import Encoder
+from resonance.pipeline.task.faults import Fault, FaultError
+
+
+class DeadLetters:
+    """Counts and writes the dead letters of a partition.
+
+    Parameters
+    ----------
+    settings : Settings
+        The limits.
+    encoder : Encoder
+        Writes them.
+
+    Attributes
+    ----------
+    run : tuple of (str, int)
+        Class and number of the dead letters in a row at the end of what was seen.
+    """
+
+    def __init__(self, settings: Settings, encoder: Encoder) -> None:
+        self.run: tuple[str, int] = ("", 0)
+        self._limits = settings.limits
+        self._encoder = encoder
+        self._seen: dict[tuple[str, str], int] = {}
+
+    @property
+    def by_stage_and_class(self) -> Counter[tuple[str, str]]:
+        """How many there were, by stage and class; may be asked for in another thread."""
+        # Copied in one step: the thread that learns goes on meanwhile.
+        return Counter(self._seen.copy())
+
+    def bury(self, records: Sequence[SourceRecord], faults: list[Fault], outputs: Outputs | None) -> None:
+        """Make dead letters of the faults of a batch.
+
+        Parameters
+        ----------
+        records : sequence of SourceRecord
+            The batch.
+        faults : list of Fault
+            What is wrong with some of it, in any order.
+        outputs : Outputs or None
+            Gets the letters; without it they are counted.
+        """
+        faults.sort(key=attrgetter("index"))
+        (kind, count), before = self.run, -1
+        for fault in faults:
+            count = count + 1 if (fault.kind, fault.index) == (kind, before + 1) else 1
+            kind, before = fault.kind, fault.index
+            self._seen[fault.stage, kind] = self._seen.get((fault.stage, kind), 0) + 1
+        self.run = (kind, count) if before == len(records) - 1 else ("", 0)
+        if outputs is not None:
+            outputs.dead_letters += [self._encoder.dead_letter(records[fault.index], fault) for fault in faults]
+
+    def key_fault(self, key: bytes | None) -> FaultError | None:
+        """Return what is wrong with a key that names a stream."""
+        limit = self._limits.key_bytes
+        if key is None:
+            return FaultError("validate", "no_key", 'no key, and stream = "key" gives every key a model of its own')
+        if len(key) > limit:
+            text = f"a key of {len(key):,} bytes, limits.key_bytes allows {limit:,}; raise it, or send shorter keys"
+            return FaultError("limit", "key_too_long", text)
+        return None
+
+    def no_room(self, key: bytes | None) -> FaultError:
+        """Return the fault of a record that would begin one stream too many."""
+        limit = self._limits.streams
+        return FaultError(
+            "limit",
+            "too_many_streams",
+            f"key {key!r} would begin a stream, and limits.streams = {limit:,} are there in this partition; raise it, "
+            "or spread the keys over more partitions",
+        )

@@ -1,0 +1,313 @@
+"""From answers to messages: payloads and headers, a batch at a time; and dead letters. Events: `event_encoding`.
+
+An assignment is written as text from pieces that are kept, because most of it repeats: what a record adds of its own
+is offset, id, score and time. A test holds that the bytes are those that orjson gives for a `schemas.Assignment`.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
+from typing import Any, Self
+
+import numpy as np
+import orjson
+from resonance.engine.base import Cluster, Step
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.records import Message, SourceRecord
+from resonance.pipeline.task.faults import Fault
+from resonance.pipeline.task.input import Decoded, Probe
+from resonance.pipeline.task.stream_model import StreamModel
+from resonance.schemas import (
+    CloudEvents,
+    ClusterSnapshot,
+    DeadLetter,
+    Header,
+    dead_letter_headers,
+    source_uri,
+)
+
+KEPT = 20_000
+"""Texts that are kept of a kind; numbers of clusters and nodes never come again, so old ones must go."""
+
+TRACE_BYTES = 1_000
+"""Longest ``traceparent`` that is passed through; the standard's have 55."""
+
+_WARMING = '"status":"warming_up","cluster":null,"clusters":[],"score":'
+_HEADS = repeat(b'{"id":')
+_NOVEL = (b',"novel":false,"path":[', b',"novel":true,"path":[')
+
+_message: Callable[[Iterable[Any]], Message] = partial(tuple.__new__, Message)
+"""Make a message of an iterable; half the time of calling the class."""
+
+
+@dataclass(slots=True, eq=False)
+class Origins:
+    """The records that outputs go back to, column by column.
+
+    Attributes
+    ----------
+    offsets : list of int
+        Offsets.
+    keys : list of bytes or None
+        Keys.
+    ids : list of bytes, optional
+        Their own ids as JSON.
+    times : list of str
+        Their times.
+    included : list of str, optional
+        Copied members as JSON objects.
+    traces : list of bytes or None, optional
+        Values of their ``traceparent`` headers, unless too long.
+    """
+
+    offsets: list[int]
+    keys: list[bytes | None]
+    ids: list[bytes] | None
+    times: list[str]
+    included: list[str] | None
+    traces: list[bytes | None] | None
+
+    @classmethod
+    def of(cls, records: Sequence[SourceRecord], decoded: Decoded) -> Self:
+        """Return the usable records of a decoded batch, which are `records`."""
+        return cls(
+            [record.offset for record in records],
+            [record.key for record in records],
+            decoded.ids,
+            decoded.times,
+            decoded.included,
+            _traces_of(records),
+        )
+
+    @classmethod
+    def of_probe(cls, record: SourceRecord, probe: Probe) -> Self:
+        """Return one record whose features are not decided yet."""
+        ids = None if probe.id is None else [probe.id]
+        included = None if probe.included is None else [probe.included]
+        return cls([record.offset], [record.key], ids, [probe.time], included, _traces_of([record]))
+
+    def take(self, positions: Sequence[int]) -> "Origins":
+        """Return some of the records, by position."""
+        if isinstance(positions, range) and len(positions) == len(self.offsets):
+            return self
+
+        def some(column: list[Any] | None) -> list[Any] | None:
+            return None if column is None else [column[i] for i in positions]
+
+        return Origins(
+            some(self.offsets) or [],
+            some(self.keys) or [],
+            some(self.ids),
+            some(self.times) or [],
+            some(self.included),
+            some(self.traces),
+        )
+
+
+class _Kept(dict[Any, Any]):
+    """Remembers what a function made of a key; forgets everything when it grows too large."""
+
+    __slots__ = ("_make",)
+
+    def __init__(self, make: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, key: Any) -> Any:
+        if len(self) >= KEPT:
+            self.clear()
+        self[key] = made = self._make(key)
+        return made
+
+
+class StreamTexts:
+    """The texts of one version of a stream that repeat from record to record.
+
+    Parameters
+    ----------
+    stream : str
+        The stream.
+    version : int
+        Version of its model.
+    depth : int
+        Levels of its engine.
+    """
+
+    __slots__ = ("_clusters", "_head", "prefix", "version", "warming")
+
+    def __init__(self, stream: str, version: int, depth: int) -> None:
+        self.version = version
+        self.prefix = f"{stream}/{version}/"
+        self._head = f'}},"stream":"{stream}","version":{version},'
+        self.warming = f"{self._head}{_WARMING}".encode()
+        self._clusters = _Kept(self._flat_text if depth == 1 else self._deep_text)
+
+    def cluster_id(self, path: Sequence[int], number: int) -> str:
+        """Return the id of a cluster on the bus."""
+        return self.prefix + "".join(f"{node}." for node in path) + str(number)
+
+    def clusters(self, step: Step) -> Iterable[bytes]:
+        """Return the text before the score of each record."""
+        if step.cluster.shape[1] == 1:
+            return map(self._clusters.__getitem__, step.cluster[:, 0].tolist())
+        # A node of the path matters only where there is a cluster below it; without it the texts are few.
+        below = np.logical_or.accumulate(step.cluster[:, :0:-1] >= 0, axis=1)[:, ::-1]
+        parents = np.where(below, step.path[:, :-1], -1)
+        return map(self._clusters.__getitem__, map(tuple, np.hstack((step.cluster, parents)).tolist()))
+
+    def _flat_text(self, cluster: int) -> bytes:
+        return self._text([self.cluster_id((), cluster)] if cluster >= 0 else [], cluster >= 0)
+
+    def _deep_text(self, place: tuple[int, ...]) -> bytes:
+        depth = (len(place) + 1) // 2
+        clusters, path = place[:depth], place[depth:]
+        ids = [self.cluster_id(path[:level], number) for level, number in enumerate(clusters) if number >= 0]
+        return self._text(ids, clusters[0] >= 0)
+
+    def _text(self, ids: list[str], has_root: bool) -> bytes:
+        listed = ",".join(f'"{text}"' for text in ids)
+        first = f'"{ids[0]}"' if has_root else "null"
+        return f'{self._head}"status":"assigned","cluster":{first},"clusters":[{listed}],"score":'.encode()
+
+
+class Encoder:
+    """Writes the outputs of one input partition.
+
+    Parameters
+    ----------
+    settings : Settings
+        Name of the deployment, envelope, limits.
+    topic : str
+        Input topic.
+    partition : int
+        Partition of it.
+    """
+
+    def __init__(self, settings: Settings, topic: str, partition: int) -> None:
+        self._name = settings.name
+        self._plain = settings.output.envelope == "plain"
+        self._largest = settings.limits.dead_letter_bytes
+        self._topic = topic
+        self._partition = partition
+        self._sources = repeat(f',"source":{{"topic":"{topic}","partition":{partition},"offset":'.encode())
+        self._ce_id = f"{topic}-{partition}-".encode()
+        uri = source_uri(settings.name, topic, partition)
+        self._assignment = CloudEvents("assignment", uri).shared
+        self._times = _Kept(lambda text: f'"time":"{text}"}}'.encode())
+        self._ce_times = _Kept(lambda text: ("ce_time", text.encode()))
+
+    def assignments(self, texts: StreamTexts, origins: Origins, step: Step) -> list[Message]:
+        """Return the answers to learned records."""
+        # Here and below many numbers become text in one call of orjson; NaN becomes null.
+        scores = orjson.dumps(step.score, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].split(b",")
+        paths = orjson.dumps(np.ascontiguousarray(step.path), option=orjson.OPT_SERIALIZE_NUMPY)[2:-2]
+        nodes = paths.replace(b",-1", b"").split(b"],[")
+        novel = map(_NOVEL.__getitem__, step.novel.tolist())
+        return self._messages(origins, texts.clusters(step), scores, novel, nodes)
+
+    def warming(self, texts: StreamTexts, origins: Origins) -> list[Message]:
+        """Return the answers to records that are held back."""
+        return self._messages(origins, repeat(texts.warming), repeat(b"null"), repeat(_NOVEL[0]), repeat(b""))
+
+    def _messages(
+        self,
+        origins: Origins,
+        clusters: Iterable[bytes],
+        scores: Iterable[bytes],
+        novel: Iterable[bytes],
+        nodes: Iterable[bytes],
+    ) -> list[Message]:
+        ids: Iterable[bytes] = repeat(b"null") if origins.ids is None else origins.ids
+        included: Iterable[bytes] = repeat(b"],")
+        if origins.included is not None:
+            included = [b'],"include":%b,' % members.encode() for members in origins.included]
+        joined = orjson.dumps(origins.offsets)[1:-1]
+        offsets = joined.split(b",")
+        times = map(self._times.__getitem__, origins.times)
+        # The offsets end it: what is repeated has no end.
+        pieces = zip(_HEADS, ids, self._sources, offsets, clusters, scores, novel, nodes, included, times, strict=False)
+        values = list(map(b"".join, pieces))
+        headers = self._assignment_headers(origins, joined)
+        return list(map(_message, zip(origins.keys, values, headers, strict=True)))
+
+    def _assignment_headers(self, origins: Origins, joined: bytes) -> list[list[Header]]:
+        if self._plain:
+            headers: list[list[Header]] = [[] for _ in origins.offsets]
+        else:
+            names = (self._ce_id + joined.replace(b",", b"," + self._ce_id)).split(b",")
+            times = map(self._ce_times.__getitem__, origins.times)
+            version, kind, source, schema = self._assignment
+            headers = [
+                [version, ("ce_id", name), kind, source, time, schema] for name, time in zip(names, times, strict=True)
+            ]
+        if origins.traces is not None:
+            for own, trace in zip(headers, origins.traces, strict=True):
+                if trace is not None:
+                    own.append(("traceparent", trace))
+        return headers
+
+    def dead_letter(self, record: SourceRecord, fault: Fault) -> Message:
+        """Return a record that could not be used, as it was, with the reason in its headers.
+
+        What its topic would not take is cut: the value; also the original headers, and the key, where these alone are
+        too long.
+        """
+        letter: DeadLetter = {
+            "topic": self._topic,
+            "partition": str(self._partition),
+            "offset": str(record.offset),
+            "stage": fault.stage,
+            "class": fault.kind,
+            "message": fault.message,
+        }
+        key, value, headers = record.key or b"", record.value or b"", list(record.headers or ())
+        text = dead_letter_headers(self._name, letter)
+        if len(key) + len(value) + _size(headers) + _size(text) <= self._largest:
+            return Message(record.key, record.value, headers + text)
+        cut: list[str] = []
+        letter |= {"truncated": "value, headers, key", "length": str(len(value)), "sha256": "0" * 64}
+        room = self._largest - _size(dead_letter_headers(self._name, letter))
+        if len(key) + _size(headers) > room:
+            headers = []
+            cut.append("headers")
+        if len(key) > room:
+            key = key[:room]
+            cut.append("key")
+        room -= len(key) + _size(headers)
+        if len(value) > room:
+            letter["sha256"] = hashlib.sha256(value).hexdigest()
+            value = value[:room]
+            cut.insert(0, "value")
+        else:
+            del letter["length"], letter["sha256"]
+        letter["truncated"] = ", ".join(cut)
+        text = dead_letter_headers(self._name, letter)
+        return Message(None if record.key is None else key, None if record.value is None else value, headers + text)
+
+
+def describe(model: StreamModel, texts: StreamTexts, cluster: Cluster) -> ClusterSnapshot:
+    """Return a cluster as the bus has it, in the units of the input."""
+    centre, spread = model.preparation.to_input_units(cluster.centre, cluster.spread)
+    names = model.preparation.columns
+    return {
+        "id": texts.cluster_id(cluster.path, cluster.id),
+        "size": cluster.size,
+        "centre": dict(zip(names, centre.tolist(), strict=True)),
+        "spread": dict(zip(names, spread.tolist(), strict=True)),
+        "nodes": cluster.nodes,
+    }
+
+
+def _traces_of(records: Sequence[SourceRecord]) -> list[bytes | None] | None:
+    """Return the ``traceparent`` of each record; None when no record has any header."""
+    headers = [record.headers for record in records]
+    if not any(headers):
+        return None
+    found = [next((value for name, value in own or () if name == "traceparent"), None) for own in headers]
+    return [value if value is not None and len(value) <= TRACE_BYTES else None for value in found]
+
+
+def _size(headers: Sequence[Header]) -> int:
+    return sum(len(name.encode()) + len(value or b"") for name, value in headers)

@@ -1,0 +1,222 @@
+"""From changes of clusters to messages: the event, and what the compacted topic says of the clusters concerned."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from resonance.engine.base import Event
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.records import Message
+from resonance.pipeline.task import sizes
+from resonance.pipeline.task.encoding import Origins, StreamTexts, describe
+from resonance.pipeline.task.stream_model import StreamModel
+from resonance.schemas import (
+    CloudEvents,
+    ClusterEvent,
+    ClusterSnapshot,
+    Header,
+    describe_cluster,
+    describe_end,
+    source_uri,
+)
+
+
+@dataclass(slots=True, eq=False)
+class Cause:
+    """The record that caused something: one of a batch's.
+
+    Attributes
+    ----------
+    origins : Origins
+        The batch.
+    position : int
+        Its place there.
+    """
+
+    origins: Origins
+    position: int
+
+    @property
+    def offset(self) -> int:
+        """Its offset."""
+        return self.origins.offsets[self.position]
+
+    @property
+    def time(self) -> str:
+        """Its own time."""
+        return self.origins.times[self.position]
+
+
+@dataclass(slots=True, eq=False)
+class Told:
+    """An event and what follows from it.
+
+    Attributes
+    ----------
+    event : Message
+        For the topic of the events.
+    clusters : list of Message
+        For the compacted topic.
+    """
+
+    event: Message
+    clusters: list[Message]
+
+
+class EventEncoder:
+    """Writes the events of one input partition and its clusters.
+
+    Parameters
+    ----------
+    settings : Settings
+        Name of the deployment and envelope.
+    topic : str
+        Input topic.
+    partition : int
+        Partition of it.
+    """
+
+    def __init__(self, settings: Settings, topic: str, partition: int) -> None:
+        self._plain = settings.output.envelope == "plain"
+        self._topic = topic
+        self._partition = partition
+        uri = source_uri(settings.name, topic, partition)
+        self._event = CloudEvents("cluster_event", uri)
+        self._cluster = CloudEvents("cluster", uri)
+
+    def event(
+        self, model: StreamModel, texts: StreamTexts, event: Event, cause: Cause, since: Mapping[str, str]
+    ) -> Told:
+        """Return the messages of a change of clusters.
+
+        Parameters
+        ----------
+        model : StreamModel
+            The stream's model; its `seq` is the event's.
+        texts : StreamTexts
+            Its texts.
+        event : Event
+            What happened.
+        cause : Cause
+            The record that caused it.
+        since : mapping of str to str
+            When the clusters concerned began, by id.
+        """
+        payload: ClusterEvent = {
+            "kind": event.kind,
+            "stream": model.name,
+            "version": model.version,
+            "level": len(event.path) + 1,
+            "seq": model.seq,
+            "cluster": texts.cluster_id(event.path, event.cluster),
+        }  # type: ignore[typeddict-item]
+        if event.other is not None:
+            payload["other"] = texts.cluster_id(event.path, event.other)
+        payload["before"] = [describe(model, texts, cluster) for cluster in event.before]
+        payload["after"] = [describe(model, texts, cluster) for cluster in event.after]
+        if event.reason is not None:
+            reason = event.reason
+            payload["reason"] = {"criterion": reason.criterion, "value": reason.value, "threshold": reason.threshold}
+        path = ".".join(map(str, event.path)) or "root"
+        name = f"{path}/{event.number}"
+        message = self._event_message(payload, cause, name)
+        ended = [cluster for cluster in payload["before"] if cluster["id"] == payload["cluster"]]
+        return Told(message, self._clusters(payload, payload["after"], ended, since, cause, name))
+
+    def version_started(
+        self,
+        model: StreamModel,
+        seq: int,
+        before: Sequence[ClusterSnapshot],
+        after: Sequence[ClusterSnapshot],
+        cause: Cause,
+        since: Mapping[str, str],
+    ) -> Told:
+        """Return the messages that a stream's clusters are others from here on.
+
+        Parameters
+        ----------
+        model : StreamModel
+            The stream's model.
+        seq : int
+            Number of the event.
+        before, after : sequence of ClusterSnapshot
+            The clusters that ended, and those that are there.
+        cause : Cause
+            The record with which they are.
+        since : mapping of str to str
+            When all of them began, by id.
+        """
+        payload: ClusterEvent = {
+            "kind": "version_started",
+            "stream": model.name,
+            "version": model.version,
+            "level": 1,
+            "seq": seq,
+            "cluster": None,
+            "before": list(before),
+            "after": list(after),
+        }  # type: ignore[typeddict-item]
+        name = f"version/{model.version}"
+        message = self._event_message(payload, cause, name)
+        most = sizes.event_bytes(model.preparation.columns)
+        if len(message.value or b"") > most:
+            # Only ordinary events are bounded, and these the topic is known to take.
+            brief: ClusterEvent = {**payload, "before": _brief(before), "after": _brief(after)}
+            message = self._event_message(brief, cause, name)
+        return Told(message, self._clusters(payload, after, before, since, cause, name))
+
+    def present(
+        self, model: StreamModel, clusters: Sequence[ClusterSnapshot], cause: Cause, since: Mapping[str, str]
+    ) -> list[Message]:
+        """Return what the compacted topic says of clusters of which it has heard nothing; parameters as above."""
+        payload: ClusterEvent = {"kind": "emerged", "seq": max(model.seq - 1, 0), "time": cause.time}  # type: ignore[typeddict-item]
+        return self._clusters(payload, clusters, (), since, cause, "present")
+
+    def tombstone(self, cluster: str, cause: Cause) -> Message:
+        """Return the message that removes an ended cluster from the compacted topic."""
+        return self._cluster_message(cluster, None, cause, "removed")
+
+    def _event_message(self, payload: ClusterEvent, cause: Cause, name: str) -> Message:
+        ids = cause.origins.ids
+        own: Any = None if ids is None else orjson.Fragment(ids[cause.position])
+        payload["cause"] = {
+            "id": own,
+            "source": {"topic": self._topic, "partition": self._partition, "offset": cause.offset},
+        }
+        payload["time"] = cause.time
+        headers = self._headers(self._event, cause, name)
+        return Message(cause.origins.keys[cause.position], orjson.dumps(payload), headers)
+
+    def _clusters(
+        self,
+        payload: ClusterEvent,
+        present: Sequence[ClusterSnapshot],
+        ended: Sequence[ClusterSnapshot],
+        since: Mapping[str, str],
+        cause: Cause,
+        name: str,
+    ) -> list[Message]:
+        """Return the messages about the clusters of an event: first those that ended, then those that are there."""
+        kept = {cluster["id"] for cluster in present}
+        values = [
+            describe_end(cluster, payload, since.get(cluster["id"])) for cluster in ended if cluster["id"] not in kept
+        ]
+        values += [describe_cluster(cluster, payload, since.get(cluster["id"])) for cluster in present]
+        return [self._cluster_message(value["id"], orjson.dumps(value), cause, name) for value in values]
+
+    def _cluster_message(self, cluster: str, value: bytes | None, cause: Cause, name: str) -> Message:
+        return Message(cluster.encode(), value, self._headers(self._cluster, cause, f"{name}/{cluster}"))
+
+    def _headers(self, kind: CloudEvents, cause: Cause, name: str) -> list[Header]:
+        event_id = f"{self._topic}-{self._partition}-{cause.offset}/{name}"
+        headers = [] if self._plain else kind.headers(event_id, cause.time)
+        traces = cause.origins.traces
+        if traces is not None and (trace := traces[cause.position]) is not None:
+            headers.append(("traceparent", trace))
+        return headers
+
+
+def _brief(clusters: Sequence[ClusterSnapshot]) -> list[ClusterSnapshot]:
+    return [{**cluster, "centre": {}, "spread": {}} for cluster in clusters]

@@ -1,0 +1,223 @@
+"""Rows to their stream's model, and what the bus is told about it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from resonance.engine.base import FloatArray
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.records import Message
+from resonance.pipeline.task import sizes
+from resonance.pipeline.task.encoding import Origins, StreamTexts, describe
+from resonance.pipeline.task.event_encoding import Cause, EventEncoder, Told
+from resonance.pipeline.task.layout import Layout
+from resonance.pipeline.task.model_health import ModelHealth
+from resonance.pipeline.task.stream_model import Fed, StreamModel
+from resonance.pipeline.task.streams import Streams
+from resonance.schemas import ClusterSnapshot
+
+
+class Telling(Enum):
+    """What the bus hears of records that are learned."""
+
+    ALOUD = "aloud"
+    """Everything, now."""
+    AGAIN = "again"
+    """Nothing, because it has heard it: they are learned again."""
+    SILENT = "silent"
+    """Nothing: the first record that is told then brings a list of the clusters."""
+
+
+@dataclass(slots=True, eq=False)
+class Learned:
+    """What became of rows, and the messages about it; each with the position of the row that caused it.
+
+    Attributes
+    ----------
+    fed : Fed
+        What became of the rows.
+    events : list of (int, Message)
+        Events of clusters.
+    clusters : list of (int, Message)
+        For the compacted topic.
+    """
+
+    fed: Fed
+    events: list[tuple[int, Message]] = field(default_factory=list)
+    clusters: list[tuple[int, Message]] = field(default_factory=list)
+
+    def tell(self, at: int, told: Told) -> None:
+        """Take in the messages about an event."""
+        self.events.append((at, told.event))
+        self.clusters += [(at, message) for message in told.clusters]
+
+
+class Learner:
+    """Gives rows to the models of a partition and writes their events.
+
+    Parameters
+    ----------
+    settings : Settings
+        The deployment's.
+    topic : str
+        Input topic.
+    partition : int
+        Partition of it.
+    streams : Streams
+        The models.
+    health : ModelHealth
+        Sees what became of the rows.
+
+    Attributes
+    ----------
+    event_bytes : int
+        What the topics of the events and of the clusters take in one message.
+    """
+
+    def __init__(self, settings: Settings, topic: str, partition: int, streams: Streams, health: ModelHealth) -> None:
+        self.event_bytes = sizes.EVENT_BYTES
+        self._topics = (settings.topic("cluster_events"), settings.topic("clusters"))
+        self._grace = settings.output.clusters_grace
+        self._where = f"{topic}[{partition}]"
+        self._encoder = EventEncoder(settings, topic, partition)
+        self._streams = streams
+        self._health = health
+        self._texts: dict[str, StreamTexts] = {}
+
+    def begin(self, key: bytes | None, layout: Layout) -> StreamModel:
+        """Begin a stream.
+
+        Raises
+        ------
+        ConfigurationError
+            Its events would not fit into their topic, or the settings do not fit its features.
+        """
+        model = self._streams.begin(key, layout)
+        self.check_events(model)
+        return model
+
+    def check_events(self, model: StreamModel) -> None:
+        """Refuse features whose events would not fit into their topics.
+
+        Raises
+        ------
+        ConfigurationError
+            Naming the topics and the size that they must take.
+        """
+        if len(self._streams) == 1:
+            # Those of a partition have the same features.
+            sizes.check_events(model.preparation.columns, self._topics, self.event_bytes, self._where)
+
+    def learn(
+        self, model: StreamModel, rows: FloatArray, offsets: list[int], size: int, own: Origins, telling: Telling
+    ) -> Learned:
+        """Give rows to a stream's model and return what became of them, with the messages about its clusters.
+
+        Parameters
+        ----------
+        model : StreamModel
+            Has seen none of them.
+        rows : ndarray of shape (n, features)
+            The rows.
+        offsets : list of int
+            Their records.
+        size : int
+            Bytes of these.
+        own : Origins
+            The records that are named as causes: one for each row, or one for all.
+        telling : Telling
+            Whether there are messages.
+        """
+        texts = self.texts_of(model)
+        learned = Learned(Fed())
+        if model.ended is not None or model.listing is not None or model.unlisted:
+            self._open(model, Cause(own, 0), telling, learned)
+        learned.fed = model.feed(rows)
+        self._health.learned(model, learned.fed, told=telling is Telling.ALOUD)
+        looked = 0
+        for at, event in learned.fed.events:
+            cause = Cause(own, at if len(own.offsets) == len(rows) else 0)
+            if model.lifetimes:
+                self._remove(model, own, looked, cause.position + 1, telling, learned)
+            looked = cause.position + 1
+            since, name = model.lifetimes.since, texts.cluster_id(event.path, event.cluster)
+            began = event.kind in ("emerged", "split")
+            if began:
+                since[name] = cause.time
+            if telling is Telling.ALOUD:
+                learned.tell(at, self._encoder.event(model, texts, event, cause, since))
+            elif telling is Telling.SILENT and model.listing is None:
+                model.listing = []
+            if not began:
+                self._end(model, [name], cause, telling, learned)
+            model.seq += 1
+        if model.lifetimes:
+            self._remove(model, own, looked, len(own.offsets), telling, learned)
+        self._streams.learned(model, offsets, size)
+        return learned
+
+    def _open(self, model: StreamModel, cause: Cause, telling: Telling, learned: Learned) -> None:
+        """Tell what is still to be told of the time before, with the first of some records."""
+        if model.ended is not None:
+            ended, model.ended = model.ended, None
+            if telling is Telling.SILENT:
+                model.listing = [*(model.listing or ()), *ended]
+            else:
+                self._start(model, model.seq, ended, [], cause, telling, learned)
+                # Nothing is there yet, so nothing is left to be heard of later.
+                model.unlisted = model.unlisted and telling is not Telling.ALOUD
+            model.seq += 1
+        elif model.listing is not None and telling is not Telling.SILENT:
+            ended, model.listing = model.listing, None
+            self._start(model, model.seq - 1, ended, self._present(model), cause, telling, learned)
+            model.unlisted = False
+        elif model.unlisted and telling is Telling.ALOUD:
+            present = self._encoder.present(model, self._present(model), cause, model.lifetimes.since)
+            learned.clusters += [(0, message) for message in present]
+            model.unlisted = False
+
+    def _start(
+        self,
+        model: StreamModel,
+        seq: int,
+        ended: Sequence[ClusterSnapshot],
+        present: Sequence[ClusterSnapshot],
+        cause: Cause,
+        telling: Telling,
+        learned: Learned,
+    ) -> None:
+        if telling is Telling.ALOUD:
+            since = model.lifetimes.since
+            learned.tell(0, self._encoder.version_started(model, seq, ended, present, cause, since))
+            self._health.count("version_started")
+        self._end(model, [cluster["id"] for cluster in ended], cause, telling, learned)
+
+    def _present(self, model: StreamModel) -> list[ClusterSnapshot]:
+        texts = self.texts_of(model)
+        return [describe(model, texts, cluster) for cluster in model.engine.clusters()]
+
+    def _end(
+        self, model: StreamModel, clusters: Sequence[str], cause: Cause, telling: Telling, learned: Learned
+    ) -> None:
+        """Note that clusters ended; where too many wait for their tombstones the oldest get them."""
+        for cluster in clusters:
+            model.lifetimes.end(cluster, cause.time, self._grace)
+        for cluster in model.lifetimes.overdue():
+            if telling is Telling.ALOUD:
+                learned.clusters.append((cause.position, self._encoder.tombstone(cluster, cause)))
+
+    def _remove(
+        self, model: StreamModel, own: Origins, start: int, stop: int, telling: Telling, learned: Learned
+    ) -> None:
+        """Remove the clusters whose tombstones are due with the records of some positions."""
+        before = own.offsets[start - 1] if start else model.next - 1
+        for at, cluster in model.lifetimes.due(own.times, own.offsets, start, stop, before):
+            if telling is Telling.ALOUD:
+                learned.clusters.append((at, self._encoder.tombstone(cluster, Cause(own, at))))
+
+    def texts_of(self, model: StreamModel) -> StreamTexts:
+        """Return the texts of a stream's present version."""
+        texts = self._texts.get(model.name)
+        if texts is None or texts.version != model.version:
+            texts = self._texts[model.name] = StreamTexts(model.name, model.version, model.engine.depth)
+        return texts

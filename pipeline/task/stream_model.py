@@ -1,0 +1,236 @@
+"""The model of one stream: its preparation, its engine, and where in the log it stands."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import orjson
+from resonance.engine import ENGINES, make_engine
+from resonance.engine.base import Engine, Event, FloatArray, Step
+from resonance.engine.errors import RecordError, StateError
+from resonance.engine.prepare import Preparation
+from resonance.engine.state import pack, unpack
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.task.lifetimes import Lifetimes
+from resonance.schemas import ClusterSnapshot
+
+STATE_REVISION = 2
+"""Raised when the members of a stream's state change."""
+
+KIND = "stream"
+"""Kind of a stream's state."""
+
+
+@dataclass(slots=True, eq=False)
+class Fed:
+    """What became of the rows that a stream was given, all by their positions.
+
+    Attributes
+    ----------
+    warming : sequence of int
+        Rows that the warm-up held back.
+    learned : sequence of int
+        Rows that were learned at once; `step` has their answers.
+    step : Step or None
+        None when nothing was learned at once.
+    events : list of (int, Event)
+        Each with the row that caused it.
+    faults : list of (int, str)
+        Rows that cannot be prepared, and why.
+    """
+
+    warming: Sequence[int] = ()
+    learned: Sequence[int] = ()
+    step: Step | None = None
+    events: list[tuple[int, Event]] = field(default_factory=list)
+    faults: list[tuple[int, str]] = field(default_factory=list)
+
+
+class StreamModel:
+    """A stream's model; what it becomes depends on the stream's rows alone.
+
+    Parameters
+    ----------
+    settings : Settings
+        Preparation and engine.
+    name : str
+        The stream.
+    features : sequence of str
+        Names of the columns of a row.
+    version : int
+        Version of the model.
+
+    Attributes
+    ----------
+    next : int
+        Offset behind the last record that the model was given.
+    seq : int
+        Number of the stream's next event.
+    ended : list of ClusterSnapshot or None
+        Clusters of the version before, while its end is still to be told, with the stream's next record.
+    listing : list of ClusterSnapshot or None
+        Events were learned silently, so that the present clusters are still to be listed, with the first record that is
+        told; these are the clusters that were told before and ended meanwhile.
+    lifetimes : Lifetimes
+        When the clusters began, and which ended ones the compacted topic still has.
+    unlisted : bool
+        The compacted topic has not heard of the present clusters: a release that did not write it learned them.
+    last : tuple or None
+        Status and cluster of the last answer, for ``output.assignments = "changes"``.
+    snapshot_bytes : int
+        Size of the last snapshot.
+    """
+
+    __slots__ = (
+        "ended",
+        "engine",
+        "last",
+        "lifetimes",
+        "listing",
+        "name",
+        "next",
+        "preparation",
+        "seq",
+        "snapshot_bytes",
+        "unlisted",
+        "version",
+    )
+
+    def __init__(self, settings: Settings, name: str, features: Sequence[str], version: int = 1) -> None:
+        self.name = name
+        self.version = version
+        self.preparation: Preparation = settings.preparation(features)
+        self.engine: Engine = make_engine(settings.engine.name, settings.engine_parameters)
+        self.next = 0
+        self.seq = 0
+        self.ended: list[ClusterSnapshot] | None = None
+        self.listing: list[ClusterSnapshot] | None = None
+        self.lifetimes = Lifetimes()
+        self.unlisted = False
+        self.last: tuple[str, int] | None = None
+        self.snapshot_bytes = 0
+
+    def feed(self, rows: FloatArray) -> Fed:
+        """Hold back or learn rows, in order.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n, features)
+            As `Layout.rows` gives them.
+        """
+        if self.preparation.ready:
+            try:
+                step = self.engine.learn(self.preparation.apply(rows))
+            except RecordError:
+                return self._rest(rows, 0, Fed())
+            return Fed((), range(len(rows)), step, [(event.index, event) for event in step.events])
+        return self._warm_up(rows)
+
+    def _warm_up(self, rows: FloatArray) -> Fed:
+        fed = Fed()
+        warming: list[int] = []
+        position = 0
+        while position < len(rows) and not self.preparation.ready:
+            taken = np.arange(position, min(position + self.preparation.wanted, len(rows)))
+            position = int(taken[-1]) + 1
+            taken = self._usable(rows, taken, fed)
+            self.preparation.hold(rows[taken])
+            warming += taken.tolist()
+            if self.preparation.wanted == 0:
+                step = self.engine.learn(self.preparation.freeze())
+                # Whatever the held records caused happens now, with the record that ended the warm-up.
+                fed.events += [(warming[-1], event) for event in step.events]
+        fed.warming = warming
+        return self._rest(rows, position, fed) if position < len(rows) else fed
+
+    def _rest(self, rows: FloatArray, position: int, fed: Fed) -> Fed:
+        """Learn the rows from a position on, without those that cannot be prepared."""
+        learned = self._usable(rows, np.arange(position, len(rows)), fed)
+        fed.learned = learned.tolist()
+        if len(learned):
+            fed.step = self.engine.learn(self.preparation.apply(rows[learned]))
+            fed.events += [(fed.learned[event.index], event) for event in fed.step.events]
+        return fed
+
+    def _usable(self, rows: FloatArray, positions: Any, fed: Fed) -> Any:
+        problems = self.preparation.check(rows[positions])
+        if not problems:
+            return positions
+        fed.faults += [(int(positions[i]), problem) for i, problem in problems.items()]
+        return np.delete(positions, list(problems))
+
+    def state(self) -> bytes:
+        """Everything the stream's next answer depends on: canonical (equal states, equal bytes)."""
+        header = {
+            "version": self.version,
+            "next": self.next,
+            "seq": self.seq,
+            # As text: the container sorts members, and the event's bytes must not change.
+            "ended": None if self.ended is None else orjson.dumps(self.ended).decode(),
+            "listing": None if self.listing is None else orjson.dumps(self.listing).decode(),
+            "last": self.last,
+            "lifetimes": self.lifetimes.state(),
+            "unlisted": self.unlisted,
+        }
+        parts = {"prepare": self.preparation.state(), "engine": self.engine.state()}
+        return pack(KIND, STATE_REVISION, header, {name: np.frombuffer(part, np.uint8) for name, part in parts.items()})
+
+    @classmethod
+    def from_state(cls, engine: str, name: str, data: bytes) -> "StreamModel":
+        """Continue from `state`.
+
+        Parameters
+        ----------
+        engine : str
+            Name of the engine whose state it holds.
+        name : str
+            The stream.
+        data : bytes
+            The state.
+
+        Raises
+        ------
+        StateError
+            Damaged, or written by a newer program.
+        """
+        header, arrays = unpack(data, KIND, STATE_REVISION)
+        model = cls.__new__(cls)
+        model.name = name
+        model.preparation = Preparation.from_state(arrays["prepare"].tobytes())
+        model.engine = ENGINES[engine].from_state(arrays["engine"].tobytes())
+        model._place(header)
+        model.snapshot_bytes = len(data)
+        return model
+
+    def next_version(self, settings: Settings, features: Sequence[str], ended: list[ClusterSnapshot]) -> "StreamModel":
+        """Return the next version of the stream's model, which begins where this one stands.
+
+        Parameters
+        ----------
+        settings : Settings
+            Preparation and engine of the next version.
+        features : sequence of str
+            Its columns.
+        ended : list of ClusterSnapshot
+            The clusters of this version.
+        """
+        model = StreamModel(settings, self.name, features, self.version + 1)
+        model.next, model.seq, model.ended = self.next, self.seq, ended
+        model.lifetimes = self.lifetimes
+        model.lifetimes.forget_others({cluster["id"] for cluster in ended})
+        return model
+
+    def _place(self, header: dict[str, Any]) -> None:
+        try:
+            self.version, self.next, self.seq = (int(header[member]) for member in ("version", "next", "seq"))
+            self.ended = None if header["ended"] is None else orjson.loads(header["ended"])
+            self.last = (str(header["last"][0]), int(header["last"][1])) if header["last"] else None
+            listing = header.get("listing")
+            self.listing = None if listing is None else orjson.loads(listing)
+            # Revision 1 knows nothing of these, and nothing of the compacted topic either.
+            self.lifetimes = Lifetimes.from_state(header["lifetimes"]) if "lifetimes" in header else Lifetimes()
+            self.unlisted = bool(header.get("unlisted", True))
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            raise StateError(f"the state of stream {self.name} cannot be read: {error!r}") from error
+        self.snapshot_bytes = 0

@@ -1,0 +1,270 @@
+"""The streams of one partition: their models by key, and the books of their snapshots."""
+
+from collections.abc import Iterator, KeysView
+from typing import Any
+from urllib.parse import quote_from_bytes, unquote_to_bytes
+
+from resonance.engine import ENGINES
+from resonance.engine.errors import ParameterError, StateError
+from resonance.engine.prepare import REVISION as PREPARE_REVISION
+from resonance.pipeline import stops
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.records import StreamSnapshot
+from resonance.pipeline.task.encoding import StreamTexts, describe
+from resonance.pipeline.task.layout import Layout, shape_as_json
+from resonance.pipeline.task.stream_model import StreamModel
+
+FORMAT = 1
+"""Format of the headers of snapshots."""
+
+FIRST_RECORDS = 500
+"""Records of the partition after which a stream that has no snapshot gets its first: so that it can be looked at."""
+
+USUAL_BYTES = 20_000
+"""Size that a snapshot is expected to have before one of the partition was written."""
+
+
+class Streams:
+    """The models of a partition, in the order in which their streams began.
+
+    Parameters
+    ----------
+    settings : Settings
+        The deployment's.
+    topic : str
+        Input topic.
+    partition : int
+        Partition of it.
+
+    Attributes
+    ----------
+    first_version : int
+        Version of the models of streams that are new; above 1 where earlier models of streams nobody knows any more
+        may have used the ids of the versions below.
+    """
+
+    def __init__(self, settings: Settings, topic: str, partition: int) -> None:
+        self.first_version = 1
+        self._settings = settings
+        self._topic = topic
+        self._where = f"{topic}[{partition}]"
+        self._by_key = settings.stream == "key"
+        self._prefix = (f"{topic}." if len(settings.input.topics) > 1 else "") + f"p{partition}"
+        # The only stream of a partition has the key None.
+        self._models: dict[bytes | None, StreamModel] = {}
+        self._names: dict[str, StreamModel] = {}
+        # Lowest offset of each stream that its last snapshot does not contain.
+        self._dirty: dict[str, int] = {}
+        # How many records the partition had when each of these became dirty.
+        self._dirty_at: dict[str, int] = {}
+        # The same of those that have no snapshot at all.
+        self._new_at: dict[str, int] = {}
+        self._seen = 0
+        # Input bytes that still have to come to pay for the snapshots that were written.
+        self._owed = 0.0
+        self._usual_bytes = USUAL_BYTES
+
+    def __len__(self) -> int:
+        return len(self._models)
+
+    def __iter__(self) -> Iterator[StreamModel]:
+        return iter(self._models.values())
+
+    def models(self) -> list[StreamModel]:
+        """Return the models; for another thread, which finds them all in one step."""
+        return list(self._models.values())
+
+    @property
+    def keys(self) -> KeysView[bytes | None]:
+        """Keys of the streams."""
+        return self._models.keys()
+
+    def get(self, key: bytes | None) -> StreamModel | None:
+        """Return the model of a key, if it has one."""
+        return self._models.get(key)
+
+    def named(self, name: str) -> StreamModel:
+        """Return the model of a stream."""
+        return self._names[name]
+
+    def name_of(self, key: bytes | None) -> str:
+        """Return the name of a key's stream, unique in the deployment."""
+        return self._prefix if key is None else f"{self._prefix}:{quote_from_bytes(key, safe='')}"
+
+    def begin(self, key: bytes | None, layout: Layout) -> StreamModel:
+        """Return a new model.
+
+        Raises
+        ------
+        ConfigurationError
+            The settings do not fit the features that the records turned out to have.
+        """
+        name = self.name_of(key)
+        try:
+            model = StreamModel(self._settings, name, layout.features, self.first_version)
+        except ParameterError as error:
+            features = ", ".join(layout.features[:20])
+            raise ConfigurationError(
+                f"prepare.{error.name} = {error.value!r}: must be {error.allowed}; the records of {self._where} have "
+                f"the features {features}"
+            ) from None
+        if self.first_version > 1:
+            model.ended = []
+        self._models[key] = self._names[name] = model
+        return model
+
+    def learned(self, model: StreamModel, offsets: list[int], size: int) -> None:
+        """Note that a model was given records.
+
+        Parameters
+        ----------
+        model : StreamModel
+            The model.
+        offsets : list of int
+            Offsets of the records.
+        size : int
+            Bytes of their values.
+        """
+        model.next = offsets[-1] + 1
+        self._note_dirty(model.name, offsets[0])
+        self._seen += len(offsets)
+        self._owed -= size
+
+    def go_on_at(self, offset: int) -> None:
+        """Let every stream go on at an offset, as if its records so far stood below it."""
+        for model in self._models.values():
+            model.next = offset
+            self._note_dirty(model.name, offset)
+        self._dirty = dict.fromkeys(self._dirty, offset)
+
+    def _note_dirty(self, name: str, offset: int) -> None:
+        if name not in self._dirty:
+            self._dirty[name] = offset
+            self._dirty_at[name] = self._seen
+            if not self._names[name].snapshot_bytes:
+                self._new_at[name] = self._seen
+
+    @property
+    def replay_from(self) -> int | None:
+        """Lowest offset of a record whose stream has not been snapshotted since; None when all are."""
+        # Not the first entry: streams that were restored at different places become dirty in any order.
+        return min(self._dirty.values(), default=None)
+
+    def due(self) -> list[str]:
+        """Return the streams whose next snapshot is due, the longest dirty first.
+
+        A stream's turn comes by the records of its partition, not by its own: one that fell silent would hold the
+        place where a restore begins for ever, until the broker deletes the records there. Each snapshot is paid for
+        by `snapshots.ratio` times its size in input before the next is written, so that the work is smooth and the
+        whole of the partition's streams is written once for `ratio` times their size in input. A stream that has no
+        snapshot gets its first earlier, from what these leave over.
+        """
+        limits = self._settings.snapshots
+        chosen: dict[str, None] = {}
+        left = -self._owed
+        for waiting, records in ((self._dirty_at, limits.records), (self._new_at, min(limits.records, FIRST_RECORDS))):
+            for name, begun in waiting.items():
+                if self._seen - begun < records:
+                    break
+                if name in chosen:
+                    continue
+                if left < 0:
+                    return list(chosen)
+                chosen[name] = None
+                left -= limits.ratio * (self._names[name].snapshot_bytes or self._usual_bytes)
+        # Nothing else waits: what is left over is not saved for a burst later.
+        self._owed = max(self._owed, 0.0)
+        return list(chosen)
+
+    def dirty(self) -> list[str]:
+        """Return the streams that have learned since their snapshot, the longest dirty first."""
+        return sorted(self._dirty, key=self._dirty.__getitem__)
+
+    def snapshot(self, stream: str, layout: Layout, probed_until: int) -> StreamSnapshot:
+        """Return the state of a stream, which is clean then.
+
+        Parameters
+        ----------
+        stream : str
+            The stream.
+        layout : Layout
+            Where its features stand.
+        probed_until : int
+            Offset behind the record that decided it.
+        """
+        model = self._names[stream]
+        body = model.state()
+        model.snapshot_bytes = len(body)
+        self._usual_bytes = len(body)
+        self._owed += self._settings.snapshots.ratio * len(body)
+        self._dirty.pop(stream, None)
+        self._dirty_at.pop(stream, None)
+        self._new_at.pop(stream, None)
+        header = self._header(layout, model.version) | {"probed_until": probed_until}
+        return StreamSnapshot(stream, model.next, header, body)
+
+    def states(self, layout: Layout, probed_until: int) -> Iterator[StreamSnapshot]:
+        """Yield the state of every stream as `snapshot` does, and leave the books as they are."""
+        for model in self._models.values():
+            header = self._header(layout, model.version) | {"probed_until": probed_until}
+            yield StreamSnapshot(model.name, model.next, header, model.state())
+
+    def _header(self, layout: Layout, version: int) -> dict[str, Any]:
+        settings = self._settings
+        return {
+            "format": FORMAT,
+            "pipeline": settings.name,
+            "topic": self._topic,
+            "engine": settings.engine.name,
+            "revision": [settings.engine_class.revision, PREPARE_REVISION],
+            "parameters": settings.engine_parameters,
+            "prepare": settings.prepare.model_dump(mode="json"),
+            "features": list(layout.features),
+            "shape": shape_as_json(layout.shape),
+            "version": version,
+        }
+
+    def restore(self, snapshot: StreamSnapshot, layout: Layout, *, new_version: bool = False) -> None:
+        """Continue a stream from a snapshot; see `PartitionTask.restore`."""
+        settings, name = self._settings, snapshot.stream
+        where = f"{self._where}, stream {name} at offset {snapshot.next}"
+        if snapshot.header.get("format", FORMAT) > FORMAT:
+            raise stops.newer_format(where, snapshot.header["format"], FORMAT)
+        if not new_version and (changed := self._differences(snapshot.header, layout)):
+            raise stops.settings_differ(where, changed)
+        try:
+            engine = str(snapshot.header["engine"]) if new_version else settings.engine.name
+            if engine not in ENGINES:
+                raise StateError(f"this release has no engine {engine}")
+            model = StreamModel.from_state(engine, name, snapshot.body)
+        except StateError as error:
+            raise stops.unreadable(where, f"the state ({error})") from None
+        if new_version:
+            texts = StreamTexts(name, model.version, model.engine.depth)
+            present = [describe(model, texts, cluster) for cluster in model.engine.clusters()]
+            # A version whose beginning was never told ended nothing yet; of one that learned silently nobody knows.
+            ended = [*(model.ended or ()), *(present if model.listing is None else model.listing)]
+            model = model.next_version(settings, layout.features, ended)
+        key = unquote_to_bytes(name.removeprefix(f"{self._prefix}:")) if self._by_key else None
+        self._models[key] = self._names[name] = model
+        if new_version:
+            # The old snapshot is all that the bus knows of this stream.
+            self._note_dirty(name, model.next)
+
+    def _differences(self, header: dict[str, Any], layout: Layout) -> list[str]:
+        """Return one phrase for each setting under which the model would have been another."""
+        now = self._header(layout, 0)
+        sections = {"prepare": "prepare"}
+        if header.get("engine") == now["engine"]:
+            sections["parameters"] = "engine"
+        flat = [
+            {name: content.get(name) for name in ("engine", "features")}
+            | {
+                f"{name}.{key}": value
+                for part, name in sections.items()
+                for key, value in content.get(part, {}).items()
+            }
+            for content in (header, now)
+        ]
+        return stops.differences(*flat)

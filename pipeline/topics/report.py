@@ -1,0 +1,128 @@
+"""What there is to say of a deployment's topics, as rows of a table and as plain values for machines."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from resonance.pipeline.broker.acls import ROLES, Acl
+from resonance.pipeline.topics.topics import Status, Survey
+from resonance.pipeline.topics.volume import Volume
+
+if TYPE_CHECKING:
+    pass
+
+COLUMNS: Final = ("topic", "what", "state", "partitions", "cleanup", "kept for", "largest message")
+VOLUME_COLUMNS: Final = ("bytes a day", "bytes kept")
+
+UNITS: Final = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1000, "second"))
+
+
+def state_of(status: Status) -> str:
+    """Return ``exists``, ``missing``, ``differs`` or ``differs, stops the start``."""
+    if status.found is None:
+        return "missing"
+    if any(difference.stops for difference in status.differences):
+        return "differs, stops the start"
+    return "differs" if status.differences else "exists"
+
+
+def row(found: Survey, status: Status, volume: Volume | None = None) -> list[object]:
+    """Return a topic as cells under `COLUMNS`, and `VOLUME_COLUMNS` where there is a volume."""
+    config = status.made_with if status.found is None else status.found.config
+    unknown = "broker's default" if status.found is None else "not told"
+    partitions = found.partitions if status.found is None else status.found.partitions
+    cells: list[object] = [
+        status.topic.name,
+        status.topic.kind.title,
+        "would be created" if status.found is None else state_of(status),
+        partitions,
+        config.get("cleanup.policy", unknown),
+        _duration(config.get("retention.ms"), config.get("cleanup.policy", ""), unknown),
+        int(config["max.message.bytes"]) if "max.message.bytes" in config else unknown,
+    ]
+    if volume is not None:
+        cells += [_bytes(volume.day, "depends on the data"), _bytes(volume.kept, "")]
+    return cells
+
+
+def notes(found: Survey) -> list[str]:
+    """Return what the table has no room for: differences with their remedies, commands for what is missing."""
+    lines = [difference.text for status in found.all for difference in status.differences]
+    if found.missing:
+        lines.append("missing topics are made by `resonance topics create`, by a worker (topics.create), or by")
+        lines += [f"  {status.command}" for status in found.missing]
+    return lines
+
+
+def as_values(found: Survey, volumes: Mapping[str, Volume] | None = None) -> dict[str, Any]:
+    """Return a survey as plain values."""
+    return {
+        "partitions": found.partitions,
+        "topics": [_topic_values(found, status, (volumes or {}).get(status.topic.name)) for status in found.all],
+    }
+
+
+def _topic_values(found: Survey, status: Status, volume: Volume | None) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "topic": status.topic.name,
+        "kind": status.topic.kind.name,
+        "meaning": status.topic.kind.meaning,
+        "state": state_of(status).partition(",")[0],
+        "partitions": None if status.found is None else status.found.partitions,
+        "wanted_partitions": found.partitions,
+        "config": None if status.found is None else dict(status.found.config),
+        "made_with": dict(status.made_with),
+        "command": status.command,
+        "differences": [{"text": each.text, "stops": each.stops} for each in status.differences],
+    }
+    if volume is not None:
+        values["bytes_a_day"] = None if volume.day is None else round(volume.day)
+        values["bytes_kept"] = None if volume.kept is None else round(volume.kept)
+    return values
+
+
+def acl_lines(servers: str, principal: str, rights: Mapping[str, Sequence[Acl]]) -> list[str]:
+    """Return the commands that give the rights, under a comment for each role."""
+    lines = []
+    for role, acls in rights.items():
+        lines.append(f"# {role}: {ROLES[role]}")
+        for acl in acls:
+            lines += [f"# {acl.why}", acl.command(servers, principal)]
+    return lines
+
+
+def acl_values(servers: str, principal: str, rights: Mapping[str, Sequence[Acl]]) -> dict[str, Any]:
+    """Return the rights as plain values."""
+    return {
+        "principal": principal,
+        "acls": [
+            {
+                "role": role,
+                "resource": acl.resource,
+                "name": acl.name,
+                "pattern": "prefixed" if acl.prefixed else "literal",
+                "operations": list(acl.operations),
+                "why": acl.why,
+                "command": acl.command(servers, principal),
+            }
+            for role, acls in rights.items()
+            for acl in acls
+        ],
+    }
+
+
+def _duration(milliseconds: str | None, policy: str, unknown: str) -> str:
+    if "compact" in policy.split(",") and "delete" not in policy.split(","):
+        return "newest of each key"
+    if milliseconds is None:
+        return unknown
+    time = int(milliseconds)
+    if time < 0:
+        return "ever"
+    for size, name in UNITS:
+        if time >= size:
+            return f"{time / size:.4g} {name}{'' if time == size else 's'}"
+    return f"{time} ms"
+
+
+def _bytes(count: float | None, unknown: str) -> object:
+    return unknown if count is None else round(count)

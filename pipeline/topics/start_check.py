@@ -1,0 +1,86 @@
+"""Everything about the broker that would go wrong later, found before anybody else notices this worker."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+from confluent_kafka import KafkaException, Producer
+from resonance.pipeline.broker.acls import for_transactions
+from resonance.pipeline.broker.cluster import Cluster
+from resonance.pipeline.broker.denials import right_refused
+from resonance.pipeline.broker.embedded import SILENT
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.topics.kinds import INPUT, Topics
+from resonance.pipeline.topics.topics import Deployment, prepare_topics, read_deployment
+
+TRANSACTION_SECONDS: Final = 10.0
+"""How long the broker may take to begin transactions for the id that is tried."""
+
+_log = logging.getLogger(__name__)
+
+
+def check_start(settings: Settings, client: Mapping[str, Any], *, create: bool) -> Deployment:
+    """Check topics and rights as a worker does at its start.
+
+    Parameters
+    ----------
+    settings : Settings
+        Of the deployment.
+    client : mapping
+        librdkafka configuration of the connection (`clients.librdkafka`).
+    create : bool
+        Make missing topics; otherwise a missing one is an error.
+
+    Raises
+    ------
+    ConfigurationError
+        A setting that does not go with the topics or the broker.
+    BrokerError
+        The broker does not answer, a topic does not fit, or the user lacks a right.
+    """
+    # What needs the settings and the input only comes first: a start that is refused has made no topics.
+    deployment = read_deployment(client, settings.input.topics, settings.broker.answer_timeout, INPUT.operations)
+    settings.check_stream(deployment.partitions)
+    check_delivery(settings, deployment)
+    deployment = prepare_topics(
+        client,
+        Topics.of(settings),
+        create=create,
+        replication_factor=settings.topics.replication_factor,
+        timeout=settings.broker.answer_timeout,
+    )
+    if not deployment.embedded:
+        Cluster(client, settings.broker.answer_timeout).check_group(settings.group)
+        # Only where there can be rights at all: it makes a client, and an id that the broker keeps for some days.
+        if settings.delivery.mode == "exactly_once" and settings.broker.security_protocol != "PLAINTEXT":
+            _check_transactions(settings, client)
+    return deployment
+
+
+def check_delivery(settings: Settings, deployment: Deployment) -> None:
+    """Refuse a delivery that the broker does not know.
+
+    Raises
+    ------
+    ConfigurationError
+        Naming setting and remedy.
+    """
+    if deployment.embedded and settings.delivery.mode == "exactly_once":
+        raise ConfigurationError(
+            'delivery.mode = "exactly_once": the embedded broker accepts transactions and does not keep them; set '
+            '"at_least_once", or use Kafka'
+        )
+
+
+def _check_transactions(settings: Settings, client: Mapping[str, Any]) -> None:
+    """Begin transactions under an id that no worker has: its own would end those of a worker that still runs."""
+    name = f"{settings.name}-check"
+    producer = Producer({**client, "transactional.id": name}, logger=SILENT)
+    try:
+        producer.init_transactions(TRANSACTION_SECONDS)
+    except KafkaException as error:
+        if denied := right_refused(client, error.args[0], for_transactions(settings.name)):
+            raise denied from error
+        # Whatever else it is, another worker that tries at the same moment included, the delivery's own start tells.
+        _log.debug("transactions were not tried: %s", error.args[0].str())

@@ -1,0 +1,384 @@
+"""The topics of a deployment: compared with what it wants of them, and made where they are missing and may be made.
+
+Every output has as many partitions as the input, because an output goes to the partition number of its source. What
+is wanted stands in `topic_kinds`; the worker's start, ``topics plan``, ``topics create`` and ``topics check`` all look
+through `survey`.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from resonance.pipeline.broker import acls
+from resonance.pipeline.broker.cluster import Cluster, FoundTopic
+from resonance.pipeline.errors import BrokerError, ConfigurationError, DeniedError, ResonanceError, nearest
+from resonance.pipeline.topics.kinds import Topic, Topics
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """What the broker says of a deployment's topics.
+
+    Attributes
+    ----------
+    partitions : int
+        Partitions of every topic.
+    topic_ids : mapping of str to str
+        Kafka's id of each input topic, which changes when a topic is deleted and made again; ``""`` where the broker
+        gives none (the embedded one).
+    message_bytes : mapping of str to int
+        ``max.message.bytes`` of each topic, where the broker tells.
+    embedded : bool
+        The broker is the embedded one: no transactions, no topic configuration.
+    """
+
+    partitions: int
+    topic_ids: Mapping[str, str]
+    message_bytes: Mapping[str, int] = field(default_factory=dict)
+    embedded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Something about a topic that is not as the deployment wants it.
+
+    Attributes
+    ----------
+    text : str
+        What, where, and what to do.
+    stops : bool
+        A worker does not start with it; otherwise it is worth a warning.
+    error : type
+        What a worker raises.
+    """
+
+    text: str
+    stops: bool = True
+    error: type[ResonanceError] = BrokerError
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A topic as it is, beside what is wanted of it.
+
+    Attributes
+    ----------
+    topic : Topic
+        What is wanted.
+    found : FoundTopic or None
+        What the broker has; None = the topic is missing.
+    made_with : mapping of str to str
+        Configuration with which it would be made.
+    command : str
+        The command that makes it.
+    differences : sequence of Difference
+        What does not fit; empty for a missing topic.
+    """
+
+    topic: Topic
+    found: FoundTopic | None
+    made_with: Mapping[str, str]
+    command: str
+    differences: Sequence[Difference] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Every topic of a deployment as it is.
+
+    Attributes
+    ----------
+    partitions : int
+        Partitions of every input, and so of every output.
+    inputs, outputs : sequence of Status
+        In the order of `Topics`.
+    """
+
+    partitions: int
+    inputs: Sequence[Status]
+    outputs: Sequence[Status]
+
+    @property
+    def all(self) -> list[Status]:
+        """Inputs, then outputs."""
+        return [*self.inputs, *self.outputs]
+
+    @property
+    def missing(self) -> list[Status]:
+        """Outputs that do not exist."""
+        return [status for status in self.outputs if status.found is None]
+
+
+def prepare_topics(
+    client: Mapping[str, Any],
+    topics: Topics,
+    *,
+    create: bool = True,
+    replication_factor: int = -1,
+    timeout: float = 10.0,
+) -> Deployment:
+    """Check the topics of a deployment and make the missing outputs.
+
+    Parameters
+    ----------
+    client : mapping
+        librdkafka configuration: ``bootstrap.servers`` and what the connection needs.
+    topics : Topics
+        What the deployment wants; inputs are never made.
+    create : bool
+        Make missing outputs; otherwise a missing one is an error with the command that makes it.
+    replication_factor : int
+        Copies of the topics that are made; -1 = the broker's default.
+    timeout : float
+        Seconds that the broker has for its first answer.
+
+    Raises
+    ------
+    ConfigurationError
+        What the connection needs cannot be used.
+    BrokerError
+        The broker does not answer, an input is missing, partition counts differ, a topic has a cleanup policy that
+        loses what it is there for, or the user lacks a right on it.
+    """
+    cluster = Cluster(client, timeout, replication_factor)
+    if cluster.embedded:
+        return _touched(cluster, topics)
+    found = survey(cluster, topics)
+    if found.missing:
+        make_missing(cluster, found, create=create)
+        found = survey(cluster, topics)
+    return checked(found)
+
+
+def read_deployment(
+    client: Mapping[str, Any], inputs: Sequence[str], timeout: float = 10.0, operations: Sequence[str] = ("Describe",)
+) -> Deployment:
+    """Return what the broker says of the inputs, for whoever only reads; nothing is made, no output need be there.
+
+    Parameters
+    ----------
+    client : mapping
+        librdkafka configuration: ``bootstrap.servers`` and what the connection needs.
+    inputs : sequence of str
+        Input topics.
+    timeout : float
+        Seconds that the broker has for its first answer.
+    operations : sequence of str
+        What is to be done on the inputs, for the error of whoever may not.
+
+    Raises
+    ------
+    ConfigurationError
+        What the connection needs cannot be used.
+    BrokerError
+        The broker does not answer, an input is missing, or partition counts differ.
+    """
+    cluster = Cluster(client, timeout)
+    if cluster.embedded:
+        return _touched(cluster, Topics.named(inputs))
+    found = cluster.find(inputs, dict.fromkeys(inputs, operations))
+    partitions = check_inputs(cluster, inputs, found)
+    return Deployment(partitions, {topic: found[topic].topic_id for topic in inputs})
+
+
+def survey(cluster: Cluster, topics: Topics) -> Survey:
+    """Compare every topic with what is wanted of it; nothing is changed.
+
+    Raises
+    ------
+    BrokerError
+        An input is missing or cannot be seen, or the inputs' partition counts differ: nothing can be said of the
+        outputs then.
+    """
+    inputs = topics.input_names
+    found = cluster.find(
+        [*inputs, *(topic.name for topic in topics.outputs)],
+        {topic.name: topic.kind.operations for topic in (*topics.inputs, *topics.outputs)},
+    )
+    partitions = check_inputs(cluster, inputs, found)
+    configs = cluster.configs(list(found))
+    found = {name: replace(topic, config=configs.get(name, {})) for name, topic in found.items()}
+    retention = {}
+    for name in ("retention.ms", "retention.bytes"):
+        if (longest := _longest([found[topic].config.get(name) for topic in inputs])) is not None:
+            retention[name] = longest
+
+    def status(topic: Topic) -> Status:
+        made_with = topic.config(retention)
+        command = cluster.command(topic.name, str(partitions), made_with)
+        there = found.get(topic.name)
+        differences = _differences(cluster, topic, there, made_with, partitions, inputs[0]) if there else ()
+        return Status(topic, there, made_with, command, differences)
+
+    return Survey(partitions, [status(topic) for topic in topics.inputs], [status(topic) for topic in topics.outputs])
+
+
+def check_inputs(cluster: Cluster, inputs: Sequence[str], found: Mapping[str, FoundTopic]) -> int:
+    """Return the number of partitions that all input topics have.
+
+    Raises
+    ------
+    BrokerError
+        One is missing, or their numbers differ.
+    """
+    for topic in inputs:
+        if topic not in found:
+            raise BrokerError(
+                f"input topic {topic} does not exist on {cluster.servers}{nearest(topic, cluster.partition_counts())}; "
+                f"check input.topics, or create it: {cluster.command(topic, '<n>')}"
+            )
+    counts = {topic: found[topic].partitions for topic in inputs}
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{topic} has {number}" for topic, number in counts.items())
+        most = max(counts.values())
+        fewer = [topic for topic, number in counts.items() if number < most]
+        raise BrokerError(
+            f"input.topics on {cluster.servers} must have the same number of partitions, but {listed}; "
+            f"run one pipeline for each of them, or add partitions: {cluster.alter(fewer[0], most)}"
+        )
+    return counts[inputs[0]]
+
+
+def make_inputs(cluster: Cluster, topics: Topics, partitions: int) -> list[str]:
+    """Make the inputs that are missing, as nobody does unasked; return their names.
+
+    Raises
+    ------
+    BrokerError
+        One cannot be made.
+    """
+    there = cluster.find(topics.input_names)
+    made = [name for name in topics.input_names if name not in there]
+    for name in made:
+        cluster.create(name, partitions, {}, cluster.command(name, str(partitions)))
+    if made:
+        cluster.wait_for_leaders(made)
+    return made
+
+
+def make_missing(cluster: Cluster, found: Survey, *, create: bool = True) -> list[str]:
+    """Make the outputs that are missing; return their names.
+
+    Raises
+    ------
+    BrokerError
+        One is missing and may not, or cannot, be made.
+    """
+    for status in found.missing:
+        name = status.topic.name
+        if not create:
+            raise BrokerError(
+                f"topic {name} does not exist on {cluster.servers}; make it by `resonance topics create`, or by "
+                f"{status.command} (a worker makes it unless topics.create is off)"
+            )
+        cluster.create(name, found.partitions, status.made_with, status.command)
+        _log.info("made topic %s with %d partitions", name, found.partitions)
+    made = [status.topic.name for status in found.missing]
+    if made:
+        cluster.wait_for_leaders(made)
+    return made
+
+
+def checked(found: Survey) -> Deployment:
+    """Return what a worker needs to know of its topics, and warn of what does not stop it.
+
+    Raises
+    ------
+    BrokerError, ConfigurationError
+        The first difference that stops it.
+    """
+    for status in found.all:
+        for difference in status.differences:
+            if difference.stops:
+                raise difference.error(difference.text)
+            _log.warning("%s", difference.text)
+    there = {status.topic.name: status.found for status in found.all if status.found is not None}
+    sizes = {name: int(topic.config["max.message.bytes"]) for name, topic in there.items() if topic.config}
+    return Deployment(found.partitions, {s.topic.name: there[s.topic.name].topic_id for s in found.inputs}, sizes)
+
+
+def _touched(cluster: Cluster, topics: Topics) -> Deployment:
+    """Make the topics of the embedded broker, which has no administration."""
+    names = [topic.name for topic in (*topics.inputs, *topics.outputs)]
+    for name in names:
+        cluster.touch(name)
+    cluster.wait_for_leaders(names)
+    inputs = topics.input_names
+    return Deployment(cluster.partition_counts()[inputs[0]], dict.fromkeys(inputs, ""), embedded=True)
+
+
+def _differences(
+    cluster: Cluster, topic: Topic, found: FoundTopic, wanted: Mapping[str, str], partitions: int, first_input: str
+) -> list[Difference]:
+    is_input = topic.kind.name == "input"
+    differences = []
+    if found.partitions != partitions:
+        remedy = (
+            f"add partitions: {cluster.alter(topic.name, partitions)}"
+            if found.partitions < partitions
+            else "partitions cannot be taken away: name another topic in the settings (topics.*), or delete it"
+        )
+        differences.append(
+            Difference(
+                f"topic {topic.name} on {cluster.servers} has {found.partitions} partitions, the input {first_input} "
+                f"has {partitions}; an output goes to the partition number of its source; {remedy}"
+            )
+        )
+    allowed = found.operations
+    lacking = [] if allowed is None else [name for name in topic.kind.operations if name not in allowed]
+    if lacking:
+        differences.append(Difference(cluster.denied(acls.for_topic(topic.name, lacking)), error=DeniedError))
+    policy = found.config.get("cleanup.policy", "")
+    if is_input and "compact" in policy.split(","):
+        differences.append(
+            Difference(
+                f"input topic {topic.name} is compacted (cleanup.policy={policy}): records that the broker removes are "
+                "missing when a model is rebuilt, so answers after a restart can differ from those of a run that never "
+                "stopped",
+                stops=False,
+            )
+        )
+    if topic.kind.policy and policy not in ("", topic.kind.policy):
+        differences.append(
+            Difference(
+                f"{topic.kind.title} topic {topic.name} on {cluster.servers} has cleanup.policy={policy} and "
+                f"{topic.kind.otherwise}; it must be {topic.kind.policy}: {cluster.configure(topic.name, wanted)}"
+            )
+        )
+    differences += _sizes(cluster, topic, found, wanted)
+    return differences
+
+
+def _sizes(cluster: Cluster, topic: Topic, found: FoundTopic, wanted: Mapping[str, str]) -> list[Difference]:
+    """Return what is wrong with message sizes and retention."""
+    differences = []
+    taken = int(found.config.get("max.message.bytes", topic.message_bytes))
+    if taken < topic.message_bytes:
+        remedy = cluster.configure(topic.name, {"max.message.bytes": str(topic.message_bytes)})
+        where = f"{topic.kind.title} topic {topic.name} takes messages of {taken} bytes (max.message.bytes)"
+        if setting := topic.kind.message_setting:
+            text = f"{setting} = {topic.message_bytes}: {where}; lower the setting or raise the topic's: {remedy}"
+        else:
+            text = f"{where}, and one can have up to {topic.message_bytes}; raise the topic's: {remedy}"
+        differences.append(Difference(text, error=ConfigurationError))
+    if topic.kind.retention_of_input and "retention.ms" in wanted and found.config:
+        kept = found.config.get("retention.ms")
+        if _longest([kept, wanted["retention.ms"]]) != kept:
+            remedy = cluster.configure(topic.name, {"retention.ms": wanted["retention.ms"]})
+            differences.append(
+                Difference(
+                    f"{topic.kind.title} topic {topic.name} keeps records for a shorter time (retention.ms={kept}) "
+                    f"than the input ({wanted['retention.ms']}), so the earliest of them cannot be replayed: {remedy}",
+                    stops=False,
+                )
+            )
+    return differences
+
+
+def _longest(times: Sequence[str | None]) -> str | None:
+    """Return the longest of some retentions, of which -1 is without end."""
+    known = [time for time in times if time is not None]
+    return max(known, key=lambda time: float("inf") if int(time) < 0 else int(time), default=None)

@@ -1,0 +1,160 @@
+"""How many bytes a deployment writes: estimated from a rate of records, and from what stands on its topics already.
+
+Everything is counted before compression, so that it is the most that the brokers store of one copy.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from resonance.pipeline.broker.log_reader import LogReader
+from resonance.pipeline.topics.topics import Status, Survey
+
+if TYPE_CHECKING:
+    from resonance.pipeline.config.settings import Settings
+
+SECONDS_A_DAY: Final = 86_400
+SAMPLE: Final = 100
+"""Offsets of each partition that are looked at, at its end."""
+
+FRAMING: Final = 12
+"""Bytes around a record of a batch: its lengths, offset and time."""
+
+ANSWER_BYTES: Final = 450
+"""An assignment with its headers, where there is none to measure; the record's key comes on top."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The last records of a topic.
+
+    Attributes
+    ----------
+    record_bytes : float
+        Mean bytes of a record, framing included.
+    records : float
+        Records of the whole topic, as its offsets let guess.
+    """
+
+    record_bytes: float
+    records: float
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """What a topic grows by.
+
+    Attributes
+    ----------
+    day : float or None
+        Bytes a day; None where it depends on the data.
+    kept : float or None
+        Bytes when its retention begins to delete; None where that never happens, or is not known.
+    """
+
+    day: float | None
+    kept: float | None
+
+
+def sample(client: Mapping[str, Any], group: str, found: Survey, patience: float) -> dict[str, Sample]:
+    """Look at the last records of every topic that has some.
+
+    Parameters
+    ----------
+    client : mapping
+        librdkafka configuration of the connection.
+    group : str
+        Consumer group; nothing is asked of it.
+    found : Survey
+        The topics.
+    patience : float
+        Seconds without any progress after which the broker is given up.
+
+    Raises
+    ------
+    BrokerError
+        The broker does not answer, or the user may not read a topic.
+    """
+    counts = {s.topic.name: s.found.partitions for s in found.all if s.found is not None}
+    places = [(name, partition) for name, partitions in counts.items() for partition in range(partitions)]
+    sizes: dict[str, list[int]] = {name: [] for name in counts}
+    with LogReader(client, group, patience) as reader:
+        bounds = reader.bounds(places)
+        ranges = {at: (max(first, end - SAMPLE), end) for at, (first, end) in bounds.items()}
+        for (name, _), records in reader.read(ranges):
+            sizes[name] += [_size(record) for record in records]
+    samples = {}
+    for name, seen in sizes.items():
+        if not seen:
+            continue
+        own = [at for at in places if at[0] == name]
+        looked_at = sum(ranges[at][1] - ranges[at][0] for at in own)
+        offsets = sum(bounds[at][1] - bounds[at][0] for at in own)
+        # Some offsets are markers of transactions: as many in the whole as at the end.
+        samples[name] = Sample(sum(seen) / len(seen), offsets * len(seen) / looked_at)
+    return samples
+
+
+def volumes(
+    settings: "Settings",
+    found: Survey,
+    rate: float,
+    record_bytes: float,
+    samples: Mapping[str, Sample],
+) -> dict[str, Volume]:
+    """Return what each topic grows by.
+
+    Parameters
+    ----------
+    settings : Settings
+        Of the deployment.
+    found : Survey
+        Its topics.
+    rate : float
+        Records a second, of all inputs together.
+    record_bytes : float
+        Bytes of an input record.
+    samples : mapping of str to Sample
+        By topic, where there is something to look at.
+    """
+    records = rate * SECONDS_A_DAY
+    seen = [samples[s.topic.name] for s in found.inputs if s.topic.name in samples]
+    learned = sum(each.records for each in seen)
+
+    def day(status: Status) -> float | None:
+        kind = status.topic.kind.name
+        own = samples.get(status.topic.name)
+        if kind == "input":
+            return records * record_bytes / len(found.inputs)
+        if kind == "assignments":
+            if settings.output.assignments == "none":
+                return 0.0
+            return records * (own.record_bytes if own else ANSWER_BYTES + FRAMING)
+        if kind == "snapshots":
+            # The most that `snapshots.ratio` allows; where models are small it is far less.
+            return records * record_bytes / settings.snapshots.ratio if settings.snapshots.ratio else None
+        if kind == "archive" or own is None or not learned:
+            return None
+        return records * own.record_bytes * own.records / learned
+
+    return {status.topic.name: Volume(made := day(status), _kept(status, made)) for status in found.all}
+
+
+def _kept(status: Status, day: float | None) -> float | None:
+    """Return the bytes of a topic that is deleted from, once that has begun."""
+    config = status.found.config if status.found is not None else status.made_with
+    if day is None or "compact" in config.get("cleanup.policy", "").split(","):
+        return None
+    milliseconds = int(config.get("retention.ms", -1))
+    most = int(config.get("retention.bytes", -1))
+    bounds = []
+    if milliseconds >= 0:
+        bounds.append(day * milliseconds / 1000 / SECONDS_A_DAY)
+    if most >= 0 and status.found is not None:
+        bounds.append(float(most) * status.found.partitions)
+    return min(bounds, default=None)
+
+
+def _size(record: Any) -> int:
+    headers = sum(len(name) + len(value or b"") + 2 for name, value in record.headers)
+    return FRAMING + len(record.key or b"") + len(record.value or b"") + headers

@@ -1,0 +1,1 @@
+"""The outputs as a subscriber sees them, in sentences."""

@@ -1,0 +1,369 @@
+"""The thread in which chunks become outputs: learn, answer, send, commit, one chunk after the other.
+
+It keeps the event loop free for heartbeats and rebalances, and it is where the order of things is decided. A commit
+runs in a thread of its own while the next records are learned; their outputs wait for its end, because a transaction
+that is being committed takes no more.
+"""
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from faust.types import TP
+from resonance.pipeline.errors import DeliveryError
+from resonance.pipeline.fault_points import reach
+from resonance.pipeline.records import Outputs
+from resonance.pipeline.worker.chunk import Chunk, Membership
+from resonance.pipeline.worker.delivery import Batch, Delivery
+from resonance.pipeline.worker.owned import Counters, Destinations, Histograms, Partition
+from resonance.pipeline.worker.pauses import Pauses
+
+SLICE_SECONDS: Final = 0.05
+"""About the longest time between two looks at what the loop asks for, however slow the engine is."""
+
+SLICE_RECORDS: Final = 16
+"""Fewest records learned between two looks."""
+
+GIVE_UP_SECONDS: Final = 5.0
+"""How long a worker that ends for an error waits for its transaction to be aborted."""
+
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Command:
+    """Something the loop asks for, done between two chunks."""
+
+    do: Callable[[], None]
+    answer: "Future[None]"
+
+    def run(self) -> None:
+        # Who asked may have been cancelled; what was asked for is done all the same.
+        wanted = self.answer.set_running_or_notify_cancel()
+        try:
+            self.do()
+        except BaseException as error:
+            if wanted:
+                self.answer.set_exception(error)
+            raise
+        if wanted:
+            self.answer.set_result(None)
+
+    def refuse(self, error: BaseException) -> None:
+        if self.answer.set_running_or_notify_cancel():
+            self.answer.set_exception(error)
+
+
+class Processor:
+    """Processes the chunks of the owned partitions.
+
+    Parameters
+    ----------
+    delivery : Delivery
+        Started already.
+    destinations : Destinations
+        Where outputs go.
+    commit_interval : float
+        Seconds between the first output and the commit that closes it, at most.
+    done : callable
+        Told about each chunk that was submitted when it is processed or dropped; called in the processor's thread.
+    failed : callable
+        Told why the processor ended, once; nothing was committed after the error. Called in its thread.
+    pauses : Pauses, optional
+        When dead letters pause a partition.
+    histograms : Histograms, optional
+        Takes how long things take.
+
+    Attributes
+    ----------
+    counters : Counters
+        What was done so far.
+    histograms : Histograms
+        How long it took.
+    partitions : dict of TP to Partition
+        The owned ones; replaced as a whole, so that any thread may walk through it.
+    pauses : Pauses
+        Partitions that yield too many dead letters.
+    """
+
+    def __init__(
+        self,
+        delivery: Delivery,
+        destinations: Destinations,
+        *,
+        commit_interval: float,
+        done: Callable[[Chunk], None],
+        failed: Callable[[BaseException], None],
+        pauses: Pauses | None = None,
+        histograms: Histograms | None = None,
+    ) -> None:
+        self.counters = Counters()
+        self.histograms = histograms or Histograms()
+        self.pauses = pauses or Pauses(destinations.dead_letters)
+        self._delivery = delivery
+        self._to = destinations
+        self._interval = commit_interval
+        self._done = done
+        self._failed = failed
+        self._queue: queue.SimpleQueue[Chunk | _Command | Callable[[], None] | None] = queue.SimpleQueue()
+        self._committer = ThreadPoolExecutor(1, "commit")
+        self.partitions: dict[TP, Partition] = {}
+        self._closing = True
+        # What ended the thread. Under the lock: a command is queued before the end and answered there, or never queued.
+        self._error: BaseException | None = None
+        self._ending = threading.Lock()
+        # Since when something waits for a commit; None when everything is committed or on its way.
+        self._since: float | None = None
+        self._commit: Future[float] | None = None
+        self._committing_since = 0.0
+        self._offsets: dict[TP, int] = {}
+        # Slow until it is seen: the first slice of a slow engine must not be a whole chunk.
+        self._record_seconds = SLICE_SECONDS / SLICE_RECORDS
+        self._thread = threading.Thread(target=self._run, name="processor", daemon=True)
+
+    def start(self) -> None:
+        """Begin to take what is submitted."""
+        self._thread.start()
+
+    def submit(self, chunk: Chunk) -> None:
+        """Hand over a chunk; while the processor is closed it is dropped."""
+        self._queue.put(chunk)
+
+    def open(self, membership: Membership, partitions: Mapping[TP, Partition]) -> "Future[None]":
+        """Take over partitions; the result comes when the processor is ready for their chunks, or has failed."""
+
+        def take() -> None:
+            self._delivery.bind(membership)
+            self.partitions = dict(partitions)
+            self._closing = False
+            if not all(partition.pinned for partition in partitions.values()):
+                # A place that was chosen by the end of the log, or by a time, is another one tomorrow.
+                self._since = time.monotonic() - self._interval
+
+        return self._ask(take)
+
+    def close(self, *, everything: bool = False) -> "Future[None]":
+        """Commit what was processed and give all partitions up; chunks that wait are dropped.
+
+        The result is the error that ended the processor where there was one, before or meanwhile.
+
+        Parameters
+        ----------
+        everything : bool
+            Snapshot every stream that changed, for a start that has nothing to learn again.
+        """
+        self._closing = True
+        return self._ask(lambda: self._close(everything))
+
+    def resume(self, tps: Collection[TP]) -> "Future[None]":
+        """Let paused partitions go on, at the record behind the last one that was processed."""
+        return self._ask(lambda: self._resume(tps))
+
+    def stop(self) -> None:
+        """End the thread, after `close`."""
+        self._queue.put(None)
+        self._thread.join(5.0)
+        self._committer.shutdown(wait=False)
+
+    def give_up(self, error: BaseException) -> None:
+        """End the thread for an error that came from elsewhere: what is open is aborted, not left to time out."""
+
+        def fail() -> None:
+            raise error
+
+        self._queue.put(fail)
+        self._thread.join(GIVE_UP_SECONDS)
+
+    def _ask(self, do: Callable[[], None]) -> "Future[None]":
+        command = _Command(do, Future())
+        with self._ending:
+            if self._error is None:
+                self._queue.put(command)
+                return command.answer
+        command.refuse(self._error)
+        return command.answer
+
+    def _run(self) -> None:
+        try:
+            while True:
+                item = self._next()
+                if isinstance(item, Chunk):
+                    self._chunk(item)
+                elif isinstance(item, _Command):
+                    item.run()
+                elif item is None:
+                    return
+                else:
+                    item()
+        except BaseException as error:  # whatever it is, nothing after it may be committed
+            self._refuse_all(error)
+            try:
+                self._delivery.abort()
+            except Exception as another:  # a thread that ends and tells nobody would be a worker that hangs
+                _log.debug("not aborted: %s", another)
+            self._failed(error)
+
+    def _refuse_all(self, error: BaseException) -> None:
+        """Answer every command that waits, and from now on every new one."""
+        with self._ending:
+            self._error = error
+        with suppress(queue.Empty):
+            while True:
+                item = self._queue.get_nowait()
+                if isinstance(item, _Command):
+                    item.refuse(error)
+
+    def _next(self) -> Chunk | _Command | Callable[[], None] | None:
+        """Return what is to be done next: what waits in the queue, or a commit whose time has come."""
+        if self._since is None:
+            return self._queue.get()
+        left = self._since + self._interval - time.monotonic()
+        if left <= 0 or (self._queue.empty() and not any(p.behind for p in self.partitions.values())):
+            return self._begin_commit
+        try:
+            return self._queue.get(timeout=left)
+        except queue.Empty:
+            return self._begin_commit
+
+    def _chunk(self, chunk: Chunk) -> None:
+        partition = self.partitions.get(chunk.tp)
+        if partition is not None and not self._closing:
+            self._learn_or_hold(chunk, partition)
+        # Also of a chunk that is held: the room is for the partitions that go on.
+        self._done(chunk)
+
+    def _learn_or_hold(self, chunk: Chunk, partition: Partition, start: int = 0) -> None:
+        if chunk.tp in self.pauses.paused:
+            self.pauses.hold(chunk, start)
+        else:
+            self._learn(chunk, partition, start)
+
+    def _resume(self, tps: Collection[TP]) -> None:
+        for chunk, start in self.pauses.resume(tps):
+            partition = self.partitions.get(chunk.tp)
+            if partition is not None and not self._closing:
+                self._learn_or_hold(chunk, partition, start)
+
+    def _learn(self, chunk: Chunk, partition: Partition, start: int) -> None:
+        records = chunk.value[start:] if start else chunk.value
+        first = records[0].offset if records else chunk.next_offset
+        if first < partition.position:
+            raise DeliveryError(
+                f"{chunk.topic}[{chunk.partition}]@{first} was read again behind {partition.position}: nothing was "
+                "committed, start again; if it happens twice it is an error of this program"
+            )
+        at, size, paused = 0, len(records), False
+        while at < size and not self._closing and not paused:
+            part = records[at : at + self._slice()]
+            began = time.monotonic()
+            outputs = partition.task.process(part)
+            spent = time.monotonic() - began
+            self._record_seconds += 0.2 * (spent / len(part) - self._record_seconds)
+            self.counters.records += len(part)
+            self.counters.process_seconds += spent
+            self.histograms.batch.observe(spent)
+            partition.last_record = began
+            at += len(part)
+            self._finish_commit()
+            self._send(chunk.tp, outputs)
+            partition.position = part[-1].offset + 1 if at < size else chunk.next_offset
+            partition.timestamp = part[-1].timestamp
+            dead, run = len(outputs.dead_letters), partition.task.dead_letter_run
+            paused = self.pauses.note(chunk.tp, len(part), dead, run, partition.position)
+            if self._since is not None and time.monotonic() - self._since >= self._interval:
+                self._begin_commit()
+        if not records:
+            partition.position = chunk.next_offset
+            self._since = self._since or time.monotonic()
+        if paused and at < size:
+            self.pauses.hold(chunk, start + at)
+        partition.behind = (at < size or chunk.behind) and not paused
+
+    def _slice(self) -> int:
+        return max(SLICE_RECORDS, int(SLICE_SECONDS / max(self._record_seconds, 1e-6)))
+
+    def _send(self, tp: TP, outputs: Outputs) -> None:
+        began = time.monotonic()
+        self._since = self._since or began
+        kinds = (outputs.assignments, outputs.events, outputs.dead_letters, outputs.clusters)
+        for topic, messages in zip(self._to, kinds, strict=False):
+            if messages:
+                self._delivery.send(Batch(topic, tp.partition, messages))
+                self.counters.outputs += len(messages)
+        self.counters.dead_letters += len(outputs.dead_letters)
+        self.counters.send_seconds += time.monotonic() - began
+
+    def _begin_commit(self, everything: bool = False) -> None:
+        """Send the snapshots that are due and let the commit run."""
+        self._finish_commit()
+        offsets = {}
+        for tp, partition in self.partitions.items():
+            committed = partition.position if self._delivery.atomic else partition.committed
+            written = False
+            for message in partition.writer.messages(
+                partition.task, partition.position, committed, everything=everything
+            ):
+                if not written:
+                    self._delivery.settle()
+                    written = True
+                self._delivery.send(Batch(self._to.snapshots, tp.partition, (message,)))
+            if written:
+                partition.last_snapshot = time.monotonic()
+            if written or partition.position != partition.committed:
+                offsets[tp] = partition.position
+        if not self._closing:
+            # Others wait for the partitions meanwhile; their next owner archives them with its first commit.
+            self._archive()
+        self._committing_since = self._since or time.monotonic()
+        self._since = None
+        self._offsets = offsets
+        self._commit = self._committer.submit(self._deliver, offsets)
+        # The thread may be waiting for records when the commit ends; a failure must not wait for the next one.
+        self._commit.add_done_callback(lambda _: self._queue.put(self._finish_commit))
+
+    def _archive(self) -> None:
+        """Send the archive of the partition that has waited longest for its time; others' come with later ones."""
+        waiting = [(tp, part, part.archive) for tp, part in self.partitions.items() if part.archive is not None]
+        for tp, part, writer in sorted(waiting, key=lambda one: one[2].due_at):
+            timestamp = part.timestamp
+            if timestamp is not None and writer.is_due(part.task, part.position):
+                self._delivery.settle()
+                messages = writer.messages(part.task, part.position, timestamp)
+                self._delivery.send(Batch(writer.topic, tp.partition, messages))
+                return
+
+    def _deliver(self, offsets: Mapping[TP, int]) -> float:
+        """Commit, in the committer's thread; return when it ended."""
+        self._delivery.commit(offsets)
+        return time.monotonic()
+
+    def _finish_commit(self) -> None:
+        """Wait for the commit that is on its way, if there is one."""
+        if self._commit is None:
+            return
+        began = time.monotonic()
+        ended = self._commit.result()
+        self.histograms.transaction.observe(ended - self._committing_since)
+        self.counters.wait_seconds += time.monotonic() - began
+        self.counters.commits += 1
+        self._commit = None
+        for tp, offset in self._offsets.items():
+            if tp in self.partitions:
+                self.partitions[tp].committed = offset
+
+    def _close(self, everything: bool) -> None:
+        if not everything:
+            reach("in-revoke")
+        self._finish_commit()
+        if self._since is not None or (everything and self.partitions):
+            self._begin_commit(everything)
+            self._finish_commit()
+        self.partitions = {}
+        self.pauses.clear()

@@ -1,0 +1,414 @@
+"""A worker: one process that owns some of the input's partitions, from its first check to its last line."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from faust.types import TP
+from resonance.pipeline import logs
+from resonance.pipeline.broker import clients, embedded
+from resonance.pipeline.broker.fetch_errors import explained
+from resonance.pipeline.broker.log_reader import RestoreCancelledError
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.errors import DeliveryError, ResonanceError
+from resonance.pipeline.mending.mending import mend
+from resonance.pipeline.pages.metrics import make_registry
+from resonance.pipeline.pages.pages import Pages, address
+from resonance.pipeline.pages.samples import durations, samples
+from resonance.pipeline.pages.status import Status, named
+from resonance.pipeline.partition import PartitionTask
+from resonance.pipeline.states.archives import archive_writers
+from resonance.pipeline.states.restore import Progress, Source, restore_partitions
+from resonance.pipeline.topics.start_check import check_start
+from resonance.pipeline.topics.topics import Deployment
+from resonance.pipeline.worker.app import WorkerApp, make_app
+from resonance.pipeline.worker.at_least_once import AtLeastOnce
+from resonance.pipeline.worker.chunk import Chunk, Membership
+from resonance.pipeline.worker.collector import collect_rarely
+from resonance.pipeline.worker.delivery import Delivery, producer_settings
+from resonance.pipeline.worker.exactly_once import ExactlyOnce
+from resonance.pipeline.worker.owned import Destinations, Histograms, Partition
+from resonance.pipeline.worker.pauses import Pauses
+from resonance.pipeline.worker.processor import Processor
+from resonance.pipeline.worker.transport import FETCH_WAIT_MS, TransportOptions, check_versions
+
+OUTPUTS = ("assignments", "cluster_events", "dead_letters", "clusters")
+STOP_SECONDS = 20.0
+"""How long a stop that was asked for may take."""
+GOODBYE_SECONDS = 5.0
+"""How long of it Faust may take once everything is committed."""
+LEAVE_SECONDS = 2.0
+"""How long a failing worker tries to tell its group."""
+
+_log = logging.getLogger(__name__)
+
+
+def run(settings: Settings, mending: str = "") -> int:
+    """Run a worker until it is told to stop or cannot go on; return the process's exit code.
+
+    With `mending`, one of the commands that a named stop told about, that is done before the worker joins its group.
+    The last line of the log says why it ended. Threads of the client libraries may outlive the call after a failure:
+    the process should end.
+    """
+    logs.configure(settings.worker.log_level, settings.worker.log_format)
+    collect_rarely()
+    try:
+        why = asyncio.new_event_loop().run_until_complete(Worker(settings, mending).run())
+    except ResonanceError as error:
+        _log.debug("where it came from", exc_info=True)
+        _log.error("the worker ends with exit code %d: %s", error.exit_code, error)
+        return error.exit_code
+    except Exception as error:
+        _log.debug("where it came from", exc_info=True)
+        _log.critical(
+            "the worker ends with exit code 1: %s: %s; nothing was committed after it. This is an error of the "
+            "program: RESONANCE_WORKER__LOG_LEVEL=debug shows where",
+            type(error).__name__,
+            error,
+        )
+        return 1
+    _log.info("the worker ends: %s", why)
+    return 0
+
+
+class Worker:
+    """Runs a Faust app and a processor, and lets neither outlive the other.
+
+    Parameters
+    ----------
+    settings : Settings
+        Of the deployment and this worker.
+    mending : str
+        What to mend first (`stops`); nothing by default.
+    """
+
+    def __init__(self, settings: Settings, mending: str = "") -> None:
+        self._settings = settings
+        self._mending = mending
+        self._status = Status()
+        self._histograms = Histograms()
+        self._failure: BaseException | None = None
+        self._told = asyncio.Event()
+        self._why = ""
+        self._rebalances = 0
+        self._cancelled = threading.Event()
+        self._positions: tuple[Membership, dict[TP, int]] | None = None
+        self._delivery_started = False
+        self._closed = False
+        self._ending: asyncio.Timeout | None = None
+        self._mending_began = False
+        self._starting_delivery = threading.Lock()
+        self._app: WorkerApp
+        self._processor: Processor
+        self._delivery: Delivery
+        self._source: Source
+
+    async def run(self) -> str:
+        """Run to the end; return why it came.
+
+        Raises
+        ------
+        ResonanceError
+            The worker cannot start or cannot go on.
+        """
+        self._loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self._stop, signal.Signals(number).name)
+        registry = make_registry(lambda: samples(self._status, self._settings.engine.name), durations(self._histograms))
+        pages = Pages(self._status, registry, self._resume)
+        # Before anything else: a second worker of this host and port must not come far enough to fence the first.
+        await pages.start(self._settings.worker.web_host, self._settings.worker.web_port)
+        try:
+            return await self._work()
+        finally:
+            await pages.stop()
+
+    async def _work(self) -> str:
+        deployment = await self._checked()
+        if deployment is None:
+            return self._why
+        self._build(deployment)
+        starting = asyncio.ensure_future(self._app.start())
+        starting.add_done_callback(self._started)
+        self._processor.start()
+        await self._told.wait()
+        if self._failure is None:
+            await self._end()
+        if self._failure is not None:
+            await asyncio.to_thread(self._processor.give_up, self._failure)
+            await self._leave()
+            raise self._failure
+        return self._why
+
+    async def _checked(self) -> Deployment | None:
+        """Return what the check finds; None as soon as a stop is asked for, which a compilation would not notice."""
+        checking = asyncio.ensure_future(asyncio.to_thread(self._check))
+        told = asyncio.ensure_future(self._told.wait())
+        await asyncio.wait((checking, told), return_when=asyncio.FIRST_COMPLETED)
+        if told.done() and self._mending_began:
+            # It ends at its next look at `_cancelled`, and then aborts what is open.
+            await asyncio.wait((checking,), timeout=STOP_SECONDS)
+        if checking.done():
+            found = checking.result()
+            return None if self._told.is_set() else found
+        # Nobody is left who would ask for its error.
+        checking.cancel()
+        return None
+
+    def _check(self) -> Deployment:
+        """Find everything that would go wrong later, before anybody else notices this worker."""
+        settings = self._settings
+        check_versions()
+        clients.faust_credentials(settings)
+        client = clients.librdkafka(settings)
+        deployment = check_start(settings, client, create=settings.topics.create)
+        # Half a minute, the first time: in the group this would hold everybody up.
+        where = os.environ["NUMBA_CACHE_DIR"]
+        _log.info("loading the kernels of %s; the first time they are compiled, into %s", settings.engine.name, where)
+        self._status.enter("compiling kernels")
+        settings.engine_class.compile()
+        self._source = Source.of(settings, client, deployment)
+        if self._mending:
+            self._status.enter("mending")
+            self._mending_began = True
+            with contextlib.suppress(RestoreCancelledError):
+                changed = mend(self._mending, settings, self._source, self._cancelled)
+                _log.info("%s changed %d partitions", self._mending, changed)
+        self._status.enter("joining")
+        return deployment
+
+    def _build(self, deployment: Deployment) -> None:
+        settings = self._settings
+        pauses = Pauses(
+            settings.topic("dead_letters"),
+            in_a_row=settings.limits.dead_letters_in_a_row,
+            max_share=settings.dlq.max_share,
+            window=settings.dlq.window,
+            address=address(settings.worker.web_host, settings.worker.web_port),
+        )
+        options = TransportOptions(
+            before_revoke=self._before_revoke,
+            positions=self._positions_for,
+            failed=self._fail,
+            client=clients.librdkafka(settings),
+            paused=pauses.paused.copy,
+            fetch_wait_ms=embedded.FETCH_WAIT_MS if deployment.embedded else FETCH_WAIT_MS,
+        )
+        self._app = make_app(settings, self, options)
+        self._delivery = self._make_delivery(deployment)
+        names = [settings.topic(kind) for kind in (*OUTPUTS, "snapshots")]
+        self._processor = Processor(
+            self._delivery,
+            Destinations(*names),
+            commit_interval=settings.delivery.commit_interval,
+            done=self._done,
+            failed=self._fail,
+            pauses=pauses,
+            histograms=self._histograms,
+        )
+        self._status.app, self._status.processor = self._app, self._processor
+
+    def _make_delivery(self, deployment: Deployment) -> Delivery:
+        settings = self._settings
+        producer = producer_settings(
+            clients.librdkafka(settings),
+            compression=settings.output.compression,
+            message_bytes={
+                topic: size for topic, size in deployment.message_bytes.items() if topic not in settings.input.topics
+            },
+        )
+        timeout = settings.delivery.transaction_timeout
+        if settings.delivery.mode == "at_least_once":
+            commit = self._app.consumer.commit_positions
+            return AtLeastOnce(producer, commit_offsets=commit, timeout=timeout)
+        return ExactlyOnce(producer, group=settings.group, transactional_id=settings.transactional_id, timeout=timeout)
+
+    # Called by Faust and by the transport, in the loop.
+
+    async def consume(self, stream: Any) -> None:
+        """Hand the chunks of an input topic to the processor."""
+        consumer = self._app.consumer
+        async for event in stream.noack().events():
+            chunk: Chunk = event.message
+            if consumer.is_current(chunk):
+                self._processor.submit(chunk)
+            else:
+                consumer.done(chunk)
+
+    async def restore(self, app: Any, **kwargs: Any) -> None:
+        """Restore the models of the assigned partitions and let the processor have them."""
+        try:
+            await self._restore(self._app.consumer.membership)
+        except RestoreCancelledError:
+            _log.info("another rebalance began, its restore replaces this one")
+        except asyncio.CancelledError:
+            # Faust stops, or another rebalance began; nothing was handed over, and the threads end by themselves.
+            self._cancelled.set()
+            raise
+        except BaseException as error:  # an exception would end Faust without a word
+            self._fail(error)
+
+    async def _restore(self, membership: Membership | None) -> None:
+        rebalance = self._rebalances
+        # Before anything is awaited: a revoke meanwhile must end this restore, and not one that is over.
+        self._cancelled = cancelled = threading.Event()
+        if membership is None or not membership.partitions:
+            _log.info("no partition is assigned: the group has more workers than the input has partitions")
+            self._status.enter("running")
+            return
+        listed = ", ".join(f"{topic}[{partition}]" for topic, partition in sorted(membership.partitions))
+        _log.info("assigned: %s (generation %d)", listed, membership.generation)
+        began = time.monotonic()
+        self._status.progress = progress = Progress(len(membership.partitions))
+        self._status.enter("restoring")
+        # It ends what an earlier worker of this id left open, which the restore would wait for. Not earlier: now the
+        # HTTP port is ours, so that no worker beside us uses the same id.
+        await asyncio.to_thread(self._start_delivery)
+        if rebalance != self._rebalances:
+            raise RestoreCancelledError
+        assigned = sorted(membership.partitions)
+        restored = await asyncio.to_thread(
+            lambda: restore_partitions(self._source, assigned, self._make_task, cancelled, progress)
+        )
+        interval = self._settings.snapshots.archive_interval
+        archives = await asyncio.to_thread(lambda: archive_writers(self._source, assigned, interval, cancelled))
+        if not await self._app.consumer.is_member(membership) or rebalance != self._rebalances:
+            # Whatever changed brings a rebalance, and that another restore.
+            raise RestoreCancelledError
+        partitions = {
+            TP(*at): Partition(
+                part.task,
+                part.writer,
+                part.start,
+                part.committed,
+                pinned=part.pinned,
+                archive=archives.get(at),
+                learned_again=part.task.counts,
+            )
+            for at, part in restored.items()
+        }
+        self._positions = membership, {tp: partition.position for tp, partition in partitions.items()}
+        await asyncio.wrap_future(self._processor.open(membership, partitions))
+        self._status.recovery_seconds = time.monotonic() - began
+        self._status.recovery_records = sum(part.replayed for part in restored.values())
+        self._status.assigned = tuple(partitions)
+        self._status.enter("running")
+        _log.info(
+            "processing from %s", ", ".join(f"{tp.topic}[{tp.partition}]@{p.position}" for tp, p in partitions.items())
+        )
+
+    def _start_delivery(self) -> None:
+        # A restore that was cancelled leaves its thread behind, and the next one comes at once.
+        with self._starting_delivery:
+            if not self._delivery_started:
+                self._delivery.start()
+                self._delivery_started = True
+
+    def _make_task(self, topic: str, partition: int) -> PartitionTask:
+        return PartitionTask(self._settings, topic, partition)
+
+    async def _before_revoke(self) -> None:
+        self._rebalances += 1
+        self._positions = None
+        self._status.assigned = ()
+        self._status.enter("joining")
+        self._status.rebalances = self._rebalances
+        self._cancelled.set()
+        await self._close()
+
+    async def before_stop(self) -> None:
+        """Close the last transaction, with a snapshot of everything that changed."""
+        self._positions = None
+        self._status.assigned = ()
+        self._cancelled.set()
+        self._app.consumer.stop_flow()
+        await self._close(everything=True)
+        self._closed = True
+        if self._ending is not None:
+            # What is left is the good-bye to the group, which a broker that is away never answers.
+            sooner = asyncio.get_running_loop().time() + GOODBYE_SECONDS
+            with contextlib.suppress(RuntimeError):  # the time is up already
+                self._ending.reschedule(min(self._ending.when() or sooner, sooner))
+
+    async def _close(self, *, everything: bool = False) -> None:
+        try:
+            await asyncio.wrap_future(self._processor.close(everything=everything))
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # it ends the worker; Faust, which asked, need not fail as well
+            self._note_failure(error)
+
+    def _positions_for(self, membership: Membership) -> Mapping[TP, int]:
+        if self._positions is None or self._positions[0] != membership:
+            return {}
+        return self._positions[1]
+
+    async def _resume(self, partition: str | None) -> list[str]:
+        """Let paused partitions go on, the one of that name, those of that number, or all; return their names."""
+        if self._status.processor is None:
+            return []
+        paused = sorted(self._processor.pauses.paused.copy())
+        chosen = [tp for tp in paused if partition in (None, named(tp), str(tp.partition))]
+        await asyncio.wrap_future(self._processor.resume(chosen))
+        return [named(tp) for tp in chosen]
+
+    # Called from any thread.
+
+    def _done(self, chunk: Chunk) -> None:
+        self._loop.call_soon_threadsafe(self._app.consumer.done, chunk)
+
+    def _fail(self, error: BaseException) -> None:
+        self._loop.call_soon_threadsafe(self._note_failure, error)
+
+    # The end.
+
+    def _note_failure(self, error: BaseException) -> None:
+        if self._failure is None:
+            self._failure = self._status.failure = error
+            self._told.set()
+
+    def _stop(self, why: str) -> None:
+        self._why = why
+        self._status.phase = "stopping"
+        self._cancelled.set()
+        self._told.set()
+
+    def _started(self, starting: "asyncio.Future[None]") -> None:
+        if starting.cancelled() or starting.exception() is None:
+            return
+        error = starting.exception() or RuntimeError("Faust ended")
+        self._note_failure(explained(error, clients.librdkafka(self._settings)))
+
+    async def _end(self) -> None:
+        """Stop Faust; its consumer closes our transaction first."""
+        _log.info("stopping: %s", self._why)
+        self._ending = asyncio.timeout(STOP_SECONDS)
+        try:
+            async with self._ending:
+                await self._app.stop()
+        except TimeoutError:
+            _log.warning("not everything ended in time; the group learns it by the session's timeout")
+            if not self._closed:
+                self._note_failure(
+                    DeliveryError(
+                        f"the last commit did not end within {STOP_SECONDS:g} s and may not count; a restart goes on "
+                        "at the last one that does"
+                    )
+                )
+        await asyncio.sleep(0)
+        if self._failure is None:
+            await asyncio.to_thread(self._processor.stop)
+
+    async def _leave(self) -> None:
+        """Tell the group, so that the others get the partitions at once; nothing is committed any more."""
+        consumer = getattr(self._app, "_consumer", None)
+        if consumer is not None:
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(LEAVE_SECONDS):
+                    await consumer.leave_group()

@@ -1,0 +1,47 @@
+"""The reference of the settings: complete, and in the documentation as it is in the program."""
+
+from pathlib import Path
+
+from resonance.engine import ENGINES
+from resonance.pipeline.config.reference import SettingReference, as_markdown, reference
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "settings.md"
+
+
+def test_the_page_in_the_documentation_is_what_the_program_says():
+    assert PAGE.read_text() == as_markdown(), (
+        "docs/settings.md is not up to date: .venv/bin/resonance settings --reference > docs/settings.md"
+    )
+
+
+def test_every_setting_is_explained_by_sentences():
+    rows = [row for rows in reference().values() for row in rows]
+    assert not [row for row in rows if not row.meaning.endswith(".")]
+    by_name = {row.name: row for row in rows}
+    assert len(by_name) == len(rows) > 60
+    assert by_name["input.topics"] == SettingReference(
+        "input.topics", "required", "Topics to read, all with the same number of partitions."
+    )
+    assert by_name["delivery.commit_interval"].default == "0.1"
+    assert by_name["stream"].default == "none"
+
+
+def test_choices_and_ranges_are_told():
+    meaning = {row.name: row.meaning for rows in reference().values() for row in rows}
+    assert meaning["broker.security_protocol"].endswith("One of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL.")
+    assert meaning["broker.sasl_mechanism"].endswith("One of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512.")
+    assert meaning["delivery.commit_interval"].endswith("Above 0, at most 60.")
+    assert meaning["limits.dead_letter_bytes"].endswith("At least 2,000.")
+    assert "One of" not in meaning["delivery.mode"], "its meaning names them"
+
+
+def test_the_parameters_of_every_engine_are_there():
+    sections = reference()
+    for engine in ENGINES.values():
+        rows = [*sections["engine"], *sections.get(f"engine: {engine.name}", [])]
+        assert {f"engine.{parameter.name}" for parameter in engine.parameters} <= {row.name for row in rows}
+
+
+def test_each_setting_is_one_row_of_a_table() -> None:
+    rows = [line for line in as_markdown().splitlines() if line.startswith("| `")]
+    assert all(line.endswith(" |") and line.count(" | ") >= 2 for line in rows)

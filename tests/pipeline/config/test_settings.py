@@ -1,0 +1,316 @@
+"""Settings: four sources, one wording of errors, nothing unknown, no secret shown."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from resonance.pipeline.commands.options import given
+from resonance.pipeline.config.sections import Topics
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.errors import ConfigurationError
+
+MINIMAL: dict[str, Any] = {"input.topics": ["features"]}
+
+
+@pytest.fixture(autouse=True)
+def _clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import os
+
+    for name in list(os.environ):
+        if name.startswith("RESONANCE_"):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+def refusal(values: dict[str, Any]) -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        Settings.of({**MINIMAL, **values})
+    return str(caught.value)
+
+
+def test_flags_win_over_the_environment_over_the_file_over_the_defaults(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "shop.toml"
+    file.write_text(
+        'name = "file"\n[input]\ntopics = ["file"]\n[limits]\nstreams = 1\nkey_bytes = 1\n[worker]\nweb_port = 1\n'
+    )
+    monkeypatch.setenv("RESONANCE_INPUT__TOPICS", "env-a, env-b")
+    monkeypatch.setenv("RESONANCE_LIMITS__STREAMS", "2")
+    monkeypatch.setenv("RESONANCE_NAME", "env")
+    settings = Settings.load(file, {"limits.streams": "3", "worker": {"id": "w1"}, "output.envelope": None})
+    assert settings.limits.streams == 3
+    assert settings.limits.key_bytes == 1
+    assert settings.limits.record_bytes == 1_000_000
+    assert settings.input.topics == ("env-a", "env-b")
+    assert settings.name == settings.group == "env"
+    assert settings.worker.web_port == 1
+    assert settings.worker_id == "w1"
+
+
+def test_the_file_of_the_working_folder_is_read(tmp_path: Path) -> None:
+    (tmp_path / "resonance.toml").write_text('[input]\ntopics = ["here"]\n')
+    assert Settings.load().input.topics == ("here",)
+
+
+def test_a_missing_or_broken_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"absent\.toml: the settings cannot be read \(No such file"):
+        Settings.load(tmp_path / "absent.toml")
+    (tmp_path / "broken.toml").write_text("name = \n")
+    with pytest.raises(ConfigurationError, match=r"broken\.toml:1: not TOML: "):
+        Settings.load(tmp_path / "broken.toml")
+
+
+def test_values_are_frozen() -> None:
+    settings = Settings.of(MINIMAL)
+    with pytest.raises(Exception, match="frozen"):
+        settings.limits.streams = 4  # type: ignore[misc]
+
+
+def test_text_from_the_environment_becomes_lists_tables_and_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {
+        "INPUT__TOPICS": '["a"]',
+        "INPUT__FEATURES": "latency_ms,geo.lat,country",
+        "INPUT__DIMENSION": "none",
+        "PREPARE__SCALE": "given",
+        "PREPARE__RANGES": '{"latency_ms": [0, 500], "geo.lat": [-90, 90]}',
+        "PREPARE__CATEGORIES": '{"country": ["DE", "FR"]}',
+        "PREPARE__MISSING": "1.5",
+        "ENGINE__LAMBDA": "40",
+        "TOPICS__CREATE": "false",
+    }.items():
+        monkeypatch.setenv(f"RESONANCE_{name}", value)
+    settings = Settings.load()
+    assert settings.features == ("latency_ms", "geo.lat", "country")
+    assert settings.prepare.ranges == {"latency_ms": (0.0, 500.0), "geo.lat": (-90.0, 90.0)}
+    assert settings.prepare.categories == {"country": ("DE", "FR")}
+    assert settings.prepare.missing == 1.5
+    assert settings.input.dimension is None
+    assert settings.engine_parameters["lambda"] == 40
+    assert settings.topics.create is False
+
+
+def test_topics_group_and_ids_derive_from_the_name() -> None:
+    settings = Settings.of({**MINIMAL, "name": "shop", "topics.clusters": "shop-now", "worker.web_port": 7001})
+    assert [settings.topic(kind) for kind in Topics.KINDS] == [
+        "shop.assignments",
+        "shop.cluster-events",
+        "shop.drift-events",
+        "shop.dead-letters",
+        "shop-now",
+        "shop.snapshots",
+        "shop.archive",
+        "shop.routes",
+    ]
+    assert settings.group == "shop"
+    assert settings.worker_id.endswith("-7001")
+    assert settings.transactional_id == f"shop-{settings.worker_id}"
+
+
+def test_required_settings_say_the_three_ways_to_set_them(tmp_path: Path) -> None:
+    file = tmp_path / "shop.toml"
+    file.write_text('name = "shop"\n')
+    for named, reason in ((None, "there is no resonance.toml in this folder"), (file, f"{file} does not have it")):
+        with pytest.raises(ConfigurationError) as caught:
+            Settings.load(named)
+        assert str(caught.value) == (
+            f"input.topics is not set ({reason}): set it in the file, as RESONANCE_INPUT__TOPICS in the environment, "
+            "or as --input.topics a,b on the command line"
+        )
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (
+            {"limts": {"streams": 3}},
+            r"^limts: there is no such setting \(did you mean limits\?\); the settings can have",
+        ),
+        ({"nme": "x"}, r"did you mean name\?"),
+        ({"limits.steams": 3}, r"^limits\.steams: there is no such setting \(did you mean streams\?\); the section"),
+        ({"engine.lamda": 3}, r"^engine\.lamda = 3: .*did you mean lambda\?"),
+        ({"engine.lambda": 2}, r"^engine\.lambda = 2: must be an integer of at least 3"),
+        ({"engine.lambda": "many"}, r"^engine\.lambda = 'many': must be an integer of at least 3"),
+        ({"engine.name": "cea"}, r"^engine\.name = 'cea': must be one of .*did you mean caea\?"),
+        ({"engine.preset": "papr"}, r"^engine\.preset = 'papr': must be one of paper \(did you mean paper\?\)"),
+        ({"limits.streams": 0}, r"^limits\.streams = 0: must be at least 1"),
+        ({"limits.streams": "many"}, r"^limits\.streams = 'many': must be an integer"),
+        ({"limits.streams": True}, r"^limits\.streams = True: must be a number, not true or false"),
+        ({"limits": 3}, r"^limits: must be a table of settings; give them one by one, as limits\.<name> in the file"),
+        ({"input": "foo"}, r"^input is given as one value, and its settings beside it"),
+        ({"delivery.mode": "once"}, r"^delivery\.mode = 'once': must be one of exactly_once, at_least_once"),
+        ({"delivery.commit_interval": float("nan")}, r"^delivery\.commit_interval = nan: must be a"),
+        ({"input.topics": []}, r"^input\.topics = \[\]: must not be empty"),
+        ({"input.topics": ["a b"]}, r"^input\.topics = \['a b'\]: 'a b' is no topic name"),
+        ({"input.topics": ["a", "a"]}, r"the same topic stands there twice"),
+        ({"input.features": []}, r"^input\.features = \[\]: an empty list"),
+        ({"input.features": ["a", "a"]}, r"the same path stands there twice"),
+        ({"input.features": "a..b"}, r"^input\.features = 'a\.\.b': a path is names joined by dots"),
+        ({"input.dimension": 0}, r"^input\.dimension = 0: must be at least 1"),
+        ({"input.sparse": "s"}, r"^input\.sparse = 's': not available in this version"),
+        ({"input.label_path": "s"}, r"^input\.label_path = 's': not available in this version"),
+        ({"output.events": "debug"}, r"^output\.events = 'debug': events of single nodes are not available in this"),
+        ({"name": "a/b"}, r"^name = 'a/b': must consist of"),
+        ({"topics.assignments": "features"}, r"^topics\.assignments = 'features': must differ from input\.topics"),
+        ({"topics.routes": "resonance.clusters"}, r"^topics\.routes = .*: must differ from topics\.clusters"),
+        ({"prepare.missing": "median"}, r"^prepare\.missing = 'median': must be reject, mean or a number"),
+        ({"prepare.scale": "given"}, r"^prepare\.scale = 'given': needs prepare\.ranges"),
+        (
+            {"input.features": ["cpu", "load"], "prepare.log1p": ["laod"]},
+            r"^prepare\.log1p = 'laod': must be one of the features cpu, load \(did you mean load\?\)",
+        ),
+        (
+            {"input.features": ["cpu", "load"], "prepare.scale": "given", "prepare.ranges": {"cpu": [0, 1]}},
+            r"^prepare\.ranges = .*load has none",
+        ),
+        ({"prepare.categories": {"a": 5}}, r"^prepare\.categories = .*a has 5: must be a list of the values"),
+        ({"prepare.categories": {"a": {"b": 5}}}, r"^prepare\.categories = .*: must be a list of the values"),
+        ({"prepare.ranges": {"a": [1]}}, r"^prepare\.ranges = .*a has \[1\]: must be \[value that becomes 0, value"),
+        ({"prepare.ranges": '{"a": 1}'}, r"^prepare\.ranges = .*a has 1: must be \[value that becomes 0, value"),
+        ({"input.features": ["cpu"], "prepare.categories": {"cpu": [1.5]}}, r"^prepare\.categories = .*a category's"),
+        (
+            {"broker.security_protocol": "SASL_SSL", "broker.sasl_username": "me"},
+            r"^broker\.security_protocol = 'SASL_SSL': needs a log-in; broker\.sasl_mechanism and .*password",
+        ),
+        ({"broker.security_protocol": "TLS"}, r"must be one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
+    ],
+)
+def test_what_cannot_be_used_is_named_with_what_can(values: dict[str, Any], expected: str) -> None:
+    assert re.search(expected, refusal(values)), refusal(values)
+
+
+def test_every_fault_is_told_at_once() -> None:
+    text = refusal({"limits.streams": 0, "worker.web_port": 0})
+    assert len(text.splitlines()) == 2
+
+
+def test_the_origin_of_a_value_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "shop.toml"
+    file.write_text('[input]\ntopics = ["a"]\n[limits]\nstreams = 0\n[engine]\nlambda = 1\n')
+    with pytest.raises(ConfigurationError, match=r"limits\.streams = 0 \(in .*shop\.toml\): must be at least 1"):
+        Settings.load(file)
+    monkeypatch.setenv("RESONANCE_LIMITS__STREAMS", "-1")
+    with pytest.raises(ConfigurationError, match=r"limits\.streams = '-1' \(from RESONANCE_LIMITS__STREAMS\)"):
+        Settings.load(file)
+    with pytest.raises(ConfigurationError, match=r"limits\.streams = '-2' \(on the command line\)"):
+        Settings.load(file, {"limits.streams": "-2"})
+    with pytest.raises(ConfigurationError, match=r"engine\.lambda = 1 \(in .*shop\.toml\)"):
+        Settings.load(file, {"limits.streams": "2"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("RESONANCE_SERVICE_HOST", "10.0.0.1"),
+        ("RESONANCE_SERVICE_PORT_HTTP", "6066"),
+        ("RESONANCE_PORT", "tcp://10.0.0.1:6066"),
+        ("RESONANCE_PORT_6066_TCP_ADDR", "10.0.0.1"),
+        ("RESONANCE_WORKER_PORT_6066_TCP", "tcp://10.0.0.1:6066"),
+        ("RESONANCE_FAULT_POINT", "after-begin"),
+    ],
+)
+def test_variables_of_a_kubernetes_service_and_of_the_tests_are_none_of_ours(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    Settings.load(flags=MINIMAL)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("RESONANCE_INPTU__TOPICS", r"there is no such setting \(did you mean RESONANCE_INPUT__TOPICS\?\)"),
+        ("RESONANCE_STRAEM", r"did you mean RESONANCE_STREAM\?"),
+        ("RESONANCE_NAEM", r"did you mean RESONANCE_NAME\?"),
+        ("RESONANCE_WORKER_WEB_PORT", r"did you mean RESONANCE_WORKER__WEB_PORT\?"),
+        ("RESONANCE_INPUT_TOPICS", r"did you mean RESONANCE_INPUT__TOPICS\?"),
+        ("RESONANCE_XYZZY", r"there is no such setting; name, stream, .*two underscores \(RESONANCE_INPUT__TOPICS\)"),
+    ],
+)
+def test_every_other_variable_with_the_prefix_is_refused(name: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "7077")
+    with pytest.raises(ConfigurationError, match=f"^{name}: .*{told}"):
+        Settings.load(flags=MINIMAL)
+
+
+def test_an_unknown_name_in_a_section_is_refused_wherever_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RESONANCE_INPUT__FEATRUES", "a")
+    with pytest.raises(ConfigurationError, match=r"input\.featrues \(from RESONANCE_INPUT__FEATRUES\).*features\?"):
+        Settings.load(flags=MINIMAL)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (b'[input]\ntopics = "a\n', r"shop\.toml:2: not TOML: illegal character .*, at column 12; mend this line"),
+        (b"name = 'a'\n[input\n", r"shop\.toml:2: not TOML: expected ']' .*, at column 7"),
+        (b"name = 'a'\n# \xff\n", r"shop\.toml:2: not TOML: a character that is not UTF-8"),
+        (b"[input]\ntopics = [", r"shop\.toml: not TOML: .*\(at end of document\)"),
+    ],
+)
+def test_a_file_that_is_not_toml_names_the_line(text: bytes, told: str, tmp_path: Path) -> None:
+    file = tmp_path / "shop.toml"
+    file.write_bytes(text)
+    with pytest.raises(ConfigurationError, match=told):
+        Settings.load(file)
+
+
+def test_secrets_are_never_shown() -> None:
+    settings = Settings.of({**MINIMAL, "broker.sasl_password": "hunter2", "broker.ssl_key_password": "hunter2"})
+    assert settings.broker.sasl_password is not None
+    assert settings.broker.sasl_password.get_secret_value() == "hunter2"
+    for text in (repr(settings), str(settings), str(settings.dump()), settings.model_dump_json()):
+        assert "hunter2" not in text
+    assert "**********" in str(settings.dump())
+    assert "17" not in refusal({"broker.sasl_password": 17})
+
+
+@pytest.mark.parametrize("text", ['{"sasl_password": "hunter2"}', "hunter2"])
+def test_a_section_that_is_no_table_is_refused_without_its_text(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("RESONANCE_BROKER", text)
+    with pytest.raises(ConfigurationError) as caught:
+        Settings.load(flags={**MINIMAL, "broker.bootstrap": "broker:9092"})
+    assert "hunter2" not in str(caught.value)
+    assert str(caught.value).startswith("broker (from RESONANCE_BROKER): must be a table of settings")
+    assert "hunter2" not in refusal({"broker": text})
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [["broker.sasl_password=hunter2"] * 2, ["broker.sasl_password hunter2"], ["broker.sasl_password:hunter2"]],
+)
+def test_a_command_line_that_cannot_be_read_is_refused_without_its_values(pairs: list[str]) -> None:
+    with pytest.raises(ConfigurationError, match=r"^--set broker\.sasl_password: ") as caught:
+        given(pairs, {})
+    assert "hunter2" not in str(caught.value)
+
+
+def test_one_partition_needs_no_decision_about_streams() -> None:
+    assert Settings.of(MINIMAL).check_stream(1) == "partition"
+    assert Settings.of({**MINIMAL, "stream": "key"}).check_stream(4) == "key"
+
+
+def test_several_partitions_need_one_with_a_sentence_for_each_choice() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Settings.of(MINIMAL).check_stream(4)
+    text = str(caught.value)
+    assert "stream is not set, and features has 4 partitions" in text
+    for choice in ('"partition":', '"key":', '"topic":', '"field:<path>":'):
+        assert choice in text
+
+
+@pytest.mark.parametrize("choice", ["topic", "field:country"])
+def test_streams_across_partitions_come_later_and_say_so(choice: str) -> None:
+    assert "comes with the keyed hierarchy" in refusal({"stream": choice})
+
+
+def test_an_unknown_stream_shows_the_choices() -> None:
+    assert "the records of each key share one model" in refusal({"stream": "user"})
+
+
+def test_a_preset_gives_way_to_what_is_given() -> None:
+    settings = Settings.of({**MINIMAL, "engine.preset": "paper", "engine.tau": 0.2})
+    assert settings.engine_parameters["lambda"] == 28
+    assert settings.engine_parameters["grace"] == 0
+    assert settings.engine_parameters["tau"] == 0.2

@@ -1,0 +1,265 @@
+"""Files become the records that would be produced, and what is wrong in them is named with its line."""
+
+import gzip
+import sys
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import orjson
+import pyarrow
+import pytest
+from pyarrow import parquet
+from resonance.pipeline.errors import ConfigurationError, InputFileError
+from resonance.pipeline.files.partitioner import murmur2, partition_of
+from resonance.pipeline.files.record_file import Columns, FileRecord, RecordFile
+
+
+def written(folder, name, content):
+    path = folder / name
+    data = content.encode() if isinstance(content, str) else content
+    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    return path
+
+
+def records(path, *, skip_bad=False, **columns):
+    with RecordFile(path, Columns(**columns), skip_bad=skip_bad) as file:
+        found = [record for batch in file.batches() for record in batch]
+        assert file.position == file.total
+        return found
+
+
+def values(path, **how):
+    return [orjson.loads(record.value) for record in records(path, **how)]
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.ndjson.gz"])
+def test_lines_of_json_stay_as_they_are(tmp_path, name):
+    path = written(tmp_path, name, '\ufeff{"a": 1.50, "b": [1]}\n\n  {"a":2}\r\n')
+    assert records(path) == [
+        FileRecord(None, b'{"a": 1.50, "b": [1]}', None),
+        FileRecord(None, b'{"a":2}', None),
+    ]
+
+
+def test_key_time_and_members_of_json_are_paths(tmp_path):
+    path = written(
+        tmp_path,
+        "a.jsonl",
+        '{"who": {"id": 7}, "at": "2026-01-05T08:00:00.5Z", "x": 1}\n{"who": {"id": null}, "x": 2}\n'
+        '{"who": {"id": "é"}, "at": 1767600000123}\n',
+    )
+    assert records(path, members={"geo.x": "x", "user": "who.id"}, key="who.id", time="at") == [
+        FileRecord(b"7", b'{"user":7,"geo":{"x":1}}', 1767600000500),
+        FileRecord(None, b'{"user":null,"geo":{"x":2}}', None),
+        FileRecord("é".encode(), '{"user":"é"}'.encode(), 1767600000123),
+    ]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_cells_of_csv_become_numbers_null_or_text(tmp_path, delimiter):
+    rows = [
+        ["id", "geo.lat", "geo.lon", "n", "what", "100%"],
+        ["r1", "1.50", "-2e3", "5", "two words", "0"],
+        ["r2", "", "NaN", "+.5", "  ", "1"],
+        ["007", "3.", "x", "123456789012345678901", "12", " 7 "],
+    ]
+    path = written(tmp_path, "a.csv", "\n".join(delimiter.join(row) for row in rows) + "\n")
+    first, *others = records(path)
+    assert first.value == b'{"id":"r1","geo":{"lat":1.50,"lon":-2e3},"n":5,"what":"two words","100%":0}'
+    assert [orjson.loads(record.value) for record in others] == [
+        {"id": "r2", "geo": {"lat": None, "lon": None}, "n": 0.5, "what": None, "100%": 1},
+        {"id": "007", "geo": {"lat": 3.0, "lon": "x"}, "n": "123456789012345678901", "what": 12, "100%": 7},
+    ]
+
+
+def test_quoted_cells_may_hold_delimiters_quotes_and_lines(tmp_path):
+    path = written(tmp_path, "a.csv.gz", 'a,b\n1,2\n"1,5","say ""x""\nand y"\n')
+    assert values(path) == [{"a": 1, "b": 2}, {"a": "1,5", "b": 'say "x"\nand y'}]
+
+
+def test_columns_of_csv_can_be_chosen_and_give_key_and_time(tmp_path):
+    path = written(tmp_path, "a.csv", ",host,ts,load\n0,a,2026-01-05 08:00:00,0.5\n1,,1767600000000,1\n")
+    assert records(path, members={"m.load": "load"}, key="host", time="ts") == [
+        FileRecord(b"a", b'{"m":{"load":0.5}}', 1767600000000),
+        FileRecord(None, b'{"m":{"load":1}}', 1767600000000),
+    ]
+    assert list(values(path)[0]) == ["host", "ts", "load"], "a column without a name is left out"
+
+
+def test_a_word_can_mean_that_nothing_is_there(tmp_path):
+    path = written(tmp_path, "a.csv", "x,y\n1,NA\nNA,a\n0,-\n")
+    assert values(path, nulls=("NA", "-")) == [
+        {"x": 1, "y": None},
+        {"x": None, "y": "a"},
+        {"x": 0, "y": None},
+    ]
+    path = written(tmp_path, "b.csv", "x,y\n1,-999\n")
+    assert values(path, nulls=("-999",)) == [{"x": 1, "y": None}]
+
+
+def test_a_single_column_is_csv_too(tmp_path):
+    assert values(written(tmp_path, "a.csv", "x\n1\n2\n")) == [{"x": 1}, {"x": 2}]
+
+
+def test_parquet_says_times_and_numbers_as_the_bus_does(tmp_path):
+    table = pyarrow.table(
+        {
+            "id": pyarrow.array(["a", "b"]).dictionary_encode(),
+            "geo.lat": [1.5, float("nan")],
+            "at": pyarrow.array([datetime(2026, 1, 5, 8, tzinfo=UTC), None], pyarrow.timestamp("ns", "UTC")),
+            "day": [date(2026, 1, 5), None],
+            "price": [Decimal("1.25"), None],
+            "features": [[1, 2], [3, 4]],
+        }
+    )
+    parquet.write_table(table, tmp_path / "a.parquet")
+    found = records(tmp_path / "a.parquet", key="id", time="at")
+    assert [record[::2] for record in found] == [(b"a", 1767600000000), (b"b", None)]
+    day = {"at": "2026-01-05T08:00:00.000Z", "day": "2026-01-05", "price": 1.25}
+    assert [orjson.loads(record.value) for record in found] == [
+        {"id": "a", "geo": {"lat": 1.5}, "features": [1, 2], **day},
+        {"id": "b", "geo": {"lat": None}, "features": [3, 4], **dict.fromkeys(day)},
+    ]
+    assert values(tmp_path / "a.parquet", members={"where": "geo.lat"}) == [{"where": 1.5}, {"where": None}]
+
+
+def test_parquet_columns_that_json_cannot_say_are_refused(tmp_path):
+    parquet.write_table(pyarrow.table({"x": [1], "raw": [b"\x00"]}), tmp_path / "a.parquet")
+    with pytest.raises(ConfigurationError, match=r"column raw is of type binary.*--map, such as x"):
+        records(tmp_path / "a.parquet")
+    assert values(tmp_path / "a.parquet", members={"x": "x"}) == [{"x": 1}]
+
+
+def test_without_pyarrow_the_message_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.delitem(sys.modules, "resonance.pipeline.files.parquet_rows", raising=False)
+    path = written(tmp_path, "a.parquet", "PAR1")
+    with pytest.raises(ConfigurationError, match=r"pip install 'resonance-streams\[parquet\]'"), RecordFile(path):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "line", "reason"),
+    [
+        ("a.jsonl", '{"a": 1}\n\n{"a": \n', "line 3", "not JSON"),
+        ("a.jsonl", '{"a": 1}\n[1]\n', "line 2", r"not a JSON object, but \[1\]"),
+        ("a.csv", 'a,b\n1,2\n"x\ny",2\n1,2,3\n', "line 5", "3 cells where the header has 2"),
+        ("a.csv", 'a,b\n1,2\n"x" y,2\n1,2\n', "line 3", "not CSV"),
+        ("a.csv", b"a,b\n1,x\n1,\xe4\n", "line 3", "not UTF-8"),
+    ],
+)
+def test_a_bad_line_is_named_and_can_be_skipped(tmp_path, name, content, line, reason):
+    path = written(tmp_path, name, content)
+    with pytest.raises(InputFileError, match=f"{name}, {line}: {reason}.*--skip-bad"):
+        records(path)
+    if "array" in reason:
+        return
+    with RecordFile(path, skip_bad=True) as file:
+        assert all(file.batches())
+        assert file.skipped == 1
+
+
+def test_a_bad_time_is_a_bad_line(tmp_path):
+    path = written(tmp_path, "a.csv", "t,x\nnoon,1\n")
+    with pytest.raises(InputFileError, match=r"line 2: 'noon' is no time.*2026-01-31T12:00:00Z"):
+        records(path, time="t")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.csv", "", "is empty"),
+        ("a.jsonl", '[{"a": 1}]\n', r"line 1: an array begins here; .* makes that\)$"),
+        ("a.csv", "1,2\n3,4\n", "line 1: 1, 2 stand where the names"),
+        ("a.csv", "a,b,a\n1,2,3\n", "two columns are called a"),
+        ("a.csv", b"\xe4,b\n1,2\n", "header is not UTF-8"),
+        ("a.parquet", "x", "no Parquet file"),
+    ],
+)
+def test_a_file_that_is_none_is_told(tmp_path, name, content, said):
+    with pytest.raises(InputFileError, match=said):
+        records(written(tmp_path, name, content))
+
+
+def test_a_damaged_file_is_told(tmp_path):
+    path = written(tmp_path, "a.jsonl.gz", '{"a": 1}\n' * 100_000)
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(InputFileError, match=r"a\.jsonl\.gz is damaged"):
+        records(path)
+
+
+def test_a_file_that_is_damaged_in_its_first_bytes_is_told(tmp_path):
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(b"a,b\n1,2\n" * 100)[:-9])
+    with pytest.raises(InputFileError, match=r"a\.csv\.gz is damaged: .*; get it again"), RecordFile(path):
+        pass
+
+
+def test_suffixes_may_be_written_large(tmp_path):
+    path = tmp_path / "A.CSV.GZ"
+    path.write_bytes(gzip.compress(b"a,b\n1,2\n"))
+    assert values(path) == [{"a": 1, "b": 2}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "said"),
+    [
+        (pyarrow.timestamp("s"), [0, 2**53], "rows 1 to 2: a value cannot be said in JSON"),
+        (pyarrow.date32(), [2**30], "rows 1 to 1: a value cannot be said in JSON"),
+        (pyarrow.struct([("t", pyarrow.timestamp("ns"))]), [{"t": 1}], "choose other columns with --map"),
+    ],
+)
+def test_values_of_parquet_that_cannot_be_said_are_told(tmp_path, kind, content, said):
+    parquet.write_table(pyarrow.table({"x": pyarrow.array(content, kind)}), tmp_path / "a.parquet")
+    with pytest.raises(InputFileError, match=said):
+        records(tmp_path / "a.parquet")
+
+
+def test_two_columns_of_parquet_with_one_name_are_refused(tmp_path):
+    columns = [pyarrow.array([1]), pyarrow.array([2])]
+    parquet.write_table(pyarrow.table(columns, names=["a", "a"]), tmp_path / "a.parquet")
+    with pytest.raises(InputFileError, match="two columns are called a"):
+        records(tmp_path / "a.parquet")
+
+
+def test_a_file_that_is_not_there_and_a_name_that_says_nothing_are_told(tmp_path):
+    with pytest.raises(InputFileError, match=r"a\.csv cannot be read: No such file"):
+        records(tmp_path / "a.csv")
+    with pytest.raises(ConfigurationError, match=r"known are \.jsonl, .*\.gz"):
+        RecordFile(tmp_path / "a.xlsx")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("a.csv", "host,load\na,1\n"), ("a.jsonl", '{"host": "a", "load": 1}\n')]
+)
+def test_a_missing_column_is_offered_the_nearest(tmp_path, name, content):
+    path = written(tmp_path, name, content)
+    for columns in ({"key": "hots"}, {"time": "hots"}, {"members": {"x": "hots"}}):
+        with pytest.raises(ConfigurationError, match=r"no column hots \(did you mean host\?\); it has host, load"):
+            records(path, **columns)
+
+
+def test_two_members_in_one_place_are_refused(tmp_path):
+    path = written(tmp_path, "a.csv", "a,a.b\n1,2\n")
+    with pytest.raises(ConfigurationError, match=r"the member a\.b would stand where another one stands"):
+        records(path)
+
+
+@pytest.mark.parametrize(
+    ("key", "hashed"),
+    [
+        (b"21", -973932308),
+        (b"foobar", -790332482),
+        (b"a-little-bit-long-string", -985981536),
+        (b"a-little-bit-longer-string", -1486304829),
+        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
+        (b"abc", 479470107),
+    ],
+)
+def test_keys_are_hashed_as_kafka_does(key, hashed):
+    assert murmur2(key) == hashed & 0xFFFFFFFF
+    assert partition_of(key, 7) == (hashed & 0x7FFFFFFF) % 7
+
+
+def test_records_without_a_key_take_the_partitions_in_turn():
+    assert [partition_of(None, 3, index) for index in range(5)] == [0, 1, 2, 0, 1]

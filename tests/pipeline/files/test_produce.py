@@ -1,0 +1,263 @@
+"""Files are produced whole, to the partitions of their keys, with a word on everything that is in the way."""
+
+import json
+import signal
+import sys
+import tomllib
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from resonance.pipeline import cli
+from resonance.pipeline.broker.embedded import PARTITIONS, EmbeddedBroker
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryError
+from resonance.pipeline.files.partitioner import partition_of
+from resonance.pipeline.files.produce import Target, _Sender, check_times, find_target, produce
+from resonance.pipeline.files.record_file import FileRecord
+
+DAY = 86_400_000
+
+
+@pytest.fixture(autouse=True)
+def _nothing_set(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def broker():
+    with EmbeddedBroker() as running:
+        yield running
+
+
+def run(monkeypatch, *arguments):
+    monkeypatch.setattr(sys, "argv", ["resonance", "produce", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    return int(ended.value.code or 0)
+
+
+def stored(broker, topic):
+    reader = Consumer(broker.client_settings() | {"group.id": "test", "enable.auto.commit": False})
+    places = [TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)]
+    expected = sum(reader.get_watermark_offsets(place, timeout=5)[1] for place in places)
+    reader.assign(places)
+    found = []
+    while len(found) < expected:
+        found += reader.consume(expected - len(found), 5)
+    reader.close()
+    return sorted((message.partition(), message.offset(), message.key(), message.value()) for message in found)
+
+
+class Cluster:
+    """A cluster with some topics, and what it was asked to make."""
+
+    servers = "kafka:9092"
+    embedded = False
+
+    def __init__(self, topics=(), config=()):
+        self.topics, self.config, self.made = dict(topics), dict(config), []
+
+    def check_seen(self, topic):
+        pass
+
+    def partition_counts(self):
+        return self.topics
+
+    def configs(self, topics):
+        return {topic: self.config for topic in topics if self.config}
+
+    def create(self, topic, partitions, config, command):
+        self.made.append((topic, partitions, config))
+
+    def wait_for_leaders(self, topics):
+        pass
+
+    def command(self, topic, partitions, config=None):
+        return f"make {topic} {partitions}"
+
+    def configure(self, topic, settings):
+        return f"set {topic} {dict(settings)}"
+
+
+def test_each_record_goes_to_the_partition_of_its_key(monkeypatch, capsys, tmp_path, broker):
+    rows = [("a", 1), ("b", 2), ("", 3), ("a", 4), ("", 5)]
+    (tmp_path / "in.csv").write_text("host,x\n" + "".join(f"{host},{x}\n" for host, x in rows))
+    assert run(monkeypatch, "in.csv", "-t", "keyed", "--broker", broker.bootstrap, "--key", "host", "--json") == 0
+    keys = [host.encode() or None for host, _ in rows]
+    places = [partition_of(key, PARTITIONS, index) for index, key in enumerate(keys)]
+    found = stored(broker, "keyed")
+    assert [(partition, key, json.loads(value)["x"]) for partition, _, key, value in found] == sorted(
+        [(place, key, x) for place, key, (_, x) in zip(places, keys, rows, strict=True)],
+        key=lambda row: (row[0], row[2]),
+    )
+    said = capsys.readouterr()
+    summary = json.loads(said.out)
+    assert (summary["topic"], summary["records"], summary["skipped"]) == ("keyed", 5, 0)
+    assert summary["partitions"] == {str(p): places.count(p) for p in range(PARTITIONS)}
+    assert "produced 5 records of in.csv on keyed in" in said.err
+    assert 'topics = ["keyed"]\nfeatures = ["x"]' in said.err
+
+
+def test_a_table_says_how_many_records_each_partition_got(monkeypatch, capsys, tmp_path, broker):
+    (tmp_path / "in.jsonl").write_text('{"x": 1}\nnonsense\n' * 6)
+    options = ["--skip-bad", "--limit", "5", "--rate", "1000", "--input.features", "x"]
+    assert run(monkeypatch, "in.jsonl", "-t", "turns", "--broker", broker.bootstrap, *options) == 0
+    said = capsys.readouterr()
+    assert [line.split() for line in said.out.splitlines()] == [
+        ["partition", "records"],
+        *(["0", "2"], ["1", "1"], ["2", "1"], ["3", "1"]),
+    ]
+    assert "6 bad lines left out" in said.err
+    assert "resonance.toml" not in said.err, "the settings say where the features stand"
+
+
+def test_a_dry_run_needs_no_broker(monkeypatch, capsys, tmp_path):
+    (tmp_path / "my flows.csv").write_text("host,x\n" + "a,1\n" * 5)
+    assert run(monkeypatch, "my flows.csv", "--dry-run", "--key", "host", "--map", "m.x=x") == 0
+    said = capsys.readouterr()
+    assert said.out.splitlines() == ['a: {"m":{"x":1}}'] * 3
+    assert 'name = "my-flows"' in said.err
+    assert run(monkeypatch, "my flows.csv", "--dry-run", "--json") == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["records"][0] == {"key": None, "timestamp": None, "value": {"host": "a", "x": 1}}
+    assert 'features = ["x"]' in shown["settings"]
+
+
+def test_the_suggestion_knows_all_that_is_produced(monkeypatch, capsys, tmp_path, broker):
+    rows = [f"{'late' if n >= 2_400 else f's{n % 2}'},{'oops' if n in (2_200, 2_700) else n}" for n in range(3_000)]
+    (tmp_path / "in.csv").write_text("\n".join(["site,x", *rows]) + "\n")
+    for options, records, words, strange in (
+        ([], 3_000, '"late", "s0", "s1"', 2),
+        (["--limit", "2300"], 2_300, '"s0"', 1),
+    ):
+        assert run(monkeypatch, "in.csv", "-t", "late", "--broker", broker.bootstrap, *options) == 0
+        said = capsys.readouterr().err
+        assert f"site = [{words}" in said
+        assert f"x is no number in {strange} of {records:,} records, such as 'oops'" in said
+        assert "From the first" not in said
+    assert run(monkeypatch, "in.csv", "--dry-run") == 0
+    assert "# From the first 2,000 records; without --dry-run" in capsys.readouterr().err
+    assert run(monkeypatch, "in.csv", "--dry-run", "--limit", "2") == 0
+    said = capsys.readouterr()
+    assert len(said.out.splitlines()) == 2
+    assert "From the first" not in said.err
+
+
+def test_the_settings_are_saved_but_never_over_a_file(monkeypatch, capsys, tmp_path, broker):
+    (tmp_path / "in.csv").write_text("host,x\n" + "a,1\n" * 5)
+    options = ["in.csv", "-t", "saved", "--broker", broker.bootstrap, "--save-settings"]
+    for file, command in (
+        ("resonance.toml", "resonance worker"),
+        ("my s.toml", "resonance worker --config 'my s.toml'"),
+    ):
+        assert run(monkeypatch, *options, file, "--dry-run") == 0
+        said = capsys.readouterr().err
+        assert said.endswith(f"settings saved to {file}; next: {command}\n")
+        assert "features" not in said
+        (tmp_path / file).rename(tmp_path / "old.toml")
+    settings = Settings.load(tmp_path / "old.toml")
+    assert (settings.input.topics, settings.input.features) == (("saved",), ("x",))
+    for file, why in (("old.toml", "it is there already"), ("no/a.toml", "there is no folder no")):
+        assert run(monkeypatch, *options, file) == 2
+        assert f"--save-settings {file}: {why}" in capsys.readouterr().err
+    assert run(monkeypatch, *options, "b.toml", "--input.features", "x") == 2
+    assert "input.features is set, so nothing is suggested" in capsys.readouterr().err
+    assert "features" in (tmp_path / "old.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "code", "said"),
+    [
+        ("host,x\na,1\n", ["--key", "hots"], 2, "no column hots (did you mean host?)"),
+        ("host,x\na,1\n", ["--map", "=x"], 2, "--map =x: write it as NAME=COLUMN"),
+        ("host,x\na,1\n", ["--map", "x", "--map", "x=host"], 2, "x is given twice"),
+        ("host,x\n", [], 66, "holds no records"),
+        ("host,x\n1\n", ["--skip-bad"], 66, "holds no records, and 1 bad lines"),
+        ("", [], 66, "is empty"),
+        ("host,x\na\n", [], 66, "in.csv, line 2: 1 cells where the header has 2"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_told_before_anything_is_produced(
+    monkeypatch, capsys, tmp_path, content, options, code, said
+):
+    (tmp_path / "in.csv").write_text(content)
+    assert run(monkeypatch, "in.csv", "-t", "t", "--broker", "127.0.0.1:1", *options) == code
+    assert said in capsys.readouterr().err
+
+
+def test_a_broker_that_is_not_there_is_told(monkeypatch, capsys, tmp_path):
+    (tmp_path / "in.csv").write_text("x\n1\n")
+    options = ["-t", "t", "--broker", "127.0.0.1:1", "--broker.answer_timeout", "0.3"]
+    assert run(monkeypatch, "in.csv", *options) == 69
+    assert capsys.readouterr().err.startswith("error: no Kafka broker answers at 127.0.0.1:1")
+
+
+def test_a_missing_topic_is_offered_the_nearest_and_the_way_to_make_it():
+    cluster = Cluster({"flows": 3})
+    with pytest.raises(BrokerError, match=r"did you mean flows\?\); add --create-partitions N .*make flow <n>"):
+        find_target(cluster, "flow")
+    assert find_target(cluster, "flow", 6) == Target("flow", 6, created=True)
+    assert find_target(cluster, "other", 2, own_times=True).created
+    assert cluster.made == [("flow", 6, {}), ("other", 2, {"retention.ms": "-1"})]
+
+
+def test_records_that_would_be_deleted_at_once_are_refused():
+    config = {
+        "retention.ms": str(7 * DAY),
+        "cleanup.policy": "delete",
+        "message.timestamp.type": "CreateTime",
+        "max.message.bytes": "2000000",
+    }
+    cluster = Cluster({"flows": 3}, config)
+    target = find_target(cluster, "flows")
+    assert target == Target("flows", 3, 2_000_000, 7 * DAY)
+    records = [FileRecord(None, b"{}", None), FileRecord(None, b"{}", 30 * DAY)]
+    check_times(target, records, cluster, now_ms=36 * DAY)
+    with pytest.raises(
+        ConfigurationError, match=r"30 days old and flows keeps records for 7\.0 days.*set flows .*retention"
+    ):
+        check_times(target, records, cluster, now_ms=60 * DAY)
+    for harmless in ({"retention.ms": "-1"}, {"message.timestamp.type": "LogAppendTime"}):
+        check_times(find_target(Cluster({"flows": 3}, config | harmless), "flows"), records, cluster, now_ms=60 * DAY)
+
+
+def test_a_record_that_the_topic_does_not_take_is_named(broker):
+    broker.create(["small"])
+    target = Target("small", PARTITIONS, message_bytes=1000)
+    records = [FileRecord(None, b"{}", None), FileRecord(None, bytes(1_500_000), None)]
+    with pytest.raises(DeliveryError, match=r"small: record 2, 1,500,000 bytes, was refused .*too large"):
+        produce(broker.client_settings(), target, [records])
+
+
+def test_without_any_settings_the_topic_has_the_name_of_the_file(monkeypatch, capsys, tmp_path, broker):
+    (tmp_path / "my-orders.csv").write_text("x\n1\n2\n")
+    options = ("--broker", broker.bootstrap, "--create-partitions", "4", "--save-settings", "resonance.toml")
+    assert run(monkeypatch, "my-orders.csv", *options) == 0
+    assert "produced 2 records of my-orders.csv on my-orders" in capsys.readouterr().err
+    assert tomllib.loads((tmp_path / "resonance.toml").read_text())["input"]["topics"] == ["my-orders"]
+
+
+@pytest.fixture
+def _interruptible():
+    # A shell that runs tests in the background has told them to ignore it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_interruptible")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_who_stops_it_is_told_what_is_stored(monkeypatch, capsys, tmp_path, broker, number, code):
+    (tmp_path / "in.csv").write_text("x\n" + "1\n" * 10)
+
+    def stop(*_):
+        signal.raise_signal(number)
+
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(_Sender, "wait_until", stop)
+    assert run(monkeypatch, "in.csv", "-t", "cut", "--broker", broker.bootstrap, "--rate", "20") == code
+    assert "stopped after 1 records of in.csv on cut" in capsys.readouterr().err
+    monkeypatch.setattr(_Sender, "flush", stop)
+    assert run(monkeypatch, "in.csv", "-t", "cut", "--broker", broker.bootstrap) == code
+    assert "stopped before the broker had confirmed all: cut may hold a part of in.csv" in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGTERM) == before

@@ -1,0 +1,106 @@
+"""Settings are guessed from records that nobody described."""
+
+import tomllib
+
+import pytest
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.files.suggest import as_file, suggest
+from resonance.pipeline.files.survey import FEW, MOST_COLUMNS, SAMPLE, Survey
+
+
+def flows(count=60):
+    return [
+        {
+            "id": f"r{n}",
+            "customer_id": n % 7,
+            "ts": "2026-01-05T08:00:00Z",
+            "country": "DE" if n % 2 else "FR",
+            "note": f"text {n}",
+            "response_time": n / 7,
+            "geo": {"lat": 48.0 + n, "lon": None if n == 3 else 9.5},
+            "active": True,
+        }
+        for n in range(count)
+    ]
+
+
+def test_numbers_are_features_and_names_are_not():
+    found = suggest(Survey(flows()))
+    assert found.features == ["response_time", "geo.lat", "geo.lon"]
+    assert (found.id_path, found.time_path) == ("id", "ts")
+    assert found.gaps
+    assert found.categories == {"country": ["DE", "FR"]}
+    assert not found.remarks
+
+
+def test_what_is_suggested_is_a_settings_file():
+    text = as_file(suggest(Survey(flows())), "flows", name="flows", bootstrap="kafka:9092")
+    settings = Settings.of(tomllib.loads(text))
+    assert settings.input.features == ("response_time", "geo.lat", "geo.lon")
+    assert settings.prepare.missing == "mean"
+    assert '# [prepare.categories]\n# country = ["DE", "FR"]\n' in text
+
+
+@pytest.mark.parametrize(
+    ("time", "path", "feature"),
+    [
+        (1767600000123, "time", False),
+        (1767600000, None, False),
+        ("2026-01-05 08:00:00", None, False),
+        (0.25, None, True),
+    ],
+)
+def test_a_time_is_known_by_its_values(time, path, feature):
+    found = suggest(Survey([{"x": 1.0, "time": time}]))
+    assert found.time_path == path
+    assert ("time" in found.features) == feature
+    assert bool(found.remarks) == (path is None and not feature)
+
+
+def test_an_array_of_numbers_is_all_the_features():
+    assert suggest(Survey([{"n": 1, "vector": [1, 2, 3]}])).features == "vector"
+
+
+def test_an_id_that_comes_twice_is_no_id():
+    assert suggest(Survey([{"id": 1, "x": 1}, {"id": 1, "x": 2}])).id_path is None
+
+
+def test_records_without_numbers_are_told():
+    found = suggest(Survey([{"x": "a"}]))
+    assert found.remarks == ["No column holds numbers: name those to use as input.features"]
+    assert "features" not in as_file(found, "t", name="t", bootstrap="b:1").partition("\n#")[0]
+
+
+def test_a_few_texts_among_numbers_are_told():
+    found = suggest(Survey([{"x": "n/a" if n == 7 else n, "mostly": n if n < 3 else "text"} for n in range(40)]))
+    assert found.features == ["x"]
+    assert found.remarks == [
+        "x is no number in 1 of 40 records, such as 'n/a': these would be dead letters",
+    ]
+
+
+def test_what_comes_late_is_in_the_suggestion_too():
+    survey = Survey(flows())
+    late = [{**record, "country": "IT", "host": {"up": 1}} for record in flows(40)]
+    late[7] = {**late[7], "response_time": "n/a", "geo": None, "": 5}
+    late[8] = {**late[8], "response_time": {"ms": "none"}, "geo": {}}
+    for _ in range(30):
+        survey.add(late[:20])
+        survey.add(late[20:])
+    found = suggest(survey)
+    assert found.features == ["response_time", "geo.lat", "geo.lon", "host.up"]
+    assert found.categories == {"country": ["DE", "FR", "IT"]}
+    assert found.id_path is None, "they came again"
+    assert found.gaps
+    assert found.remarks == [
+        "response_time is no number in 30 of 1,230 records, such as 'n/a': these would be dead letters",
+    ]
+
+
+def test_a_survey_remembers_no_more_than_it_needs():
+    survey = Survey()
+    for start in range(0, 6_000, 1_000):
+        survey.add([{f"of {n}": n, "text": f"t{n}", "x": n} for n in range(start, start + 1_000)])
+    assert len(survey.columns) == MOST_COLUMNS
+    text = survey.columns["text"]
+    assert (text.present, len(text.sample), len(text.words), text.unique) == (6_000, SAMPLE, FEW + 1, True)

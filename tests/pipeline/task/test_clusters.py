@@ -1,0 +1,223 @@
+"""The compacted topic: every cluster by its id, as of the last event, with its end and its tombstone."""
+
+from itertools import pairwise
+from typing import Any
+
+import orjson
+import pytest
+from jsonschema import Draft202012Validator
+from resonance.engine.state import pack, unpack
+from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.records import Message, StreamSnapshot
+from resonance.pipeline.task.lifetimes import CLOCK_OFFSETS, MOST_ENDED, Lifetimes
+from resonance.pipeline.task.stream_model import STATE_REVISION
+from resonance.pipeline.times import canonical, later
+from resonance.schemas import Cluster, load_schema
+
+from tests.pipeline.streams import payloads, points, records, restored, run, settings, states, task
+from tests.pipeline.test_partition import ENGINES, KEYS, changed
+
+
+def compacted(messages: list[Message]) -> dict[str, Any]:
+    """What a reader of the compacted topic has in the end."""
+    table: dict[str, Any] = {}
+    for message in messages:
+        name = (message.key or b"").decode()
+        table.pop(name, None)
+        if message.value is not None:
+            table[name] = orjson.loads(message.value)
+    return table
+
+
+def there(table: dict[str, Any], stream: str) -> set[str]:
+    return {name for name, cluster in table.items() if cluster["stream"] == stream and "ended" not in cluster}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_late_subscriber_has_the_present_clusters_at_every_record(engine: dict[str, Any]) -> None:
+    worker = task(changed(engine, stream="key"))
+    messages: list[Message] = []
+    validator = Draft202012Validator(load_schema("cluster"))
+    for record in records(points(1500).tolist(), keys=KEYS[:2]):
+        made = worker.process([record])
+        messages += made.clusters
+        if not made.clusters:
+            continue
+        table = compacted(messages)
+        for stream in worker.streams:
+            assert there(table, stream) == {cluster["id"] for cluster in worker.clusters(stream)}
+    assert len(messages) > 6
+    for message in messages:
+        value: Cluster = orjson.loads(message.value or b"")
+        validator.validate(value)
+        assert (message.key or b"").decode() == value["id"]
+        stream, version, place = value["id"].rsplit("/", 2)
+        assert (value["stream"], value["version"]) == (stream, int(version))
+        assert value["level"] == place.count(".") + 1
+        assert value.get("parent", []) == [int(node) for node in place.split(".")[:-1]]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_cluster_is_told_as_its_last_event_describes_it_and_names_what_goes_on(engine: dict[str, Any]) -> None:
+    outputs = run(task(changed(engine)), records(points(1500).tolist()))
+    messages = iter(outputs.clusters)
+    began: dict[str, str] = {}
+    kinds = set()
+    for message, event in zip(outputs.events, payloads(outputs.events), strict=True):
+        name, kind = event["cluster"], event["kind"]
+        kinds.add(kind)
+        if kind in ("emerged", "split"):
+            began[name] = event["time"]
+        ended = [cluster for cluster in event["before"] if cluster["id"] == name]
+        for cluster in ended + event["after"]:
+            told = next(messages)
+            value = orjson.loads(told.value or b"")
+            assert {part: value[part] for part in cluster} == cluster
+            assert (value["seq"], value["time"]) == (event["seq"], event["time"])
+            assert value["since"] == began[cluster["id"]]
+            if cluster in ended:
+                assert value["ended"] == kind
+                assert value["successors"] == ([event["other"]] if kind == "absorbed" else [])
+            else:
+                assert "ended" not in value
+                assert "successors" not in value
+            headers = dict(told.headers)
+            assert headers["ce_id"] == (dict(message.headers)["ce_id"] or b"") + b"/" + cluster["id"].encode()
+            assert headers["ce_type"] == b"resonance.cluster.v1"
+            assert headers["ce_dataschema"] == b"urn:resonance:schema:cluster:1"
+            assert headers["ce_time"] == event["time"].encode()
+    assert next(messages, None) is None
+    assert {"emerged", "absorbed"} <= kinds
+
+
+def test_a_tombstone_follows_when_the_records_say_that_the_grace_period_is_over() -> None:
+    log = records(points(1500).tolist())
+    given = settings(output__clusters_grace=0.2)
+    outputs = run(task(given), log)
+    assert outputs.events == run(task(), log).events
+    ends: dict[str, str] = {}
+    clock = [r for before, r in pairwise(log) if before.offset // CLOCK_OFFSETS != r.offset // CLOCK_OFFSETS]
+    for message in outputs.clusters:
+        name, headers = (message.key or b"").decode(), dict(message.headers)
+        if message.value is None:
+            assert (headers["ce_id"] or b"").endswith(f"/removed/{name}".encode())
+            due = later(ends.pop(name), 0.2)
+            offset = int((headers["ce_id"] or b"").decode().split("/")[0].rpartition("-")[2])
+            assert offset == next(record.offset for record in clock if canonical(record.timestamp) >= due)
+        elif "ended" in (value := orjson.loads(message.value)):
+            ends[name] = value["time"]
+    gone = {m.key for m in outputs.clusters if m.value is None}
+    assert len(gone) > 3
+    assert not gone & {key.encode() for key in compacted(outputs.clusters)}
+
+
+@pytest.mark.parametrize("stream", ["partition", "key"])
+@pytest.mark.parametrize("grace", [0.0, 0.3])
+def test_however_the_log_is_cut_the_topic_is_the_same(stream: str, grace: float) -> None:
+    given = settings(stream=stream, output__clusters_grace=grace)
+    log = records(points(1200).tolist(), keys=KEYS[:2])
+    # Times that go back and forth.
+    log = [record._replace(timestamp=record.timestamp + 700 * (i % 5 == 0)) for i, record in enumerate(log)]
+    whole = task(given)
+    expected = run(whole, log)
+    assert any(message.value is None for message in expected.clusters)
+    for size in (1, 13):
+        part = task(given)
+        assert run(part, log, size) == expected
+        assert states(part) == states(whole)
+
+
+def test_a_restored_stream_goes_on_with_the_tombstones_that_are_still_to_come() -> None:
+    given = settings(output__clusters_grace=0.5)
+    log = records(points(1500).tolist())
+    expected = run(task(given), log)
+    for stop in (700, 900, 1100):
+        worker = task(given)
+        outputs = run(worker, log[:stop])
+        fresh = restored(given, worker.partition_state(), [worker.snapshot("p0")])
+        outputs.add(run(fresh, log[stop:]))
+        assert outputs == expected
+
+
+def test_a_new_version_ends_the_clusters_of_the_old_one() -> None:
+    log = records(points(900).tolist())
+    given = settings(output__clusters_grace=1.0)
+    worker = task(given)
+    before = run(worker, log[:500]).clusters
+    present = {cluster["id"] for cluster in worker.clusters("p0")}
+    assert there(compacted(before), "p0") == present
+    fresh = task(given)
+    fresh.restore(worker.snapshot("p0"), new_version=True)
+    outputs = run(fresh, log[500:])
+    ends = [orjson.loads(message.value or b"") for message in outputs.clusters[: len(present)]]
+    assert {end["id"] for end in ends} == present
+    assert {(end["ended"], *end["successors"]) for end in ends} == {("version_started",)}
+    assert all(end["since"] < end["time"] for end in ends)
+    table = compacted(before + outputs.clusters)
+    assert there(table, "p0") == {cluster["id"] for cluster in fresh.clusters("p0")}
+    assert not present & set(table)
+
+
+def test_a_plain_envelope_has_no_headers_here_either() -> None:
+    outputs = run(task(settings(output__envelope="plain", output__clusters_grace=0.0)), records(points(900).tolist()))
+    assert {len(message.headers) for message in outputs.clusters} == {0}
+    assert any(message.value is None for message in outputs.clusters)
+
+
+def test_a_state_of_a_release_without_the_topic_is_read_and_its_clusters_are_told() -> None:
+    log = records(points(1200).tolist())
+    worker = task()
+    first = run(worker, log[:600])
+    snapshot = worker.snapshot("p0")
+    header, arrays = unpack(snapshot.body, "stream", STATE_REVISION)
+    old = {name: header[name] for name in ("version", "next", "seq", "ended", "last")}
+    earlier = StreamSnapshot("p0", snapshot.next, snapshot.header, pack("stream", 1, old, arrays))
+    state = {**orjson.loads(worker.partition_state()), "format": 2}
+    del state["emission"]
+    fresh = restored(settings(), orjson.dumps(state), [earlier])
+    outputs, expected = run(fresh, log[600:]), run(worker, log[600:])
+    assert (outputs.assignments, outputs.events) == (expected.assignments, expected.events)
+    present = there(compacted(first.clusters), "p0")
+    assert {(message.key or b"").decode() for message in outputs.clusters[: len(present)]} == present
+    assert {orjson.loads(m.value or b"")["since"] for m in outputs.clusters[: len(present)]} == {None}
+    assert [m.key for m in outputs.clusters[len(present) :]] == [m.key for m in expected.clusters]
+    assert there(compacted(outputs.clusters), "p0") == {cluster["id"] for cluster in fresh.clusters("p0")}
+
+
+def test_such_a_state_behind_which_a_version_begins_gives_the_same_however_the_log_is_cut() -> None:
+    log = records(points(900).tolist())
+    worker, fresh = task(), task()
+    run(worker, log[:600])
+    fresh.restore_partition(worker.partition_state())
+    fresh.restore(worker.snapshot("p0"), new_version=True)
+    snapshot = fresh.snapshot("p0")
+    header, arrays = unpack(snapshot.body, "stream", STATE_REVISION)
+    old = {name: header[name] for name in ("version", "next", "seq", "ended", "last")}
+    earlier = StreamSnapshot("p0", snapshot.next, snapshot.header, pack("stream", 1, old, arrays))
+    expected = run(fresh, log[600:])
+    assert expected.clusters
+    for size in (100, 300):
+        again = restored(settings(), fresh.partition_state(), [earlier])
+        outputs = run(again, log[600:], size)
+        # When the clusters of the old version began is not in such a state.
+        assert [message.key for message in outputs.clusters] == [message.key for message in expected.clusters]
+
+
+def test_what_waits_for_its_tombstone_is_bounded() -> None:
+    lifetimes = Lifetimes()
+    for number in range(MOST_ENDED + 3):
+        lifetimes.end(f"p0/1/{number}", "2026-01-01T00:00:00.000Z", 60.0)
+    assert lifetimes.overdue() == ["p0/1/0", "p0/1/1", "p0/1/2"]
+    assert lifetimes.overdue() == []
+    again = Lifetimes.from_state(orjson.loads(orjson.dumps(lifetimes.state())))
+    times = ["2026-01-01T00:00:59.999Z", "2026-01-01T00:01:00.000Z", "2026-01-01T00:01:00.000Z"]
+    offsets = [CLOCK_OFFSETS - 2, CLOCK_OFFSETS - 1, 2 * CLOCK_OFFSETS + 5]
+    assert again.due(times, offsets, 0, 2, -1) == []
+    assert again.due(times, offsets, 2, 3, 2 * CLOCK_OFFSETS) == []
+    assert again.due(times, offsets, 0, 3, -1) == [(2, f"p0/1/{number}") for number in range(3, MOST_ENDED + 3)]
+    assert len(again) == 0
+
+
+def test_the_grace_period_is_checked() -> None:
+    with pytest.raises(ConfigurationError, match=r"output\.clusters_grace"):
+        settings(output__clusters_grace=-1)

@@ -1,0 +1,342 @@
+"""Silence before `emit_from`: what comes after it are the bytes of a run that told everything, behind a list."""
+
+import random
+from typing import Any
+
+import orjson
+import pytest
+from jsonschema import Draft202012Validator
+from resonance.pipeline.partition import PartitionTask
+from resonance.pipeline.records import Message, Outputs, Record, StreamSnapshot
+from resonance.pipeline.task import sizes
+from resonance.pipeline.task.emission import Emission
+from resonance.pipeline.times import canonical
+from resonance.schemas import load_schema
+
+from tests.pipeline.memory_deployment import MemoryDeployment
+from tests.pipeline.streams import STAMP, TOPIC, payloads, points, records, restored, run, settings, states, task
+from tests.pipeline.task.test_clusters import compacted, there
+from tests.pipeline.test_partition import ENGINES, KEYS, array_records, array_settings, changed
+
+AT = (TOPIC, 0)
+
+
+def stamped(record: Record) -> str:
+    return canonical(record.timestamp)
+
+
+def offset_of(message: Message) -> int:
+    """Offset of an output's source record."""
+    headers = dict(message.headers)
+    if "ce_id" in headers:
+        return int((headers["ce_id"] or b"").decode().split("/")[0].rpartition("-")[2])
+    return int(next(value or b"" for name, value in message.headers if name.endswith(".error.offset")))
+
+
+def is_listing(message: Message) -> bool:
+    return message.value is not None and b'"kind":"version_started"' in message.value
+
+
+def split(outputs: Outputs) -> tuple[Outputs, list[dict[str, Any]]]:
+    """Return outputs without lists and what these say of clusters, and the lists."""
+    lists = [payload for payload in payloads(outputs.events) if payload["kind"] == "version_started"]
+    events = [message for message in outputs.events if not is_listing(message)]
+    clusters = [m for m in outputs.clusters if "/version/" not in (dict(m.headers)["ce_id"] or b"").decode()]
+    return Outputs(outputs.assignments, events, outputs.dead_letters, clusters), lists
+
+
+def later_part(whole: Outputs, offset: int) -> Outputs:
+    """Return the outputs of the records from an offset on."""
+    kinds = (whole.assignments, whole.events, whole.dead_letters, whole.clusters)
+    return Outputs(*([message for message in kind if offset_of(message) >= offset] for kind in kinds))
+
+
+def unusual(log: list[Record]) -> list[Record]:
+    """Return a log with dead letters, a null value, and times that go back behind the latch."""
+    log = list(log)
+    for i in (40, 333, 702, 1100):
+        log[i] = log[i]._replace(value=b"{")
+    log[701] = log[701]._replace(value=None)
+    for i in range(710, 1200, 9):
+        log[i] = log[i]._replace(timestamp=STAMP)
+    return log
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("stream", "choice"), [("partition", "all"), ("key", "changes")])
+def test_after_the_silence_everything_is_told_with_the_bytes_of_a_run_that_told_all(
+    engine: dict[str, Any], stream: str, choice: str
+) -> None:
+    log = unusual(records(points(1500).tolist(), keys=KEYS[:2]))
+    own = {"stream": stream, "output__assignments": choice, "output__clusters_grace": 1.0, "input__id_path": "id"}
+    loud = task(changed(engine, **own))
+    latch = log[700]
+    expected = later_part(run(loud, log), latch.offset)
+    given = changed(engine, **own, emit_from=stamped(latch))
+    whole = task(given)
+    outputs = run(whole, log)
+    told, lists = split(outputs)
+    assert told == expected
+    assert states(whole) == states(loud)
+    assert whole.counts == loud.counts
+    before = task(changed(engine, **own))
+    run(before, log[:700])
+    validator = Draft202012Validator(load_schema("cluster_event"))
+    assert [entry["stream"] for entry in lists] == before.streams
+    for entry in lists:
+        validator.validate(entry)
+        assert (entry["before"], entry["cluster"], entry["version"]) == ([], None, 1)
+        assert entry["after"] == before.clusters(entry["stream"])
+        assert entry["after"]
+        following = [event["seq"] for event in payloads(told.events) if event["stream"] == entry["stream"]]
+        assert entry["seq"] + 1 == before._streams.named(entry["stream"]).seq
+        assert following[0] == entry["seq"] + 1
+    table = compacted(outputs.clusters)
+    for name in whole.streams:
+        assert there(table, name) == {cluster["id"] for cluster in whole.clusters(name)}
+    for size in (1, 13):
+        part = task(given)
+        assert run(part, log, size) == outputs
+        assert part.partition_state() == whole.partition_state()
+
+
+def test_a_list_says_since_when_the_clusters_are_there() -> None:
+    log = records(points(900).tolist())
+    loud = run(task(), log[:700])
+    began = {event["cluster"]: event["time"] for event in payloads(loud.events) if event["kind"] != "absorbed"}
+    outputs = run(task(settings(emit_from=stamped(log[700]))), log[:701])
+    listed = payloads(outputs.clusters)
+    assert listed
+    assert {cluster["id"]: cluster["since"] for cluster in listed} == {c["id"]: began[c["id"]] for c in listed}
+    assert {cluster["time"] for cluster in listed} == {stamped(log[700])}
+
+
+class Crashes:
+    """A bus with snapshots, and a log that is processed with crashes anywhere."""
+
+    def __init__(self, given: Any, log: list[Record], seed: int) -> None:
+        self.given, self.log, self.rng = given, log, random.Random(seed)
+        self.snapshots: dict[str, StreamSnapshot] = {}
+        self.state: bytes | None = None
+        self.replay_from = 0
+
+    def save(self, worker: PartitionTask, streams: list[str], position: int) -> None:
+        for stream in streams:
+            self.snapshots[stream] = worker.snapshot(stream)
+        self.state = worker.partition_state()
+        self.replay_from = position if worker.replay_from is None else worker.replay_from
+
+    def restore(self, committed: int) -> PartitionTask:
+        worker = task(self.given)
+        if self.state is not None:
+            worker = restored(self.given, self.state, self.snapshots.values())
+        again = [record for record in self.log if self.replay_from <= record.offset < committed]
+        size = self.rng.choice((1, 30, 1000))
+        for start in range(0, len(again), size):
+            worker.catch_up(again[start : start + size])
+        return worker
+
+    def run(self, sizes: tuple[int, ...]) -> tuple[Outputs, PartitionTask]:
+        worker, outputs, done = task(self.given), Outputs(), 0
+        while done < len(self.log):
+            size = self.rng.choice(sizes)
+            outputs.add(worker.process(self.log[done : done + size]))
+            done = min(len(self.log), done + size)
+            position = self.log[done - 1].offset + 1
+            if self.rng.random() < 0.3:
+                self.save(worker, [name for name in worker.dirty() if self.rng.random() < 0.5], position)
+            if self.rng.random() < 0.3:
+                worker = self.restore(position)
+        return outputs, worker
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_crashes_anywhere_change_neither_the_silence_nor_the_lists(seed: int) -> None:
+    log = unusual(records(points(1300).tolist(), keys=KEYS[:3]))
+    given = settings(stream="key", emit_from=stamped(log[700]), output__clusters_grace=0.5)
+    whole = task(given)
+    expected = run(whole, log)
+    assert len([message for message in expected.events if is_listing(message)]) == 3
+    outputs, worker = Crashes(given, log, seed).run((1, 5, 40, 200))
+    assert outputs == expected
+    assert states(worker) == states(whole)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("latch", [5, 19, 20, 40])
+def test_the_latch_may_come_while_the_first_records_decide(seed: int, latch: int) -> None:
+    quick = {"engine__lambda": 4, "engine__min_cluster_records": 1, "prepare__scale": "none", "stream": "key"}
+    rows = points(120).tolist()
+    rows[2], rows[11] = rows[2][:2], rows[11][:2]
+    log = array_records(rows, KEYS)
+    log[5 if latch > 5 else 6] = log[5]._replace(value=None)
+    given = array_settings(emit_from=stamped(log[latch]), **quick)
+    loud = run(task(array_settings(**quick)), log)
+    whole = task(given)
+    expected = run(whole, log)
+    told, lists = split(expected)
+    assert told == later_part(loud, log[latch].offset)
+    # One of the first is not usable: the record with offset 60 decides, and its events are told.
+    assert bool(lists) == (latch > 20)
+    for size in (1, 7):
+        assert run(task(given), log, size) == expected
+    outputs, worker = Crashes(given, log, seed).run((1, 2, 5))
+    assert outputs == expected
+    assert states(worker) == states(whole)
+
+
+def test_nothing_is_told_where_the_time_never_comes_and_everything_where_it_is_past() -> None:
+    log = records(points(900).tolist())
+    silent = task(settings(emit_from="2100-01-01T00:00:00Z"))
+    assert run(silent, log) == Outputs()
+    assert silent.counts.records == 900
+    loud = task(settings(emit_from="1999-01-01T00:00:00Z"))
+    assert run(loud, log) == run(task(), log)
+
+
+def test_the_time_is_the_records_own() -> None:
+    log = records(points(400).tolist())
+    hour = "2026-01-01T{:02}:00:00Z"
+    log = [
+        record._replace(value=orjson.dumps({**orjson.loads(record.value or b""), "at": hour.format(i // 100)}))
+        for i, record in enumerate(log)
+    ]
+    given = settings(input__time_path="at", emit_from=hour.format(3))
+    assert [offset_of(message) for message in run(task(given), log).assignments] == [r.offset for r in log[300:]]
+
+
+# Another setting
+
+
+def test_the_setting_may_change_while_nothing_was_told_and_counts_from_there_on() -> None:
+    log = records(points(1200).tolist())
+    far = settings(emit_from="2100-01-01T00:00:00Z")
+    worker = task(far)
+    assert run(worker, log[:600]) == Outputs()
+    state, snapshots = worker.partition_state(), [worker.snapshot("p0")]
+    for given, first in ((settings(), 600), (settings(emit_from=stamped(log[900])), 900)):
+        fresh = restored(given, state, snapshots)
+        outputs = run(fresh, log[600:])
+        told, lists = split(outputs)
+        assert told == later_part(run(task(), log), log[first].offset)
+        assert len(lists) == 1
+        # A crash reads again what was silent under the first setting.
+        again = restored(given, fresh.partition_state(), snapshots)
+        again.catch_up(log[600:])
+        assert states(again) == states(fresh)
+
+
+@pytest.mark.parametrize(("later", "ahead", "told"), [(None, 0, True), ("2100-01-01T00:00:00Z", 10**12, False)])
+def test_another_setting_counts_from_the_start_on_whatever_a_crash_reads_again(
+    monkeypatch: pytest.MonkeyPatch, later: str | None, ahead: int, told: bool
+) -> None:
+    first = MemoryDeployment(monkeypatch, emit_from="2050-01-01T00:00:00Z")
+    assert first.work(200, everything=True) == Outputs()
+    now = MemoryDeployment(monkeypatch, emit_from=later)
+    now.logs, now.offsets = first.logs, first.offsets
+    # The first commit comes for another partition's records: this one has none yet.
+    now.work(200)
+    for i, record in enumerate(now.logs[AT][200:], 200):
+        now.logs[AT][i] = record._replace(timestamp=record.timestamp + ahead)
+    outputs = now.work(400, snapshots=False)
+    assert bool(outputs.assignments) == told
+    # Killed; what it told is read again.
+    outputs.add(now.work(600))
+    lists = [message for message in outputs.events if is_listing(message)]
+    assert len(lists) == (2 if told else 0)
+    assert len(outputs.assignments) == (400 if told else 0)
+
+
+def test_a_partition_that_has_told_goes_on_telling_whatever_the_setting() -> None:
+    log = records(points(900).tolist())
+    worker = task()
+    run(worker, log[:500])
+    given = settings(emit_from="2100-01-01T00:00:00Z")
+    fresh = restored(given, worker.partition_state(), [worker.snapshot("p0")])
+    assert run(fresh, log[500:]) == run(worker, log[500:])
+
+
+def test_a_new_version_ends_only_what_was_told() -> None:
+    log = records(points(1200).tolist())
+    given = settings(emit_from=stamped(log[800]))
+    worker = task(given)
+    run(worker, log[:600])
+    fresh = task(given)
+    fresh.restore_partition(worker.partition_state())
+    fresh.restore(worker.snapshot("p0"), new_version=True)
+    listing, *_ = payloads(run(fresh, log[600:]).events)
+    assert (listing["kind"], listing["version"], listing["before"]) == ("version_started", 2, [])
+    assert {cluster["id"].split("/")[1] for cluster in listing["after"]} == {"2"}
+    # What nobody heard of is in no state for ever.
+    assert set(fresh.model("p0").lifetimes.since) == {cluster["id"] for cluster in fresh.clusters("p0")}
+
+
+# Learned beforehand
+
+
+def test_what_was_learned_beforehand_is_listed_and_the_rest_equals_one_run_over_both() -> None:
+    log = unusual(records(points(1500).tolist(), keys=KEYS[:2]))
+    given = settings(stream="key")
+    boot = task(given)
+    for start in range(0, 800, 100):
+        boot.learn_silently(log[start : start + 100])
+    state, snapshots = boot.partition_state(), [boot.snapshot(stream) for stream in boot.dirty()]
+    assert boot.replay_from is None
+    live = restored(given, state, snapshots)
+    outputs = run(live, log[800:])
+    told, lists = split(outputs)
+    assert told == later_part(run(task(given), log), log[800].offset)
+    assert [len(entry["after"]) for entry in lists] == [len(boot.clusters(stream)) for stream in boot.streams]
+    # A crash before the first snapshot of its own.
+    again = restored(given, state, snapshots)
+    again.catch_up(log[800:1000])
+    assert run(again, log[1000:]) == later_part(outputs, log[1000].offset)
+
+
+def test_what_was_learned_from_a_file_goes_on_at_any_offset() -> None:
+    rows = points(900).tolist()
+    file = [Record(TOPIC, 0, i, STAMP + i, None, orjson.dumps({"features": row})) for i, row in enumerate(rows)]
+    boot = task(array_settings())
+    with pytest.raises(ValueError, match="not decided"):
+        early = task(array_settings())
+        early.learn_silently(file[:10])
+        early.go_on_at(3)
+    boot.learn_silently(file[:600])
+    boot.go_on_at(7)
+    live = restored(array_settings(), boot.partition_state(), [boot.snapshot("p0")])
+    moved = [record._replace(offset=record.offset - 593) for record in file[600:]]
+    told, lists = split(run(live, moved))
+    assert len(lists) == 1
+    whole = run(task(array_settings()), file)
+    expected = later_part(whole, 600)
+    assert [event["seq"] for event in payloads(told.events)] == [event["seq"] for event in payloads(expected.events)]
+    for found, wanted in zip(payloads(told.assignments), payloads(expected.assignments), strict=True):
+        assert {**found, "source": None} == {**wanted, "source": None}
+
+
+def test_a_list_that_no_message_would_hold_describes_no_centres(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = records(points(700).tolist())
+    given = settings(emit_from=stamped(log[650]))
+    monkeypatch.setattr(sizes, "event_bytes", lambda columns: 700)
+    monkeypatch.setattr(sizes, "check_events", lambda *args: None)
+    outputs = run(task(given), log)
+    (listing,) = split(outputs)[1]
+    assert {tuple(cluster["centre"]) for cluster in listing["after"]} == {()}
+    assert all(cluster["centre"] for cluster in payloads(outputs.clusters))
+
+
+# The latch
+
+
+def test_the_latch_is_the_first_record_that_is_not_too_early() -> None:
+    emission = Emission("2026-01-01T00:00:00.000Z", TOPIC, 0)
+    emission.look([3, 5], ["2025-12-31T23:59:59.999Z", "2025-01-01T00:00:00.000Z"])
+    assert emission.told_from is None
+    emission.look([7, 9, 11], ["2025-12-31T23:59:59.999Z", "2026-01-01T00:00:00.000Z", "2027-01-01T00:00:00.000Z"])
+    assert emission.told_from == 9
+    assert [emission.tells(offset) for offset in (8, 9, 10)] == [False, True, True]
+    again = Emission(None, TOPIC, 0)
+    again.restore(orjson.loads(orjson.dumps(emission.state())))
+    assert again.told_from == 9
+    again.go_on_at(100)
+    assert again.told_from == 9

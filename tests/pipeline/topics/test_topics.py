@@ -1,0 +1,172 @@
+"""What a deployment wants of its topics, compared with what there is; on the embedded broker, and without any."""
+
+import time
+from contextlib import suppress
+
+import pytest
+from resonance.pipeline import cli
+from resonance.pipeline.broker.embedded import EmbeddedBroker
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.errors import BrokerError, ConfigurationError, ResonanceError
+from resonance.pipeline.states.snapshots import CHUNK_BYTES
+from resonance.pipeline.topics.kinds import KINDS, SMALL_SEGMENTS, Topics
+from resonance.pipeline.topics.start_check import check_start
+from resonance.pipeline.topics.topics import checked, make_missing, prepare_topics, survey
+
+from tests.brokers.jvm import free_port
+from tests.pipeline.fake_cluster import FakeCluster
+
+SHOP = Topics.of(Settings.of({"input.topics": ["in"], "name": "shop"}))
+
+
+def deployed(**changed):
+    """A cluster on which all topics fit but for what is changed, by kind."""
+    topics = {"in": (3, {"retention.ms": "86400000"})}
+    topics |= {topic.name: (3, topic.config({"retention.ms": "86400000"})) for topic in SHOP.outputs}
+    for kind, change in changed.items():
+        name = "in" if kind == "input" else f"shop.{kind.replace('_', '-')}"
+        partitions = int(change.get("partitions", 3))
+        topics[name] = partitions, {**topics[name][1], **{key: v for key, v in change.items() if "." in key}}
+    return FakeCluster(topics)
+
+
+def test_a_deployment_that_fits_is_told_as_the_worker_needs_it():
+    found = checked(survey(deployed(), SHOP))
+    assert found.partitions == 3
+    assert found.topic_ids == {"in": "id-in"}
+    assert set(found.message_bytes) == {"in", *(topic.name for topic in SHOP.outputs)}
+
+
+def test_missing_topics_are_made_as_they_are_wanted():
+    cluster = FakeCluster({"in": (3, {"retention.ms": "-1"})})
+    made = make_missing(cluster, survey(cluster, SHOP))
+    assert made == [f"shop.{kind.name.replace('_', '-')}" for kind in KINDS]
+    assert cluster.topics["shop.clusters"] == cluster.topics["shop.snapshots"] == (3, SMALL_SEGMENTS)
+    assert cluster.topics["shop.archive"] == (3, {"cleanup.policy": "delete", "retention.ms": "-1"})
+    assert cluster.topics["shop.assignments"] == (3, {})
+    assert not make_missing(cluster, survey(cluster, SHOP))
+    checked(survey(cluster, SHOP))
+
+
+def test_a_topic_gets_room_for_what_the_settings_allow():
+    settings = Settings.of({"input.topics": ["in"], "name": "shop", "limits.dead_letter_bytes": 5_000_000})
+    cluster = FakeCluster({"in": (1, {})})
+    make_missing(cluster, survey(cluster, Topics.of(settings)))
+    assert cluster.topics["shop.dead-letters"][1] == {"max.message.bytes": "5000000"}
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"snapshots": {"cleanup.policy": "delete"}}, "cleanup.policy=delete and would lose snapshots"),
+        ({"clusters": {"cleanup.policy": "compact,delete"}}, "cleanup.policy=compact,delete and would lose clusters"),
+        ({"archive": {"cleanup.policy": "compact"}}, "it must be delete: kafka-configs.sh"),
+        ({"assignments": {"partitions": 2}}, "has 2 partitions, the input in has 3"),
+    ],
+)
+def test_a_topic_of_another_shape_stops_the_start(change, told):
+    with pytest.raises(BrokerError) as caught:
+        checked(survey(deployed(**change), SHOP))
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["snapshots", "dead_letters", "archive"])
+def test_a_topic_that_takes_too_little_is_refused_at_the_start(kind):
+    name = f"shop.{kind.replace('_', '-')}"
+    with pytest.raises(ConfigurationError, match=rf"topic {name} takes messages of {CHUNK_BYTES} bytes"):
+        checked(survey(deployed(**{kind: {"max.message.bytes": str(CHUNK_BYTES)}}), SHOP))
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"archive": {"retention.ms": "1000"}}, "keeps records for a shorter time (retention.ms=1000)"),
+        ({"input": {"retention.ms": "-1"}}, "than the input (-1)"),
+        ({"input": {"cleanup.policy": "compact"}}, "input topic in is compacted"),
+    ],
+)
+def test_what_a_worker_can_live_with_is_warned_of(change, told, caplog):
+    checked(survey(deployed(**change), SHOP))
+    assert told in caplog.text
+
+
+def test_rights_that_are_missing_are_named_with_the_command_that_gives_them():
+    cluster = deployed()
+    cluster.operations = {"in": frozenset({"Describe"}), "shop.snapshots": frozenset({"Describe", "Read", "Write"})}
+    with pytest.raises(
+        BrokerError, match=r"gives User:shop no right to Read topic in; .* --topic in --operation Read "
+    ):
+        checked(survey(cluster, SHOP))
+    cluster.operations = {"shop.snapshots": frozenset({"Describe"})}
+    with pytest.raises(BrokerError, match=r"no right to Write and Read topic shop\.snapshots"):
+        checked(survey(cluster, SHOP))
+
+
+def test_a_cluster_that_does_not_tell_its_configuration_is_taken_as_it_is():
+    cluster = deployed()
+    cluster.configs = lambda topics: {}
+    assert checked(survey(cluster, SHOP)).message_bytes == {}
+
+
+def test_an_absent_broker_is_said_within_seconds():
+    servers = f"127.0.0.1:{free_port()}"
+    start = time.monotonic()
+    with pytest.raises(BrokerError) as caught:
+        prepare_topics({"bootstrap.servers": servers}, Topics.named(["in"]), timeout=2)
+    assert time.monotonic() - start < 4
+    text = str(caught.value)
+    assert f"no Kafka broker answers at {servers} within 2 s" in text
+    assert "Connection refused" in text
+    assert "set broker.bootstrap" in text
+
+
+@pytest.mark.parametrize(
+    ("client", "told"),
+    [
+        ({"security.protocol": "SSL", "ssl.ca.location": "/absent.pem"}, "ssl.ca.location failed"),
+        ({"security.protocol": "SSL", "ssl.certificate.location": "/absent.pem"}, "ssl.certificate.location failed"),
+        ({"security.protocol": "SASL_PLAINTEXT"}, "SASL"),
+    ],
+)
+def test_a_connection_that_cannot_be_set_up_names_its_settings(client, told):
+    with pytest.raises(ConfigurationError, match=r"look at broker\.security_protocol") as caught:
+        prepare_topics({"bootstrap.servers": "127.0.0.1:9", **client}, Topics.named(["in"]))
+    assert told in str(caught.value)
+
+
+def test_the_embedded_broker_has_its_topics_touched():
+    with EmbeddedBroker([]) as broker:
+        client = {"bootstrap.servers": broker.bootstrap}
+        topics = Topics.named(["in"], assignments="out", snapshots="snap")
+        found = prepare_topics(client, topics)
+        assert found.embedded
+        assert found.partitions == 4
+        assert found.topic_ids == {"in": ""}
+        again = prepare_topics(client, topics, create=False)
+        assert again == found
+
+
+@pytest.mark.parametrize(
+    ("given", "told"), [({}, "stream is not set, and in has 3 partitions"), ({"input.topics": ["inn"]}, "inn does not")]
+)
+def test_a_start_that_is_refused_has_made_no_topics(monkeypatch, given, told):
+    cluster = FakeCluster({"in": (3, {})})
+    monkeypatch.setattr("resonance.pipeline.topics.topics.Cluster", lambda *_: cluster)
+    with pytest.raises(ResonanceError, match=told):
+        check_start(Settings.of({"input.topics": ["in"], **given}), {}, create=True)
+    assert set(cluster.topics) == {"in"}
+
+
+@pytest.mark.parametrize(
+    ("named", "told"), [((), "deployment resonance (name is not set)\n"), (("--name", "shop"), "")]
+)
+def test_topics_are_not_made_under_a_name_that_nobody_gave_without_a_word(monkeypatch, capsys, tmp_path, named, told):
+    monkeypatch.chdir(tmp_path)
+    cluster = FakeCluster({"in": (3, {})})
+    monkeypatch.setattr("resonance.pipeline.commands.topics._cluster", lambda *_: cluster)
+    monkeypatch.setattr("sys.argv", ["resonance", "topics", "create", "--topics", "in", *named])
+    with suppress(SystemExit):
+        cli.main()
+    printed = capsys.readouterr()
+    assert printed.err == told
+    assert f"made {named[-1] if named else 'resonance'}.snapshots with 3 partitions" in printed.out

@@ -1,0 +1,459 @@
+"""The processor's order of things, with a delivery and tasks that write down what they are told."""
+
+import queue
+import threading
+import time
+
+import pytest
+from faust.types import TP
+from resonance.pipeline.errors import DeliveryError
+from resonance.pipeline.records import Message, Outputs, Record
+from resonance.pipeline.worker.chunk import Chunk, Membership
+from resonance.pipeline.worker.owned import Destinations, Partition
+from resonance.pipeline.worker.pauses import Pauses
+from resonance.pipeline.worker.processor import Processor
+
+P0, P1 = TP("in", 0), TP("in", 1)
+MEMBER = Membership(1, "m", frozenset((P0, P1)))
+DESTINATIONS = Destinations("answers", "events", "dead", "clusters", "snapshots")
+
+
+class Diary:
+    """A delivery that writes down what happens; `gate` holds a commit back."""
+
+    def __init__(self, atomic=True):
+        self.atomic, self.lines, self.gate, self.failure = atomic, [], threading.Event(), None
+        self.gate.set()
+        self.committing = threading.Event()
+
+    def start(self):
+        pass
+
+    def bind(self, membership):
+        self.lines.append(("bind", membership.generation))
+
+    def send(self, batch):
+        assert not self.committing.is_set()
+        self.lines.append((batch.topic, batch.partition, [message.value for message in batch.messages]))
+
+    def settle(self):
+        self.lines.append(("settle",))
+
+    def commit(self, offsets):
+        self.committing.set()
+        assert self.gate.wait(5)
+        if self.failure:
+            raise self.failure
+        self.lines.append(("commit", {tp.partition: offset for tp, offset in offsets.items()}))
+        self.committing.clear()
+
+    def abort(self):
+        self.lines.append(("abort",))
+
+
+class Echo:
+    """A task that answers every record with its offset; without a value it is a dead letter."""
+
+    def __init__(self, seconds=0.0):
+        self.seconds, self.learned, self.dead_letter_run = seconds, [], ("", 0)
+
+    def process(self, records):
+        time.sleep(self.seconds * len(records))
+        self.learned += [record.offset for record in records]
+        good, bad = ([r for r in records if (r.value is None) is dead] for dead in (False, True))
+        return Outputs(*([Message(None, b"%d" % record.offset, []) for record in some] for some in (good, [], bad)))
+
+
+class Writer:
+    """A snapshot writer with one message whenever `due`."""
+
+    def __init__(self):
+        self.due = False
+
+    def messages(self, task, position, committed, *, everything=False):
+        if self.due or everything:
+            yield Message(b"k", b"%d of %d%s" % (position, committed, b" all" if everything else b""), [])
+
+
+def chunk(tp, first, count, next_offset=None, behind=False, value=b""):
+    records = [Record(tp.topic, tp.partition, first + n, 0, None, value) for n in range(count)]
+    return Chunk(tp, records, next_offset or first + count, seek=1, generation=1, behind=behind)
+
+
+class Bench:
+    def __init__(self, interval=30.0, atomic=True, seconds=0.0):
+        self.diary, self.done, self.failures = Diary(atomic), queue.SimpleQueue(), queue.SimpleQueue()
+        self.processor = Processor(
+            self.diary,
+            DESTINATIONS,
+            commit_interval=interval,
+            done=self.done.put,
+            failed=self.failures.put,
+            pauses=Pauses(DESTINATIONS.dead_letters, in_a_row=3, window=10),
+        )
+        self.partitions = {tp: Partition(Echo(seconds), Writer(), 0, 0) for tp in (P0, P1)}
+        self.processor.start()
+
+    def open(self):
+        self.processor.open(MEMBER, self.partitions).result(5)
+
+    def close(self, **how):
+        self.processor.close(**how).result(5)
+
+    def lines(self, kind):
+        return [line for line in self.diary.lines if line[0] == kind]
+
+    def learn_while_committing(self):
+        """Hold the commit of a first record back until the next one is learned."""
+        self.diary.gate.clear()
+        self.processor.submit(chunk(P0, 0, 1))
+        self.wait(self.diary.committing.is_set)
+        self.processor.submit(chunk(P0, 1, 1))
+        self.wait(lambda: self.partitions[P0].task.learned == [0, 1])
+
+    def wait(self, condition):
+        end = time.monotonic() + 5
+        while not condition():
+            assert time.monotonic() < end
+            time.sleep(0.002)
+
+
+@pytest.fixture
+def bench():
+    made = []
+
+    def make(**settings):
+        made.append(Bench(**settings))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.diary.gate.set()
+        each.processor.stop()
+
+
+def test_everything_is_committed_when_nothing_more_waits(bench):
+    b = bench()
+    b.open()
+    b.processor.submit(chunk(P0, 0, 2, behind=True))
+    b.processor.submit(chunk(P1, 5, 1, next_offset=9))
+    b.processor.submit(chunk(P0, 2, 1, next_offset=4))
+    b.wait(lambda: b.lines("commit"))
+    assert b.diary.lines == [
+        ("bind", 1),
+        ("answers", 0, [b"0", b"1"]),
+        ("answers", 1, [b"5"]),
+        ("answers", 0, [b"2"]),
+        ("commit", {0: 4, 1: 9}),
+    ]
+    assert b.done.qsize() == 3
+
+
+def test_a_timer_closes_what_no_further_record_does(bench):
+    b = bench(interval=0.05)
+    b.open()
+    b.processor.submit(chunk(P0, 0, 1, behind=True))
+    b.wait(lambda: b.lines("commit"))
+
+
+def test_markers_alone_move_the_committed_offset(bench):
+    b = bench()
+    b.open()
+    b.processor.submit(chunk(P0, 7, 0, next_offset=7))
+    b.wait(lambda: b.lines("commit") == [("commit", {0: 7})])
+
+
+def test_only_positions_that_changed_are_committed(bench):
+    b = bench()
+    b.open()
+    b.processor.submit(chunk(P0, 0, 1))
+    b.wait(lambda: b.lines("commit") == [("commit", {0: 1})])
+    b.processor.submit(chunk(P1, 0, 1))
+    b.wait(lambda: b.lines("commit") == [("commit", {0: 1}), ("commit", {1: 1})])
+
+
+class Shelf:
+    """An archive writer that is due until it has written."""
+
+    topic = "archive"
+
+    def __init__(self, due_at=0.0):
+        self.positions, self.due_at = [], due_at
+
+    def is_due(self, task, position):
+        return not self.positions
+
+    def messages(self, task, position, timestamp):
+        self.positions.append(position)
+        yield Message(b"k", b"%d at %d" % (position, timestamp), [])
+
+
+def test_an_archive_stands_at_the_position_that_is_committed_with_it(bench):
+    b = bench()
+    for partition in b.partitions.values():
+        partition.archive = Shelf()
+    b.open()
+    b.processor.submit(chunk(P0, 0, 1, behind=True))
+    b.processor.submit(chunk(P1, 5, 2, behind=True))
+    b.processor.submit(chunk(P1, 7, 1))
+    b.processor.submit(chunk(P0, 1, 1))
+    b.wait(lambda: b.lines("commit"))
+    assert b.diary.lines[-3:] == [("settle",), ("archive", 0, [b"2 at 0"]), ("commit", {0: 2, 1: 8})]
+    b.processor.submit(chunk(P0, 2, 1))
+    b.wait(lambda: len(b.lines("commit")) == 2)
+    assert b.lines("archive") == [("archive", 0, [b"2 at 0"]), ("archive", 1, [b"8 at 0"])]
+
+
+def test_the_partition_that_has_waited_longest_is_archived_first(bench):
+    b = bench()
+    b.partitions[P0].archive, b.partitions[P1].archive = Shelf(7.0), Shelf(6.0)
+    b.open()
+    b.processor.submit(chunk(P0, 0, 1, behind=True))
+    b.processor.submit(chunk(P1, 5, 2))
+    b.processor.submit(chunk(P0, 1, 1))
+    b.wait(lambda: b.lines("commit"))
+    assert b.lines("archive") == [("archive", 1, [b"7 at 0"])]
+
+
+def test_nobody_waits_for_an_archive_to_take_partitions_over(bench):
+    b = bench(interval=60.0)
+    b.open()
+    b.processor.submit(chunk(P0, 0, 2, behind=True))
+    b.wait(lambda: b.done.qsize() == 1)
+    b.partitions[P0].archive = Shelf()
+    b.close()
+    assert b.lines("commit") == [("commit", {0: 2})]
+    assert not b.lines("archive")
+
+
+def test_nothing_is_archived_before_there_is_a_record(bench):
+    b = bench()
+    b.partitions[P0].archive = Shelf()
+    b.open()
+    b.processor.submit(chunk(P0, 7, 0, next_offset=7))
+    b.wait(lambda: b.lines("commit"))
+    assert not b.lines("archive")
+
+
+@pytest.mark.parametrize(("atomic", "committed"), [(True, b"1 of 1"), (False, b"1 of 0")])
+def test_snapshots_follow_outputs_that_are_settled(bench, atomic, committed):
+    b = bench(atomic=atomic)
+    b.partitions[P0].writer.due = True
+    b.open()
+    b.processor.submit(chunk(P0, 0, 1))
+    b.wait(lambda: b.lines("commit"))
+    assert b.diary.lines[1:] == [
+        ("answers", 0, [b"0"]),
+        ("settle",),
+        ("snapshots", 0, [committed]),
+        ("commit", {0: 1}),
+    ]
+
+
+def test_the_next_records_are_learned_while_a_commit_runs_and_sent_after_it(bench):
+    b = bench()
+    b.open()
+    b.learn_while_committing()
+    assert b.lines("answers") == [("answers", 0, [b"0"])]
+    b.diary.gate.set()
+    b.wait(lambda: b.lines("commit") == [("commit", {0: 1}), ("commit", {0: 2})])
+    assert b.lines("answers") == [("answers", 0, [b"0"]), ("answers", 0, [b"1"])]
+
+
+def test_closing_commits_what_was_learned_and_drops_what_waits(bench):
+    b = bench(seconds=0.001)
+    b.open()
+    for first in range(0, 5000, 100):
+        b.processor.submit(chunk(P0, first, 100, behind=True))
+    b.wait(lambda: b.partitions[P0].task.learned)
+    began = time.monotonic()
+    b.close()
+    assert time.monotonic() - began < 0.5
+    learned = b.partitions[P0].task.learned
+    assert 0 < len(learned) < 500
+    assert learned == list(range(len(learned)))
+    assert b.lines("commit") == [("commit", {0: len(learned)})]
+    b.wait(lambda: b.done.qsize() == 50)
+    b.processor.submit(chunk(P0, 0, 1))
+    b.wait(lambda: b.done.qsize() == 51)
+    assert b.partitions[P0].task.learned == learned
+
+
+def test_a_clean_stop_snapshots_everything(bench):
+    b = bench()
+    b.open()
+    b.processor.submit(chunk(P0, 0, 1))
+    b.wait(lambda: b.lines("commit"))
+    b.close(everything=True)
+    assert b.diary.lines[3:] == [
+        ("settle",),
+        ("snapshots", 0, [b"1 of 1 all"]),
+        ("settle",),
+        ("snapshots", 1, [b"0 of 0 all"]),
+        ("commit", {0: 1, 1: 0}),
+    ]
+
+
+def test_a_new_group_commits_where_it_begins(bench):
+    b = bench()
+    b.partitions[P1].committed = -1
+    b.open()
+    b.processor.submit(chunk(P0, 0, 1))
+    b.wait(lambda: b.lines("commit") == [("commit", {0: 1, 1: 0})])
+
+
+def test_closing_twice_and_without_partitions_does_nothing(bench):
+    b = bench()
+    b.close()
+    b.close(everything=True)
+    assert b.diary.lines == []
+
+
+def test_a_failed_commit_ends_everything_at_once(bench):
+    b = bench()
+    b.open()
+    b.diary.failure = DeliveryError("no")
+    b.processor.submit(chunk(P0, 0, 1))
+    assert b.failures.get(timeout=5) is b.diary.failure
+    assert b.diary.lines[-1] == ("abort",)
+    with pytest.raises(DeliveryError, match="no"):
+        b.close()
+    assert b.lines("commit") == []
+
+
+def test_a_failure_is_told_even_where_nothing_can_be_aborted(bench):
+    def abort():
+        raise OSError("no")
+
+    b = bench()
+    b.open()
+    b.diary.failure, b.diary.abort = DeliveryError("no"), abort
+    b.processor.submit(chunk(P0, 0, 1))
+    assert b.failures.get(timeout=5) is b.diary.failure
+
+
+def test_whoever_waits_is_told_of_a_failure_at_once(bench):
+    b = bench()
+    b.open()
+    b.learn_while_committing()
+    closing = b.processor.close(everything=True)
+    b.diary.failure = DeliveryError("no")
+    b.diary.gate.set()
+    assert closing.exception(timeout=1) is b.diary.failure
+    assert b.failures.get(timeout=5) is b.diary.failure
+
+
+def test_whoever_is_cancelled_does_not_harm_the_processor(bench):
+    b = bench(seconds=0.05)
+    b.open()
+    b.processor.submit(chunk(P0, 0, 1))
+    assert b.processor.close().cancel()
+    b.open()
+    assert b.failures.empty()
+
+
+def test_an_error_from_elsewhere_aborts_what_is_open(bench):
+    b = bench()
+    b.open()
+    b.processor.submit(chunk(P0, 0, 1, behind=True))
+    b.wait(lambda: b.lines("answers"))
+    b.processor.give_up(DeliveryError("a named stop"))
+    assert b.diary.lines[-1] == ("abort",)
+    assert b.lines("commit") == []
+    b.processor.give_up(DeliveryError("again"))
+
+
+def test_a_failing_task_commits_nothing(bench):
+    b = bench()
+    b.partitions[P0].task.process = lambda records: 1 / 0
+    b.open()
+    b.processor.submit(chunk(P0, 0, 1))
+    assert isinstance(b.failures.get(timeout=5), ZeroDivisionError)
+    assert b.lines("commit") == []
+
+
+def test_records_that_come_again_are_refused(bench):
+    b = bench()
+    b.open()
+    b.processor.submit(chunk(P0, 0, 3, behind=True))
+    b.processor.submit(chunk(P0, 2, 1))
+    assert "in[0]@2 was read again behind 3" in str(b.failures.get(timeout=5))
+    assert b.lines("commit") == []
+
+
+def test_a_partition_of_dead_letters_alone_is_told_once_and_until_it_ends(bench, caplog):
+    caplog.set_level("INFO")
+    b = bench()
+    b.open()
+    task = b.partitions[P1].task
+    for first, run in enumerate([2, 3, 9, 0]):
+        task.dead_letter_run = ("not_json", run)
+        b.processor.submit(chunk(P1, first, 1))
+        b.wait(lambda first=first: b.lines("commit")[-1:] == [("commit", {1: first + 1})])
+        assert list(b.processor.pauses.stuck) == ([P1] if run >= 3 else [])
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == 2
+    assert told[0].startswith("in[1]: the last 3 records were dead letters of one kind (not_json); look at topic dead,")
+    assert told[1] == "in[1]: records can be used again"
+
+
+def test_too_many_dead_letters_pause_a_partition_and_it_goes_on_at_the_next_record(bench, caplog):
+    b = bench()
+    b.open()
+    learned = [b.partitions[tp].task.learned for tp in (P0, P1)]
+    # A slice has 16 records: the chunk is left in its middle.
+    b.processor.submit(chunk(P0, 0, 20, behind=True, value=None))
+    b.processor.submit(chunk(P0, 20, 5, next_offset=26, behind=True))
+    b.processor.submit(chunk(P1, 0, 3))
+    b.processor.submit(chunk(P0, 26, 0, next_offset=30))
+    b.wait(lambda: b.lines("commit") == [("commit", {0: 16, 1: 3})])
+    assert learned == [list(range(16)), [0, 1, 2]]
+    assert b.done.qsize() == 4
+    assert list(b.processor.pauses.paused) == [P0]
+    why = b.processor.pauses.paused[P0]
+    assert why.startswith("in[0] is paused before offset 16: 16 dead letters among its last 16 records are more than ")
+    assert "resonance dlq resume --worker http://127.0.0.1:6066 --partition 'in[0]'" in why
+    assert caplog.messages.count(why) == 1
+    b.processor.resume([P0, P1]).result(5)
+    b.wait(lambda: b.lines("commit")[1:] == [("commit", {0: 30})])
+    assert learned[0] == list(range(25))
+    assert not b.processor.pauses.paused
+
+
+def test_what_waits_is_held_back_again_where_it_is_no_better(bench):
+    b = bench()
+    b.open()
+    for first in range(0, 48, 8):
+        b.processor.submit(chunk(P0, first, 8, value=None))
+    for rounds in (1, 2, 3):
+        b.wait(lambda rounds=rounds: b.partitions[P0].task.learned == list(range(8 * rounds)))
+        b.wait(lambda: P0 in b.processor.pauses.paused)
+        b.processor.resume([P0]).result(5)
+    b.close()
+    assert b.lines("commit")[-1] == ("commit", {0: 32})
+
+
+def test_a_partition_that_is_given_up_begins_with_a_fresh_window(bench):
+    b = bench()
+    b.open()
+    b.processor.submit(chunk(P0, 0, 8, value=None))
+    b.processor.submit(chunk(P0, 8, 8))
+    b.wait(lambda: P0 in b.processor.pauses.paused)
+    b.close()
+    assert b.lines("commit")[-1] == ("commit", {0: 8})
+    assert not b.processor.pauses.paused
+    b.open()
+    b.processor.submit(chunk(P0, 8, 8))
+    b.wait(lambda: b.partitions[P0].task.learned == list(range(16)))
+    b.processor.resume([P0]).result(5)
+    assert b.partitions[P0].task.learned == list(range(16))
+
+
+def test_what_was_done_is_measured(bench):
+    b = bench(seconds=0.01)
+    b.open()
+    b.processor.submit(chunk(P0, 0, 2))
+    b.wait(lambda: b.processor.counters.commits)
+    batch, transaction = b.processor.histograms.batch, b.processor.histograms.transaction
+    assert (sum(batch.counts), sum(transaction.counts)) == (1, 1)
+    assert batch.total >= 0.02

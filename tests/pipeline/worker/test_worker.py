@@ -1,0 +1,186 @@
+"""What a worker decides without a broker."""
+
+import asyncio
+import threading
+from concurrent.futures import Future
+from types import SimpleNamespace
+
+import pytest
+from aiokafka.errors import KafkaConnectionError
+from confluent_kafka import Producer
+from faust.types import TP
+from resonance.pipeline.broker.log_reader import RestoreCancelledError
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryError
+from resonance.pipeline.topics.start_check import check_delivery
+from resonance.pipeline.topics.topics import Deployment
+from resonance.pipeline.worker import worker as process
+from resonance.pipeline.worker.chunk import Membership
+from resonance.pipeline.worker.delivery import producer_settings
+
+SETTINGS = Settings.of({"input.topics": ["in"], "name": "shop"})
+
+
+def test_exactly_once_on_the_embedded_broker_is_refused_at_the_start():
+    check_delivery(SETTINGS, Deployment(1, {}))
+    with pytest.raises(ConfigurationError, match="accepts transactions and does not keep them"):
+        check_delivery(SETTINGS, Deployment(4, {}, embedded=True))
+
+
+@pytest.mark.parametrize("taken", [1, 1_048_588, 2**31 - 1])
+def test_whatever_a_topic_takes_a_producer_can_be_made(taken):
+    Producer(producer_settings({"bootstrap.servers": "127.0.0.1:9", "log_level": 0}, message_bytes={"out": taken}))
+
+
+@pytest.fixture
+def stopped(monkeypatch):
+    """A worker told to stop, whose processor answers as given and whose Faust needs some seconds more."""
+    monkeypatch.setattr(process, "STOP_SECONDS", 0.05)
+
+    def stop(closing, faust_seconds=0.0):
+        async def run():
+            worker = process.Worker(SETTINGS)
+
+            async def stop_faust():
+                await worker.before_stop()
+                await asyncio.sleep(faust_seconds)
+
+            worker._app = SimpleNamespace(stop=stop_faust, consumer=SimpleNamespace(stop_flow=lambda: None))
+            worker._processor = SimpleNamespace(close=lambda everything: closing, stop=lambda: None)
+            await worker._end()
+            return worker._failure
+
+        return asyncio.run(run())
+
+    return stop
+
+
+def test_a_last_commit_that_does_not_end_is_a_failure(stopped):
+    failure = stopped(Future())
+    assert isinstance(failure, DeliveryError)
+    assert "the last commit did not end within" in str(failure)
+
+
+def test_a_last_commit_that_fails_is_the_workers_failure(stopped):
+    closing = Future()
+    closing.set_exception(DeliveryError("no"))
+    assert stopped(closing) is closing.exception()
+
+
+def test_a_stop_that_only_faust_delays_is_none(stopped):
+    closing = Future()
+    closing.set_result(None)
+    assert stopped(closing, faust_seconds=10) is None
+
+
+def test_the_good_bye_to_the_group_is_short_once_everything_is_committed(stopped, monkeypatch):
+    monkeypatch.setattr(process, "STOP_SECONDS", 1000)
+    monkeypatch.setattr(process, "GOODBYE_SECONDS", 0.05)
+    closing = Future()
+    closing.set_result(None)
+    assert stopped(closing, faust_seconds=900) is None
+
+
+def test_a_broker_that_is_gone_before_the_group_is_joined_is_no_error_of_the_program():
+    async def run():
+        worker = process.Worker(SETTINGS)
+        starting = asyncio.get_running_loop().create_future()
+        starting.set_exception(KafkaConnectionError("Unable to bootstrap"))
+        worker._started(starting)
+        return worker._failure
+
+    failure = asyncio.run(run())
+    assert isinstance(failure, BrokerError)
+    assert str(failure).startswith("no Kafka broker answers any more at localhost:9092 (")
+
+
+def test_a_revoke_while_the_delivery_starts_ends_the_restore(monkeypatch):
+    def restore_partitions(*args):
+        raise AssertionError("a restore for partitions that are no longer ours")
+
+    monkeypatch.setattr(process, "restore_partitions", restore_partitions)
+
+    async def run():
+        worker = process.Worker(SETTINGS)
+        loop = asyncio.get_running_loop()
+        closed = Future()
+        closed.set_result(None)
+        worker._processor = SimpleNamespace(close=lambda everything: closed)
+        worker._source = None
+
+        def start():
+            asyncio.run_coroutine_threadsafe(worker._before_revoke(), loop).result(5)
+
+        worker._delivery = SimpleNamespace(start=start)
+        with pytest.raises(RestoreCancelledError):
+            await worker._restore(Membership(1, "m", frozenset({TP("in", 0)})))
+        assert worker._cancelled.is_set()
+
+    asyncio.run(run())
+
+
+def told_while_it_checks(monkeypatch, check, mending_began=False):
+    """Run a worker that is told to stop while it checks; return why it ended, or its error, and its state."""
+
+    async def run():
+        worker = process.Worker(SETTINGS)
+        worker._mending_began = mending_began
+        monkeypatch.setattr(worker, "_check", lambda: check(worker))
+        asyncio.get_running_loop().call_later(0.05, worker._stop, "SIGTERM")
+        return (await asyncio.gather(worker._work(), return_exceptions=True))[0], worker
+
+    return asyncio.run(run())
+
+
+def test_a_stop_does_not_wait_for_a_compilation(monkeypatch):
+    compiled = threading.Event()
+
+    def check(worker):
+        # The end of the test's loop waits for its threads, that of the process does not.
+        assert worker._cancelled.wait(20)
+        threading.Timer(0.2, compiled.set).start()
+        compiled.wait()
+        worker._status.enter("joining")
+
+    started = process.Worker._checked
+
+    async def checked(worker):
+        found = await started(worker)
+        assert not compiled.is_set()
+        return found
+
+    monkeypatch.setattr(process.Worker, "_checked", checked)
+    why, worker = told_while_it_checks(monkeypatch, check)
+    assert (why, worker._status.phase) == ("SIGTERM", "stopping")
+
+
+def test_a_stop_waits_until_what_is_mended_is_aborted(monkeypatch):
+    aborted = []
+
+    def check(worker):
+        assert worker._cancelled.wait(20)
+        aborted.append(True)
+        raise DeliveryError("not mended")
+
+    why, _ = told_while_it_checks(monkeypatch, check, mending_began=True)
+    assert aborted and isinstance(why, DeliveryError)
+
+
+@pytest.mark.parametrize(
+    ("partition", "expected"),
+    [(None, ["a[0]", "a[1]", "b[1]"]), ("1", ["a[1]", "b[1]"]), ("b[1]", ["b[1]"]), ("b[0]", []), ("b", [])],
+)
+def test_paused_partitions_go_on_by_name_or_number(partition, expected):
+    asked = []
+
+    def resume(chosen):
+        asked.extend(chosen)
+        done = Future()
+        done.set_result(None)
+        return done
+
+    paused = {TP("b", 1), TP("a", 1), TP("a", 0)}
+    processor = SimpleNamespace(pauses=SimpleNamespace(paused=paused), resume=resume)
+    worker = SimpleNamespace(_status=SimpleNamespace(processor=processor), _processor=processor)
+    assert asyncio.run(process.Worker._resume(worker, partition)) == expected
+    assert [f"{tp.topic}[{tp.partition}]" for tp in asked] == expected
