@@ -40,7 +40,7 @@ class FileRecord(NamedTuple):
     key : bytes or None
         Its key; None without a key column, or where that is empty.
     value : bytes
-        A JSON object.
+        A JSON object on one line.
     timestamp : int or None
         Milliseconds since 1970; None without a time column, or where that is empty.
     """

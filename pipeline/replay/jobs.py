@@ -19,7 +19,7 @@ from resonance.pipeline import errors
 from resonance.pipeline.broker import clients
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import MismatchError, ResonanceError
-from resonance.pipeline.replay.feeder import Feeder
+from resonance.pipeline.replay.feeder import Feeder, frames_of
 from resonance.pipeline.states.restore import Source
 from resonance.pipeline.topics.topics import Deployment
 from resonance.pipeline.worker.collector import collect_rarely
@@ -130,7 +130,7 @@ def run_fed(
     ResonanceError
         What the first failed job raised, or what came in the place of frames.
     """
-    with _Pool(len(jobs)) as pool, Feeder(frames, pool.pipes) as feeder:
+    with _Pool(len(jobs)) as pool, Feeder(frames, pool.feeds) as feeder:
         try:
             return pool.run(kind, jobs, told, feeder)
         except BaseException:
@@ -148,13 +148,17 @@ class _Pool:
         context = multiprocessing.get_context("spawn")
         self._processes = []
         self.pipes: list[Connection] = []
+        self.feeds: list[Connection] = []
         for _ in range(size):
             ours, theirs = context.Pipe()
-            process = context.Process(target=_serve, args=(theirs,), daemon=True)
+            fed, feed = context.Pipe(duplex=False)
+            process = context.Process(target=_serve, args=(theirs, fed), daemon=True)
             process.start()
             theirs.close()
+            fed.close()
             self._processes.append(process)
             self.pipes.append(ours)
+            self.feeds.append(feed)
 
     def __enter__(self) -> "_Pool":
         return self
@@ -162,7 +166,7 @@ class _Pool:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
             self.end()
-        for pipe in self.pipes:
+        for pipe in (*self.pipes, *self.feeds):
             pipe.close()
         for process in self._processes:
             process.join(2.0)
@@ -217,8 +221,8 @@ class _Pool:
         return results, max(busy.values())
 
 
-def _serve(pipe: Connection) -> None:
-    """Do jobs until there are no more; runs in a process of its own."""
+def _serve(pipe: Connection, fed: Connection) -> None:
+    """Do jobs until there are no more; runs in a process of its own, which is sent what it works on by `fed`."""
     # Ctrl-C reaches the whole group of processes; the one that started this one ends it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     collect_rarely()
@@ -232,13 +236,13 @@ def _serve(pipe: Connection) -> None:
             work = _work_of(kind)
             load_kernels(Settings.of(job["settings"]))
             # Where nothing is sent nobody asks for it.
-            frames = (iter(pipe.recv_bytes, b""),) if kind in FED else ()
+            frames = (frames_of(fed),) if kind in FED else ()
             began = time.perf_counter()
             result = work(job, teller.tell, *frames)
             seconds = time.perf_counter() - began
             teller.flush()
             pipe.send_bytes(orjson.dumps({"result": result, "seconds": seconds}))
-        except (BrokenPipeError, ConnectionResetError):
+        except (EOFError, BrokenPipeError, ConnectionResetError):
             return
         except ResonanceError as error:
             told = {"error": type(error).__name__, "text": str(error), "remedies": getattr(error, "remedies", ())}
@@ -250,7 +254,7 @@ def _serve(pipe: Connection) -> None:
 
 
 def _give_up(pipe: Connection, told: Mapping[str, Any]) -> None:
-    """Tell what went wrong, and wait for the end; what is sent meanwhile is no job."""
+    """Tell what went wrong, and wait for the end."""
     with suppress(EOFError, OSError):
         pipe.send_bytes(orjson.dumps(told))
         while True:

@@ -5,11 +5,11 @@ sends each lane its records, as bytes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import count, repeat
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import orjson
 from resonance.pipeline.config.settings import Settings
@@ -21,14 +21,14 @@ from resonance.pipeline.replay.jobs import Tell
 from resonance.pipeline.replay.run import Answering, Replayed, sink_of
 from resonance.pipeline.replay.starts import UNBOUNDED
 
-TOGETHER: Final = 2_000
-"""Records that are sent to a process at once, at least: with each sending a thread waits for its turn, up to 5 ms,
-beside the one that reads."""
+TOGETHER: Final = 1_000
+"""Records that are sent to a process at once, at least."""
 
 _make: Callable[[Iterable[Any]], Record] = partial(tuple.__new__, Record)
 
 
-class Routed(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Routed:
     """The next records of a partition.
 
     Attributes
@@ -37,21 +37,32 @@ class Routed(NamedTuple):
         Which one.
     first : int
         Offset of the first of them; the others follow without gaps.
-    records : sequence of FileRecord
-        They.
+    keys, values, timestamps : list
+        The columns of these `FileRecord`.
     """
 
     partition: int
     first: int
-    records: Sequence[FileRecord | tuple[Any, ...]]
+    keys: list[bytes | None]
+    values: list[bytes]
+    timestamps: list[int | None]
+
+    def __len__(self) -> int:
+        return len(self.values)
 
     def on(self, topic: str) -> list[Record]:
         """Return the records as they would stand on a topic."""
-        keys, values, stamps = zip(*self.records, strict=True)
         # A record without a time has the first there is; the broker would take the present.
-        times = [-1 if stamp is None else stamp for stamp in stamps] if None in stamps else stamps
+        times = [-1 if at is None else at for at in self.timestamps]
         columns = zip(
-            repeat(topic), repeat(self.partition), count(self.first), times, keys, values, repeat(()), strict=False
+            repeat(topic),
+            repeat(self.partition),
+            count(self.first),
+            times,
+            self.keys,
+            self.values,
+            repeat(()),
+            strict=False,
         )
         return list(map(_make, columns))
 
@@ -84,50 +95,59 @@ def route(path: Path, columns: Columns, partitions: int, *, skip_bad: bool = Fal
             index += len(batch)
             for partition, part in enumerate(parts):
                 if part:
-                    yield Routed(partition, lengths[partition], part)
+                    yield Routed(partition, lengths[partition], *map(list, zip(*part, strict=True)))
                     lengths[partition] += len(part)
 
 
 def gather(routed: Iterable[Routed], least: int = TOGETHER) -> Iterator[Routed]:
     """Yield the same records of each partition, many at a time."""
-    waiting: dict[int, tuple[int, list[Any]]] = {}
+    waiting: dict[int, Routed] = {}
     for part in routed:
-        first, records = waiting.setdefault(part.partition, (part.first, []))
-        records += part.records
-        if len(records) >= least:
-            del waiting[part.partition]
-            yield Routed(part.partition, first, records)
-    for partition, (first, records) in waiting.items():
-        yield Routed(partition, first, records)
+        together = waiting.get(part.partition)
+        if together is None:
+            together = waiting[part.partition] = Routed(part.partition, part.first, [], [], [])
+        together.keys.extend(part.keys)
+        together.values.extend(part.values)
+        together.timestamps.extend(part.timestamps)
+        if len(together) >= least:
+            yield waiting.pop(part.partition)
+    yield from waiting.values()
 
 
 def pack(routed: Routed) -> bytes:
     """Return routed records as bytes; `unpack` gives them back."""
-    keys, values, stamps = zip(*routed.records, strict=True)
-    head = [
-        routed.partition,
-        routed.first,
-        stamps,
-        [-1 if key is None else len(key) for key in keys],
-        list(map(len, values)),
-    ]
-    return b"".join((orjson.dumps(head), b"\n", *filter(None, keys), *values))
+    keys: Sequence[bytes] = [key or b"" for key in routed.keys]
+    # A value stands on one line; most keys do, and to cut lines takes a tenth of the time that lengths take.
+    joined = b"\n".join(keys)
+    plain = None not in routed.keys and joined.count(b"\n") == len(keys) - 1
+    lengths = None if plain else [-1 if key is None else len(key) for key in routed.keys]
+    times = None if routed.timestamps.count(None) == len(keys) else routed.timestamps
+    head = orjson.dumps([routed.partition, routed.first, times, lengths])
+    return b"\n".join((head, joined if plain else b"".join(keys), *routed.values))
 
 
 def unpack(data: bytes) -> Routed:
     """Return the routed records of `pack`."""
-    place = data.index(b"\n")
-    partition, first, stamps, key_lengths, lengths = orjson.loads(data[:place])
-    place += 1
+    head, _, rest = data.partition(b"\n")
+    partition, first, times, lengths = orjson.loads(head)
+    keys: list[bytes | None]
+    if lengths is None:
+        lines = rest.split(b"\n")
+        size = len(lines) // 2
+        keys, values = [*lines[:size]], lines[size:]
+    else:
+        keys, values = _cut(rest, lengths)
+    return Routed(partition, first, keys, values, times or [None] * len(values))
+
+
+def _cut(data: bytes, lengths: Sequence[int]) -> tuple[list[bytes | None], list[bytes]]:
+    """Return the keys that some bytes begin with, and the lines behind them."""
     keys: list[bytes | None] = []
-    for length in key_lengths:
+    place = 0
+    for length in lengths:
         keys.append(None if length < 0 else data[place : place + length])
         place += max(length, 0)
-    values = []
-    for length in lengths:
-        values.append(data[place : place + length])
-        place += length
-    return Routed(partition, first, list(zip(keys, values, stamps, strict=True)))
+    return keys, data[place + 1 :].split(b"\n")
 
 
 def run_lanes(job: Mapping[str, Any], routed: Iterator[Routed], tell: Tell) -> list[Replayed]:
@@ -152,7 +172,7 @@ def run_lanes(job: Mapping[str, Any], routed: Iterator[Routed], tell: Tell) -> l
     try:
         for part in routed:
             lanes[part.partition].take(part.on(job["topic"]))
-            tell(len(part.records))
+            tell(len(part))
     finally:
         found = [lane.close() for lane in lanes.values()]
     for each in found:

@@ -2,24 +2,37 @@
 
 from pathlib import Path
 
-from resonance.pipeline.files.record_file import Columns, FileRecord
+import pytest
+from resonance.pipeline.files.record_file import Columns
 from resonance.pipeline.records import Record
 from resonance.pipeline.replay.lanes import Routed, gather, pack, route, unpack
 
 
-def test_records_come_out_of_a_frame_as_they_went_in() -> None:
-    records = [
-        FileRecord(b"\xff\n", b'{"a": 1}', 5),
-        FileRecord(None, b"{}", None),
-        FileRecord(b"", b'{"b": "\n"}', 7),
+@pytest.mark.parametrize(
+    ("keys", "timestamps"),
+    [
+        ([b"a", b"", b"c"], [None, None, None]),
+        ([b"\xff", b"b", b"c"], [5, 0, 7]),
+        ([b"\xff\n", None, b""], [5, None, 7]),
+        ([None, None, None], [None, None, 1]),
+    ],
+    ids=["plain", "times", "odd keys", "no keys"],
+)
+def test_records_come_out_of_a_frame_as_they_went_in(keys: list[bytes | None], timestamps: list[int | None]) -> None:
+    values = [b'{"a": 1}', b"{}", b'{"b": "\\n"}']
+    routed = Routed(3, 70, keys, values, timestamps)
+    assert unpack(pack(routed)) == routed
+    assert unpack(pack(routed)).on("t") == [
+        Record("t", 3, 70 + at, -1 if timestamps[at] is None else timestamps[at], keys[at], values[at])
+        for at in range(3)
     ]
-    routed = unpack(pack(Routed(3, 70, records)))
-    assert routed == Routed(3, 70, [tuple(record) for record in records])
-    assert routed.on("t") == [
-        Record("t", 3, 70, 5, b"\xff\n", b'{"a": 1}'),
-        Record("t", 3, 71, -1, None, b"{}"),
-        Record("t", 3, 72, 7, b"", b'{"b": "\n"}'),
-    ]
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_frame_may_be_small(size: int) -> None:
+    for keys in ([b""] * size, [b"k"] * size, [None] * size):
+        routed = Routed(0, 0, list(keys), [b"{}"] * size, [None] * size)
+        assert unpack(pack(routed)) == routed
 
 
 def test_records_without_keys_take_the_partitions_in_turn(tmp_path: Path) -> None:
@@ -41,7 +54,6 @@ def test_what_is_sent_together_is_what_was_routed_in_order(tmp_path: Path) -> No
     gathered = list(gather(route(path, Columns(key="key"), 3), least=2_500))
     assert len(gathered) < len(routed)
     for partition in range(3):
-        apart = [record for part in routed if part.partition == partition for record in part.records]
+        apart = [record for part in routed if part.partition == partition for record in part.on("t")]
         parts = [part for part in gathered if part.partition == partition]
-        assert [record for part in parts for record in part.records] == apart
-        assert [part.first for part in parts] == [sum(len(p.records) for p in parts[:i]) for i in range(len(parts))]
+        assert [record for part in parts for record in part.on("t")] == apart
