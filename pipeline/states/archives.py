@@ -50,7 +50,8 @@ class ArchiveWriter:
     interval : float
         Seconds between two archives.
     last : (int, float) or None
-        Position of the last archive and how many seconds ago it was written; None where there is none.
+        Position of the last archive and how many seconds ago it was written; None where there is none. Nothing is
+        known at offset 0, and never archived.
     clock : callable
         Seconds that only grow.
     chunk_bytes : int
@@ -78,7 +79,7 @@ class ArchiveWriter:
         self._interval = interval
         self._clock = clock
         self._chunk_bytes = chunk_bytes
-        self._position, age = last or (-1, interval)
+        self._position, age = last or (0, interval)
         self.due_at = clock() + interval - age
 
     def is_due(self, task: Task, position: int) -> bool:

@@ -19,6 +19,7 @@ from faust.types import TP
 from resonance.pipeline.errors import DeliveryError
 from resonance.pipeline.fault_points import reach
 from resonance.pipeline.records import Outputs
+from resonance.pipeline.states.archives import ArchiveWriter
 from resonance.pipeline.worker.chunk import Chunk, Membership
 from resonance.pipeline.worker.delivery import Batch, Delivery
 from resonance.pipeline.worker.owned import Counters, Destinations, Histograms, Partition
@@ -143,8 +144,10 @@ class Processor:
             self._delivery.bind(membership)
             self.partitions = dict(partitions)
             self._closing = False
-            if not all(partition.pinned for partition in partitions.values()):
-                # A place that was chosen by the end of the log, or by a time, is another one tomorrow.
+            chosen = not all(partition.pinned for partition in partitions.values())
+            # A place that was chosen by the end of the log, or by a time, is another one tomorrow; and a partition
+            # whose owner ended before it was archived may get no record for a year.
+            if chosen or self._next_archive() is not None:
                 self._since = time.monotonic() - self._interval
 
         return self._ask(take)
@@ -320,24 +323,37 @@ class Processor:
                 offsets[tp] = partition.position
         if not self._closing:
             # Others wait for the partitions meanwhile; their next owner archives them with its first commit.
-            self._archive()
+            offsets |= self._archive()
         self._committing_since = self._since or time.monotonic()
-        self._since = None
+        self._since = None if self._closing or self._next_archive() is None else time.monotonic()
         self._offsets = offsets
         self._commit = self._committer.submit(self._deliver, offsets)
         # The thread may be waiting for records when the commit ends; a failure must not wait for the next one.
         self._commit.add_done_callback(lambda _: self._queue.put(self._finish_commit))
 
-    def _archive(self) -> None:
-        """Send the archive of the partition that has waited longest for its time; others' come with later ones."""
-        waiting = [(tp, part, part.archive) for tp, part in self.partitions.items() if part.archive is not None]
-        for tp, part, writer in sorted(waiting, key=lambda one: one[2].due_at):
-            timestamp = part.timestamp
-            if timestamp is not None and writer.is_due(part.task, part.position):
-                self._delivery.settle()
-                messages = writer.messages(part.task, part.position, timestamp)
-                self._delivery.send(Batch(writer.topic, tp.partition, messages))
-                return
+    def _archive(self) -> dict[TP, int]:
+        """Send the archive of the partition that has waited longest; others' come with later commits.
+
+        Returns
+        -------
+        dict of TP to int
+            Its partition and position, which is committed with it, if only again.
+        """
+        waiting = self._next_archive()
+        if waiting is None:
+            return {}
+        tp, writer = waiting
+        part = self.partitions[tp]
+        self._delivery.settle()
+        messages = writer.messages(part.task, part.position, -1 if part.timestamp is None else part.timestamp)
+        self._delivery.send(Batch(writer.topic, tp.partition, messages))
+        return {tp: part.position}
+
+    def _next_archive(self) -> tuple[TP, ArchiveWriter] | None:
+        """Return whose archive is due, and has been for longest."""
+        writers = ((tp, part, part.archive) for tp, part in self.partitions.items() if part.archive is not None)
+        due = [(tp, writer) for tp, part, writer in writers if writer.is_due(part.task, part.position)]
+        return min(due, key=lambda one: one[1].due_at, default=None)
 
     def _deliver(self, offsets: Mapping[TP, int]) -> float:
         """Commit, in the committer's thread; return when it ended."""

@@ -9,6 +9,7 @@ import random
 import re
 import signal
 import subprocess
+import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -263,8 +264,16 @@ class Chaos:
         self._feed(self.TAIL)
         self._wait_until(lambda: self._position() >= self._ends, "the last records", timeout)
         self.tally.seconds = time.monotonic() - self._began
+        self._wait_until(self._archived, "archive of every partition", timeout)
         for number in range(self.WORKERS):
             self._end(number, how)
+
+    def _archived(self) -> bool:
+        """Whether every partition was archived at least once."""
+        source = self.source()
+        with LogReader(source.client, source.group, 30) as reader:
+            places = [(self.deployment.input, partition) for partition in range(self.PARTITIONS)]
+            return all(newest_archive(reader, source, at, sys.maxsize) is not None for at in places)
 
     def _wait_until(self, condition: Any, what: str, timeout: float = 120) -> None:
         end = time.monotonic() + timeout
@@ -374,7 +383,7 @@ class Chaos:
                     archived = newest_archive(reader, source, at, place)
                     if archived is not None:
                         break
-                assert archived is not None, f"partition {partition} has no archive"
+                assert archived is not None, f"partition {partition} has no archive at or before {end}"
                 tasks[partition] = PartitionTask(settings, *at)
                 archived.restore(tasks[partition])
                 for _, records in reader.read({at: (archived.position, end)}):
