@@ -52,11 +52,21 @@ class Reason:
 
     Of a cluster that was absorbed, the value is the affinity at which the last two parts of what it ended in were
     joined; of a split, the affinity of the two parts that were not joined any more.
+
+    Attributes
+    ----------
+    criterion : str
+        What was compared, such as ``affinity``.
+    value, threshold : float
+        The two numbers that were.
+    further : mapping of str to float
+        Other numbers that had to be met for the event to happen, by name; empty where one number decided alone.
     """
 
     criterion: str
     value: float
     threshold: float
+    further: Mapping[str, float] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

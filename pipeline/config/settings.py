@@ -368,6 +368,8 @@ def _from_text(value: Any, parameter: Parameter | None) -> Any:
         return value
     if parameter.optional and value.strip().lower() == "none":
         return None
+    if parameter.kind is bool:
+        return {"true": True, "false": False}.get(value.strip().lower(), value)
     if parameter.kind in (int, float):
         for kind in (int, float):
             try:

@@ -1,0 +1,13 @@
+"""One parameter takes what its declaration says, and nothing else."""
+
+import pytest
+from resonance.engine import Parameter, ParameterError
+
+
+@pytest.mark.parametrize("value", [1, 0, "true", None, 1.0])
+def test_a_yes_or_no_is_true_or_false(value):
+    axes = Parameter("pcs", bool, True, "whether")
+    assert axes.check(True) is True
+    assert axes.check(False) is False
+    with pytest.raises(ParameterError, match=r"pcs = .*: must be true or false"):
+        axes.check(value)
