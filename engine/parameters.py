@@ -19,7 +19,7 @@ class Parameter:
     name : str
         As the user writes it; the Python keyword gets an underscore behind it where the name is reserved.
     kind : type
-        ``int``, ``float`` or ``str``.
+        ``int``, ``float``, ``str`` or ``bool``.
     default : object
         Value when nothing is given; None is allowed as a value only where it is the default or `optional`.
     meaning : str
@@ -50,6 +50,8 @@ class Parameter:
         """The range in words."""
         if self.choices:
             return "one of " + ", ".join(self.choices)
+        if self.kind is bool:
+            return "true or false"
         text = "an integer" if self.kind is int else "a number"
         if self.low is not None:
             text += f" {'above' if self.open_low else 'of at least'} {self.low:,}"
@@ -65,6 +67,10 @@ class Parameter:
             return None
         if self.kind is str:
             if value not in self.choices:
+                raise ParameterError(self.name, value, self.allowed)
+            return value
+        if self.kind is bool:
+            if not isinstance(value, bool):
                 raise ParameterError(self.name, value, self.allowed)
             return value
         if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
