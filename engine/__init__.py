@@ -7,31 +7,38 @@ prepare_cache()  # before anything imports numba
 from collections.abc import Mapping  # noqa: E402
 from typing import Any  # noqa: E402
 
-from resonance.engine.base import Cluster, Engine, Event, Prediction, Reason, Step  # noqa: E402
+from resonance.engine.base import Cluster, Engine, Event, Prediction, Reason, Salience, Step  # noqa: E402
 from resonance.engine.caea import CAEA  # noqa: E402
 from resonance.engine.errors import EngineError, ParameterError, RecordError, StateError  # noqa: E402
 from resonance.engine.hcaea import HCAEA  # noqa: E402
 from resonance.engine.parameters import Parameter  # noqa: E402
+from resonance.engine.sa_art import SAART, FuzzyART  # noqa: E402
+from resonance.engine.sparse import SparseBatch, SparseEngine  # noqa: E402
 
 __all__ = [
     "CAEA",
     "ENGINES",
     "HCAEA",
+    "SAART",
     "Cluster",
     "Engine",
     "EngineError",
     "Event",
+    "FuzzyART",
     "Parameter",
     "ParameterError",
     "Prediction",
     "Reason",
     "RecordError",
+    "Salience",
+    "SparseBatch",
+    "SparseEngine",
     "StateError",
     "Step",
     "make_engine",
 ]
 
-ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (CAEA, HCAEA)}
+ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (CAEA, HCAEA, FuzzyART, SAART)}
 """Every engine by its name in settings."""
 
 

@@ -20,6 +20,25 @@ MAGNITUDE = 1e150
 """Largest absolute value of a prepared feature: its square is still a float64."""
 
 
+@dataclass(frozen=True, slots=True)
+class Salience:
+    """What one feature means to a cluster.
+
+    Attributes
+    ----------
+    feature : int
+        Position of the feature.
+    salience : float
+        From 0 to 1: how often the cluster's records have the feature, and how steady its value is.
+    weight : float
+        Its value in the cluster's template, in prepared units.
+    """
+
+    feature: int
+    salience: float
+    weight: float
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Cluster:
     """A confirmed cluster as it was last read.
@@ -36,6 +55,11 @@ class Cluster:
         Nodes of the cluster.
     centre, spread : ndarray of shape (d,)
         Mean and standard deviation over its nodes, weighted by their records, in prepared units.
+    features : ndarray of int64, optional
+        Where records are open (see `sparse.SparseBatch`): the d features that `centre` and `spread` are of; the
+        cluster has zero at all others. None: all features, in their order.
+    salient : tuple of Salience
+        The features that tell it apart, the most telling first; of engines that weigh features.
     """
 
     id: int
@@ -44,6 +68,8 @@ class Cluster:
     nodes: int
     centre: FloatArray
     spread: FloatArray
+    features: IntArray | None = None
+    salient: tuple[Salience, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +188,8 @@ class Engine(abc.ABC):
     """Every parameter with its default and its range."""
     presets: ClassVar[dict[str, dict[str, Any]]] = {}
     """Named sets of parameters, such as ``paper``."""
+    unit_interval: ClassVar[bool] = False
+    """Defined on [0, 1] alone: a value outside it is a `RecordError`, so whoever prepares records clips them."""
 
     depth: int
     """Levels that `Step.cluster` and `Step.path` have."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from resonance.engine import CAEA, HCAEA, Step
+from resonance.engine import CAEA, HCAEA, SAART, FuzzyART, Step
 
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
 Vector = dict[str, np.ndarray[Any, Any]]
@@ -179,10 +179,39 @@ def check_hcaea(path: Path) -> None:
     _leaves(model, v, "")
 
 
+def check_sa_art(path: Path) -> None:
+    """Compare which cluster learned each record, what is predicted afterwards, and the final categories."""
+    v = load(path)
+    if "params" not in v:
+        return  # the records that the others were made from
+    params, X = json.loads(str(v["params"])), load(path.parent / "digits.npz")["X16"] / 16
+    given = {name: params[name] for name in ("alpha", "complement")}
+    model: FuzzyART | SAART
+    if params.get("algorithm") == "Fuzzy ART":
+        model = FuzzyART.make(given | {name: params[name] for name in ("rho", "beta")})
+    else:
+        model = SAART.make(given | {"rho0": params["rho0"], "lambda": params["lam"], "delta": params["delta"]})
+    step = model.learn(X)
+    equal("label", step.path[:, 0], v["label"])
+    found = model.categories
+    close("W", found["weight"], v["W"])
+    if "predict" not in v:
+        return
+    equal("predict", model.predict(X).cluster[:, 0], v["predict"])
+    equal("L", found["size"], v["L"])
+    close("rho", found["rho"], v["rho"])
+    close("S", found["salience"], v["S"])
+    # Of complement coding, mean, squares and count of the second half follow from the first.
+    d = X.shape[1]
+    for ours, golden in (("mean", "mu"), ("squares", "Z"), ("count", "cnt")):
+        close(golden, found[ours], v[golden][:, :d])
+
+
 CHECKS: dict[str, Callable[[Path], None]] = {
     "caea": check_caea_and_tree,
     "hcaea": check_hcaea,
     "reading": check_reading,
+    "sa_art": check_sa_art,
 }
 
 

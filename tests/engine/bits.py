@@ -4,11 +4,12 @@ import hashlib
 import json
 import sys
 
-from resonance.engine import CAEA, HCAEA, Engine
+import numpy as np
+from resonance.engine import CAEA, HCAEA, SAART, Engine, FuzzyART
 
 from tests.engine.streams import shifting
 
-CASES: dict[str, type[Engine]] = {"caea": CAEA, "hcaea": HCAEA}
+CASES: dict[str, type[Engine]] = {"caea": CAEA, "hcaea": HCAEA, "fuzzy_art": FuzzyART, "sa_art": SAART}
 
 
 def hashes() -> dict[str, str]:
@@ -16,7 +17,8 @@ def hashes() -> dict[str, str]:
     found = {}
     for name, engine in CASES.items():
         model = engine.make({})
-        step = model.learn(shifting(2500, d=5))
+        X = shifting(2500, d=5)
+        step = model.learn(np.clip(X, 0.0, 1.0) if engine.unit_interval else X)
         digest = hashlib.sha256(model.state())
         for array in (step.cluster, step.score, step.novel, step.path):
             digest.update(array.tobytes())

@@ -4,9 +4,21 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from resonance.engine import CAEA, ENGINES, HCAEA, Engine, ParameterError, RecordError, StateError, Step, make_engine
+from resonance.engine import (
+    CAEA,
+    ENGINES,
+    HCAEA,
+    SAART,
+    Engine,
+    FuzzyART,
+    ParameterError,
+    RecordError,
+    StateError,
+    Step,
+    make_engine,
+)
 
-from tests.engine.streams import shifting
+from tests.engine.streams import shifting as unbounded
 
 ENGINES_HERE: dict[str, Callable[[], Engine]] = {
     "caea": CAEA,
@@ -17,12 +29,30 @@ ENGINES_HERE: dict[str, Callable[[], Engine]] = {
     "hcaea-drop": lambda: HCAEA(lambda_=20, orphans="drop", min_child_records=10),
     "hcaea-crowded": lambda: HCAEA(lambda_=20, max_nodes=40, max_leaves=30, min_cluster_records=5),
     "hcaea-deep": lambda: HCAEA(lambda_=20, max_depth=4, max_leaves=25, min_child_records=4),
+    "fuzzy_art": FuzzyART,
+    "fuzzy_art-plain": lambda: FuzzyART(complement=False, rho=0.9),
+    "fuzzy_art-crowded": lambda: FuzzyART.make({**FuzzyART.presets["paper"], "rho": 0.95, "max_clusters": 20}),
+    "sa_art": SAART,
+    "sa_art-paper": lambda: SAART.make(SAART.presets["paper"]),
+    "sa_art-crowded": lambda: SAART(rho0=0.95, delta=0.0, max_clusters=20),
+    "sa_art-complement-crowded": lambda: SAART(rho0=0.97, delta=0.0, complement=True, max_clusters=20),
 }
 
 
 @pytest.fixture(params=ENGINES_HERE)
 def make(request):
     return ENGINES_HERE[request.param]
+
+
+@pytest.fixture
+def fitting(make):
+    """Clip records for an engine that is defined on [0, 1] alone, as their preparation does."""
+    return (lambda X: np.clip(X, 0.0, 1.0)) if make().unit_interval else lambda X: X
+
+
+@pytest.fixture
+def shifting(fitting):
+    return lambda *given, **named: fitting(unbounded(*given, **named))
 
 
 def learn_in_batches(engine: Engine, X: np.ndarray, size: int) -> list[Step]:
@@ -52,7 +82,7 @@ def joined(steps: list[Step], size: int) -> dict[str, object]:
     return {"events": events, **arrays}
 
 
-def test_a_batch_gives_the_bits_of_single_records(make):
+def test_a_batch_gives_the_bits_of_single_records(make, shifting):
     X = shifting(1500)
     whole, single, sevens = make(), make(), make()
     expected = joined(learn_in_batches(whole, X, 1000), 1000)
@@ -61,7 +91,7 @@ def test_a_batch_gives_the_bits_of_single_records(make):
     assert single.state() == whole.state() == sevens.state()
 
 
-def test_a_loaded_state_goes_on_with_the_same_bits(make):
+def test_a_loaded_state_goes_on_with_the_same_bits(make, shifting):
     X = shifting(3000)
     engine = make()
     for at in range(0, 2000, 250):
@@ -74,7 +104,7 @@ def test_a_loaded_state_goes_on_with_the_same_bits(make):
     assert [c.id for c in copy.clusters()] == [c.id for c in engine.clusters()]
 
 
-def test_a_restore_at_any_time_changes_nothing(make):
+def test_a_restore_at_any_time_changes_nothing(make, shifting):
     X = shifting(2500, d=2, seed=0)
     engine, restored = make(), make()
     for at in range(0, len(X), 50):
@@ -83,14 +113,14 @@ def test_a_restore_at_any_time_changes_nothing(make):
     assert restored.state() == engine.state()
 
 
-def test_an_untouched_engine_has_a_state_too(make):
+def test_an_untouched_engine_has_a_state_too(make, shifting):
     engine = make()
     copy = type(engine).from_state(engine.state())
     X = shifting(300)
     assert joined([copy.learn(X)], 1) == joined([engine.learn(X)], 1)
 
 
-def test_two_interleaved_streams_equal_two_separate_runs(make):
+def test_two_interleaved_streams_equal_two_separate_runs(make, shifting):
     X, Y = shifting(1000, seed=1), shifting(1000, seed=2)
     a, b = make(), make()
     for at in range(0, 1000, 10):
@@ -101,7 +131,7 @@ def test_two_interleaved_streams_equal_two_separate_runs(make):
     assert a.state() == alone.state()
 
 
-def test_folding_the_events_gives_the_clusters_at_every_record(make):
+def test_folding_the_events_gives_the_clusters_at_every_record(make, shifting):
     X = shifting(2500)
     engine = make()
     present: set[tuple[tuple[int, ...], int]] = set()
@@ -121,7 +151,7 @@ def test_folding_the_events_gives_the_clusters_at_every_record(make):
     assert ever
 
 
-def test_predict_changes_nothing_and_agrees_with_learning(make):
+def test_predict_changes_nothing_and_agrees_with_learning(make, shifting):
     X = shifting(1200)
     engine = make()
     engine.learn(X[:1000])
@@ -139,7 +169,7 @@ def test_predict_before_any_record_has_no_answer(make):
     assert np.isnan(answer.score).all()
 
 
-def test_answers_are_in_their_ranges(make):
+def test_answers_are_in_their_ranges(make, shifting):
     engine = make()
     step = engine.learn(shifting(2000))
     known = ~np.isnan(step.score)
@@ -153,7 +183,7 @@ def test_answers_are_in_their_ranges(make):
     ("bad", "index"),
     [([np.nan, 0, 0, 0], 1), ([np.inf, 0, 0, 0], 1), ([1e200, 0, 0, 0], 1)],
 )
-def test_a_bad_record_is_named_and_leaves_the_state_untouched(make, bad, index):
+def test_a_bad_record_is_named_and_leaves_the_state_untouched(make, bad, index, shifting):
     engine = make()
     engine.learn(shifting(200))
     before = engine.state()
@@ -163,18 +193,18 @@ def test_a_bad_record_is_named_and_leaves_the_state_untouched(make, bad, index):
     assert engine.state() == before
 
 
-def test_another_dimension_is_refused(make):
+def test_another_dimension_is_refused(make, shifting):
     engine = make()
     engine.learn(shifting(100))
     with pytest.raises(RecordError, match="3 features, the model has 4"):
         engine.learn(np.zeros((1, 3)))
 
 
-def test_extreme_but_finite_values_do_no_harm(make):
+def test_extreme_but_finite_values_do_no_harm(make, fitting):
     engine = make()
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 3)) * 10.0 ** rng.integers(-150, 150, size=(300, 3))
-    step = engine.learn(np.clip(X, -1e150, 1e150))
+    step = engine.learn(fitting(np.clip(X, -1e150, 1e150)))
     known = ~np.isnan(step.score)
     assert ((step.score[known] >= 0) & (step.score[known] <= 1)).all()
     assert type(engine).from_state(engine.state()).state() == engine.state()
@@ -186,7 +216,7 @@ def test_a_constant_stream_does_no_harm(make):
     assert type(engine).from_state(engine.state()).state() == engine.state()
 
 
-def test_the_callers_array_is_neither_changed_nor_kept(make):
+def test_the_callers_array_is_neither_changed_nor_kept(make, shifting):
     X = shifting(300)
     copy = X.copy()
     engine, other = make(), make()
@@ -197,7 +227,7 @@ def test_the_callers_array_is_neither_changed_nor_kept(make):
     assert engine.state() == other.state()
 
 
-def test_arrays_of_any_kind_are_learned_alike(make):
+def test_arrays_of_any_kind_are_learned_alike(make, shifting):
     X = shifting(200)
     frozen = X.copy()
     frozen.setflags(write=False)
@@ -209,7 +239,7 @@ def test_arrays_of_any_kind_are_learned_alike(make):
     assert plain.state() == fortran.state() == read_only.state() == lists.state()
 
 
-def test_an_empty_batch_changes_nothing(make):
+def test_an_empty_batch_changes_nothing(make, shifting):
     engine = make()
     engine.learn(shifting(100))
     before = engine.state()
@@ -219,7 +249,7 @@ def test_an_empty_batch_changes_nothing(make):
     assert engine.state() == before
 
 
-def test_damaged_and_foreign_states_are_refused(make):
+def test_damaged_and_foreign_states_are_refused(make, shifting):
     engine = make()
     engine.learn(shifting(100))
     state = engine.state()
@@ -232,12 +262,13 @@ def test_damaged_and_foreign_states_are_refused(make):
         other.from_state(state)
 
 
-@pytest.mark.parametrize("name", ["caea-crowded", "hcaea-crowded"])
+@pytest.mark.parametrize("name", [name for name in ENGINES_HERE if name.endswith("crowded")])
 def test_memory_is_bounded(name):
     engine = ENGINES_HERE[name]()
     sizes = []
     for seed in range(12):
-        engine.learn(shifting(1000, d=2, seed=seed))
+        X = unbounded(1000, d=2, seed=seed)
+        engine.learn(np.clip(X, 0.0, 1.0) if engine.unit_interval else X)
         sizes.append(len(engine.state()))
     assert max(sizes[6:]) < 1.2 * max(sizes[:6])
 
@@ -293,7 +324,7 @@ def test_an_unknown_engine_is_refused():
         make_engine("kmeans", {})
 
 
-def test_labels_never_influence_the_clusters(make):
+def test_labels_never_influence_the_clusters(make, shifting):
     X = shifting(600)
     a, b = make(), make()
     labels = np.arange(600) % 5

@@ -1,0 +1,253 @@
+"""How the categories of one model lie in memory.
+
+A category is a cluster: it stands in a slot from 0 to K - 1, and the slot of one that goes is taken by the one that
+comes. What the choice reads of all categories lies feature-major, a row of slots for each feature, so that its inner
+loop runs along the vector lanes; rows and slots have room to spare and are zero where nothing is. What only the
+winner's update needs lies by category: the list of its features, in the order in which they came, and for each of
+them a column of fields. Features that a category has never seen take no room there.
+
+With complement coding (primes) a record is [x, 1 - x]. Of a feature that a category has never seen w' = s' = 1, so
+the sums over the second half are kept as what is missing of 1.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import types
+from numba.typed import List
+from resonance.engine.arithmetic import exp_minus, jit
+from resonance.engine.base import FloatArray, IntArray
+from resonance.engine.borrowed import borrow
+
+# Head of a model.
+N = 0  # records learned
+K = 1  # categories
+NEXT_ID = 2
+EVENTS = 3  # events so far
+D = 4  # features of a record
+HEAD = 5
+
+# Fields of a feature of a category.
+W = 0  # weight
+CW = 1  # w', of the complement
+MEAN = 2
+SQUARES = 3  # sum of squared deviations from the mean
+COUNT = 4  # records in which it was not zero
+ONES = 5  # records in which it was one
+FIELDS = 6
+S = 6  # salience, which follows from the fields above
+CS = 7  # s', of the complement
+ALL_FIELDS = 8
+FUZZY_FIELDS = 2
+
+FEWEST_SLOTS = 8
+FEWEST_ROWS = 16
+FEWEST_FEATURES = 8
+
+TINY = 1e-200
+"""A weight that has decayed below is 0: it adds nothing to any sum, and denormal numbers are slow."""
+
+
+class Rules(NamedTuple):
+    """The parameters of a model, as the kernels see them."""
+
+    salient: bool  # SA-ART; False: Fuzzy ART
+    complement: bool
+    alpha: float
+    rho: float
+    delta: float
+    lambda_: float
+    beta: float
+    floor: float  # an overlap of at most this is none
+    max_clusters: int
+    fixed: bool  # the number of features does not grow
+
+
+class Categories(NamedTuple):
+    """The arrays of a model; C slots, R rows."""
+
+    head: IntArray
+    id: IntArray  # C
+    size: IntArray  # C, records learned
+    won: IntArray  # C, number of the last of them
+    used: IntArray  # C, features in the list
+    rho: FloatArray  # C, own vigilance
+    plain: FloatArray  # C, sum of w s
+    missing: FloatArray  # C, sum of 1 - w' s'
+    unsalient: FloatArray  # C, sum of 1 - s'
+    w: FloatArray  # (R, C)
+    s: FloatArray
+    cw: FloatArray
+    cs: FloatArray
+    labels: IntArray  # (C, classes)
+    overlap: FloatArray  # C, what the choice works with
+    choice: FloatArray
+    match: FloatArray
+    x: FloatArray  # R, zeros between two updates
+
+
+def new_categories(rules: Rules, slots: int, rows: int, classes: int) -> Categories:
+    """Return an empty model with room for `slots` categories and `rows` features."""
+    salient = (rows, slots) if rules.salient else (1, slots)
+    complement = (rows, slots) if rules.complement else (1, slots)
+    both = (rows, slots) if rules.salient and rules.complement else (1, slots)
+    integers, floats = np.zeros((4, slots), np.int64), np.zeros((7, slots))
+    return Categories(
+        head=np.zeros(HEAD, np.int64),
+        id=integers[0],
+        size=integers[1],
+        won=integers[2],
+        used=integers[3],
+        rho=floats[0],
+        plain=floats[1],
+        missing=floats[2],
+        unsalient=floats[3],
+        w=np.zeros((rows, slots)),
+        s=np.zeros(salient),
+        cw=np.ones(complement),
+        cs=np.ones(both),
+        labels=np.zeros((slots, classes), np.int64),
+        overlap=floats[4],
+        choice=floats[5],
+        match=floats[6],
+        x=np.zeros(rows),
+    )
+
+
+def resized(old: Categories, rules: Rules, slots: int, rows: int, classes: int) -> Categories:
+    """Return a copy with room for more slots, rows or classes."""
+    new = new_categories(rules, slots, rows, classes)
+    for a, b in zip(new, old, strict=True):
+        a[tuple(slice(0, length) for length in b.shape)] = b
+    return new
+
+
+def new_lists() -> tuple[List, List]:
+    """Return the empty lists of features and of their fields, an entry for each slot."""
+    return List.empty_list(types.int64[::1]), List.empty_list(types.float64[:, ::1])
+
+
+@jit
+def make_room(features, fields, slot, wanted):
+    """Give the list of a slot room for `wanted` features."""
+    kept = fields[slot]
+    room = kept.shape[1]
+    if wanted > room:
+        room = max(wanted, 2 * room)
+        new = np.zeros((kept.shape[0], room))
+        new[:, : kept.shape[1]] = kept
+        names = np.empty(room, dtype=np.int64)
+        names[: kept.shape[1]] = features[slot]
+        fields[slot] = new
+        features[slot] = names
+
+
+@jit
+def weigh(own, count, size, lambda_, complement):
+    """Compute the salience (4) of the first `count` features of a list; `size` is the category's."""
+    entries = borrow(own)
+    squares, counts, ones, saliences, others = entries[SQUARES], entries[COUNT], entries[ONES], entries[S], entries[CS]
+    whole, rest = float(size), 1.0 - lambda_
+    # One record has no variance: all squares are 0.
+    spare = float(size - 1) if size > 1 else 1.0
+    for k in range(count):
+        steadiness = rest * exp_minus(squares[k] / spare)
+        saliences[k] = lambda_ * (counts[k] / whole) + steadiness
+        if complement:
+            share = (whole - ones[k]) / whole
+            others[k] = lambda_ * share + steadiness if share > 0.0 else 0.0
+
+
+@jit
+def spread_out(categories, rules, slot, own_names, own_entries):
+    """Write what follows from a slot's list: the rows of the choice, and the sums.
+
+    The sums go through the list in its order, so that they have the same bits after every update and every restore.
+    """
+    names, entries = borrow(own_names), borrow(own_entries)
+    plain = missing = unsalient = 0.0
+    for k in range(categories.used[slot]):
+        i = names[k]
+        w, s, cs = entries[W, k], 1.0, 1.0
+        if rules.salient:
+            s = entries[S, k]
+            categories.s[i, slot] = s
+        categories.w[i, slot] = w
+        plain += w * s
+        if rules.complement:
+            if rules.salient:
+                cs = entries[CS, k]
+                categories.cs[i, slot] = cs
+            cw = entries[CW, k]
+            categories.cw[i, slot] = cw
+            missing += 1.0 - cw * cs
+            unsalient += 1.0 - cs
+    categories.plain[slot] = plain
+    categories.missing[slot] = missing
+    categories.unsalient[slot] = unsalient
+
+
+@jit
+def found(categories, features, fields, rules, indices, data):
+    """Found a category on a record, in the slot of the one that won longest ago where no other is free.
+
+    Returns
+    -------
+    int
+        The slot.
+    """
+    slot = categories.head[K]
+    if slot == rules.max_clusters:
+        slot = longest_idle(categories)
+        names = features[slot]
+        for k in range(categories.used[slot]):
+            i = names[k]
+            categories.w[i, slot] = 0.0
+            if rules.salient:
+                categories.s[i, slot] = 0.0
+            if rules.complement:
+                categories.cw[i, slot] = 1.0
+                if rules.salient:
+                    categories.cs[i, slot] = 1.0
+    else:
+        categories.head[K] += 1
+    count = len(indices)
+    room = max(count, FEWEST_FEATURES)
+    names = np.zeros(room, dtype=np.int64)
+    entries = np.zeros((ALL_FIELDS if rules.salient else FUZZY_FIELDS, room))
+    for k in range(count):
+        x = data[k]
+        names[k] = indices[k]
+        entries[W, k] = x
+        entries[CW, k] = 1.0 - x
+        if rules.salient:
+            entries[MEAN, k] = x
+            entries[COUNT, k] = 1.0
+            entries[ONES, k] = 1.0 if x == 1.0 else 0.0
+    if slot == len(features):
+        features.append(names)
+        fields.append(entries)
+    else:
+        features[slot] = names
+        fields[slot] = entries
+    categories.id[slot] = categories.head[NEXT_ID]
+    categories.head[NEXT_ID] += 1
+    categories.size[slot] = 1
+    categories.used[slot] = count
+    categories.rho[slot] = rules.rho
+    for c in range(categories.labels.shape[1]):
+        categories.labels[slot, c] = 0
+    if rules.salient:
+        weigh(entries, count, 1, rules.lambda_, rules.complement)
+    spread_out(categories, rules, slot, names, entries)
+    return slot
+
+
+@jit
+def longest_idle(categories):
+    """Return the slot of the category that won longest ago."""
+    first = 0
+    for j in range(categories.head[K]):
+        if categories.won[j] < categories.won[first]:
+            first = j
+    return first

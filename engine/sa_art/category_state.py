@@ -1,0 +1,152 @@
+"""A model packed into arrays without room to spare, and back: what a snapshot keeps of it.
+
+Categories stand in the order of their ids, whatever slots they are in. What comes from a state is checked before any
+kernel sees it: a kernel trusts its indices.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba.typed import List
+from numpy.typing import NDArray
+from resonance.engine.errors import StateError
+from resonance.engine.sa_art.categories import (
+    ALL_FIELDS,
+    COUNT,
+    CW,
+    EVENTS,
+    FEWEST_ROWS,
+    FEWEST_SLOTS,
+    FUZZY_FIELDS,
+    MEAN,
+    NEXT_ID,
+    ONES,
+    SQUARES,
+    Categories,
+    D,
+    K,
+    N,
+    Rules,
+    W,
+    new_categories,
+    new_lists,
+    spread_out,
+    weigh,
+)
+
+MOST_RECORDS = 2**53
+"""Counts up to here are exact as floats."""
+
+ROUNDING = 1e-9
+"""What rounding may have added to a value of [0, 1]."""
+
+
+def _fields(rules: Rules) -> tuple[int, ...]:
+    """Return the fields of a list that are part of the state."""
+    statistics = (MEAN, SQUARES, COUNT) if rules.salient else ()
+    complement = ((CW, ONES) if rules.salient else (CW,)) if rules.complement else ()
+    return (W, *statistics, *complement)
+
+
+def packed(categories: Categories, features: List, fields: List, rules: Rules) -> dict[str, NDArray[Any]]:
+    """Return the contents of a model as arrays."""
+    head = categories.head
+    order = np.argsort(categories.id[: head[K]])
+    kept = list(_fields(rules))
+    used = categories.used[order]
+    names = [features[slot][:count] for slot, count in zip(order, used, strict=True)]
+    entries = [fields[slot][kept, :count] for slot, count in zip(order, used, strict=True)]
+    place, marks = np.nonzero(categories.labels[order])
+    arrays: dict[str, NDArray[Any]] = {
+        "head": head[[N, NEXT_ID, EVENTS]],
+        "id": categories.id[order],
+        "size": categories.size[order],
+        "won": categories.won[order],
+        "used": used,
+        "features": np.concatenate([np.empty(0, np.int64), *names]),
+        "fields": np.concatenate([np.empty((len(kept), 0)), *entries], axis=1),
+        "labels": np.stack([place, marks, categories.labels[order][place, marks]], axis=1),
+    }
+    if rules.salient:
+        arrays["rho"] = categories.rho[order]
+    return arrays
+
+
+def unpacked(
+    arrays: dict[str, NDArray[Any]], rules: Rules, dimension: int, classes: int, name: str
+) -> tuple[Categories, List, List]:
+    """Return the model that `packed` gave the arrays of.
+
+    Raises
+    ------
+    StateError
+        They hold no model: a number is missing or not where it can be.
+    """
+
+    def check(right: Any, what: str) -> None:
+        if not right:
+            raise StateError(f"the state of {name} holds no model: {what}")
+
+    def read(key: str, kind: type, *shape: int) -> NDArray[Any]:
+        """Return an array of that type and shape; -1 for any length."""
+        array = arrays.get(key)
+        if array is None or array.dtype != kind or array.ndim != len(shape):
+            raise StateError(f"the state of {name} holds no model: no array {key!r}")
+        right = all(wanted in (-1, length) for wanted, length in zip(shape, array.shape, strict=True))
+        check(right, f"{key!r} has shape {array.shape}")
+        return array
+
+    head, ids = read("head", np.int64, 3), read("id", np.int64, -1)
+    count = len(ids)
+    size, won, used = (read(key, np.int64, count) for key in ("size", "won", "used"))
+    check((head >= 0).all() and (head < MOST_RECORDS).all(), "its head")
+    check(count <= rules.max_clusters, f"{count} categories, more than max_clusters")
+    records, next_id, _ = head.tolist()
+    check((np.diff(ids, prepend=-1) > 0).all() and (ids < next_id).all(), "ids")
+    check((size >= 1).all() and (size <= records).all(), "sizes")
+    check((won >= 1).all() and (won <= records).all() and len(set(won.tolist())) == count, "last wins")
+    names = read("features", np.int64, -1)
+    check((used >= 0).all() and (used <= len(names)).all() and used.sum() == len(names), "lengths of lists")
+    check((names >= 0).all() and (names < dimension).all(), "features")
+    owner = np.repeat(np.arange(count), used)
+    check(len(np.unique(owner * max(dimension, 1) + names)) == len(names), "a feature that comes twice")
+    kept = _fields(rules)
+    entries = read("fields", np.float64, len(kept), len(names))
+    sizes = size[owner]
+    for row, field in zip(entries, kept, strict=True):
+        high = {SQUARES: sizes, COUNT: sizes, ONES: sizes}.get(field, np.ones(len(names)))
+        low = 1.0 if field == COUNT else 0.0
+        check((row >= low).all() and (row <= high * (1.0 + ROUNDING)).all(), f"field {field}")
+        check(field not in (COUNT, ONES) or (row == np.floor(row)).all(), f"field {field}")
+    rho = read("rho", np.float64, count) if rules.salient else np.full(count, rules.rho)
+    check((rho >= 0.0).all() and (rho <= 1.0).all(), "vigilances")
+    labels = read("labels", np.int64, -1, 3)
+    place, marks, times = labels.T
+    check((place >= 0).all() and (place < count).all() and (marks >= 0).all() and (marks < classes).all(), "labels")
+    check((np.diff(place * max(classes, 1) + marks, prepend=-1) > 0).all(), "labels out of order")
+    check((times >= 1).all() and (times <= size[place]).all(), "counts of labels")
+
+    slots, rows = FEWEST_SLOTS, FEWEST_ROWS
+    while slots < count:
+        slots *= 2
+    while rows < (names.max() + 1 if len(names) else 0):
+        rows *= 2
+    categories = new_categories(rules, slots, rows, classes)
+    categories.head[[N, NEXT_ID, EVENTS]] = head
+    categories.head[K], categories.head[D] = count, dimension
+    for to, column_ in zip(categories[1:6], (ids, size, won, used, rho), strict=True):
+        to[:count] = column_
+    categories.labels[place, marks] = times
+    lists, tables = new_lists()
+    ends = np.cumsum(used)
+    for slot, end in enumerate(ends.tolist()):
+        part = slice(end - int(used[slot]), end)
+        table = np.zeros((ALL_FIELDS if rules.salient else FUZZY_FIELDS, int(used[slot])))
+        table[CW] = 1.0
+        table[list(kept)] = entries[:, part]
+        lists.append(names[part].copy())
+        tables.append(table)
+        if rules.salient:
+            weigh(table, int(used[slot]), int(size[slot]), rules.lambda_, rules.complement)
+        spread_out(categories, rules, slot, lists[slot], table)
+    return categories, lists, tables

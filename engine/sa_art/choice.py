@@ -1,0 +1,139 @@
+"""Which category a record belongs to: choice, match and search, over its non-zero entries alone."""
+
+from resonance.engine.arithmetic import fma, inline, jit
+from resonance.engine.borrowed import borrow
+from resonance.engine.sa_art.categories import D, K
+
+SLACK = 1e-9
+"""A match of 1 passes a vigilance of 1, whatever the order of its sums."""
+LANES = 8
+TINY_SALIENCE = 1e-12
+"""A record whose salient part is no larger matches nothing."""
+
+
+@inline
+def _overlaps(row, x, sums, count):
+    """Add min(x, w) of one feature for all slots (Fuzzy ART)."""
+    for j in range(count):
+        w = row[j]
+        sums[j] += w if w < x else x
+
+
+@inline
+def _complement_overlaps(row, x, sums, count):
+    """Add min(1 - x, w') - w' of one feature for all slots (Fuzzy ART)."""
+    rest = 1.0 - x
+    for j in range(count):
+        w = row[j]
+        sums[j] += (w if w < rest else rest) - w
+
+
+@inline
+def _salient_overlaps(row, salience, x, sums, totals, count):
+    """Add min(x, w) s, and x s, of one feature for all slots."""
+    for j in range(count):
+        w, s = row[j], salience[j]
+        sums[j] = fma(w if w < x else x, s, sums[j])
+        totals[j] = fma(x, s, totals[j])
+
+
+@inline
+def _salient_complement_overlaps(row, salience, x, sums, totals, count):
+    """Add (min(1 - x, w') - w') s', and -x s', of one feature for all slots."""
+    rest = 1.0 - x
+    for j in range(count):
+        w, s = row[j], salience[j]
+        sums[j] = fma((w if w < rest else rest) - w, s, sums[j])
+        totals[j] = fma(-x, s, totals[j])
+
+
+@jit
+def compare(categories, rules, indices, data):
+    """Compute choice (6) and match (8) of all categories for a record; (1) and (2) for Fuzzy ART."""
+    k, known = categories.head[K], categories.head[D]
+    # A record that is only asked about may have features that no category has seen.
+    if not rules.fixed and len(indices) > 0:
+        known = max(known, indices[-1] + 1)
+    d = float(known)
+    count = (k + LANES - 1) // LANES * LANES
+    sums, totals, choice = borrow(categories.overlap), borrow(categories.match), borrow(categories.choice)
+    w, s, cw, cs = borrow(categories.w), borrow(categories.s), borrow(categories.cw), borrow(categories.cs)
+    for j in range(count):
+        sums[j] = 0.0
+        totals[j] = 0.0
+    size = 0.0
+    for p in range(len(indices)):
+        i, x = indices[p], data[p]
+        size += x
+        if i >= len(w):
+            if rules.complement:
+                rest = 1.0 - x
+                for j in range(count):
+                    sums[j] += rest - 1.0
+                    totals[j] -= x
+        elif rules.salient:
+            _salient_overlaps(w[i], s[i], x, sums, totals, count)
+            if rules.complement:
+                _salient_complement_overlaps(cw[i], cs[i], x, sums, totals, count)
+        else:
+            _overlaps(w[i], x, sums, count)
+            if rules.complement:
+                _complement_overlaps(cw[i], x, sums, count)
+    if rules.complement:
+        size = d
+    for j in range(k):
+        overlap, total, weight = sums[j], size, categories.plain[j]
+        if rules.complement:
+            overlap += d - categories.missing[j]
+            weight += d - categories.missing[j]
+        if rules.salient:
+            total = totals[j]
+            if rules.complement:
+                total += d - categories.unsalient[j]
+        choice[j] = 0.0
+        totals[j] = 0.0
+        if overlap > rules.floor:
+            choice[j] = overlap / (rules.alpha + weight)
+            if total > TINY_SALIENCE or not rules.salient:
+                match = overlap / total
+                totals[j] = match if match < 1.0 else 1.0
+
+
+@inline
+def before(categories, j, other):
+    """Whether slot `j` is tried before slot `other`: by choice, then by age."""
+    a, b = categories.choice[j], categories.choice[other]
+    return a > b or (a == b and categories.id[j] < categories.id[other])
+
+
+@jit
+def first_choice(categories):
+    """Return the slot of the best choice, -1 where no category has anything in common with the record."""
+    best = -1
+    for j in range(categories.head[K]):
+        if categories.choice[j] > 0.0 and (best < 0 or before(categories, j, best)):
+            best = j
+    return best
+
+
+@jit
+def resonating(categories):
+    """Return the slot that the search ends at, -1 for none.
+
+    A rejected category lowers no vigilance but its own, and is tried once: so the search, in the order of the choice,
+    ends at the best choice among those that match.
+    """
+    best = -1
+    for j in range(categories.head[K]):
+        matches = categories.choice[j] > 0.0 and categories.match[j] >= categories.rho[j] - SLACK
+        if matches and (best < 0 or before(categories, j, best)):
+            best = j
+    return best
+
+
+@jit
+def reset_rejected(categories, delta, winner):
+    """Lower the vigilance of every category that was tried before the winner, or of all (10)."""
+    for j in range(categories.head[K]):
+        if j != winner and categories.choice[j] > 0.0 and (winner < 0 or before(categories, j, winner)):
+            categories.rho[j] *= 1.0 - delta

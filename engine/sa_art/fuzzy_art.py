@@ -1,0 +1,96 @@
+"""Fuzzy ART: categories that are boxes, joined by fuzzy intersection."""
+
+from typing import Any, ClassVar
+
+from resonance.engine.parameters import Parameter
+from resonance.engine.sa_art.categories import Rules
+from resonance.engine.sa_art.model import SHARED, AdaptiveResonance
+
+
+class FuzzyART(AdaptiveResonance):
+    """Adaptive resonance by fuzzy intersection.
+
+    A record takes the category whose template it shares most with, in the order of the choice
+    ``|min(I, w)| / (alpha + |w|)``, provided that the shared part is at least `rho` of the record; else it founds a
+    category of its own. The template moves towards the shared part and so only ever becomes smaller.
+
+    Parameters
+    ----------
+    rho : float in (0, 1], default 0.7
+        Vigilance: the share of a record that its category must have.
+    beta : float in (0, 1], default 0.1
+        Learning rate; 1 is fast learning.
+    alpha : float in (0, 1], default 0.01
+        Choice parameter.
+    complement : bool, default True
+        Records are coded as [x, 1 - x], so that what is absent counts too; categories are boxes then.
+    max_clusters : int, default 500
+        Bound of the memory: beyond it the cluster that won longest ago vanishes.
+    max_features : int, default 10,000
+        Features that records may have; one with more is refused.
+
+    Notes
+    -----
+    Defined on [0, 1]: a value outside it is refused. A record of zeros has, without complement coding, nothing in
+    common with anything: it is answered with no cluster and not learned.
+
+    References
+    ----------
+    G. A. Carpenter, S. Grossberg, D. B. Rosen, "Fuzzy ART: Fast stable learning and categorization of analog
+    patterns by an adaptive resonance system", Neural Networks 4, 1991.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from resonance.engine import FuzzyART
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.clip(rng.normal(size=(1000, 2)) * 0.02 + rng.integers(1, 4, size=(1000, 1)) / 4, 0, 1)
+    >>> model = FuzzyART(rho=0.8)
+    >>> step = model.learn(X)
+    >>> len(model.clusters())
+    3
+    """
+
+    name: ClassVar[str] = "fuzzy_art"
+    revision: ClassVar[int] = 1
+    parameters: ClassVar[tuple[Parameter, ...]] = (
+        Parameter("rho", float, 0.7, "vigilance: share of a record that its category must have", 0, 1, open_low=True),
+        Parameter("beta", float, 0.1, "learning rate; 1 is fast learning", 0, 1, open_low=True),
+        Parameter("complement", bool, True, "records are coded as [x, 1 - x]: what is absent counts too"),
+        *SHARED,
+    )
+    presets: ClassVar[dict[str, dict[str, Any]]] = {"paper": {"rho": 0.6, "beta": 0.6}}
+
+    def __init__(
+        self,
+        rho: float = 0.7,
+        beta: float = 0.1,
+        complement: bool = True,
+        alpha: float = 0.01,
+        max_clusters: int = 500,
+        max_features: int = 10_000,
+    ) -> None:
+        super().__init__(
+            {
+                "rho": rho,
+                "beta": beta,
+                "complement": complement,
+                "alpha": alpha,
+                "max_clusters": max_clusters,
+                "max_features": max_features,
+            }
+        )
+
+    def _rules(self) -> Rules:
+        return Rules(
+            salient=False,
+            complement=self._given["complement"],
+            alpha=self._given["alpha"],
+            rho=self._given["rho"],
+            delta=0.0,
+            lambda_=0.0,
+            beta=self._given["beta"],
+            floor=0.0,
+            max_clusters=self._given["max_clusters"],
+            fixed=True,
+        )

@@ -1,0 +1,305 @@
+"""What Fuzzy ART and SA-ART share: batches in, answers, events and clusters out, and the state."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numba import types
+from numba.typed import List
+from numpy.typing import ArrayLike, NDArray
+from resonance.engine.base import (
+    Cluster,
+    Event,
+    FloatArray,
+    IntArray,
+    Prediction,
+    Reason,
+    Salience,
+    Step,
+    check_batch,
+)
+from resonance.engine.caea import MOST_CLASSES, record_labels
+from resonance.engine.caea_batch import majority_label
+from resonance.engine.errors import ParameterError, RecordError, StateError
+from resonance.engine.parameters import Parameter, check_parameters
+from resonance.engine.sa_art.batch import (
+    DESCRIBED,
+    E_CLUSTER,
+    E_FEATURES,
+    E_HEAD,
+    E_KIND,
+    E_NUMBER,
+    E_REASON,
+    E_RECORD,
+    E_SIZE,
+    E_THRESHOLD,
+    E_VALUE,
+    EMERGED,
+    compressed,
+    described,
+    learn_batch,
+    predict_batch,
+)
+from resonance.engine.sa_art.categories import (
+    CW,
+    FEWEST_ROWS,
+    FEWEST_SLOTS,
+    D,
+    K,
+    Rules,
+    W,
+    new_categories,
+    new_lists,
+    resized,
+)
+from resonance.engine.sa_art.category_state import packed, unpacked
+from resonance.engine.sparse import SLACK, SparseBatch, SparseEngine, check_sparse, outside
+from resonance.engine.state import pack, unpack
+
+MOST_SALIENT = 10
+"""Features that the description of a cluster names as its most salient."""
+
+SHARED = (
+    Parameter("alpha", float, 0.01, "choice parameter: how far small categories go first", 0, 1, open_low=True),
+    Parameter(
+        "max_clusters", int, 500, "clusters of one model; beyond it the one that won longest ago goes", 1, 65_536
+    ),
+    Parameter("max_features", int, 10_000, "features that records may have", 1, 1_000_000),
+)
+
+
+class AdaptiveResonance(SparseEngine):
+    """Categories of records in [0, 1], each founded by a record that none of the others matched."""
+
+    depth = 1
+    unit_interval: ClassVar[bool] = True
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        self._given = check_parameters(self.parameters, given)
+        self._fixed: bool | None = None
+        self._dimension = 0
+
+    def _rules(self) -> Rules:
+        """Return the parameters as the kernels see them."""
+        raise NotImplementedError
+
+    @property
+    def dimension(self) -> int:  # type: ignore[override]
+        """Features of a record; of open records, those that have come so far."""
+        return self._dimension if self._fixed is not False else int(self._categories.head[D])
+
+    def _begin(self, fixed: bool, dimension: int) -> None:
+        """Take the kind of the first batch: records of `dimension` features, or open ones."""
+        self._fixed, self._dimension = fixed, dimension
+        self._kernel_rules = self._rules()._replace(fixed=fixed)
+        self._categories = new_categories(self._kernel_rules, FEWEST_SLOTS, FEWEST_ROWS, 0)
+        self._categories.head[D] = dimension
+        self._features, self._fields = new_lists()
+        self._log = List.empty_list(types.float64[::1])
+
+    def _canonical(self, X: ArrayLike | SparseBatch) -> tuple[SparseBatch, bool, int]:
+        """Return a batch as the kernels take it, whether its records are of fixed length, and that length."""
+        length = self._dimension if self._fixed else 0
+        most: int = self._given["max_features"]
+        if isinstance(X, SparseBatch):
+            batch = check_sparse(X, length, most, unit_interval=True)
+            return batch, batch.dimension is not None, batch.dimension or 0
+        dense = check_batch(X, length)
+        if dense.shape[1] > most:
+            raise RecordError(0, f"{dense.shape[1]:,} features, more than max_features = {most:,}")
+        if dense.size and (dense.min() < -SLACK or dense.max() > 1.0 + SLACK):
+            record, feature = np.argwhere((dense < -SLACK) | (dense > 1.0 + SLACK))[0]
+            raise RecordError(int(record), outside(int(feature), float(dense[record, feature])))
+        return SparseBatch(*compressed(dense)), True, dense.shape[1]
+
+    def learn(  # noqa: D102
+        self, X: ArrayLike | SparseBatch, labels: Sequence[int] | NDArray[np.int64] | None = None
+    ) -> Step:
+        batch, fixed, dimension = self._canonical(X)
+        count = len(batch)
+        marks = record_labels(labels, count)
+        cluster, node = np.full((count, 1), -1, dtype=np.int64), np.full((count, 1), -1, dtype=np.int64)
+        score, novel = np.full(count, np.nan), np.zeros(count, dtype=np.bool_)
+        if count == 0:
+            return Step(cluster, score, novel, node)
+        if self._fixed is None:
+            self._begin(fixed, dimension)
+        classes = int(marks.max()) + 1
+        if classes > self._categories.labels.shape[1]:
+            self._resize(classes=classes)
+        start = 0
+        while True:
+            start = learn_batch(
+                self._categories,
+                self._features,
+                self._fields,
+                self._kernel_rules,
+                batch.indices,
+                batch.indptr,
+                batch.data,
+                marks,
+                start,
+                self._log,
+                cluster,
+                score,
+                novel,
+                node,
+            )
+            if start == count:
+                break
+            # The kernel has stopped before a record for which there is no room.
+            end = int(batch.indptr[start + 1])
+            self._resize(rows=int(batch.indices[end - 1]) + 1 if end > batch.indptr[start] else 0)
+        events = [self._event(row) for row in self._log]
+        self._log.clear()
+        return Step(cluster, score, novel, node, events)
+
+    def _resize(self, rows: int = 0, classes: int = 0) -> None:
+        """Make room for another category, and for so many features and classes."""
+        old_rows, slots = self._categories.w.shape
+        if self._categories.head[K] == slots:
+            slots *= 2
+        new_rows = old_rows
+        while new_rows < rows:
+            new_rows *= 2
+        classes = max(classes, self._categories.labels.shape[1])
+        self._categories = resized(self._categories, self._kernel_rules, slots, new_rows, classes)
+
+    def predict(self, X: ArrayLike | SparseBatch) -> Prediction:  # noqa: D102
+        batch, _, _ = self._canonical(X)
+        count = len(batch)
+        cluster, label = np.full((count, 1), -1, dtype=np.int64), np.full(count, -1, dtype=np.int64)
+        score = np.full(count, np.nan)
+        if self._fixed is not None and count:
+            known = self._categories.labels[: self._categories.head[K]]
+            majority = np.array([majority_label(counts) for counts in known], dtype=np.int64)
+            predict_batch(
+                self._categories,
+                self._kernel_rules,
+                majority,
+                batch.indices,
+                batch.indptr,
+                batch.data,
+                cluster,
+                score,
+                label,
+            )
+        return Prediction(cluster, score, label)
+
+    def clusters(self) -> list[Cluster]:  # noqa: D102
+        if self._fixed is None:
+            return []
+        categories = self._categories
+        found = [
+            self._cluster(
+                int(categories.id[slot]),
+                int(categories.size[slot]),
+                described(categories, self._kernel_rules, slot, self._features[slot], self._fields[slot]),
+            )
+            for slot in range(categories.head[K])
+        ]
+        return sorted(found, key=lambda cluster: cluster.id)
+
+    def _cluster(self, number: int, size: int, rows: FloatArray) -> Cluster:
+        """Return the cluster that rows of features, centres, spreads, weights and saliences describe."""
+        features = rows[0].astype(np.int64)
+        salient: tuple[Salience, ...] = ()
+        if self._kernel_rules.salient:
+            first = np.lexsort((features, -rows[3] * rows[4]))[:MOST_SALIENT]
+            salient = tuple(Salience(int(features[k]), float(rows[4, k]), float(rows[3, k])) for k in first)
+        if not self._fixed:
+            return Cluster(number, (), size, 1, rows[1].copy(), rows[2].copy(), features, salient)
+        centre, spread = np.zeros(self._dimension), np.zeros(self._dimension)
+        centre[features], spread[features] = rows[1], rows[2]
+        return Cluster(number, (), size, 1, centre, spread, None, salient)
+
+    def _event(self, row: FloatArray) -> Event:
+        """Return the event that a row describes."""
+        rows = row[E_HEAD:].reshape(DESCRIBED, int(row[E_FEATURES]))
+        cluster = self._cluster(int(row[E_CLUSTER]), int(row[E_SIZE]), rows)
+        emerged = row[E_KIND] == EMERGED
+        return Event(
+            index=int(row[E_RECORD]),
+            kind="emerged" if emerged else "vanished",
+            path=(),
+            number=int(row[E_NUMBER]),
+            cluster=cluster.id,
+            other=None,
+            before=() if emerged else (cluster,),
+            after=(cluster,) if emerged else (),
+            reason=Reason("match", float(row[E_VALUE]), float(row[E_THRESHOLD])) if row[E_REASON] else None,
+        )
+
+    def state(self) -> bytes:  # noqa: D102
+        header: dict[str, Any] = {"parameters": self._given, "fixed": self._fixed, "dimension": self.dimension}
+        if self._fixed is None:
+            return pack(self.name, self.revision, header, {})
+        header["classes"] = self._categories.labels.shape[1]
+        arrays = packed(self._categories, self._features, self._fields, self._kernel_rules)
+        return pack(self.name, self.revision, header, arrays)
+
+    @classmethod
+    def from_state(cls, data: bytes) -> Self:  # noqa: D102
+        header, arrays = unpack(data, cls.name, cls.revision)
+        try:
+            model = cls.make(header["parameters"])
+        except (KeyError, TypeError, ParameterError) as error:
+            raise StateError(f"the state of {cls.name} cannot be read: {error}") from error
+        fixed = header.get("fixed")
+        if fixed is None:
+            return model
+        dimension = _whole(header, "dimension", model._given["max_features"], cls.name)
+        classes = _whole(header, "classes", MOST_CLASSES, cls.name)
+        if type(fixed) is not bool:
+            raise StateError(f"the state of {cls.name} cannot be read: fixed = {fixed!r}")
+        model._begin(fixed, dimension)
+        model._categories, model._features, model._fields = unpacked(
+            arrays, model._kernel_rules, dimension, classes, cls.name
+        )
+        return model
+
+    @classmethod
+    def compile(cls) -> None:
+        """Compile every kernel, or load it from the cache, before the first record comes."""
+        model = cls.make({})
+        model.learn(np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 0.5]]), labels=[0, 1, 0])
+        model.predict(np.zeros((1, 2)))
+        model.clusters()
+        cls.from_state(model.state())
+
+    @property
+    def categories(self) -> dict[str, NDArray[Any]]:
+        """The present categories, by id.
+
+        Returns
+        -------
+        dict
+            ``id``, ``size``, ``rho``, ``labels`` (K, classes), and ``weight`` (K, d), with complement coding
+            (K, 2d) with those of 1 - x in the second half.
+        """
+        if self._fixed is None:
+            raise StateError("there are no categories before the first record")
+        order = np.argsort(self._categories.id[: self._categories.head[K]])
+        columns = {"id": self._categories.id, "size": self._categories.size, "rho": self._categories.rho}
+        found: dict[str, NDArray[Any]] = {name: column[order] for name, column in columns.items()}
+        found["labels"] = self._categories.labels[order]
+        found["weight"] = self._by_feature(order, W, 0.0)
+        if self._kernel_rules.complement:
+            found["weight"] = np.concatenate([found["weight"], self._by_feature(order, CW, 1.0)], axis=1)
+        return found
+
+    def _by_feature(self, order: IntArray, field: int, absent: float) -> FloatArray:
+        """Return a field of the categories in some order of slots as a matrix (K, d)."""
+        matrix = np.full((len(order), self.dimension), absent)
+        for row, slot in zip(matrix, order.tolist(), strict=True):
+            count = self._categories.used[slot]
+            row[self._features[slot][:count]] = self._fields[slot][field, :count]
+        return matrix
+
+
+def _whole(header: Mapping[str, Any], key: str, most: int, name: str) -> int:
+    """Return a member of a state's header that is an integer from 0 to `most`."""
+    value = header.get(key)
+    if type(value) is not int or not 0 <= value <= most:
+        raise StateError(f"the state of {name} cannot be read: {key} = {value!r}")
+    return value

@@ -1,0 +1,128 @@
+"""SA-ART: Fuzzy ART that weighs features by their salience, for sparse data."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from resonance.engine.parameters import Parameter
+from resonance.engine.sa_art.categories import COUNT, CS, MEAN, SQUARES, K, Rules, S
+from resonance.engine.sa_art.model import SHARED, AdaptiveResonance
+
+FLOOR = 1e-12
+"""Weights decay without ever reaching 0: a smaller overlap is none."""
+
+
+class SAART(AdaptiveResonance):
+    """Salience-aware adaptive resonance.
+
+    Every cluster weighs the features by how often its records have them and how steady their values are. Choice and
+    match count salient features more; the template follows, feature by feature, values that are near the cluster's
+    mean and lets others fade; and each cluster has a vigilance of its own, which rises when it resonates and falls
+    when it is tried and rejected. Only the non-zero entries of a record, and the features of the cluster that learns
+    it, cost time.
+
+    Parameters
+    ----------
+    rho0 : float in (0, 1], default 0.7
+        Vigilance of a new cluster.
+    lambda_ : float in [0, 1], default 0.5
+        Weight of the frequency in the salience (``lambda`` in settings); the rest is that of the steadiness.
+    delta : float in [0, 1), default 0.01
+        Step of the vigilance; 0 leaves it at `rho0`.
+    complement : bool, default False
+        Records are coded as [x, 1 - x]. On sparse data what both lack then outweighs what they have.
+    alpha : float in (0, 1], default 0.01
+        Choice parameter.
+    max_clusters : int, default 500
+        Bound of the memory: beyond it the cluster that won longest ago vanishes.
+    max_features : int, default 10,000
+        Features that records may have; one with more is refused.
+
+    Notes
+    -----
+    Defined on [0, 1]: a value outside it is refused. A record of zeros has, without complement coding, nothing in
+    common with anything: it is answered with no cluster and not learned. A category with which a record has nothing
+    in common is not tried, so its vigilance stays; a rejected one cannot be accepted after its vigilance has fallen;
+    no vigilance exceeds 1; equation (5) has its limit where it is 0/0.
+
+    References
+    ----------
+    L. Meng, A.-H. Tan, C. Miao, "Salience-aware adaptive resonance theory for large-scale sparse data clustering",
+    Neural Networks 120, 2019. Algorithm 1, equations (4)-(14).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from resonance.engine import SAART
+    >>> rng = np.random.default_rng(0)
+    >>> X = (rng.random((600, 30)) < 0.7) * np.repeat(np.eye(3), 10, axis=1)[np.arange(600) % 3]
+    >>> model = SAART()
+    >>> step = model.learn(X)
+    >>> sorted({feature.feature // 10 for feature in model.clusters()[0].salient})
+    [0]
+    """
+
+    name: ClassVar[str] = "sa_art"
+    revision: ClassVar[int] = 1
+    parameters: ClassVar[tuple[Parameter, ...]] = (
+        Parameter("rho0", float, 0.7, "vigilance of a new cluster", 0, 1, open_low=True),
+        Parameter("lambda", float, 0.5, "weight of the frequency in a feature's salience", 0, 1),
+        Parameter("delta", float, 0.01, "step of a cluster's vigilance; 0 leaves it at rho0", 0, 1, open_high=True),
+        Parameter("complement", bool, False, "records are coded as [x, 1 - x]: what is absent counts too"),
+        *SHARED,
+    )
+    presets: ClassVar[dict[str, dict[str, Any]]] = {"paper": {"lambda": 0.9, "delta": 0.1, "complement": True}}
+
+    def __init__(
+        self,
+        rho0: float = 0.7,
+        lambda_: float = 0.5,
+        delta: float = 0.01,
+        complement: bool = False,
+        alpha: float = 0.01,
+        max_clusters: int = 500,
+        max_features: int = 10_000,
+    ) -> None:
+        super().__init__(
+            {
+                "rho0": rho0,
+                "lambda": lambda_,
+                "delta": delta,
+                "complement": complement,
+                "alpha": alpha,
+                "max_clusters": max_clusters,
+                "max_features": max_features,
+            }
+        )
+
+    def _rules(self) -> Rules:
+        return Rules(
+            salient=True,
+            complement=self._given["complement"],
+            alpha=self._given["alpha"],
+            rho=self._given["rho0"],
+            delta=self._given["delta"],
+            lambda_=self._given["lambda"],
+            beta=0.0,
+            floor=FLOOR,
+            max_clusters=self._given["max_clusters"],
+            fixed=True,
+        )
+
+    @property
+    def categories(self) -> dict[str, NDArray[Any]]:
+        """The present categories, by id; the statistics of 1 - x follow from those of x.
+
+        Returns
+        -------
+        dict
+            As `AdaptiveResonance.categories`, and ``salience`` like ``weight``, ``mean``, ``squares`` and ``count``
+            (K, d).
+        """
+        found = super().categories
+        order = np.argsort(self._categories.id[: self._categories.head[K]])
+        for name, field in (("mean", MEAN), ("squares", SQUARES), ("count", COUNT), ("salience", S)):
+            found[name] = self._by_feature(order, field, 0.0)
+        if self._kernel_rules.complement:
+            found["salience"] = np.concatenate([found["salience"], self._by_feature(order, CS, 1.0)], axis=1)
+        return found
