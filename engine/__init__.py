@@ -11,12 +11,14 @@ from resonance.engine.base import Cluster, Engine, Event, Prediction, Reason, St
 from resonance.engine.caea import CAEA  # noqa: E402
 from resonance.engine.errors import EngineError, ParameterError, RecordError, StateError  # noqa: E402
 from resonance.engine.hcaea import HCAEA  # noqa: E402
+from resonance.engine.ildn import ILDN  # noqa: E402
 from resonance.engine.parameters import Parameter  # noqa: E402
 
 __all__ = [
     "CAEA",
     "ENGINES",
     "HCAEA",
+    "ILDN",
     "Cluster",
     "Engine",
     "EngineError",
@@ -31,7 +33,7 @@ __all__ = [
     "make_engine",
 ]
 
-ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (CAEA, HCAEA)}
+ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (CAEA, HCAEA, ILDN)}
 """Every engine by its name in settings."""
 
 

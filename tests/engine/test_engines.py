@@ -4,7 +4,18 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from resonance.engine import CAEA, ENGINES, HCAEA, Engine, ParameterError, RecordError, StateError, Step, make_engine
+from resonance.engine import (
+    CAEA,
+    ENGINES,
+    HCAEA,
+    ILDN,
+    Engine,
+    ParameterError,
+    RecordError,
+    StateError,
+    Step,
+    make_engine,
+)
 
 from tests.engine.streams import shifting
 
@@ -17,6 +28,10 @@ ENGINES_HERE: dict[str, Callable[[], Engine]] = {
     "hcaea-drop": lambda: HCAEA(lambda_=20, orphans="drop", min_child_records=10),
     "hcaea-crowded": lambda: HCAEA(lambda_=20, max_nodes=40, max_leaves=30, min_cluster_records=5),
     "hcaea-deep": lambda: HCAEA(lambda_=20, max_depth=4, max_leaves=25, min_child_records=4),
+    "ildn": ILDN,
+    "ildn-paper": lambda: ILDN.make(ILDN.presets["paper"]),
+    "ildn-denoising": lambda: ILDN(sigma=3e-3, radius="sqrt", lambda_=100, k=0.5),
+    "ildn-crowded": lambda: ILDN(sigma=3e-3, max_nodes=30, min_cluster_records=5),
 }
 
 
@@ -232,7 +247,7 @@ def test_damaged_and_foreign_states_are_refused(make):
         other.from_state(state)
 
 
-@pytest.mark.parametrize("name", ["caea-crowded", "hcaea-crowded"])
+@pytest.mark.parametrize("name", ["caea-crowded", "hcaea-crowded", "ildn-crowded"])
 def test_memory_is_bounded(name):
     engine = ENGINES_HERE[name]()
     sizes = []
@@ -289,7 +304,7 @@ def test_numbers_of_numpy_are_parameters_too():
 
 
 def test_an_unknown_engine_is_refused():
-    with pytest.raises(ParameterError, match="engine = 'kmeans': must be one of caea, hcaea"):
+    with pytest.raises(ParameterError, match="engine = 'kmeans': must be one of caea, hcaea, ildn"):
         make_engine("kmeans", {})
 
 
