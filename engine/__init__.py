@@ -11,6 +11,7 @@ from resonance.engine.base import Cluster, Engine, Event, Prediction, Reason, Sa
 from resonance.engine.caea import CAEA  # noqa: E402
 from resonance.engine.errors import EngineError, ParameterError, RecordError, StateError  # noqa: E402
 from resonance.engine.hcaea import HCAEA  # noqa: E402
+from resonance.engine.ildn import ILDN  # noqa: E402
 from resonance.engine.parameters import Parameter  # noqa: E402
 from resonance.engine.sa_art import SAART, FuzzyART  # noqa: E402
 from resonance.engine.sparse import SparseBatch, SparseEngine  # noqa: E402
@@ -19,6 +20,7 @@ __all__ = [
     "CAEA",
     "ENGINES",
     "HCAEA",
+    "ILDN",
     "SAART",
     "Cluster",
     "Engine",
@@ -38,7 +40,7 @@ __all__ = [
     "make_engine",
 ]
 
-ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (CAEA, HCAEA, FuzzyART, SAART)}
+ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (CAEA, HCAEA, ILDN, FuzzyART, SAART)}
 """Every engine by its name in settings."""
 
 

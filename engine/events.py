@@ -1,5 +1,7 @@
 """From the rows that kernels write to the events and clusters that callers get."""
 
+from collections.abc import Sequence
+
 from numba.typed import List
 from resonance.engine.base import Cluster, Event, FloatArray, Reason
 from resonance.engine.reading import (
@@ -33,15 +35,15 @@ def cluster_of(row: FloatArray, path: tuple[int, ...], d: int) -> Cluster:
     )
 
 
-def event_of(row: FloatArray, d: int) -> Event:
-    """Return the event that a row describes."""
+def event_of(row: FloatArray, d: int, criteria: Sequence[str] = CRITERIA) -> Event:
+    """Return the event that a row describes; `criteria` are the names of the engine's reasons."""
     level = int(row[E_LEVEL])
     path = tuple(int(node) for node in row[E_HEAD : E_HEAD + level])
     width = SHAPE_HEAD + 2 * d
     shapes = row[E_HEAD + level :].reshape(-1, width)
     described = tuple(cluster_of(shape, path, d) for shape in shapes)
     before = int(row[E_BEFORE])
-    criterion = CRITERIA[int(row[E_CRITERION])]
+    criterion = criteria[int(row[E_CRITERION])]
     other = int(row[E_OTHER])
     return Event(
         index=int(row[E_RECORD]),
@@ -56,10 +58,10 @@ def event_of(row: FloatArray, d: int) -> Event:
     )
 
 
-def events_from(log: List, d: int) -> list[Event]:
+def events_from(log: List, d: int, criteria: Sequence[str] = CRITERIA) -> list[Event]:
     """Return the events of a log, and empty it."""
     if not len(log):
         return []
-    events = [event_of(row, d) for row in log]
+    events = [event_of(row, d, criteria) for row in log]
     log.clear()
     return events

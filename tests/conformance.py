@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from resonance.engine import CAEA, HCAEA, SAART, FuzzyART, Step
+from resonance.engine import CAEA, HCAEA, ILDN, SAART, FuzzyART, Step
 
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
 Vector = dict[str, np.ndarray[Any, Any]]
@@ -207,9 +207,36 @@ def check_sa_art(path: Path) -> None:
         close(golden, found[ours], v[golden][:, :d])
 
 
+def check_ildn(path: Path) -> None:
+    """Compare every change of the network, the final nodes and the nearest of them to each record."""
+    v = load(path)
+    params = json.loads(str(v["params"]))
+    given = {name: params[name] for name in ("sigma", "q", "rho", "k")}
+    model = ILDN.make({**given, "lambda": params["lam"], "radius": params["h"], **ILDN.presets["paper"]})
+    step, story = model.trace(v["X"], told=True)
+    story[:, 0] += 1
+    equal("events", story, v["events"])
+    removed = {(t, a) for t, code, a, _, _ in story if code == 2}
+    winner = [-1 if (t + 1, node) in removed else node for t, node in enumerate(step.path[:, 0])]
+    equal("winner", winner, v["winner"])
+    nodes = model.nodes
+    equal("node_id", nodes["id"], v["node_id"])
+    equal("node_n", nodes["count"], v["node_n"])
+    for ours, golden in (("centre", "node_c"), ("covariance", "node_M"), ("radius", "node_H")):
+        close(golden, nodes[ours], v[golden])
+    equal("edges", nodes["edges"], v["edges"].reshape(-1, 2))
+    # Components are numbered by their oldest node there, by when they emerged here.
+    pairs = set(zip(nodes["cluster"].tolist(), v["node_cluster"].tolist(), strict=True))
+    equal("node_cluster", len(pairs), len(set(v["node_cluster"].tolist())))
+    equal("node_cluster", len(pairs), len(model.clusters()))
+    row = {int(node): at for at, node in enumerate(nodes["id"])}
+    equal("nearest_row", [row[int(node)] for node in model.nearest(v["X"], relative=False)], v["nearest_row"])
+
+
 CHECKS: dict[str, Callable[[Path], None]] = {
     "caea": check_caea_and_tree,
     "hcaea": check_hcaea,
+    "ildn": check_ildn,
     "reading": check_reading,
     "sa_art": check_sa_art,
 }

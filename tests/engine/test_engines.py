@@ -8,6 +8,7 @@ from resonance.engine import (
     CAEA,
     ENGINES,
     HCAEA,
+    ILDN,
     SAART,
     Engine,
     FuzzyART,
@@ -36,6 +37,10 @@ ENGINES_HERE: dict[str, Callable[[], Engine]] = {
     "sa_art-paper": lambda: SAART.make(SAART.presets["paper"]),
     "sa_art-crowded": lambda: SAART(rho0=0.95, delta=0.0, max_clusters=20),
     "sa_art-complement-crowded": lambda: SAART(rho0=0.97, delta=0.0, complement=True, max_clusters=20),
+    "ildn": ILDN,
+    "ildn-paper": lambda: ILDN.make(ILDN.presets["paper"]),
+    "ildn-denoising": lambda: ILDN(sigma=3e-3, radius="sqrt", lambda_=100, k=0.5),
+    "ildn-crowded": lambda: ILDN(sigma=3e-3, max_nodes=30, min_cluster_records=5),
 }
 
 
@@ -320,7 +325,7 @@ def test_numbers_of_numpy_are_parameters_too():
 
 
 def test_an_unknown_engine_is_refused():
-    with pytest.raises(ParameterError, match="engine = 'kmeans': must be one of caea, hcaea"):
+    with pytest.raises(ParameterError, match="engine = 'kmeans': must be one of caea, hcaea, ildn"):
         make_engine("kmeans", {})
 
 

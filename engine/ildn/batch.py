@@ -1,0 +1,243 @@
+"""A batch learned, or answered, by one ILDN model: Algorithm 2 of Xing et al., record by record."""
+
+import numpy as np
+from resonance.engine.arithmetic import jit
+from resonance.engine.caea_batch import majority_label
+from resonance.engine.ildn.ellipsoid import add_record, squared_distance, squared_distances
+from resonance.engine.ildn.graph import connect, edge, end_of, position
+from resonance.engine.ildn.merging import merge, passes
+from resonance.engine.ildn.model import (
+    CLUSTER,
+    COUNT,
+    EDGES,
+    FREE,
+    ID,
+    LEARNED,
+    NEAR,
+    NODES,
+    RADIUS,
+    WON,
+    append_node,
+    remove_rows,
+    room_for,
+)
+from resonance.engine.ildn.reading import CROWDED, DENOISING, clusters_among, join_clusters, part_clusters, shapes_of
+
+# What the story of a batch tells: record, code, then up to three node ids, -1 where there is none.
+CREATED, MERGED, REMOVED, JOINED = 0, 1, 2, 3
+
+
+@jit
+def _ratio(model, rules, row, x, room):
+    """Return the squared distance of `x` from a node in squared radii; it is kept in `room`."""
+    distance = squared_distance(model, rules, row, x, room.squares, room)
+    room.distance[row] = distance
+    room.ratio[row] = distance / model.values[RADIUS, row]
+    return room.ratio[row]
+
+
+@jit
+def holders(model, rules, x, room, keep):
+    """Find the nodes whose ellipsoid holds `x` (1)-(3); return how many, written to ``room.inside``.
+
+    A node whose largest eigenvalue would have to be exceeded is not asked (exact: its distance would be too large).
+    With `keep` the nodes that were asked keep their ratio, the others get -1.
+    """
+    squares, near, inside = room.squares, model.values[NEAR], 0
+    nodes = model.head[NODES]
+    squared_distances(model.centre, nodes, x, squares)
+    for row in range(nodes):
+        room.ratio[row] = -1.0
+        if squares[row] * near[row] < 1.0:
+            _ratio(model, rules, row, x, room)
+            if keep and room.distance[row] < model.values[RADIUS, row]:
+                room.inside[inside] = row
+                inside += 1
+    return inside
+
+
+@jit
+def nearest(model, rules, x, marks, room):
+    """Return the row of the node with the least distance in radii, and its square, among those with marks >= 0.
+
+    -1 where there is none; the oldest at ties. ``room`` is as `holders` left it.
+    """
+    nodes, squares, near, ratio = model.head[NODES], room.squares, model.values[NEAR], room.ratio
+    where, best = np.int64(-1), np.inf
+    first, lowest = np.int64(-1), np.inf
+    for row in range(nodes):
+        if marks[row] < 0:
+            continue
+        if ratio[row] >= 0.0:
+            if ratio[row] < best or where < 0:
+                where, best = np.int64(row), ratio[row]
+        elif first < 0 or squares[row] * near[row] < lowest:
+            first, lowest = np.int64(row), squares[row] * near[row]
+    if first < 0 or best < 1.0:
+        return where, best  # nobody who was not asked is nearer than 1
+    if _ratio(model, rules, first, x, room) < best or where < 0:
+        where, best = first, ratio[first]
+    for row in range(nodes):
+        if marks[row] < 0:
+            continue
+        if ratio[row] < 0.0 and squares[row] * near[row] <= best:
+            _ratio(model, rules, row, x, room)
+        if ratio[row] >= 0.0 and (ratio[row] < best or (ratio[row] == best and row < where)):
+            where, best = np.int64(row), ratio[row]
+    return where, best
+
+
+@jit
+def _told(story, t, code, a, b, c):
+    row = np.empty(5, dtype=np.int64)
+    row[0], row[1], row[2], row[3], row[4] = t, code, a, b, c
+    story.append(row)
+
+
+@jit
+def _remove(model, rules, gone, count, record, criterion, value, threshold, log, telling, story):
+    """Remove nodes and read their clusters again. `value` is the reason; where it is -1, the most records of a node."""
+    fields = model.fields
+    affected = clusters_among(model, gone, count)
+    past = shapes_of(model, rules, affected)
+    values = np.full(len(affected), value)
+    for at in range(count):
+        if telling:
+            _told(story, record, REMOVED, fields[ID, gone[at]], -1, -1)
+        cluster = fields[CLUSTER, gone[at]]
+        if cluster >= 0 and value < 0.0:
+            c = np.searchsorted(affected, cluster)
+            values[c] = max(values[c], float(fields[COUNT, gone[at]]))
+    remove_rows(model, gone, count)
+    part_clusters(model, rules, affected, past, record, criterion, values, threshold, log)
+
+
+@jit
+def _denoise(model, rules, record, room, log, telling, story):
+    """Delete the nodes of far fewer records than a node has on average (9)."""
+    counts, nodes = model.fields[COUNT], model.head[NODES]
+    total, count = np.int64(0), 0
+    for row in range(nodes):
+        total += counts[row]
+    fewest = rules.k * (total / nodes)
+    for row in range(nodes):
+        if counts[row] < fewest:
+            room.gone[count] = row
+            count += 1
+    if count > 0:
+        _remove(model, rules, room.gone, count, record, DENOISING, -1.0, fewest, log, telling, story)
+
+
+@jit
+def _longest_idle(model):
+    """Return the row of the node that won longest ago."""
+    won, idle = model.fields[WON], 0
+    for row in range(model.head[NODES]):
+        if won[row] < won[idle]:
+            idle = row
+    return idle
+
+
+@jit
+def _merge_all(model, rules, winner, record, room, telling, story):
+    """Merge the winner with its neighbours, the oldest first, as long as one passes the test; return its row."""
+    fields, edges = model.fields, model.edges
+    at = position(edges, model.head[EDGES], edge(winner, 0))
+    while at < model.head[EDGES] and edges[at] >> 32 == winner:
+        other = end_of(edges[at])
+        at += 1
+        if passes(model, rules, winner, other, room):
+            a, b = fields[ID, winner], fields[ID, other]
+            winner = merge(model, rules, winner, other, room)
+            if telling:
+                _told(story, record, MERGED, a, b, fields[ID, winner])
+            at = position(edges, model.head[EDGES], edge(winner, 0))
+    return winner
+
+
+@jit
+def learn_batch(model, rules, X, labels, start, log, telling, story, cluster, score, novel, node):
+    """Learn the records from `start` on; return how many are learned, and the entries of edges that the next needs.
+
+    It ends early, before a record, where the model has no room for what that record may bring.
+    """
+    room = room_for(model, rules)
+    head, fields = model.head, model.fields
+    for t in range(start, len(X)):
+        x = X[t]
+        inside = holders(model, rules, x, room, True)
+        pairs = inside * (inside - 1)
+        if head[NODES] == fields.shape[1] or head[FREE] == 0 or head[EDGES] + pairs > len(model.edges):
+            return t, pairs
+        where, ratio = nearest(model, rules, x, fields[CLUSTER], room)
+        cluster[t, 0] = fields[CLUSTER, where] if where >= 0 else -1
+        score[t] = 1.0 / (1.0 + ratio) if where >= 0 else np.nan
+        head[LEARNED] += 1
+        novel[t] = inside == 0
+        if inside == 0:
+            winner = append_node(model, rules, x)
+            if telling:
+                _told(story, t, CREATED, fields[ID, winner], -1, -1)
+            room.inside[0] = winner
+            inside = 1
+        else:
+            winner = room.inside[0]
+            for at in range(1, inside):
+                if room.distance[room.inside[at]] < room.distance[winner]:
+                    winner = room.inside[at]
+            add_record(model, rules, winner, x, room)
+            fields[WON, winner] = head[LEARNED]
+            if inside > 1:
+                fresh = connect(model, room.inside, inside)
+                if telling:
+                    for entry in fresh:
+                        if entry >> 32 < end_of(entry):
+                            _told(story, t, JOINED, fields[ID, entry >> 32], fields[ID, end_of(entry)], -1)
+        if labels[t] >= 0:
+            model.labels[winner, labels[t]] += 1
+        join_clusters(model, rules, room.inside, inside, t, room.ratio, log)
+        if not novel[t]:
+            winner = _merge_all(model, rules, winner, t, room, telling, story)
+        node[t, 0] = fields[ID, winner]
+        if head[NODES] > rules.max_nodes:
+            room.gone[0] = _longest_idle(model)
+            crowd = float(head[NODES])
+            _remove(
+                model, rules, room.gone, 1, t, CROWDED, crowd, float(rules.max_nodes), log, telling, story
+            )  # fmt: skip
+        if head[LEARNED] % rules.interval == 0:
+            _denoise(model, rules, t, room, log, telling, story)
+    return len(X), 0
+
+
+@jit
+def predict_batch(model, rules, X, cluster, score, label):
+    """Answer for a batch: nearest clustered node, and the majority label of the nearest node that has one."""
+    room = room_for(model, rules)
+    nodes = model.head[NODES]
+    majority = np.full(nodes, -1, dtype=np.int64)
+    for row in range(nodes):
+        majority[row] = majority_label(model.labels[row])
+    for t in range(len(X)):
+        holders(model, rules, X[t], room, False)
+        where, ratio = nearest(model, rules, X[t], model.fields[CLUSTER], room)
+        if where >= 0:
+            cluster[t, 0] = model.fields[CLUSTER, where]
+            score[t] = 1.0 / (1.0 + ratio)
+        where, _ = nearest(model, rules, X[t], majority, room)
+        if where >= 0:
+            label[t] = majority[where]
+
+
+@jit
+def nearest_nodes(model, rules, X, relative, node):
+    """Write the id of the node nearest to each record: in radii, or with `relative` false by distance alone (5)."""
+    room = room_for(model, rules)
+    for t in range(len(X)):
+        squared_distances(model.centre, model.head[NODES], X[t], room.squares)
+        best = np.inf
+        for row in range(model.head[NODES]):
+            ratio = _ratio(model, rules, row, X[t], room)
+            value = ratio if relative else room.distance[row]
+            if value < best or row == 0:
+                best, node[t] = value, model.fields[ID, row]

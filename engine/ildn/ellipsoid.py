@@ -1,0 +1,199 @@
+"""The ellipsoid of a node: distances from it, a record added to it, two made one.
+
+The covariance M is never inverted. Beside it stands a whitening matrix W with ``W'W = M^-1``, so that the squared
+Mahalanobis distance is ``|W (x - c)|^2`` and cannot become negative. A record changes M by a multiple and a product
+of a vector with itself, and W follows exactly by one of the same form. Equation numbers are those of Xing et al.
+"""
+
+import numpy as np
+from resonance.engine.arithmetic import fma, inline, jit
+from resonance.engine.borrowed import borrow
+from resonance.engine.ildn.model import COUNT, KNOWN, SLOT, WIDEST, WON, set_reach, take_slot
+
+
+@jit
+def squared_distances(centre, nodes, x, squares):
+    """Write ``|x - c|^2`` of every node to `squares`; the lanes behind the last node hold anything."""
+    centre, squares = borrow(centre), borrow(squares)
+    padded = (nodes + 7) & ~7
+    total = squares[:padded]
+    for j in range(padded):
+        total[j] = 0.0
+    for i in range(len(centre)):
+        xi, row = x[i], centre[i, :padded]
+        for j in range(padded):
+            z = xi - row[j]
+            total[j] = fma(z, z, total[j])
+
+
+@jit
+def whiten(whitening, apart, d, lanes, z):
+    """Write W times `apart` to ``z[:lanes]``; return the squared length."""
+    w, z = borrow(whitening), borrow(z)[:lanes]
+    for i in range(lanes):
+        z[i] = 0.0
+    for j in range(d):
+        a, column = apart[j], w[j]
+        for i in range(lanes):
+            z[i] = fma(column[i], a, z[i])
+    total = 0.0
+    for i in range(d):
+        total = fma(z[i], z[i], total)
+    return total
+
+
+@jit
+def squared_distance(model, rules, row, x, squares, room):
+    """Return the squared Mahalanobis distance of `x` from a node (2)."""
+    slot = model.fields[SLOT, row]
+    if slot < 0:
+        return squares[row] / rules.sigma
+    apart = borrow(room.apart)
+    for i in range(rules.d):
+        apart[i] = x[i] - model.centre[i, row]
+    return whiten(model.whitening[slot], apart, rules.d, rules.lanes, room.z)
+
+
+@inline
+def dot(a, b, lanes, sums):
+    """Return the product of two vectors whose lanes behind the last feature are 0, summed in eight lanes."""
+    for i in range(8):
+        sums[i] = 0.0
+    for start in range(0, lanes, 8):
+        for i in range(8):
+            sums[i] = fma(a[start + i], b[start + i], sums[i])
+    return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]))
+
+
+@jit
+def add_record(model, rules, row, x, room):
+    """Let a node learn `x`: mean, covariance, count and radius (6), whitening by its square root."""
+    d, lanes, fields = rules.d, rules.lanes, model.fields
+    slot = fields[SLOT, row]
+    if slot < 0:
+        slot = take_slot(model, rules, row)
+    covariance, whitening = borrow(model.covariance)[slot], borrow(model.whitening)[slot]
+    n = float(fields[COUNT, row])
+    g = 1.0 / (n + 1.0)
+    apart, z, v = borrow(room.apart), borrow(room.z), borrow(room.v)
+    length2 = 0.0
+    for i in range(d):
+        apart[i] = x[i] - model.centre[i, row]
+        length2 = fma(apart[i], apart[i], length2)
+    s = whiten(whitening, apart, d, lanes, z)
+    # W <- sqrt((n + 1) / n) (W - f z (z'W)) with 1 - f s = 1 / sqrt(1 + g s).
+    root = np.sqrt(1.0 + g * s)
+    f, grow = g / (root * (root + 1.0)), np.sqrt((n + 1.0) / n)
+    for j in range(d):
+        v[j] = dot(whitening[j], z, lanes, room.off)
+    for j in range(d):
+        column, share = whitening[j], -f * v[j]
+        for i in range(lanes):
+            column[i] = grow * fma(share, z[i], column[i])
+    # Scaled before the product: element (i, j) of the covariance gets the bits of (j, i).
+    keep, share = n * g, np.sqrt(n) * g
+    for i in range(d):
+        model.centre[i, row] = fma(g, apart[i], model.centre[i, row])
+        v[i] = share * apart[i]
+    for i in range(d, lanes):
+        v[i] = 0.0
+    for j in range(d):
+        line, vj = covariance[j], v[j]
+        for i in range(lanes):
+            line[i] = fma(vj, v[i], keep * line[i])
+    fields[COUNT, row] += 1
+    fields[KNOWN, row] = 0
+    set_reach(model, rules, row, fma(share * share, length2, keep * model.values[WIDEST, row]))
+
+
+@jit
+def join_covariances(model, rules, a, b, out, apart):
+    """Write the covariance of the node that `a` and `b` would make to `out` (8)."""
+    d, lanes = rules.d, rules.lanes
+    na, nb = float(model.fields[COUNT, a]), float(model.fields[COUNT, b])
+    share = np.sqrt(na * nb) / (na + nb)
+    for i in range(d):
+        apart[i] = (model.centre[i, a] - model.centre[i, b]) * share
+    for i in range(d, lanes):
+        apart[i] = 0.0
+    for j in range(d):
+        line, aj = out[j], apart[j]
+        for i in range(lanes):
+            line[i] = aj * apart[i]
+    for row, part in ((a, na / (na + nb)), (b, nb / (na + nb))):
+        slot = model.fields[SLOT, row]
+        if slot < 0:
+            for j in range(d):
+                out[j, j] = fma(part, rules.sigma, out[j, j])
+            continue
+        covariance = model.covariance[slot]
+        for j in range(d):
+            line, source = out[j], covariance[j]
+            for i in range(lanes):
+                line[i] = fma(part, source[i], line[i])
+
+
+@jit
+def set_whitening(covariance, d, lanes, floor, work, out):
+    """Write the whitening matrix of a covariance to `out`: the inverse of its Cholesky factor.
+
+    Parameters
+    ----------
+    floor : float
+        What no eigenvalue of the covariance lies below; so no pivot does, but by rounding.
+    work : ndarray of shape (d, lanes)
+        Room.
+    """
+    # Row j of `work` is column j of the factor L, divided by its pivot's root.
+    for j in range(d):
+        for i in range(lanes):
+            work[j, i] = covariance[j, i]
+    for j in range(d):
+        line = work[j]
+        pivot = 1.0 / np.sqrt(max(line[j], floor))
+        for i in range(lanes):
+            line[i] = line[i] * pivot if i >= j else 0.0
+        for k in range(j + 1, d):
+            below, factor = work[k], line[k]
+            for i in range(lanes):
+                below[i] = fma(-factor, line[i], below[i])
+        line[j] = 1.0 / pivot
+    # Column j of the inverse, which is row j of `out`: L y = e_j, from the top.
+    for j in range(d):
+        y = out[j]
+        for i in range(lanes):
+            y[i] = 0.0
+        y[j] = 1.0
+        for k in range(j, d):
+            line = work[k]
+            y[k] = y[k] / line[k]
+            value = y[k]
+            for i in range(k + 1, d):
+                y[i] = fma(-value, line[i], y[i])
+
+
+@jit
+def join_nodes(model, rules, a, b, m, covariance, widest, room):
+    """Make the new node in row `m` what `a` and `b` are together (8); it takes the slot of `a`.
+
+    Parameters
+    ----------
+    covariance : ndarray of shape (d, lanes)
+        What `join_covariances` said.
+    widest : float
+        Its largest eigenvalue.
+    """
+    d, fields = rules.d, model.fields
+    na, nb = float(fields[COUNT, a]), float(fields[COUNT, b])
+    for i in range(d):
+        model.centre[i, m] = (na * model.centre[i, a] + nb * model.centre[i, b]) / (na + nb)
+    slot = fields[SLOT, a]
+    model.covariance[slot] = covariance
+    fields[SLOT, m] = slot
+    fields[SLOT, a] = -1
+    fields[COUNT, m] = fields[COUNT, a] + fields[COUNT, b]
+    fields[WON, m] = max(fields[WON, a], fields[WON, b])
+    floor = rules.sigma / (na + nb)
+    set_whitening(covariance, d, rules.lanes, floor, room.work, model.whitening[slot])
+    set_reach(model, rules, m, widest)
+    model.labels[m] = model.labels[a] + model.labels[b]

@@ -1,0 +1,254 @@
+"""Clusters of the network: connected components that are large enough, with ids that last.
+
+Between two removals components only grow, so the clusters are read again at every change: nothing is gained by
+waiting, and an event names the very record that caused it. All nodes of a component bear the same cluster, none while
+it has too few records.
+"""
+
+import numpy as np
+from resonance.engine.arithmetic import jit
+from resonance.engine.ildn.graph import rows_of, spread_from
+from resonance.engine.ildn.model import CLUSTER, COUNT, EVENTS, NEXT_CLUSTER, NODES, SLOT
+from resonance.engine.reading import (
+    ABSORBED,
+    E_AFTER,
+    E_BEFORE,
+    E_CLUSTER,
+    E_CRITERION,
+    E_HEAD,
+    E_KIND,
+    E_LEVEL,
+    E_NUMBER,
+    E_OTHER,
+    E_RECORD,
+    E_THRESHOLD,
+    E_VALUE,
+    EMERGED,
+    SHAPE_HEAD,
+    SPLIT,
+    VANISHED,
+)
+
+SIZE, DISTANCE, DENOISING, CROWDED = 1, 2, 3, 4
+CRITERIA = ("", "min_cluster_records", "distance", "denoising", "max_nodes")
+
+
+@jit
+def shape_of(model, rules, cluster):
+    """Return a cluster as a row: id, size, nodes, centre, spread.
+
+    The spread is that of the records: of the ellipsoids, and of their centres around that of the cluster.
+    """
+    d, fields = rules.d, model.fields
+    rows = rows_of(model, model.head[NODES], cluster)
+    shape = np.zeros(SHAPE_HEAD + 2 * d)
+    shape[0], shape[2] = cluster, len(rows)
+    for row in rows:
+        shape[1] += fields[COUNT, row]
+    centre, spread = shape[SHAPE_HEAD : SHAPE_HEAD + d], shape[SHAPE_HEAD + d :]
+    for row in rows:
+        share = fields[COUNT, row] / shape[1]
+        for i in range(d):
+            centre[i] += share * model.centre[i, row]
+    for row in rows:
+        share, slot = fields[COUNT, row] / shape[1], fields[SLOT, row]
+        for i in range(d):
+            apart = model.centre[i, row] - centre[i]
+            own = model.covariance[slot, i, i] if slot >= 0 else rules.sigma
+            spread[i] += share * (own + apart * apart)
+    for i in range(d):
+        spread[i] = np.sqrt(spread[i])
+    return shape
+
+
+@jit
+def shapes_of(model, rules, clusters):
+    """Return the clusters of these ids as rows."""
+    shapes = np.empty((len(clusters), SHAPE_HEAD + 2 * rules.d))
+    for c in range(len(clusters)):
+        shapes[c] = shape_of(model, rules, clusters[c])
+    return shapes
+
+
+@jit
+def present_clusters(model):
+    """Return the ids of the present clusters, ascending."""
+    clusters = np.unique(model.fields[CLUSTER, : model.head[NODES]])
+    return clusters[clusters >= 0]
+
+
+@jit
+def _tell(model, record, kind, cluster, other, criterion, value, threshold, before, after, log):
+    """Append an event to `log`; `before` and `after` are rows of clusters."""
+    row = np.empty(E_HEAD + before.size + after.size)
+    row[E_RECORD] = record
+    row[E_KIND] = kind
+    row[E_LEVEL] = 0
+    row[E_NUMBER] = model.head[EVENTS]
+    row[E_CLUSTER] = cluster
+    row[E_OTHER] = other
+    row[E_CRITERION] = criterion
+    row[E_VALUE] = value
+    row[E_THRESHOLD] = threshold
+    row[E_BEFORE] = len(before)
+    row[E_AFTER] = len(after)
+    at = E_HEAD
+    for shapes in (before, after):
+        for r in range(len(shapes)):
+            row[at : at + shapes.shape[1]] = shapes[r]
+            at += shapes.shape[1]
+    model.head[EVENTS] += 1
+    log.append(row)
+
+
+@jit
+def _two(shapes, a, b):
+    """Return the rows `a` and `b` of shapes."""
+    rows = np.empty((2, shapes.shape[1]))
+    rows[0], rows[1] = shapes[a], shapes[b]
+    return rows
+
+
+@jit
+def _new_cluster(model):
+    model.head[NEXT_CLUSTER] += 1
+    return model.head[NEXT_CLUSTER] - 1
+
+
+@jit
+def clusters_among(model, rows, count):
+    """Return the ids of the clusters that the nodes ``rows[:count]`` belong to, ascending."""
+    found = np.empty(count, dtype=np.int64)
+    for at in range(count):
+        found[at] = model.fields[CLUSTER, rows[at]]
+    found = np.unique(found)
+    return found[found >= 0]
+
+
+@jit
+def join_clusters(model, rules, rows, count, record, ratio, log):
+    """Read the component that the nodes ``rows[:count]`` are in, now that edges join them, and tell what changed.
+
+    Parameters
+    ----------
+    record : int
+        Index in the batch of the record that all of them hold.
+    ratio : ndarray
+        Its squared distance from each node, in squared radii.
+    """
+    fields = model.fields
+    first = fields[CLUSTER, rows[0]]
+    alike = first >= 0
+    for at in range(1, count):
+        alike = alike and fields[CLUSTER, rows[at]] == first
+    if alike:
+        return
+    nodes = model.head[NODES]
+    met = clusters_among(model, rows, count)
+    part, reached = np.full(nodes, -1, dtype=np.int64), np.empty(nodes, dtype=np.int64)
+    members = spread_from(model, rows[0], part, 0, reached)
+    if len(met) == 0:
+        size = np.int64(0)
+        for at in range(members):
+            size += fields[COUNT, reached[at]]
+        if size < rules.min_cluster_records:
+            return
+        cluster = _new_cluster(model)
+        for at in range(members):
+            fields[CLUSTER, reached[at]] = cluster
+        after = shapes_of(model, rules, np.array([cluster]))
+        none = np.empty((0, after.shape[1]))
+        _tell(model, record, EMERGED, cluster, -1, SIZE, size, rules.min_cluster_records, none, after, log)
+        return
+    if len(met) == 1:
+        for at in range(members):
+            fields[CLUSTER, reached[at]] = met[0]
+        return
+    past = shapes_of(model, rules, met)
+    nearest = np.full(len(met), np.inf)
+    for at in range(count):
+        cluster = fields[CLUSTER, rows[at]]
+        if cluster >= 0:
+            c = np.searchsorted(met, cluster)
+            nearest[c] = min(nearest[c], ratio[rows[at]])
+    for at in range(members):
+        fields[CLUSTER, reached[at]] = met[0]
+    after = shapes_of(model, rules, met[:1])
+    for c in range(1, len(met)):
+        value = np.sqrt(max(nearest[0], nearest[c]))
+        _tell(model, record, ABSORBED, met[c], met[0], DISTANCE, value, 1.0, _two(past, c, 0), after, log)
+
+
+@jit
+def _settle(model, rules, affected, part, heir):
+    """Give the components that are left of the `affected` clusters their ids; return ids and origins of the new ones.
+
+    `part` is room for a number by node; ``heir[c]`` gets 1 where cluster c goes on.
+    """
+    fields, nodes = model.fields, model.head[NODES]
+    reached = np.empty(nodes, dtype=np.int64)
+    first, origin, size = np.empty(nodes, dtype=np.int64), np.empty(nodes, dtype=np.int64), np.zeros(nodes, np.int64)
+    part[:nodes] = -1
+    most, best = np.zeros(len(affected), dtype=np.int64), np.full(len(affected), -1, dtype=np.int64)
+    groups = 0
+    # From the oldest node on: so the groups are in the order of their oldest nodes.
+    for row in range(nodes):
+        cluster = fields[CLUSTER, row]
+        if cluster < 0 or part[row] >= 0:
+            continue
+        c = np.searchsorted(affected, cluster)
+        if c == len(affected) or affected[c] != cluster:
+            continue
+        members = spread_from(model, row, part, groups, reached)
+        for at in range(members):
+            size[groups] += fields[COUNT, reached[at]]
+        first[groups], origin[groups] = row, c
+        if size[groups] >= rules.min_cluster_records and size[groups] > most[c]:
+            most[c], best[c] = size[groups], groups
+        groups += 1
+    ids = np.full(groups, -1, dtype=np.int64)
+    new = np.empty((groups, 2), dtype=np.int64)
+    count = 0
+    for g in range(groups):
+        if best[origin[g]] == g:
+            ids[g] = affected[origin[g]]
+            heir[origin[g]] = 1
+        elif size[g] >= rules.min_cluster_records:
+            ids[g] = _new_cluster(model)
+            new[count, 0], new[count, 1] = ids[g], origin[g]
+            count += 1
+    for row in range(nodes):
+        if part[row] >= 0:
+            fields[CLUSTER, row] = ids[part[row]]
+    return new[:count]
+
+
+@jit
+def part_clusters(model, rules, affected, past, record, criterion, values, threshold, log):
+    """Read the clusters that have lost nodes, and tell what changed.
+
+    Parameters
+    ----------
+    affected : ndarray
+        Their ids, ascending.
+    past : ndarray
+        Their rows from before.
+    values : ndarray
+        By cluster, the value that is told as the reason.
+    """
+    if len(affected) == 0:
+        return
+    heir = np.zeros(len(affected), dtype=np.int64)
+    new = _settle(model, rules, affected, np.empty(model.head[NODES], dtype=np.int64), heir)
+    none = np.empty((0, past.shape[1]))
+    for c in range(len(affected)):
+        if heir[c] == 0:
+            _tell(
+                model, record, VANISHED, affected[c], -1, criterion, values[c], threshold, past[c : c + 1], none, log
+            )  # fmt: skip
+    for n in range(len(new)):
+        c = new[n, 1]
+        after = shapes_of(model, rules, np.array([affected[c], new[n, 0]]))
+        _tell(
+            model, record, SPLIT, new[n, 0], affected[c], criterion, values[c], threshold, past[c : c + 1], after, log
+        )  # fmt: skip
