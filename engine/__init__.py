@@ -11,7 +11,10 @@ from resonance.engine.base import Cluster, Engine, Event, Prediction, Reason, Sa
 from resonance.engine.caea import CAEA  # noqa: E402
 from resonance.engine.errors import EngineError, ParameterError, RecordError, StateError  # noqa: E402
 from resonance.engine.hcaea import HCAEA  # noqa: E402
+from resonance.engine.hcaea_root import HCAEARoot  # noqa: E402
+from resonance.engine.hcaea_subtree import HCAEASubtree  # noqa: E402
 from resonance.engine.ildn import ILDN  # noqa: E402
+from resonance.engine.operations import Operations, RootStep, SubtreeStep  # noqa: E402
 from resonance.engine.parameters import Parameter  # noqa: E402
 from resonance.engine.sa_art import SAART, FuzzyART  # noqa: E402
 from resonance.engine.sparse import SparseBatch, SparseEngine  # noqa: E402
@@ -21,27 +24,36 @@ __all__ = [
     "ENGINES",
     "HCAEA",
     "ILDN",
+    "PARTS",
     "SAART",
     "Cluster",
     "Engine",
     "EngineError",
     "Event",
     "FuzzyART",
+    "HCAEARoot",
+    "HCAEASubtree",
+    "Operations",
     "Parameter",
     "ParameterError",
     "Prediction",
     "Reason",
     "RecordError",
+    "RootStep",
     "Salience",
     "SparseBatch",
     "SparseEngine",
     "StateError",
     "Step",
+    "SubtreeStep",
     "make_engine",
 ]
 
 ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (CAEA, HCAEA, ILDN, FuzzyART, SAART)}
 """Every engine by its name in settings."""
+
+PARTS: dict[str, type[HCAEARoot] | type[HCAEASubtree]] = {part.name: part for part in (HCAEARoot, HCAEASubtree)}
+"""The two parts of HCAEA, for tasks that hold one of them alone."""
 
 
 def make_engine(name: str, parameters: Mapping[str, Any]) -> Engine:

@@ -4,36 +4,20 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numba.typed import List
 from numpy.typing import ArrayLike, NDArray
 from resonance.engine.base import Cluster, Engine, Prediction, Step, check_batch
-from resonance.engine.caea import MOST, PAPER, PARAMETERS, check_room, nodes_of, record_labels, rules_from, with_classes
+from resonance.engine.caea import nodes_of, record_labels
 from resonance.engine.caea_batch import majority_label
-from resonance.engine.caea_step import bandwidth_factors
 from resonance.engine.errors import StateError
-from resonance.engine.events import cluster_of, events_from
-from resonance.engine.hcaea_batch import (
-    FLOATS,
-    INDEX,
-    INTEGERS,
-    learn_batch,
-    pack_tree,
-    predict_clusters,
-    predict_labels,
-    unpack_tree,
-)
-from resonance.engine.kept_records import new_pool
-from resonance.engine.model_block import CAPACITY, CHILD, CLUSTERS, ID, K, at_field
-from resonance.engine.parameters import Parameter, check_parameters
-from resonance.engine.reading import stored_shapes
+from resonance.engine.events import events_from
+from resonance.engine.hcaea_batch import learn_batch, pack_tree, predict_clusters, predict_labels, unpack_tree
+from resonance.engine.model_block import CAPACITY, CHILD, ID, K, at_field
+from resonance.engine.model_tree import ModelTree
 from resonance.engine.state import pack, unpack
-from resonance.engine.tree_memory import ROOT, add, address, new_model
-
-NO_LIMIT = 64
-"""Levels that a tree without `max_depth` may have: more than any stream has reached."""
+from resonance.engine.tree_memory import ROOT, new_model
 
 
-class HCAEA(Engine):
+class HCAEA(ModelTree, Engine):
     """Hierarchical divisive clustering: a CAEA whose nodes have CAEA models of their own.
 
     A record is learned by the root, then by the child model of the node it was given to, and so on; the tree is the
@@ -79,70 +63,6 @@ class HCAEA(Engine):
 
     name: ClassVar[str] = "hcaea"
     revision: ClassVar[int] = 1
-    parameters: ClassVar[tuple[Parameter, ...]] = (
-        *PARAMETERS,
-        Parameter("max_depth", int, 3, "levels in all, the root included", 1, NO_LIMIT, optional=True),
-        Parameter(
-            "min_child_records",
-            int,
-            None,
-            "records that a node needs before it gets a child model; by default d + 1",
-            1,
-            MOST,
-            optional=True,
-        ),
-        Parameter(
-            "orphans", str, "nearest", "where the last records of a removed node go", choices=("nearest", "drop")
-        ),
-        Parameter("max_leaves", int, 1000, "leaves of the subtree of each root node", 2, MOST),
-    )
-    presets: ClassVar[dict[str, dict[str, Any]]] = {"paper": PAPER}
-
-    def __init__(
-        self,
-        lambda_: int = 50,
-        age_max: int = 10,
-        grace: int = 2,
-        reading: str = "affinity",
-        tau: float = 0.08,
-        min_cluster_records: int = 25,
-        max_nodes: int = 1000,
-        max_depth: int | None = 3,
-        min_child_records: int | None = None,
-        orphans: str = "nearest",
-        max_leaves: int = 1000,
-    ) -> None:
-        self._given = check_parameters(
-            self.parameters,
-            {
-                "lambda": lambda_,
-                "age_max": age_max,
-                "grace": grace,
-                "reading": reading,
-                "tau": tau,
-                "min_cluster_records": min_cluster_records,
-                "max_nodes": max_nodes,
-                "max_depth": max_depth,
-                "min_child_records": min_child_records,
-                "orphans": orphans,
-                "max_leaves": max_leaves,
-            },
-        )
-        check_room(self._given)
-        self.depth = NO_LIMIT if max_depth is None else max_depth
-        self.dimension = 0
-
-    def _begin(self, dimension: int) -> None:
-        """Take the dimension of the first batch."""
-        self.dimension = dimension
-        self._rules = rules_from({**self._given, "max_depth": self.depth}, dimension)
-        self._factors = bandwidth_factors(dimension, self._rules.h)
-        self._classes = 0
-        self._floats = List.empty_list(FLOATS)
-        self._integers = List.empty_list(INTEGERS)
-        self._indexes = List.empty_list(INDEX)
-        add(self._floats, self._integers, self._indexes, *new_pool(dimension, 64))
-        self._log = List.empty_list(FLOATS)
 
     def learn(self, X: ArrayLike, labels: Sequence[int] | NDArray[np.int64] | None = None) -> Step:  # noqa: D102
         batch = check_batch(X, self.dimension)
@@ -172,18 +92,6 @@ class HCAEA(Engine):
             path,
         )
         return Step(cluster, score, novel, path, events_from(self._log, self.dimension))
-
-    def _make_room_for_labels(self, classes: int) -> None:
-        if classes <= self._classes:
-            return
-        for m in range(ROOT, len(self._integers)):
-            head = self._integers[m]
-            if len(head) > 1:  # not an unused entry
-                self._floats[m], self._integers[m] = with_classes(
-                    self._floats[m], head, self.dimension, self._rules.h, classes
-                )
-        address(self._floats, self._integers, self._indexes)
-        self._classes = classes
 
     @property
     def leaves(self) -> dict[str, NDArray[Any]]:
@@ -249,24 +157,12 @@ class HCAEA(Engine):
             self._collect(ROOT, (), found)
         return sorted(found, key=lambda cluster: (cluster.path, cluster.id))
 
-    def _collect(self, m: int, path: tuple[int, ...], found: list[Cluster]) -> None:
-        """Add the clusters of a model and of all below it."""
-        head = self._integers[m]
-        if head[CLUSTERS]:
-            shapes = stored_shapes(self._floats[m], head, self._rules)
-            found.extend(cluster_of(row, path, self.dimension) for row in shapes)
-        capacity, k = int(head[CAPACITY]), int(head[K])
-        names = head[at_field(ID, capacity) : at_field(ID, capacity) + k]
-        children = head[at_field(CHILD, capacity) : at_field(CHILD, capacity) + k]
-        for node in np.flatnonzero(children >= 0):
-            self._collect(int(children[node]), (*path, int(names[node])), found)
-
     def state(self) -> bytes:  # noqa: D102
         header: dict[str, Any] = {"parameters": self._given, "dimension": self.dimension}
         if not self.dimension:
             return pack(self.name, self.revision, header, {})
         header["classes"] = self._classes
-        floats, integers = pack_tree(self._indexes, self._rules)
+        floats, integers = pack_tree(self._indexes, self._rules, ROOT)
         arrays = {"floats": np.concatenate(list(floats)), "integers": np.concatenate(list(integers))}
         return pack(self.name, self.revision, header, arrays)
 
@@ -285,6 +181,7 @@ class HCAEA(Engine):
                 model._classes,
                 arrays["floats"],
                 arrays["integers"],
+                -1,
             )
             if not whole:
                 raise StateError(f"the state of {cls.name} does not hold the tree that it says it holds")

@@ -44,7 +44,7 @@ def learn_batch(floats, integers, indexes, rules, factors, X, labels, log, clust
     for t in range(len(X)):
         rows[0] = X[t]
         learn_record(
-            floats, integers, indexes, rules, factors, rows, labels[t], t, log, scratch, levels,
+            floats, integers, indexes, rules, factors, ROOT, 0, 1, rows, labels[t], t, log, scratch, levels,
             clusters[t], nodes[t], told,
         )  # fmt: skip
         score[t] = told[0]
@@ -108,11 +108,16 @@ def _pack_chain(floats, pool, d, slot, count):
 
 
 @jit
-def pack_tree(indexes, rules):
-    """Return the models with what their nodes keep, depth first in node order, as two lists of arrays."""
+def pack_tree(indexes, rules, first):
+    """Return a model and those below it with what their nodes keep, depth first in node order: two lists of arrays."""
+    return pack_models(indexes[0], rules, subtree(indexes[0], first, False))
+
+
+@jit
+def pack_models(table, rules, models):
+    """Return models with what their nodes keep as two lists of arrays."""
     out_floats, out_integers = List.empty_list(FLOATS), List.empty_list(INTEGERS)
-    table = indexes[0]
-    for m in subtree(table, ROOT, False):
+    for m in models:
         head = head_of(table, m)
         capacity, k = head[CAPACITY], head[K]
         block, packed = packed_model(block_of(table, m), head, rules.d, rules.h)
@@ -131,11 +136,15 @@ def pack_tree(indexes, rules):
 
 
 @jit
-def unpack_tree(floats, integers, indexes, rules, classes, packed_floats, packed):
-    """Append every model of a packed tree; return False where the arrays do not hold a whole one."""
+def unpack_tree(floats, integers, indexes, rules, classes, packed_floats, packed, above):
+    """Append every model of a packed tree; return False where the arrays do not hold a whole one.
+
+    `above` is the root that the first one is below, -1 where the first one is the root.
+    """
     d, h = rules.d, rules.h
     at_f, at_i = 0, 0
     last = np.full(rules.max_depth + 1, -1, dtype=np.int64)  # the last model of each level: the parent of what comes
+    last[0] = above
     while at_i < len(packed):
         length_f, length_i = model_lengths(packed, at_i, d, h)
         if at_f + length_f > len(packed_floats) or at_i + length_i > len(packed):

@@ -55,17 +55,15 @@ from resonance.engine.model_block import (
 )
 from resonance.engine.reading import read_clusters
 from resonance.engine.tree_leaves import bound_leaves, count_founded, evict, take_out
-from resonance.engine.tree_memory import POOL, ROOT, block_of, drop_kept, grow_pool, head_of, new_model, put
+from resonance.engine.tree_memory import POOL, block_of, drop_kept, grow_pool, head_of, new_model, put
 
 
 @jit
-def _delete_isolated(floats, integers, table, rules, m, top, record, log, gone):
-    """Remove the isolated nodes of a model with their subtrees; what they kept waits for a new node."""
+def let_go(table, rules, m, gone):
+    """Write the isolated nodes of a model to `gone`, and return how many; what they kept waits for a new node."""
     head, pool = head_of(table, m), head_of(table, POOL)
     capacity = head[CAPACITY]
     removed = isolated_nodes(head, rules, gone)
-    if removed == 0:
-        return
     for r in range(removed):
         if rules.nearest:
             first, last = at_field(FIRST, capacity) + gone[r], at_field(LAST, capacity) + gone[r]
@@ -73,7 +71,7 @@ def _delete_isolated(floats, integers, table, rules, m, top, record, log, gone):
             move_all(pool, head, first, last, count, WAIT_FIRST, WAIT_LAST, WAITING)
         else:
             drop_kept(pool, head, gone[r])
-    take_out(floats, integers, table, rules, m, gone, removed, top, record, log)
+    return removed
 
 
 @jit
@@ -88,7 +86,7 @@ def _keep(pool, head, node, slot, limit):
 
 
 @jit
-def _learn_here(floats, integers, table, rules, factors, m, top, clock, x, label, scratch):
+def learn_here(floats, integers, table, rules, factors, m, top, clock, x, label, scratch):
     """Learn a record with one model alone and let its node keep it; return the position of the node."""
     sums, squares, _, work, row = scratch
     head = head_of(table, m)
@@ -117,7 +115,7 @@ def _learn_here(floats, integers, table, rules, factors, m, top, clock, x, label
 
 
 @jit
-def _adopt(table, rules, m, x, scratch):
+def adopt(table, rules, m, x, scratch):
     """Take the first waiting record to the nearest node; return the node's position and the record's label."""
     sums, squares, _, _, _ = scratch
     block, head, pool, records = block_of(table, m), head_of(table, m), head_of(table, POOL), block_of(table, POOL)
@@ -142,15 +140,29 @@ def _adopt(table, rules, m, x, scratch):
     return node, label
 
 
+@jit
+def drop_settled(pool, head, rules, node):
+    """Let a node keep nothing once it has a child, and no deletion step can find it isolated."""
+    capacity = head[CAPACITY]
+    if head[at_field(CHILD, capacity) + node] >= 0 and (
+        not rules.nearest or head[at_field(DEGREE, capacity) + node] > 0
+    ):
+        drop_kept(pool, head, node)
+
+
 # What a level of the descent does next.
 LEARN, DESCEND, FEED, SETTLE, ADOPT = 0, 1, 2, 3, 4
+
+PATH = 7
+"""Row of the stack that holds the node ids on the way down."""
 
 
 @jit
 def learn_record(
-    floats, integers, indexes, rules, factors, rows, label, record, log, scratch, levels, clusters, nodes, told
-):
-    """Learn a record with the root and all below it.
+    floats, integers, indexes, rules, factors, first, start, answered, rows, label, record, log, scratch, levels,
+    clusters, nodes, told,
+):  # fmt: skip
+    """Learn a record with a model and all below it.
 
     The descent keeps its own stack, one row a level: at a level a record is learned (LEARN) and goes to the child of
     its node (DESCEND, or FEED when the child is new and learns all that the node kept); when it is back, isolated
@@ -160,10 +172,12 @@ def learn_record(
     ----------
     floats, integers, indexes : numba lists of ndarray
         See `tree_memory`.
+    first, start, answered : int
+        The model and its level: the root and 0, or the model below a root node and 1; whether the record is answered.
     rows : ndarray of shape (max_depth, d)
-        The record in row 0; the other rows are room for those that deeper levels learn.
+        The record in row `start`; the rows behind it are room for those that deeper levels learn.
     levels : ndarray of int64, shape (8, max_depth)
-        Room for the stack.
+        Room for the stack; row `PATH` holds the node ids above `start`.
     scratch : tuple of ndarray
         sums, squares, gone, work, row; valid only between two calls.
     clusters, nodes, told : ndarray
@@ -172,16 +186,16 @@ def learn_record(
     """
     stack, X, table = borrow(levels), borrow(rows), borrow(indexes[0])
     model, phase, at, mark, slots, outer, answers, path = (
-        stack[0], stack[1], stack[2], stack[3], stack[4], stack[5], stack[6], stack[7]
+        stack[0], stack[1], stack[2], stack[3], stack[4], stack[5], stack[6], stack[PATH]
     )  # fmt: skip
     sums, squares, gone, work, row = scratch
     sums, squares, gone, work, row = borrow(sums), borrow(squares), borrow(gone), borrow(work), borrow(row)
     room = sums, squares, gone, work, row
     pool = head_of(table, POOL)
     top, clock = np.int64(-1), np.int64(0)
-    level = 0
-    model[0], phase[0], mark[0], outer[0], answers[0] = ROOT, LEARN, label, 1, 1
-    while level >= 0:
+    level = start
+    model[level], phase[level], mark[level], outer[level], answers[level] = first, LEARN, label, 1, answered
+    while level >= start:
         m = model[level]
         head = head_of(table, m)
         todo = phase[level]
@@ -189,7 +203,7 @@ def learn_record(
             if level <= 1:
                 top = m if level == 1 else np.int64(-1)
                 clock = head[N] + 1
-            node = _learn_here(floats, integers, table, rules, factors, m, top, clock, X[level], mark[level], room)
+            node = learn_here(floats, integers, table, rules, factors, m, top, clock, X[level], mark[level], room)
             head, pool = head_of(table, m), head_of(table, POOL)
             at[level] = node
             if answers[level] == 1:
@@ -231,21 +245,20 @@ def learn_record(
             level += 1
         elif todo == SETTLE:
             capacity, node = head[CAPACITY], at[level]
-            if head[at_field(CHILD, capacity) + node] >= 0 and (
-                not rules.nearest or head[at_field(DEGREE, capacity) + node] > 0
-            ):
-                drop_kept(pool, head, node)
+            drop_settled(pool, head, rules, node)
             if outer[level] == 1:
                 outer[level] = 0
                 above = top if level > 0 else np.int64(-1)
                 if head[K] > rules.max_nodes:
                     evict(floats, integers, table, rules, m, longest_idle(head), above, record, log, gone)
                 if head[N] % rules.interval == 0:
-                    _delete_isolated(floats, integers, table, rules, m, above, record, log, gone)
+                    removed = let_go(table, rules, m, gone)
+                    if removed > 0:
+                        take_out(floats, integers, table, rules, m, gone, removed, above, record, log)
                     read_clusters(block_of(table, m), head, rules, path, record, log)
             phase[level] = ADOPT
         elif head[WAIT_FIRST] >= 0 and head[K] > 0:
-            at[level], mark[level] = _adopt(table, rules, m, X[level], room)
+            at[level], mark[level] = adopt(table, rules, m, X[level], room)
             phase[level] = DESCEND
         else:
             if level == 1:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numba
-from resonance.engine import ENGINES
+from resonance.engine import ENGINES, PARTS
 from resonance.engine.prepare import Preparation
 from resonance.pipeline.errors import ConfigurationError
 
@@ -48,6 +48,9 @@ def compile_all(told: Callable[[str], None] = lambda name: None) -> Kernels:
     for name, engine in ENGINES.items():
         told(name)
         engine.compile()
+    for name, part in PARTS.items():
+        told(name)
+        part.compile()
     if not any(folder.rglob("*.nbi")):
         raise ConfigurationError(f"{folder}: no kernels were kept there; let it be a folder that can be written")
-    return Kernels(folder, tuple(ENGINES), numba.config.CPU_NAME or "host")
+    return Kernels(folder, (*ENGINES, *PARTS), numba.config.CPU_NAME or "host")

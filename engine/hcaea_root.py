@@ -1,0 +1,167 @@
+"""The root of HCAEA alone: it learns as it does in the tree, and says what the models below its nodes must learn."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from resonance.engine.base import Cluster, Engine, Prediction, check_batch
+from resonance.engine.caea import record_labels
+from resonance.engine.caea_batch import predict_batch
+from resonance.engine.errors import StateError
+from resonance.engine.events import cluster_of, events_from
+from resonance.engine.hcaea_batch import pack_models, unpack_tree
+from resonance.engine.model_block import CLUSTERS, LEVEL, K
+from resonance.engine.model_tree import ModelTree
+from resonance.engine.operations import Operations, RootStep
+from resonance.engine.reading import stored_shapes
+from resonance.engine.root_step import (
+    O_ANSWERED,
+    O_LABEL,
+    O_NODE,
+    O_RECORD,
+    O_REMOVED,
+    children_of,
+    give_children,
+    learn_root,
+    room_for_operations,
+)
+from resonance.engine.state import pack, unpack
+from resonance.engine.tree_memory import ROOT, new_model
+
+
+class HCAEARoot(ModelTree, Engine):
+    """The first level of `HCAEA`, whose other levels live elsewhere.
+
+    Together with one `HCAEASubtree` for each root node that has a child, which are given the operations of that node
+    in order, it is HCAEA bit for bit: what a child learns never comes back to the root.
+
+    Parameters
+    ----------
+    lambda_, age_max, grace, reading, tau, min_cluster_records, max_nodes
+        As for `CAEA`.
+    max_depth, min_child_records, orphans, max_leaves
+        As for `HCAEA`.
+
+    Notes
+    -----
+    `Step.cluster` and `Step.path` have all levels, of which only the first is filled here. What `learn` returns is a
+    `RootStep`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from resonance.engine import HCAEARoot, HCAEASubtree
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(1000, 2)) * 0.05 + rng.integers(0, 3, size=(1000, 1))
+    >>> root, subtrees = HCAEARoot(), {}
+    >>> operations = root.learn(X).operations
+    >>> for node in dict.fromkeys(operations.node.tolist()):
+    ...     subtrees[node] = HCAEASubtree.below(node, {})
+    ...     step = subtrees[node].follow(operations.take(np.flatnonzero(operations.node == node)))
+    """
+
+    name: ClassVar[str] = "hcaea-root"
+    revision: ClassVar[int] = 1
+
+    def learn(self, X: ArrayLike, labels: Sequence[int] | NDArray[np.int64] | None = None) -> RootStep:  # noqa: D102
+        batch = check_batch(X, self.dimension)
+        marks = record_labels(labels, len(batch))
+        count = len(batch)
+        cluster = np.full((count, self.depth), -1, dtype=np.int64)
+        path = np.full((count, self.depth), -1, dtype=np.int64)
+        score, novel = np.empty(count), np.empty(count, dtype=np.bool_)
+        if count == 0:
+            return RootStep(cluster, score, novel, path, operations=Operations.none(self.dimension))
+        if not self.dimension:
+            self._begin(batch.shape[1])
+            new_model(self._floats, self._integers, self._indexes, self._rules, -1, -1, 0, 0)
+        self._make_room_for_labels(int(marks.max()) + 1)
+        rows, vectors = room_for_operations(count + 64, self.dimension)
+        asked = learn_root(
+            self._floats,
+            self._integers,
+            self._indexes,
+            self._rules,
+            self._factors,
+            batch,
+            marks,
+            self._log,
+            rows,
+            vectors,
+            cluster,
+            score,
+            novel,
+            path,
+        )
+        row = rows[0][:asked]
+        operations = Operations(
+            node=row[:, O_NODE].copy(),
+            record=row[:, O_RECORD].copy(),
+            removed=row[:, O_REMOVED] == 1,
+            answered=row[:, O_ANSWERED] == 1,
+            label=row[:, O_LABEL].copy(),
+            vector=vectors[0][:asked],
+        )
+        return RootStep(cluster, score, novel, path, events_from(self._log, self.dimension), operations)
+
+    def predict(self, X: ArrayLike) -> Prediction:  # noqa: D102
+        batch = check_batch(X, self.dimension)
+        count = len(batch)
+        cluster = np.full((count, self.depth), -1, dtype=np.int64)
+        label, score = np.full(count, -1, dtype=np.int64), np.full(count, np.nan)
+        if self.dimension and count:
+            predict_batch(self._floats[ROOT], self._integers[ROOT], self._rules, batch, cluster, score, label)
+        return Prediction(cluster, score, label)
+
+    def clusters(self) -> list[Cluster]:
+        """Present confirmed clusters of the first level, by id, as last read."""
+        if not self.dimension or not self._integers[ROOT][CLUSTERS]:
+            return []
+        shapes = stored_shapes(self._floats[ROOT], self._integers[ROOT], self._rules)
+        return [cluster_of(row, (), self.dimension) for row in shapes]
+
+    def state(self) -> bytes:  # noqa: D102
+        header: dict[str, Any] = {"parameters": self._given, "dimension": self.dimension}
+        if not self.dimension:
+            return pack(self.name, self.revision, header, {})
+        header["classes"] = self._classes
+        floats, integers = pack_models(self._indexes[0], self._rules, np.array([ROOT]))
+        arrays = {
+            "children": children_of(self._indexes[0]),
+            "floats": np.concatenate(list(floats)),
+            "integers": np.concatenate(list(integers)),
+        }
+        return pack(self.name, self.revision, header, arrays)
+
+    @classmethod
+    def from_state(cls, data: bytes) -> Self:  # noqa: D102
+        header, arrays = unpack(data, cls.name, cls.revision)
+        model = cls.make(header["parameters"])
+        if header["dimension"]:
+            model._begin(header["dimension"])
+            model._classes = header["classes"]
+            whole = unpack_tree(
+                model._floats,
+                model._integers,
+                model._indexes,
+                model._rules,
+                model._classes,
+                arrays["floats"],
+                arrays["integers"],
+                -1,
+            )
+            there = arrays["children"]
+            alone = whole and len(model._integers) == ROOT + 1 and model._integers[ROOT][LEVEL] == 0
+            if not alone or there.shape != (model._integers[ROOT][K],) or (there > 1).any():
+                raise StateError(f"the state of {cls.name} does not hold the model that it says it holds")
+            give_children(model._indexes[0], there)
+        return model
+
+    @classmethod
+    def compile(cls) -> None:
+        """Compile every kernel, or load it from the cache, before the first record comes."""
+        model = cls(lambda_=3, min_child_records=2)
+        model.learn(np.arange(48.0).reshape(24, 2) % 7.0, labels=[0] * 24)
+        model.predict(np.zeros((1, 2)))
+        cls.from_state(model.state())

@@ -1,0 +1,201 @@
+"""What HCAEA has below one node of its root: the child model of that node and all below it."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from resonance.engine.base import Cluster, check_batch
+from resonance.engine.caea import record_labels
+from resonance.engine.errors import ParameterError, StateError
+from resonance.engine.events import events_from
+from resonance.engine.hcaea_batch import pack_tree, unpack_tree
+from resonance.engine.model_block import LEVEL, PARENT_ID
+from resonance.engine.model_tree import ModelTree
+from resonance.engine.operations import Operations, SubtreeStep
+from resonance.engine.parameters import check_parameters
+from resonance.engine.state import pack, unpack
+from resonance.engine.subtree_step import TOP, hold_place, learn_below, remove_below
+from resonance.engine.tree_memory import ROOT, new_model
+
+MOST_NODES = 2**53
+"""Node ids stay below it: events hold them as floats on the way out of a kernel."""
+
+
+class HCAEASubtree(ModelTree):
+    """The subtree of one root node of `HCAEA`, which may live anywhere.
+
+    It is given what `HCAEARoot` asks of that node, in order, and is what the tree has below the node, bit for bit:
+    a child model depends only on the vectors that it is given. `max_leaves` bounds it.
+
+    Attributes
+    ----------
+    node : int
+        Id of the root node.
+    ended : bool
+        The node was removed, and nothing is left of the subtree.
+    """
+
+    name: ClassVar[str] = "hcaea-subtree"
+    revision: ClassVar[int] = 1
+
+    node: int
+    ended: bool
+
+    @classmethod
+    def below(cls, node: int, parameters: Mapping[str, Any]) -> Self:
+        """Return an empty subtree.
+
+        Parameters
+        ----------
+        node : int
+            Id of the root node.
+        parameters : mapping of str to object
+            Those of HCAEA, by the names that settings use.
+
+        Raises
+        ------
+        ParameterError
+            An unknown parameter, a value outside its range, or a `max_depth` that leaves no level below the root.
+        """
+        checked = check_parameters(cls.parameters, parameters)
+        if checked["max_depth"] == 1:
+            raise ParameterError("max_depth", 1, "at least 2 where there are models below the root's nodes")
+        subtree = cls(**{name if name != "lambda" else "lambda_": value for name, value in checked.items()})
+        subtree.node, subtree.ended = node, False
+        return subtree
+
+    def _begin(self, dimension: int) -> None:
+        super()._begin(dimension)
+        hold_place(self._floats, self._integers, self._indexes, self._rules, self.node)
+
+    def follow(self, operations: Operations) -> SubtreeStep:
+        """Carry out operations in order.
+
+        Parameters
+        ----------
+        operations : Operations
+            Of this root node. A removal is the last one that there ever is.
+
+        Raises
+        ------
+        StateError
+            One for another node, or after the removal; nothing was carried out.
+        RecordError
+            A vector that cannot be learned; nothing was carried out.
+        """
+        count = len(operations)
+        if (operations.node != self.node).any():
+            raise StateError(f"an operation is not for root node {self.node}")
+        gone = np.flatnonzero(operations.removed)
+        if count and (self.ended or (len(gone) and gone[0] != count - 1)):
+            raise StateError(f"root node {self.node} was removed: nothing can follow")
+        learned = count - len(gone)
+        batch = check_batch(operations.vector[:learned], self.dimension)
+        labels = record_labels(operations.label[:learned], learned)
+        cluster = np.full((count, self.depth), -1, dtype=np.int64)
+        path = np.full((count, self.depth), -1, dtype=np.int64)
+        path[operations.answered, 0] = self.node
+        if learned:
+            if not self.dimension:
+                self._begin(batch.shape[1])
+                new_model(self._floats, self._integers, self._indexes, self._rules, ROOT, self.node, 1, 0)
+            self._make_room_for_labels(int(labels.max()) + 1)
+            learn_below(
+                self._floats,
+                self._integers,
+                self._indexes,
+                self._rules,
+                self._factors,
+                self.node,
+                batch,
+                labels,
+                operations.record[:learned],
+                operations.answered[:learned],
+                self._log,
+                cluster,
+                path,
+            )
+        if len(gone):
+            self._remove(int(operations.record[-1]))
+        events = events_from(self._log, self.dimension) if self.dimension else []
+        return SubtreeStep(cluster, np.full(count, np.nan), np.zeros(count, dtype=np.bool_), path, events)
+
+    def _remove(self, record: int) -> None:
+        """Let the subtree go; its clusters vanish."""
+        self.ended = True
+        if self.dimension:
+            remove_below(self._floats, self._integers, self._indexes, self._rules, record, self._log)
+
+    def clusters(self) -> list[Cluster]:
+        """Present confirmed clusters, by path and id, as last read."""
+        found: list[Cluster] = []
+        if self.dimension and not self.ended:
+            self._collect(TOP, (self.node,), found)
+        return sorted(found, key=lambda cluster: (cluster.path, cluster.id))
+
+    def state(self) -> bytes:
+        """Everything the next operation depends on: versioned, checksummed, canonical (equal states, equal bytes).
+
+        Raises
+        ------
+        StateError
+            The node was removed.
+        """
+        if self.ended:
+            raise StateError(f"root node {self.node} was removed: there is nothing to go on with")
+        header: dict[str, Any] = {"parameters": self._given, "dimension": self.dimension, "node": self.node}
+        if not self.dimension:
+            return pack(self.name, self.revision, header, {})
+        header["classes"] = self._classes
+        floats, integers = pack_tree(self._indexes, self._rules, TOP)
+        arrays = {"floats": np.concatenate(list(floats)), "integers": np.concatenate(list(integers))}
+        return pack(self.name, self.revision, header, arrays)
+
+    @classmethod
+    def from_state(cls, data: bytes) -> Self:
+        """Continue from `state`; the next operations give the same bits.
+
+        Raises
+        ------
+        StateError
+            Damaged, of another engine, or of a newer format.
+        """
+        header, arrays = unpack(data, cls.name, cls.revision)
+        node = header.get("node")
+        if not isinstance(node, int) or isinstance(node, bool) or not 0 <= node < MOST_NODES:
+            raise StateError(f"the state of {cls.name} is of a root node {node!r}")
+        model = cls.below(node, header["parameters"])
+        if header["dimension"]:
+            model._begin(header["dimension"])
+            model._classes = header["classes"]
+            whole = unpack_tree(
+                model._floats,
+                model._integers,
+                model._indexes,
+                model._rules,
+                model._classes,
+                arrays["floats"],
+                arrays["integers"],
+                ROOT,
+            )
+            levels = [int(head[LEVEL]) for head in model._integers if len(head) > 1][TOP:]
+            if (
+                not whole
+                or levels[:1] != [1]
+                or 0 in levels
+                or levels.count(1) > 1
+                or model._integers[TOP][PARENT_ID] != node
+            ):
+                raise StateError(f"the state of {cls.name} does not hold the tree that it says it holds")
+        return model
+
+    @classmethod
+    def compile(cls) -> None:
+        """Compile every kernel, or load it from the cache, before the first record comes."""
+        model = cls.below(0, {"lambda": 3, "min_child_records": 2})
+        count = 24
+        marks = np.ones(count, dtype=np.bool_)
+        numbers = np.zeros(count, dtype=np.int64)
+        model.follow(Operations(numbers, numbers, ~marks, marks, numbers, np.arange(48.0).reshape(count, 2) % 7.0))
+        copy = cls.from_state(model.state())
+        copy.follow(Operations(numbers[:1], numbers[:1], marks[:1], ~marks[:1], numbers[:1], np.zeros((1, 2))))

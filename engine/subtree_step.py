@@ -1,0 +1,47 @@
+"""What lies below one node of a root: a tree whose root is a place holder, and vectors learned by what is below it."""
+
+import numpy as np
+from resonance.engine.arithmetic import jit
+from resonance.engine.caea_batch import scratch_for
+from resonance.engine.hcaea_tree import PATH, learn_record
+from resonance.engine.model_block import CAPACITY, CHILD, ID, NEXT_ID, K, at_field
+from resonance.engine.tree_memory import AT_INTEGERS, ROOT, address, new_model, remove_model
+
+TOP = 2
+"""Entry of the model on the second level; that of the place holder is `ROOT`."""
+
+
+@jit
+def hold_place(floats, integers, indexes, rules, node):
+    """Add a root of one node, whose child is going to be the model at `TOP`."""
+    m = new_model(floats, integers, indexes, rules, -1, -1, 0, 0)
+    head = integers[m]
+    head[K] = 1
+    head[NEXT_ID] = node + 1
+    head[at_field(ID, head[CAPACITY])] = node
+    head[at_field(CHILD, head[CAPACITY])] = TOP
+
+
+@jit
+def learn_below(floats, integers, indexes, rules, factors, node, X, labels, records, answered, log, clusters, nodes):
+    """Learn vectors in order; fill what is answered for those that are."""
+    if indexes[0][ROOT, AT_INTEGERS] != integers[ROOT].ctypes.data:  # the lists were copied
+        address(floats, integers, indexes)
+    scratch = scratch_for(rules)
+    told = np.empty(2)
+    rows, levels = np.empty((rules.max_depth, rules.d)), np.empty((8, rules.max_depth), dtype=np.int64)
+    levels[PATH, 0] = node
+    for t in range(len(X)):
+        rows[1] = X[t]
+        learn_record(
+            floats, integers, indexes, rules, factors, TOP, 1, answered[t], rows, labels[t], records[t], log, scratch,
+            levels, clusters[t], nodes[t], told,
+        )  # fmt: skip
+
+
+@jit
+def remove_below(floats, integers, indexes, rules, record, log):
+    """Remove all that is below the root; its clusters vanish."""
+    if indexes[0][ROOT, AT_INTEGERS] != integers[ROOT].ctypes.data:
+        address(floats, integers, indexes)
+    remove_model(floats, integers, indexes[0], rules, TOP, record, log)
