@@ -45,12 +45,8 @@ def reference() -> dict[str, list[SettingReference]]:
             continue
         sections[name] = [_row(f"{name}.{key}", inner) for key, inner in section.model_fields.items()]
         if section is EngineChoice:
-            shared = set.intersection(*(set(engine.parameters) for engine in ENGINES.values()))
-            first = next(iter(ENGINES.values()))
-            sections[name] += [_parameter(each) for each in first.parameters if each in shared]
             for engine in ENGINES.values():
-                if own := [_parameter(each) for each in engine.parameters if each not in shared]:
-                    sections[f"{name}: {engine.name}"] = own
+                sections[f"{name}: {engine.name}"] = [_parameter(each) for each in engine.parameters]
     return sections
 
 
@@ -67,16 +63,14 @@ def as_markdown() -> str:
 def _heading(section: str) -> Iterator[str]:
     name, _, engine = section.partition(": ")
     if engine:
-        yield from (f"### Of the engine `{engine}` alone", "")
+        yield from (f"### With the engine `{engine}`", "")
+        for preset, values in ENGINES[engine].presets.items():
+            listed = ", ".join(f"`{key} = {_written(value)}`" for key, value in values.items())
+            yield from (f"The preset `{preset}`: {listed}.", "")
     elif name:
         yield from (f"## {name}", "", str(Settings.model_fields[name].description), "")
     else:
         yield from ("## Outside the sections", "")
-    if section == "engine":
-        for each in ENGINES.values():
-            for preset, values in each.presets.items():
-                listed = ", ".join(f"`{key} = {_written(value)}`" for key, value in values.items())
-                yield from (f"`{each.name}` has the preset `{preset}`: {listed}.", "")
 
 
 def _row(name: str, field: FieldInfo) -> SettingReference:

@@ -132,7 +132,7 @@ class EngineChoice(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow", use_attribute_docstrings=True)
 
     name: str = "caea"
-    """The engine: ``caea``, or ``hcaea``, a tree of them."""
+    """The engine; what each is for and when to choose it: docs/engines."""
     preset: OptionalText = None
     """A named set of its parameters; parameters that are given win over it."""
 
