@@ -7,7 +7,17 @@ import numpy as np
 from numba.typed import List
 from numpy.typing import ArrayLike, NDArray
 from resonance.engine.base import Cluster, Engine, Prediction, Step, check_batch
-from resonance.engine.caea import MOST, PAPER, PARAMETERS, check_room, nodes_of, record_labels, rules_from, with_classes
+from resonance.engine.caea import (
+    MOST,
+    MOST_CLASSES,
+    PAPER,
+    PARAMETERS,
+    check_room,
+    nodes_of,
+    record_labels,
+    rules_from,
+    with_classes,
+)
 from resonance.engine.caea_batch import majority_label
 from resonance.engine.caea_step import bandwidth_factors
 from resonance.engine.errors import StateError
@@ -26,7 +36,9 @@ from resonance.engine.kept_records import new_pool
 from resonance.engine.model_block import CAPACITY, CHILD, CLUSTERS, ID, K, at_field
 from resonance.engine.parameters import Parameter, check_parameters
 from resonance.engine.reading import stored_shapes
-from resonance.engine.state import pack, unpack
+from resonance.engine.state import pack
+from resonance.engine.state_checks import check_fault, opened
+from resonance.engine.state_faults import tree_fault
 from resonance.engine.tree_memory import ROOT, add, address, new_model
 
 NO_LIMIT = 64
@@ -272,22 +284,14 @@ class HCAEA(Engine):
 
     @classmethod
     def from_state(cls, data: bytes) -> Self:  # noqa: D102
-        header, arrays = unpack(data, cls.name, cls.revision)
-        model = cls.make(header["parameters"])
-        if header["dimension"]:
-            model._begin(header["dimension"])
-            model._classes = header["classes"]
-            whole = unpack_tree(
-                model._floats,
-                model._integers,
-                model._indexes,
-                model._rules,
-                model._classes,
-                arrays["floats"],
-                arrays["integers"],
-            )
-            if not whole:
-                raise StateError(f"the state of {cls.name} does not hold the tree that it says it holds")
+        model, dimension, classes, floats, integers = opened(cls, data, MOST_CLASSES)
+        if dimension:
+            rules = rules_from({**model._given, "max_depth": model.depth}, dimension)
+            check_fault(cls.name, *tree_fault(floats, integers, rules, classes))
+            model._begin(dimension)
+            model._classes = classes
+            if not unpack_tree(model._floats, model._integers, model._indexes, model._rules, classes, floats, integers):
+                raise StateError(f"the state of {cls.name} does not have the leaves that it says it has")
         return model
 
     @classmethod
