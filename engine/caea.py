@@ -39,7 +39,9 @@ from resonance.engine.model_block import (
 from resonance.engine.model_state import model_lengths, packed_model, unpacked_model
 from resonance.engine.parameters import Parameter, check_parameters
 from resonance.engine.reading import stored_shapes
-from resonance.engine.state import pack, unpack
+from resonance.engine.state import pack
+from resonance.engine.state_checks import check_fault, opened
+from resonance.engine.state_faults import FITS, REST, model_fault
 
 MOST = 10**9
 """Bound of integers that need none of their own: sums of them stay far from the end of 64 bits."""
@@ -241,17 +243,14 @@ class CAEA(Engine):
 
     @classmethod
     def from_state(cls, data: bytes) -> Self:  # noqa: D102
-        header, arrays = unpack(data, cls.name, cls.revision)
-        model = cls.make(header["parameters"])
-        if header["dimension"]:
-            model._begin(header["dimension"])
-            floats, integers = arrays["floats"], arrays["integers"]
-            lengths = model_lengths(integers, 0, model.dimension, model._rules.h)
-            if lengths != (len(floats), len(integers)):
-                raise StateError(f"the state of {cls.name} does not hold the model that it says it holds")
-            model._floats, model._integers = unpacked_model(
-                floats, integers, model.dimension, model._rules.h, header["classes"]
-            )
+        model, dimension, classes, floats, integers = opened(cls, data, MOST_CLASSES)
+        if dimension:
+            rules = rules_from(model._given, dimension)
+            check_fault(cls.name, *model_fault(floats, 0, integers, 0, rules, classes))
+            lengths = model_lengths(integers, 0, dimension, rules.h)
+            check_fault(cls.name, FITS if lengths == (len(floats), len(integers)) else REST, lengths[1])
+            model._begin(dimension)
+            model._floats, model._integers = unpacked_model(floats, integers, dimension, rules.h, classes)
         return model
 
     @classmethod

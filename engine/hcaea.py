@@ -6,14 +6,16 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from resonance.engine.base import Cluster, Engine, Prediction, Step, check_batch
-from resonance.engine.caea import nodes_of, record_labels
+from resonance.engine.caea import MOST_CLASSES, nodes_of, record_labels, rules_from
 from resonance.engine.caea_batch import majority_label
 from resonance.engine.errors import StateError
 from resonance.engine.events import events_from
 from resonance.engine.hcaea_batch import learn_batch, pack_tree, predict_clusters, predict_labels, unpack_tree
 from resonance.engine.model_block import CAPACITY, CHILD, ID, K, at_field
 from resonance.engine.model_tree import ModelTree
-from resonance.engine.state import pack, unpack
+from resonance.engine.state import pack
+from resonance.engine.state_checks import check_fault, opened
+from resonance.engine.state_faults import tree_fault
 from resonance.engine.tree_memory import ROOT, new_model
 
 
@@ -168,23 +170,16 @@ class HCAEA(ModelTree, Engine):
 
     @classmethod
     def from_state(cls, data: bytes) -> Self:  # noqa: D102
-        header, arrays = unpack(data, cls.name, cls.revision)
-        model = cls.make(header["parameters"])
-        if header["dimension"]:
-            model._begin(header["dimension"])
-            model._classes = header["classes"]
-            whole = unpack_tree(
-                model._floats,
-                model._integers,
-                model._indexes,
-                model._rules,
-                model._classes,
-                arrays["floats"],
-                arrays["integers"],
-                -1,
-            )
-            if not whole:
-                raise StateError(f"the state of {cls.name} does not hold the tree that it says it holds")
+        model, dimension, classes, floats, integers = opened(cls, data, MOST_CLASSES)
+        if dimension:
+            rules = rules_from({**model._given, "max_depth": model.depth}, dimension)
+            check_fault(cls.name, *tree_fault(floats, integers, rules, classes))
+            model._begin(dimension)
+            model._classes = classes
+            if not unpack_tree(
+                model._floats, model._integers, model._indexes, model._rules, classes, floats, integers, -1
+            ):
+                raise StateError(f"the state of {cls.name} does not have the leaves that it says it has")
         return model
 
     @classmethod

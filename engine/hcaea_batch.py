@@ -17,6 +17,7 @@ from resonance.engine.model_block import (
     ID,
     KEPT,
     LAST,
+    LEAVES,
     LEVEL,
     PARENT,
     PARENT_ID,
@@ -28,6 +29,7 @@ from resonance.engine.model_block import (
     mean_sigma,
 )
 from resonance.engine.model_state import model_lengths, packed_model, unpacked_model
+from resonance.engine.tree_leaves import leaves_below
 from resonance.engine.tree_memory import AT_INTEGERS, POOL, ROOT, add, address, block_of, grow_pool, head_of, subtree
 
 FLOATS, INTEGERS, INDEX = types.float64[::1], types.int64[::1], types.int64[:, ::1]
@@ -137,7 +139,7 @@ def pack_models(table, rules, models):
 
 @jit
 def unpack_tree(floats, integers, indexes, rules, classes, packed_floats, packed, above):
-    """Append every model of a packed tree; return False where the arrays do not hold a whole one.
+    """Append every model of a packed tree that fits; return False where it has other leaves than it says.
 
     `above` is the root that the first one is below, -1 where the first one is the root.
     """
@@ -147,8 +149,6 @@ def unpack_tree(floats, integers, indexes, rules, classes, packed_floats, packed
     last[0] = above
     while at_i < len(packed):
         length_f, length_i = model_lengths(packed, at_i, d, h)
-        if at_f + length_f > len(packed_floats) or at_i + length_i > len(packed):
-            return False
         block, head = unpacked_model(
             packed_floats[at_f : at_f + length_f], packed[at_i : at_i + length_i], d, h, classes
         )  # fmt: skip
@@ -177,4 +177,7 @@ def unpack_tree(floats, integers, indexes, rules, classes, packed_floats, packed
                     append_record(integers[POOL], head, first, tail, at_field(KEPT, capacity) + node, slot)
                 else:
                     append_record(integers[POOL], head, WAIT_FIRST, WAIT_LAST, WAITING, slot)
-    return at_f == len(packed_floats)
+    for m in range(ROOT, len(integers)):
+        if integers[m][LEVEL] == 1 and integers[m][LEAVES] != leaves_below(indexes[0], m):
+            return False
+    return True

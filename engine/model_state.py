@@ -43,8 +43,11 @@ from resonance.engine.model_block import (
     sum_sigma,
 )
 
-_HEAD = (N, K, NEXT_ID, NEXT_CLUSTER, CLUSTERS, EVENTS, PARENT_ID, LEVEL, LEAVES)
-_FIELDS = (COUNT, ID, MADE, WON, CLUSTER)
+HEAD_PACKED = (N, K, NEXT_ID, NEXT_CLUSTER, CLUSTERS, EVENTS, PARENT_ID, LEVEL, LEAVES)
+"""What a packed model begins with; how many links and labels there are comes next."""
+
+FIELDS_PACKED = (COUNT, ID, MADE, WON, CLUSTER)
+"""Its fields of each node."""
 
 
 @jit
@@ -69,15 +72,15 @@ def packed_model(floats, integers, d, h):
         for c in range(classes):
             marks += 1 if integers[at_labels(i, capacity, links, classes) + c] > 0 else 0
     joined //= 2
-    fields = len(_FIELDS) * k + CLUSTER_FIELDS * clusters
-    out = np.empty(len(_HEAD) + 2 + fields + 4 * joined + 3 * marks, dtype=np.int64)
+    fields = len(FIELDS_PACKED) * k + CLUSTER_FIELDS * clusters
+    out = np.empty(len(HEAD_PACKED) + 2 + fields + 4 * joined + 3 * marks, dtype=np.int64)
     at = 0
-    for field in _HEAD:
+    for field in HEAD_PACKED:
         out[at] = integers[field]
         at += 1
     out[at], out[at + 1] = joined, marks
     at += 2
-    for field in _FIELDS:
+    for field in FIELDS_PACKED:
         out[at : at + k] = integers[at_field(field, capacity) : at_field(field, capacity) + k]
         at += k
     for field in range(CLUSTER_FIELDS):
@@ -105,23 +108,24 @@ def packed_model(floats, integers, d, h):
 def model_lengths(integers, at, d, h):
     """Return how many floats and integers the packed model has whose integers begin at `at`."""
     k, clusters, held = integers[at + 1], integers[at + 4], min(integers[at], h)
-    head = at + len(_HEAD)
+    head = at + len(HEAD_PACKED)
     floats = (d + 2) * k + held * d + clusters * 2 * d
-    fields = len(_FIELDS) * k + CLUSTER_FIELDS * clusters
-    return floats, len(_HEAD) + 2 + fields + 4 * integers[head] + 3 * integers[head + 1]
+    fields = len(FIELDS_PACKED) * k + CLUSTER_FIELDS * clusters
+    return floats, len(HEAD_PACKED) + 2 + fields + 4 * integers[head] + 3 * integers[head + 1]
 
 
 @jit
 def unpacked_model(packed_floats, packed, d, h, classes):
-    """Return the blocks of a packed model, with room for at least one more node."""
+    """Return the blocks of a packed model that fits, with room for at least one more node."""
     k = packed[1]
-    capacity = SMALLEST
-    while capacity <= k:
-        capacity *= 2
-    head = len(_HEAD)
+    head = len(HEAD_PACKED)
     joined, marks = packed[head], packed[head + 1]
     clusters, held = packed[4], min(packed[0], h)
-    at_joined = head + 2 + len(_FIELDS) * k + CLUSTER_FIELDS * clusters
+    capacity = SMALLEST
+    # Clusters as last read may have lost nodes since: there may be more of them than the nodes now make room for.
+    while capacity <= k or capacity < 2 * clusters:
+        capacity *= 2
+    at_joined = head + 2 + len(FIELDS_PACKED) * k + CLUSTER_FIELDS * clusters
     degree = np.zeros(k + 1, dtype=np.int64)
     for at in range(at_joined, at_joined + 4 * joined, 4):
         degree[packed[at]] += 1
@@ -131,11 +135,11 @@ def unpacked_model(packed_floats, packed, d, h, classes):
         links *= 2
     floats, integers = new_block(d, h, capacity, links, classes)
     at = 0
-    for field in _HEAD:
+    for field in HEAD_PACKED:
         integers[field] = packed[at]
         at += 1
     at += 2
-    for field in _FIELDS:
+    for field in FIELDS_PACKED:
         integers[at_field(field, capacity) : at_field(field, capacity) + k] = packed[at : at + k]
         at += k
     for field in (CHILD, FIRST, LAST):

@@ -382,6 +382,8 @@ class Preparation:
             )
             preparation._held = [arrays["held"].reshape(-1, d)] if len(arrays["held"]) else []
             preparation._ready, preparation._outside, preparation._compared = bool(ready), int(outside), int(compared)
+            if not 0 <= sum(map(len, preparation._held)) <= (0 if ready else preparation.warmup_records):
+                raise ValueError(f"{len(arrays['held'])} records held")
         except (KeyError, TypeError, ValueError, ParameterError) as error:
             raise StateError(f"the state of {_KIND} cannot be read: {error!r}") from error
         return preparation

@@ -32,7 +32,7 @@ def _is_leaf(table, head, node):
 
 
 @jit
-def _leaves_below(table, m):
+def leaves_below(table, m):
     """Return how many leaves there are at and below a model."""
     leaves = 0
     for q in subtree(table, m, True):
@@ -62,7 +62,7 @@ def count_founded(table, m, top):
     elif head[K] == 3 and _is_shown(table, m):
         # The model has become valid: its leaves stand for the node that it is the child of. They may have won before
         # those in the queue.
-        above[LEAVES] += _leaves_below(table, m) - 1
+        above[LEAVES] += leaves_below(table, m) - 1
         above[QUEUED] = 0
     elif head[K] > 3 and _is_shown(table, m):
         above[LEAVES] += 1
@@ -80,7 +80,7 @@ def take_out(floats, integers, table, rules, m, gone, removed, top, record, log)
     for r in range(removed):
         child = head[children + gone[r]]
         if shown:
-            lost += 1 if _is_leaf(table, head, gone[r]) else _leaves_below(table, child)
+            lost += 1 if _is_leaf(table, head, gone[r]) else leaves_below(table, child)
         if child >= 0:
             remove_model(floats, integers, table, rules, child, record, log)
     remove_nodes(block_of(table, m), head, rules.d, gone, removed)
@@ -90,7 +90,7 @@ def take_out(floats, integers, table, rules, m, gone, removed, top, record, log)
     above[LEAVES] -= lost
     if head[LEVEL] > 1 and head[K] <= 2:
         # No longer valid: the node that it is the child of is a leaf again, and may be the longest idle one.
-        above[LEAVES] += 1 - _leaves_below(table, m)
+        above[LEAVES] += 1 - leaves_below(table, m)
         above[QUEUED] = 0
 
 

@@ -71,6 +71,9 @@ class ClusterEvent(TypedDict):
     before, after : list of ClusterSnapshot
         The clusters concerned before and after the change. Where a ``version_started`` lists more than a message
         holds, `centre` and `spread` of its clusters are empty.
+    part, parts : int, optional
+        Where even so a ``version_started`` lists more than a message holds, it comes in parts, one behind the other
+        under the same `seq`: which one this is, from 1, and how many there are. Each lists some of the clusters.
     reason : EventReason, optional
         What decided.
     cause : Cause
@@ -88,6 +91,8 @@ class ClusterEvent(TypedDict):
     other: NotRequired[str]
     before: list[ClusterSnapshot]
     after: list[ClusterSnapshot]
+    part: NotRequired[int]
+    parts: NotRequired[int]
     reason: NotRequired[EventReason]
     cause: Cause
     time: str

@@ -46,6 +46,9 @@ class _Stream:
     # Known by the compacted topic, which does not say how many events came after the last that it shows.
     compacted: bool = False
     present: dict[str, ClusterSnapshot] = field(default_factory=dict)
+    # Of a list that is too long for one event: the last part that came, and how many there are.
+    part: int = 1
+    parts: int = 1
 
 
 class ClusterTable:
@@ -201,21 +204,26 @@ class ClusterTable:
         parsed = cast(ClusterEvent, json.loads(event) if isinstance(event, bytes | bytearray | str) else event)
         stream, seq, version = parsed["stream"], parsed["seq"], parsed["version"]
         known = self._streams.get(stream)
-        if known is not None and (version < known.version or (version == known.version and seq <= known.seq)):
+        part = parsed.get("part", 1)
+        if known is not None and _is_repeat(known, version, seq, part):
             return False
         if parsed["kind"] == "version_started":
-            # It says everything, whatever came before.
-            self._begin(stream, version)
+            if part == 1:
+                # It says everything, whatever came before.
+                self._begin(stream, version)
+            elif known is None or (known.version, known.seq, known.part) != (version, seq, part - 1):
+                raise EventGapError(stream, seq if known is None or known.seq < seq else known.seq, seq)
             for cluster in parsed["before"]:
                 self._end(cluster["id"], None)
         elif not (self._compacted if known is None else known.compacted):
-            expected = 0 if known is None else known.seq + 1
+            # A list of which parts are missing is to come first.
+            expected = 0 if known is None else known.seq + (known.part == known.parts)
             if seq != expected or (known is not None and version > known.version):
                 raise EventGapError(stream, expected, seq)
         elif known is not None and version > known.version:
             self._begin(stream, version)
         known = self._streams.setdefault(stream, _Stream(version, seq))
-        known.seq, known.compacted = seq, False
+        known.seq, known.compacted, known.part, known.parts = seq, False, part, parsed.get("parts", 1)
         if parsed["kind"] in ("absorbed", "vanished"):
             name = parsed["cluster"] or ""
             known.present.pop(name, None)
@@ -290,3 +298,10 @@ class ClusterTable:
         if is_newest and seq > known.seq:
             known.seq, known.compacted = seq, True
         return new
+
+
+def _is_repeat(known: _Stream, version: int, seq: int, part: int) -> bool:
+    if version != known.version or seq != known.seq:
+        return version < known.version or (version == known.version and seq < known.seq)
+    # The compacted topic has all that the event says.
+    return known.compacted or part <= known.part

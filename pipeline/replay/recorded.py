@@ -300,7 +300,7 @@ def event_told(message: Message | Record) -> Told | None:
     try:
         source, version = content["cause"]["source"], content["version"]
         # Its number first: it says the order of the events of one record.
-        identity = (int(content["seq"]), str(content["stream"]), version)
+        identity = (int(content["seq"]), str(content["stream"]), version, int(content.get("part", 1)))
         return _checked(Told(source["topic"], source["offset"], version, identity))
     except (KeyError, TypeError, ValueError):
         return None

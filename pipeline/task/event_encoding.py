@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import orjson
 from resonance.engine.base import Event
@@ -20,6 +20,9 @@ from resonance.schemas import (
     describe_end,
     source_uri,
 )
+
+_MOST_PARTS: Final = 10**9
+"""No list comes in more parts: for the room that their numbers take."""
 
 
 @dataclass(slots=True, eq=False)
@@ -54,13 +57,13 @@ class Told:
 
     Attributes
     ----------
-    event : Message
-        For the topic of the events.
+    events : list of Message
+        For the topic of the events: one, or the parts of a list that is too long for one.
     clusters : list of Message
         For the compacted topic.
     """
 
-    event: Message
+    events: list[Message]
     clusters: list[Message]
 
 
@@ -122,7 +125,7 @@ class EventEncoder:
         name = f"{path}/{event.number}"
         message = self._event_message(payload, cause, name)
         ended = [cluster for cluster in payload["before"] if cluster["id"] == payload["cluster"]]
-        return Told(message, self._clusters(payload, payload["after"], ended, since, cause, name))
+        return Told([message], self._clusters(payload, payload["after"], ended, since, cause, name))
 
     def version_started(
         self,
@@ -159,13 +162,18 @@ class EventEncoder:
             "after": list(after),
         }  # type: ignore[typeddict-item]
         name = f"version/{model.version}"
-        message = self._event_message(payload, cause, name)
+        messages = [self._event_message(payload, cause, name)]
         most = sizes.event_bytes(model.preparation.columns)
-        if len(message.value or b"") > most:
+        if len(messages[0].value or b"") > most:
             # Only ordinary events are bounded, and these the topic is known to take.
             brief: ClusterEvent = {**payload, "before": _brief(before), "after": _brief(after)}
-            message = self._event_message(brief, cause, name)
-        return Told(message, self._clusters(payload, after, before, since, cause, name))
+            frame: ClusterEvent = {**payload, "before": [], "after": [], "part": _MOST_PARTS, "parts": _MOST_PARTS}
+            room = most - len(self._event_message(frame, cause, name).value or b"")
+            messages = [
+                self._event_message(part, cause, name if number == 1 else f"{name}/{number}")
+                for number, part in enumerate(_parts(brief, room), start=1)
+            ]
+        return Told(messages, self._clusters(payload, after, before, since, cause, name))
 
     def present(
         self, model: StreamModel, clusters: Sequence[ClusterSnapshot], cause: Cause, since: Mapping[str, str]
@@ -220,3 +228,21 @@ class EventEncoder:
 
 def _brief(clusters: Sequence[ClusterSnapshot]) -> list[ClusterSnapshot]:
     return [{**cluster, "centre": {}, "spread": {}} for cluster in clusters]
+
+
+def _parts(event: ClusterEvent, most: int) -> list[ClusterEvent]:
+    """Return an event whole where its clusters have at most so many bytes, otherwise in parts that have."""
+    parts: list[ClusterEvent] = []
+    room = 0
+    for side in ("before", "after"):
+        for cluster in event[side]:
+            size = len(orjson.dumps(cluster)) + 1
+            if not parts or size > room:
+                parts.append({**event, "before": [], "after": []})
+                room = most
+            room -= size
+            parts[-1][side].append(cluster)
+    if len(parts) > 1:
+        for number, part in enumerate(parts, start=1):
+            part["part"], part["parts"] = number, len(parts)
+    return parts

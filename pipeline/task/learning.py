@@ -48,7 +48,7 @@ class Learned:
 
     def tell(self, at: int, told: Told) -> None:
         """Take in the messages about an event."""
-        self.events.append((at, told.event))
+        self.events += [(at, message) for message in told.events]
         self.clusters += [(at, message) for message in told.clusters]
 
 

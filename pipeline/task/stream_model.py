@@ -197,8 +197,16 @@ class StreamModel:
         header, arrays = unpack(data, KIND, STATE_REVISION)
         model = cls.__new__(cls)
         model.name = name
+        if arrays.keys() != {"prepare", "engine"}:
+            raise StateError(f"the state of stream {name} has parts {sorted(arrays)}, not engine and prepare")
         model.preparation = Preparation.from_state(arrays["prepare"].tobytes())
         model.engine = ENGINES[engine].from_state(arrays["engine"].tobytes())
+        columns = len(model.preparation.columns)
+        if model.engine.dimension not in (0, columns):
+            raise StateError(
+                f"the state of stream {name} has an engine of dimension {model.engine.dimension} behind a preparation "
+                f"of {columns} columns"
+            )
         model._place(header)
         model.snapshot_bytes = len(data)
         return model
@@ -231,6 +239,8 @@ class StreamModel:
             # Revision 1 knows nothing of these, and nothing of the compacted topic either.
             self.lifetimes = Lifetimes.from_state(header["lifetimes"]) if "lifetimes" in header else Lifetimes()
             self.unlisted = bool(header.get("unlisted", True))
+            if self.version < 1 or self.next < 0 or self.seq < 0:
+                raise ValueError(f"version {self.version}, next {self.next}, seq {self.seq}")
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise StateError(f"the state of stream {self.name} cannot be read: {error!r}") from error
         self.snapshot_bytes = 0

@@ -47,6 +47,9 @@ def sentence(event: ClusterEvent, peers: Iterable[ClusterSnapshot] = ()) -> str:
 def _started(event: ClusterEvent) -> str:
     """Say that a version began, or that what was learned silently is told from here on."""
     ended, present = (_count(len(event[side]), "cluster") for side in ("before", "after"))
+    if event.get("part", 1) > 1:
+        part = f"{event['stream']} version {event['version']}, part {event['part']} of {event['parts']} of its list"
+        return f"{part}: {ended} ended, {present} there"
     if not event["after"]:
         return f"{event['stream']} began version {event['version']}: {ended} ended"
     before = f", {ended} of before ended" if event["before"] else ""

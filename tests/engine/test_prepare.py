@@ -10,7 +10,7 @@ import pytest
 from resonance.engine.base import MAGNITUDE
 from resonance.engine.errors import ParameterError, RecordError, StateError
 from resonance.engine.prepare import Preparation
-from resonance.engine.state import pack
+from resonance.engine.state import pack, unpack
 
 NAN = np.nan
 
@@ -287,6 +287,17 @@ def test_damaged_states_are_refused():
         Preparation.from_state(pack("caea", 1, {}, {}))
     with pytest.raises(StateError, match="cannot be read"):
         Preparation.from_state(pack("prepare", 1, {"features": ["a"]}, {}))
+
+
+@pytest.mark.parametrize("held", [0, 30])
+def test_a_state_that_holds_more_records_than_its_warm_up_wants_is_refused(held):
+    preparation = Preparation(["a", "b"], warmup_records=30)
+    if held:
+        preparation = warmed(stream(30, 2), held=30)[0]
+    header, arrays = unpack(preparation.state(), "prepare", 1)
+    for count in (1, 31) if held else (31,):
+        with pytest.raises(StateError, match=f"{count} records held"):
+            Preparation.from_state(pack("prepare", 1, header, {**arrays, "held": np.zeros((count, 2))}))
 
 
 def test_centre_and_spread_come_back_in_the_inputs_units():

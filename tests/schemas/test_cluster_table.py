@@ -108,6 +108,26 @@ def test_a_list_of_what_was_learned_silently_is_a_beginning() -> None:
     assert payloads(outputs.events)[0]["kind"] == "version_started"
 
 
+def test_a_list_in_parts_is_whole_with_its_last_part() -> None:
+    def part(number: int, *after: str, **more: Any) -> dict[str, Any]:
+        return event(6, "version_started", None, after, version=2, part=number, parts=3, **more)
+
+    parts = [part(1, before=[snapshot("p0/1/1")]), part(2, "p0/2/0"), part(3, "p0/2/1")]
+    following = event(7, "absorbed", "p0/2/1", ("p0/2/0",), other="p0/2/0", version=2)
+    table = told(*STORY, *parts[:2])
+    for missing in (following, {**parts[2], "seq": 7}):
+        with pytest.raises(EventGapError):
+            table.apply(missing)
+    assert not any(map(table.apply, parts[:2]))
+    assert table.apply(parts[2])
+    assert not any(map(table.apply, parts))
+    assert (set(table.clusters()), table.resolve("p0/1/1")) == ({"p0/2/0", "p0/2/1"}, None)
+    assert table.apply(following)
+    for first in (parts[1], parts[2]):
+        with pytest.raises(EventGapError):
+            told(*STORY).apply(first)
+
+
 def test_a_gap_is_an_error_that_changes_nothing() -> None:
     table = told(*STORY[:2])
     with pytest.raises(EventGapError, match="stream p0: event 3 came where event 2 was to come") as caught:

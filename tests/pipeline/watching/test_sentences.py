@@ -51,6 +51,8 @@ def test_a_vanished_cluster_and_a_new_version():
     assert sentence(event("vanished", "a", before=[cluster("a", 1, x=1)])) == "a vanished after 1 record: x 1"
     told = sentence(event("version_started", before=[cluster("a"), cluster("b")], version=2))
     assert told == "p0 began version 2: 2 clusters ended"
+    part = event("version_started", before=[cluster("c")], after=[], version=2, part=2, parts=3)
+    assert sentence(part) == "p0 version 2, part 2 of 3 of its list: 1 cluster ended, 0 clusters there"
 
 
 def test_what_the_event_does_not_describe_is_left_out():
