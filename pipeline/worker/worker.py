@@ -211,6 +211,7 @@ class Worker:
             failed=self._fail,
             pauses=pauses,
             histograms=self._histograms,
+            patience=settings.delivery.transaction_timeout,
         )
         self._status.app, self._status.processor = self._app, self._processor
 
