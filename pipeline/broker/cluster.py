@@ -104,7 +104,7 @@ class Cluster:
                 return self._admin.list_topics(timeout=max(min(end - time.monotonic(), LOOK_SECONDS), 0.1))
             except KafkaException as error:
                 self._admin.poll(0)
-                self._refusals.check()
+                self._refusals.check(at_once=True)
                 if time.monotonic() >= end:
                     raise BrokerError(
                         f"no Kafka broker answers at {self.servers} within {timeout:g} s "

@@ -12,15 +12,8 @@ from typing import Any, Final
 from aiokafka import client as aiokafka_client
 from aiokafka import errors as aiokafka_errors
 from resonance.pipeline.broker.acls import for_group, for_topic
-from resonance.pipeline.broker.denials import lacks, login_refused, no_secure_connection
+from resonance.pipeline.broker.denials import Streak, lacks, login_refused, no_secure_connection
 from resonance.pipeline.errors import DeniedError
-
-REFUSED_SECONDS: Final = 5.0
-"""How long connections must have been refused again and again, before that is no passing trouble of a broker that
-starts."""
-
-PAUSE_SECONDS: Final = 30.0
-"""How far apart two refusals are that have nothing to do with each other: whoever cannot go on tries more often."""
 
 LOGIN_ERRORS: Final = (
     aiokafka_errors.AuthenticationFailedError,
@@ -42,29 +35,21 @@ class Watch:
 
     def __init__(self, connect: Callable[..., Awaitable[Any]], clock: Callable[[], float] = time.monotonic) -> None:
         self._connect = connect
-        self._clock = clock
-        # The first and the last time since a connection was made, and why the last time.
-        self._refused: tuple[float, float, Exception] | None = None
+        self._streak = Streak[Exception](clock)
 
     async def __call__(self, *place: Any, **settings: Any) -> Any:
         """Make a connection."""
         try:
             made = await self._connect(*place, **settings)
         except (ssl.SSLError, *LOGIN_ERRORS) as error:
-            now = self._clock()
-            first, last, _ = self._refused or (now, now, error)
-            self._refused = first if now - last <= PAUSE_SECONDS else now, now, error
+            self._streak.note(error)
             raise
-        self._refused = None
+        self._streak.end()
         return made
 
     def refusal(self) -> Exception | None:
         """Return why connections are refused, None as long as it may pass."""
-        if self._refused is None:
-            return None
-        first, last, error = self._refused
-        # A single refusal is none, however long ago: the other brokers may be well, and nobody has asked again.
-        return error if last - first >= REFUSED_SECONDS else None
+        return self._streak.lasting()
 
 
 WATCH: Final = Watch(aiokafka_client.create_conn)

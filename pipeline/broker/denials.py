@@ -7,12 +7,14 @@ that helps against a wrong password. `Refusals` tells the two apart.
 import socket
 import ssl
 import time
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Generic, TypeVar
 
 from confluent_kafka import KafkaError
 from resonance.pipeline.broker.acls import Acl, principal_of
 from resonance.pipeline.errors import DeniedError
+
+Error = TypeVar("Error")
 
 LOGIN: Final = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
 RIGHTS: Final = frozenset(
@@ -23,11 +25,51 @@ RIGHTS: Final = frozenset(
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     }
 )
-RECENT_SECONDS: Final = 30.0
-"""How long a refusal counts: while it lasts librdkafka tries again every 10 s at least, and says so again."""
+REFUSED_SECONDS: Final = 5.0
+"""How long connections must have been refused again and again, before that is no passing trouble of a broker that
+starts."""
+
+PAUSE_SECONDS: Final = 30.0
+"""How far apart two refusals are that have nothing to do with each other: whoever cannot go on tries more often,
+aiokafka and librdkafka every 10 s at least."""
 
 LOOK_SECONDS: Final = 3.0
 """How long a look at the broker's certificate may take."""
+
+
+class Streak(Generic[Error]):
+    """Tells refusals that go on from one that passes: the one rule for both client libraries.
+
+    Parameters
+    ----------
+    clock : callable
+        Seconds of a clock that only goes forward.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        # The first and the last time since a connection was made, and why the last time; replaced as a whole.
+        self._refused: tuple[float, float, Error] | None = None
+
+    def note(self, error: Error) -> None:
+        """Note that a connection was refused."""
+        now = self._clock()
+        first, last, _ = self._refused or (now, now, error)
+        self._refused = first if now - last <= PAUSE_SECONDS else now, now, error
+
+    def end(self) -> None:
+        """Note that one was made."""
+        self._refused = None
+
+    def lasting(self, seconds: float = REFUSED_SECONDS) -> Error | None:
+        """Return why connections have been refused for some seconds or longer, None as long as that may pass.
+
+        A single refusal is none, however long ago: the other brokers may be well, and nobody has asked again.
+        """
+        if self._refused is None:
+            return None
+        first, last, error = self._refused
+        return error if last - first >= seconds and self._clock() - last <= PAUSE_SECONDS else None
 
 
 class Refusals:
@@ -37,12 +79,13 @@ class Refusals:
     ----------
     client : mapping
         librdkafka configuration of the connection.
+    clock : callable
+        Seconds of a clock that only goes forward.
     """
 
-    def __init__(self, client: Mapping[str, Any]) -> None:
+    def __init__(self, client: Mapping[str, Any], clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
-        self._refusal: KafkaError | None = None
-        self._when = 0.0
+        self._streak = Streak[KafkaError](clock)
         self.last = ""
 
     def note(self, error: KafkaError) -> None:
@@ -50,19 +93,27 @@ class Refusals:
         if error.code() != KafkaError._ALL_BROKERS_DOWN or not self.last:
             self.last = error.str()
         if _refuses(error):
-            self._refusal, self._when = error, time.monotonic()
+            self._streak.note(error)
 
-    def error(self) -> DeniedError | None:
-        """Return the error that says who refused what, None where nobody did of late."""
-        if self._refusal is None or time.monotonic() - self._when > RECENT_SECONDS:
+    def error(self, *, at_once: bool = False) -> DeniedError | None:
+        """Return the error that says who refused what, None where nobody did of late, or it may pass.
+
+        Parameters
+        ----------
+        at_once : bool
+            A single refusal counts: for a first contact, where somebody waits who has mistyped a password, and nothing
+            is lost by an end; and where there is no time left for another.
+        """
+        refusal = self._streak.lasting(0.0 if at_once else REFUSED_SECONDS)
+        if refusal is None:
             return None
-        if self._refusal.code() in LOGIN:
-            return login_refused(self._client, self._refusal.str())
-        return DeniedError(no_secure_connection(self._client, self._refusal.str()))
+        if refusal.code() in LOGIN:
+            return login_refused(self._client, refusal.str())
+        return DeniedError(no_secure_connection(self._client, refusal.str()))
 
-    def check(self) -> None:
+    def check(self, *, at_once: bool = False) -> None:
         """Raise `error`, where there is one."""
-        if (error := self.error()) is not None:
+        if (error := self.error(at_once=at_once)) is not None:
             raise error
 
 

@@ -254,7 +254,7 @@ class LogReader:
                     raise self._no_answer(what) from error
 
     def _no_answer(self, what: str) -> BrokerError:
-        return BrokerError(
+        return self._refusals.error(at_once=True) or BrokerError(
             f"{self._servers} gave no {what} for group {self._group} within {self._patience:g} s; look at the brokers"
         )
 

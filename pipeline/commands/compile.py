@@ -3,6 +3,7 @@
 import typer
 from resonance.pipeline.commands.options import Json
 from resonance.pipeline.commands.output import print_json, say
+from resonance.pipeline.commands.stopping import says_when_stopped
 
 
 def add_to(app: typer.Typer) -> None:
@@ -10,6 +11,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("compile")(compile_kernels)
 
 
+@says_when_stopped("stopped; what is compiled so far is kept, and the same command goes on behind it")
 def compile_kernels(as_json: Json = False) -> None:
     """Compile the kernels of all engines into the cache, so that every later start is warm.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from resonance.pipeline.commands.options import Broker, Config, Json, Name, Set, Topics, load_settings
 from resonance.pipeline.commands.output import print_json, print_table, say
+from resonance.pipeline.commands.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import ConfigurationError, nearest
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ FORGOTTEN_MS = 7 * 86_400_000
 
 PATIENCE = 30.0
 """Seconds without any progress after which the broker is given up."""
+
+REPLAYING = "stopped; what was replayed so far counts, and the same command goes on behind it"
+RESUMING = "stopped before the worker answered: its page /readyz says which partitions are still paused"
 
 Class = Annotated[list[str] | None, typer.Option("--class", metavar="CLASS", help="Only of this class; repeatable.")]
 Stage = Annotated[
@@ -45,6 +49,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 @commands.command("list")
+@says_when_stopped(UNCHANGED)
 def list_letters(
     kinds: Class = None,
     stages: Stage = None,
@@ -74,8 +79,9 @@ def list_letters(
     counts: Counter[tuple[str, str]] = Counter()
     shown: deque[Any] = deque(maxlen=limit)
     exported = export.open("wb") if export else None
+    stopped = f"{UNCHANGED}, but {export} may hold a part of the letters" if export else UNCHANGED
     try:
-        with LogReader(client, replay_group(loaded.name), PATIENCE) as reader:
+        with says_when_stopped(stopped), LogReader(client, replay_group(loaded.name), PATIENCE) as reader:
             for _, letters in read_letters(
                 reader, ranges_from(reader, partitions, choice.since if choice.since > 0 else EARLIEST), loaded.name
             ):
@@ -105,6 +111,7 @@ def list_letters(
 
 
 @commands.command("replay")
+@says_when_stopped(UNCHANGED)
 def replay_letters(
     kinds: Class = None,
     stages: Stage = None,
@@ -131,7 +138,7 @@ def replay_letters(
     loaded = load_settings(config, settings, name=name, broker__bootstrap=broker, input__topics=topics)
     source = replay_source(loaded, choice)
     if yes:
-        with progress("replaying", None) as draw:
+        with says_when_stopped(REPLAYING), progress("replaying", None) as draw:
             made = work.replay(source, choice, limit, draw)
     else:
         made = work.plan(source, choice, limit)
@@ -252,6 +259,7 @@ def connected(settings: "Settings", choice: "Choice") -> tuple[dict[str, Any], l
 
 
 @commands.command()
+@says_when_stopped(RESUMING)
 def resume(
     worker: Annotated[
         str, typer.Option(metavar="URL", help="Where the worker's pages are (worker.web_host, worker.web_port).")

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from resonance.pipeline.mending.changes import Change, Standing
     from resonance.pipeline.states.restore import Source
 
+WRITING = "stopped while it was being written: it may be done, in part or as a whole; give the same command again"
+"""What is said where somebody stops a command that changes a deployment, once it has begun to."""
+
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it; without this it is only shown what would be done.")]
 
 

@@ -15,6 +15,7 @@ from resonance.pipeline.commands.options import (
     load_settings,
 )
 from resonance.pipeline.commands.output import say
+from resonance.pipeline.commands.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("reset", help=text, short_help="Forget models and begin anew, or go back.")(reset)
 
 
+@says_when_stopped(UNCHANGED)
 def reset(
     stream: OneStream = None,
     to_archive: ToArchive = None,
@@ -86,12 +88,13 @@ def reset(
             source.archive: "emptied: the archives are deleted",
             source.clusters: "emptied by tombstones",
         }
-    if yes and stream is None and to_archive is None:
-        carry_out_reset(source, changes, atomic=is_atomic(loaded, source))
-    elif yes:
-        write(source, changes, atomic=is_atomic(loaded, source))
-    # What was planned is written once: its messages are used up, what is told of it is not.
-    plans.show(source, changes, written, done=yes, as_json=as_json)
+    with says_when_stopped(plans.WRITING if yes else UNCHANGED):
+        if yes and stream is None and to_archive is None:
+            carry_out_reset(source, changes, atomic=is_atomic(loaded, source))
+        elif yes:
+            write(source, changes, atomic=is_atomic(loaded, source))
+        # What was planned is written once: its messages are used up, what is told of it is not.
+        plans.show(source, changes, written, done=yes, as_json=as_json)
 
 
 def _plan(settings: "Settings", source: "Source", stream: str | None, to_archive: str | None) -> "list[Change]":

@@ -8,6 +8,7 @@ import typer
 from resonance.pipeline.commands import plans
 from resonance.pipeline.commands.options import Broker, Config, Json, Name, Set, Topics, load_settings
 from resonance.pipeline.commands.output import print_json, print_table, say
+from resonance.pipeline.commands.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import DIFFERS, MismatchError
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def _read(settings: "Settings") -> "list[StoredPartition]":
 
 
 @commands.command("list", short_help="List the newest snapshot of every stream.")
+@says_when_stopped(UNCHANGED)
 def list_snapshots(
     config: Config = None,
     name: Name = None,
@@ -87,6 +89,7 @@ def list_snapshots(
 
 
 @commands.command("export", short_help="Write them into one file.")
+@says_when_stopped(UNCHANGED)
 def export_snapshots(
     file: TargetFile,
     stream: OneStream = None,
@@ -112,6 +115,7 @@ def export_snapshots(
 
 
 @commands.command("import", short_help="Bring those of a file back.")
+@says_when_stopped(UNCHANGED)
 def import_snapshots(
     file: SourceFile,
     yes: plans.Yes = False,
@@ -144,12 +148,14 @@ def import_snapshots(
     except MismatchError as error:
         remedy = "; set settings and release back" if error.remedies == (NEW_VERSION,) else ""
         raise MismatchError(f"{file} cannot be imported: {error.problem}{remedy}") from None
-    if yes:
-        write(source, changes, atomic=is_atomic(loaded, source))
-    plans.show(source, changes, {source.snapshots: "those of the file are written"}, done=yes, as_json=as_json)
+    with says_when_stopped(plans.WRITING if yes else UNCHANGED):
+        if yes:
+            write(source, changes, atomic=is_atomic(loaded, source))
+        plans.show(source, changes, {source.snapshots: "those of the file are written"}, done=yes, as_json=as_json)
 
 
 @commands.command("diff", short_help="Compare two files, or a file with now.")
+@says_when_stopped(UNCHANGED)
 def diff_snapshots(
     before: SourceFile,
     after: Annotated[

@@ -5,10 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from resonance.pipeline.commands.options import Broker, Config, Json, Name, Set, Stream, Topics, load_settings
 from resonance.pipeline.commands.output import print_json, print_table, say
+from resonance.pipeline.commands.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import BrokerError, ConfigurationError
 
 if TYPE_CHECKING:
     from resonance.pipeline.config.settings import Settings
+
+MADE_SOME = "stopped; some topics may have been made (see `resonance topics plan`): the same command makes the rest"
 
 Rate = Annotated[float | None, typer.Option(min=0, metavar="N", help="Records a second: show the bytes a day.")]
 RecordBytes = Annotated[
@@ -37,6 +40,7 @@ def add_to(app: typer.Typer) -> None:
     app.add_typer(group, name="topics")
 
 
+@says_when_stopped(UNCHANGED)
 def plan(
     config: Config = None,
     name: Name = None,
@@ -92,6 +96,7 @@ def plan(
         )
 
 
+@says_when_stopped(MADE_SOME)
 def create(
     config: Config = None,
     name: Name = None,
@@ -127,6 +132,7 @@ def create(
     checked(survey(cluster, wanted))
 
 
+@says_when_stopped(UNCHANGED)
 def check(
     config: Config = None,
     name: Name = None,

@@ -86,6 +86,8 @@ class Status:
         problems = []
         if age is not None and age > POLL_SECONDS:
             problems.append(f"the fetch loop has not gone round for {age:.0f} s (at most {POLL_SECONDS:g} s are fine)")
+        if self.processor is not None and (hang := self.processor.hang()):
+            problems.append(hang)
         shown = {"live": not problems, "problems": problems, "state": self.phase}
         return not problems, shown | {"poll_age_seconds": None if age is None else round(age, 3)}
 

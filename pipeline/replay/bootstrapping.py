@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -15,7 +15,9 @@ from resonance.pipeline.files.record_file import Columns
 from resonance.pipeline.mending.changes import Change, inputs_of, is_atomic, wait_for_empty_group, write
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.replay.bootstrap import Learned
+from resonance.pipeline.replay.bootstrap_file import learn_lanes
 from resonance.pipeline.replay.jobs import Tell, describe, load_kernels, run_jobs
+from resonance.pipeline.replay.lanes import route, share
 from resonance.pipeline.replay.ranges import Span, resolve
 from resonance.pipeline.replay.spool import unspool
 from resonance.pipeline.states.restore import Source, read_tables
@@ -104,12 +106,19 @@ def bootstrap(
     load_kernels(settings)
     common = describe(settings, deployment)
     with tempfile.TemporaryDirectory(prefix="resonance-") as folder:
-        jobs = []
+        jobs: list[dict[str, Any]] = []
         for number, at in enumerate(partitions):
             writer = tables[at[1]].writer(source.identities[at[0]])
-            own = {"at": at, "epoch": writer.epoch, "version": versions[at], "spool": f"{folder}/{number}"}
-            jobs.append(common | own | _what(source_of, ranges[at]))
-        results, _ = run_jobs("bootstrap", jobs, processes, told)
+            jobs.append({"at": at, "epoch": writer.epoch, "version": versions[at], "spool": f"{folder}/{number}"})
+        if isinstance(source_of, FromFile):
+            lanes = [job | {"offset": ranges[at][0]} for at, job in zip(partitions, jobs, strict=True)]
+            given = common | {"path": str(source_of.path)}
+            routed = route(source_of.path, source_of.columns, len(lanes), skip_bad=source_of.skip_bad)
+            results, _ = share("bootstrap_file", learn_lanes, given, lanes, routed, processes, told)
+            results.sort(key=lambda part: part["partition"])
+        else:
+            parts = [common | job | {"range": ranges[at]} for at, job in zip(partitions, jobs, strict=True)]
+            results, _ = run_jobs("bootstrap", parts, processes, told)
         learned = [Learned(**result) for result in results]
         changes = [
             Change(at, unspool(Path(job["spool"])), one.offset, unspool(Path(f"{job['spool']}.archive")))
@@ -119,13 +128,6 @@ def bootstrap(
         wait_for_empty_group(at_once, Event())
         write(source, changes, atomic=is_atomic(settings, source))
     return learned
-
-
-def _what(source_of: Collection[str] | FromFile, found: Range) -> dict[str, Any]:
-    if not isinstance(source_of, FromFile):
-        return {"range": found}
-    given = {"path": str(source_of.path), "skip_bad": source_of.skip_bad, **asdict(source_of.columns)}
-    return {"file": given, "offset": found[0]}
 
 
 def _go_on(source: Source, reader: LogReader, at: TopicPartition) -> Range:

@@ -30,7 +30,7 @@ Tell = Callable[[int], None]
 TELL_SECONDS: Final = 0.1
 """Shortest time between two messages about progress."""
 
-FED: Final = frozenset({"lanes"})
+FED: Final = frozenset({"lanes", "bootstrap_file"})
 """Kinds of jobs that are sent what they work on."""
 
 WORK: Final[Mapping[str, str]] = {
@@ -38,6 +38,7 @@ WORK: Final[Mapping[str, str]] = {
     "lanes": "resonance.pipeline.replay.lanes",
     "verify": "resonance.pipeline.replay.verify",
     "bootstrap": "resonance.pipeline.replay.bootstrap",
+    "bootstrap_file": "resonance.pipeline.replay.bootstrap_file",
 }
 """Module whose function ``work(job, tell)`` does a job of a kind, or ``work(job, tell, frames)`` for those of `FED`."""
 

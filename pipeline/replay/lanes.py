@@ -1,9 +1,10 @@
-"""A file replayed: read once, its records routed to the partitions that they would be produced to.
+"""A file that is replayed or learned: read once, its records routed to the partitions they would be produced to.
 
 Each partition is a lane of its own: a task, and a place for its outputs. With several processes the one that reads
 sends each lane its records, as bytes.
 """
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -17,7 +18,7 @@ from resonance.pipeline.files.partitioner import partition_of
 from resonance.pipeline.files.record_file import Columns, FileRecord, RecordFile
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Record
-from resonance.pipeline.replay.jobs import Tell
+from resonance.pipeline.replay.jobs import Tell, run_fed
 from resonance.pipeline.replay.run import Answering, Replayed, sink_of
 from resonance.pipeline.replay.starts import UNBOUNDED
 
@@ -148,6 +149,52 @@ def _cut(data: bytes, lengths: Sequence[int]) -> tuple[list[bytes | None], list[
         keys.append(None if length < 0 else data[place : place + length])
         place += max(length, 0)
     return keys, data[place + 1 :].split(b"\n")
+
+
+def share(
+    kind: str,
+    run: Callable[[Mapping[str, Any], Iterator[Routed], Tell], list[Any]],
+    common: Mapping[str, Any],
+    lanes: Sequence[Any],
+    routed: Iterator[Routed],
+    processes: int,
+    told: Tell,
+) -> tuple[list[dict[str, Any]], float]:
+    """Work on the lanes of a file: in this process, or shared by several, each of which is sent its records.
+
+    Parameters
+    ----------
+    kind : str
+        What is to be done (`jobs.WORK`); its ``work(job, tell, frames)`` answers with ``{"parts": [...]}``.
+    run : callable
+        What that does with a job, whose ``lanes`` are some of them, and their records; returns a data class for each.
+    common : mapping
+        What every job has; JSON.
+    lanes : sequence
+        By partition, what is needed for it; JSON.
+    routed : iterator of Routed
+        The records.
+    processes : int
+        How many at once, at most.
+    told : callable
+        Told how many more records are done.
+
+    Returns
+    -------
+    parts : list of dict
+        What `run` returned, in no particular order.
+    seconds : float
+        How long the slowest process worked.
+    """
+    owners = min(processes, len(lanes))
+    if owners == 1:
+        began = time.perf_counter()
+        parts = run({**common, "lanes": lanes}, routed, told)
+        return list(map(asdict, parts)), time.perf_counter() - began
+    jobs = [{**common, "lanes": lanes[number::owners]} for number in range(owners)]
+    frames = ((part.partition % owners, pack(part)) for part in gather(routed))
+    results, seconds = run_fed(kind, jobs, frames, told)
+    return [part for result in results for part in result["parts"]], seconds
 
 
 def run_lanes(job: Mapping[str, Any], routed: Iterator[Routed], tell: Tell) -> list[Replayed]:

@@ -1,6 +1,5 @@
 """A replay as a whole: which partitions, from where to where, with what output."""
 
-import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -13,7 +12,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError
 from resonance.pipeline.files.record_file import Columns
 from resonance.pipeline.replay import lanes
-from resonance.pipeline.replay.jobs import Tell, as_json, describe, load_kernels, run_fed, run_jobs
+from resonance.pipeline.replay.jobs import Tell, as_json, describe, load_kernels, run_jobs
 from resonance.pipeline.replay.ranges import Span, choose, resolve
 from resonance.pipeline.replay.run import Replayed
 from resonance.pipeline.replay.sinks import TOPICS, join_parts, open_folder
@@ -174,19 +173,13 @@ def replay_file(
     topic = settings.input.topics[0]
     common = {"settings": as_json(settings), "topic": topic}
     places = _places(settings, output, partitions, inputs=None)
-    began = time.perf_counter()
     routed = lanes.route(path, columns, partitions, skip_bad=skip_bad)
+    own = list(enumerate(places))
     try:
-        if min(processes, partitions) == 1:
-            parts = lanes.run_lanes(common | {"lanes": list(enumerate(places))}, routed, told)
-            return Summary(parts, time.perf_counter() - began)
-        owners = min(processes, partitions)
-        jobs = [common | {"lanes": list(enumerate(places))[number::owners]} for number in range(owners)]
-        frames = ((part.partition % owners, lanes.pack(part)) for part in lanes.gather(routed))
-        results, seconds = run_fed("lanes", jobs, frames, told)
+        found, seconds = lanes.share("lanes", lanes.run_lanes, common, own, routed, processes, told)
     finally:
         _join(output, partitions)
-    parts = [Replayed(**part) for result in results for part in result["parts"]]
+    parts = [Replayed(**part) for part in found]
     return Summary(sorted(parts, key=lambda part: part.partition), seconds)
 
 

@@ -77,16 +77,22 @@ def write_file(path: Path, name: str, created: str, partitions: Sequence[Exporte
     """
     digest = hashlib.sha256()
     try:
-        with path.open("xb") as file:
+        file = path.open("xb")
+    except FileExistsError:
+        raise ConfigurationError(f"{path}: there is such a file; name another one, or remove it first") from None
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be written: {error.strerror}") from error
+    try:
+        with file:
             for line in _lines(name, created, partitions):
                 digest.update(line)
                 file.write(line)
             file.write(orjson.dumps({"end": digest.hexdigest()}) + b"\n")
-    except FileExistsError:
-        raise ConfigurationError(f"{path}: there is such a file; name another one, or remove it first") from None
-    except OSError as error:
+    except BaseException as error:
         # Half a file would only be in the way of the next try.
         path.unlink(missing_ok=True)
+        if not isinstance(error, OSError):
+            raise
         raise ConfigurationError(f"{path} cannot be written: {error.strerror}") from error
     return path.stat().st_size
 

@@ -154,11 +154,11 @@ class Outlet:
             self._fatal = self._fatal or error.args[0]
         return self._fatal
 
-    def denied(self) -> DeniedError | None:
-        """Return why the cluster does not let this producer do its work, None as far as is known."""
+    def denied(self, *, at_once: bool = False) -> DeniedError | None:
+        """Return why the cluster does not let this producer do its work, None as far as is known; see `Refusals`."""
         with suppress(KafkaException):
             self.producer.poll(0)
-        return self._denied or self._refusals.error()
+        return self._denied or self._refusals.error(at_once=at_once)
 
     def send(self, batch: Batch) -> None:
         """Queue messages for one partition.
@@ -233,8 +233,8 @@ class Outlet:
                     raise denied
         except KafkaException as error:
             waiting, self._fatal = 0, error.args[0]
-        if self._denied:
-            raise self._denied
+        if denied := self.denied(at_once=True) if waiting else self._denied:
+            raise denied
         failure = self._failure or self._fatal
         if waiting or failure:
             reason = failure.str() if failure else f"{waiting:,} messages still wait after {self.timeout:g} s"

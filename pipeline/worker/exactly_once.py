@@ -140,6 +140,8 @@ class ExactlyOnce:
                 if problem.retriable() and time.monotonic() < end:
                     time.sleep(RETRY_SECONDS)
                     continue
+                if denied := self._denied(problem, at_once=True):
+                    raise denied from error
                 raise BrokerError(
                     f"the broker does not begin transactions for {self._id} ({problem.str()}); check the rights of the "
                     "user on this transactional id and delivery.transaction_timeout, or set "
@@ -247,7 +249,7 @@ class ExactlyOnce:
                 raise self._failed(what, problem) from error
             return
 
-    def _denied(self, problem: KafkaError) -> DeniedError | None:
+    def _denied(self, problem: KafkaError, *, at_once: bool = False) -> DeniedError | None:
         """Return why the cluster does not let this worker write, where that is the problem."""
         code = problem.code()
         right = None
@@ -257,7 +259,7 @@ class ExactlyOnce:
             right = for_transactions(self._group)
         elif code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             right = self._refused_topic()
-        return right_refused(self._client, problem, right) or self._outlet.denied()
+        return right_refused(self._client, problem, right) or self._outlet.denied(at_once=at_once)
 
     def _refused_topic(self) -> Acl | None:
         """Return the right that is missing on a topic: the answer to a transaction does not say on which."""
@@ -274,7 +276,7 @@ class ExactlyOnce:
 
     def _failed(self, what: str, problem: KafkaError) -> ResonanceError:
         problem = self._outlet.fatal_error() or problem
-        denied = self._denied(problem)
+        denied = self._denied(problem, at_once=True)
         # A call that comes after the refused one is told of a wrong state alone.
         if denied is None and problem.code() == KafkaError._STATE and (right := self._refused_topic()):
             denied = DeniedError(lacks(self._client, right))

@@ -20,6 +20,7 @@ from resonance.pipeline.errors import DeliveryError
 from resonance.pipeline.fault_points import reach
 from resonance.pipeline.records import Outputs
 from resonance.pipeline.states.archives import ArchiveWriter
+from resonance.pipeline.worker.activity import WORK_SECONDS, Activity
 from resonance.pipeline.worker.chunk import Chunk, Membership
 from resonance.pipeline.worker.delivery import Batch, Delivery
 from resonance.pipeline.worker.owned import Counters, Destinations, Histograms, Partition
@@ -81,6 +82,8 @@ class Processor:
         When dead letters pause a partition.
     histograms : Histograms, optional
         Takes how long things take.
+    patience : float
+        Seconds after which the delivery gives up waiting for the broker.
 
     Attributes
     ----------
@@ -104,6 +107,7 @@ class Processor:
         failed: Callable[[BaseException], None],
         pauses: Pauses | None = None,
         histograms: Histograms | None = None,
+        patience: float = 60.0,
     ) -> None:
         self.counters = Counters()
         self.histograms = histograms or Histograms()
@@ -111,6 +115,10 @@ class Processor:
         self._delivery = delivery
         self._to = destinations
         self._interval = commit_interval
+        # A commit waits for the outputs and then for the offsets. Whoever still waits behind both hangs.
+        self._broker_seconds = 2 * patience + WORK_SECONDS
+        self._activity = Activity()
+        self._commit_activity = Activity()
         self._done = done
         self._failed = failed
         self._queue: queue.SimpleQueue[Chunk | _Command | Callable[[], None] | None] = queue.SimpleQueue()
@@ -193,10 +201,19 @@ class Processor:
         command.refuse(self._error)
         return command.answer
 
+    def hang(self) -> str:
+        """Return what has been going on for so long that it never ends; nothing while all is well.
+
+        Waiting for a broker that is away is no hang: it comes to an end by itself. May be asked by any thread.
+        """
+        return self._activity.hang() or self._commit_activity.hang()
+
     def _run(self) -> None:
         try:
             while True:
+                self._activity.rest()
                 item = self._next()
+                self._activity.begin("records have been processed")
                 if isinstance(item, Chunk):
                     self._chunk(item)
                 elif isinstance(item, _Command):
@@ -212,6 +229,8 @@ class Processor:
             except Exception as another:  # a thread that ends and tells nobody would be a worker that hangs
                 _log.debug("not aborted: %s", another)
             self._failed(error)
+        finally:
+            self._activity.rest()
 
     def _refuse_all(self, error: BaseException) -> None:
         """Answer every command that waits, and from now on every new one."""
@@ -265,6 +284,7 @@ class Processor:
         at, size, paused = 0, len(records), False
         while at < size and not self._closing and not paused:
             part = records[at : at + self._slice()]
+            self._activity.begin(f"{chunk.topic}[{chunk.partition}]@{part[0].offset} has been learned")
             began = time.monotonic()
             outputs = partition.task.process(part)
             spent = time.monotonic() - began
@@ -293,6 +313,7 @@ class Processor:
         return max(SLICE_RECORDS, int(SLICE_SECONDS / max(self._record_seconds, 1e-6)))
 
     def _send(self, tp: TP, outputs: Outputs) -> None:
+        self._activity.begin("outputs have been sent", self._broker_seconds)
         began = time.monotonic()
         self._since = self._since or began
         kinds = (outputs.assignments, outputs.events, outputs.dead_letters, outputs.clusters)
@@ -310,6 +331,7 @@ class Processor:
         for tp, partition in self.partitions.items():
             committed = partition.position if self._delivery.atomic else partition.committed
             written = False
+            self._activity.begin("snapshots have been sent", self._broker_seconds)
             for message in partition.writer.messages(
                 partition.task, partition.position, committed, everything=everything
             ):
@@ -317,6 +339,7 @@ class Processor:
                     self._delivery.settle()
                     written = True
                 self._delivery.send(Batch(self._to.snapshots, tp.partition, (message,)))
+                self._activity.begin("snapshots have been sent", self._broker_seconds)
             if written:
                 partition.last_snapshot = time.monotonic()
             if written or partition.position != partition.committed:
@@ -344,6 +367,7 @@ class Processor:
             return {}
         tp, writer = waiting
         part = self.partitions[tp]
+        self._activity.begin("an archive has been sent", self._broker_seconds)
         self._delivery.settle()
         messages = writer.messages(part.task, part.position, -1 if part.timestamp is None else part.timestamp)
         self._delivery.send(Batch(writer.topic, tp.partition, messages))
@@ -357,13 +381,18 @@ class Processor:
 
     def _deliver(self, offsets: Mapping[TP, int]) -> float:
         """Commit, in the committer's thread; return when it ended."""
-        self._delivery.commit(offsets)
+        self._commit_activity.begin("a commit has gone on", self._broker_seconds)
+        try:
+            self._delivery.commit(offsets)
+        finally:
+            self._commit_activity.rest()
         return time.monotonic()
 
     def _finish_commit(self) -> None:
         """Wait for the commit that is on its way, if there is one."""
         if self._commit is None:
             return
+        self._activity.begin("a commit has been waited for", self._broker_seconds)
         began = time.monotonic()
         ended = self._commit.result()
         self.histograms.transaction.observe(ended - self._committing_since)

@@ -40,7 +40,10 @@ from resonance.pipeline.worker.transport import FETCH_WAIT_MS, TransportOptions,
 
 OUTPUTS = ("assignments", "cluster_events", "dead_letters", "clusters")
 STOP_SECONDS = 20.0
-"""How long a stop that was asked for may take."""
+"""How long a stop that was asked for may take, from the signal to the end of the process."""
+AWAY_SECONDS = 5.0
+"""How long of it no broker may be there before the last commit is given up."""
+AWAY_LOOK_SECONDS = 0.2
 GOODBYE_SECONDS = 5.0
 """How long of it Faust may take once everything is committed."""
 LEAVE_SECONDS = 2.0
@@ -101,6 +104,7 @@ class Worker:
         self._positions: tuple[Membership, dict[TP, int]] | None = None
         self._delivery_started = False
         self._closed = False
+        self._gave_up = False
         self._ending: asyncio.Timeout | None = None
         self._mending_began = False
         self._starting_delivery = threading.Lock()
@@ -141,7 +145,8 @@ class Worker:
         if self._failure is None:
             await self._end()
         if self._failure is not None:
-            await asyncio.to_thread(self._processor.give_up, self._failure)
+            if not self._gave_up:
+                await asyncio.to_thread(self._processor.give_up, self._failure)
             await self._leave()
             raise self._failure
         return self._why
@@ -211,6 +216,7 @@ class Worker:
             failed=self._fail,
             pauses=pauses,
             histograms=self._histograms,
+            patience=settings.delivery.transaction_timeout,
         )
         self._status.app, self._status.processor = self._app, self._processor
 
@@ -388,22 +394,40 @@ class Worker:
     async def _end(self) -> None:
         """Stop Faust; its consumer closes our transaction first."""
         _log.info("stopping: %s", self._why)
-        self._ending = asyncio.timeout(STOP_SECONDS)
+        began = self._loop.time()
+        self._ending = asyncio.timeout(STOP_SECONDS - LEAVE_SECONDS)
+        watch = asyncio.ensure_future(self._end_without_brokers())
         try:
             async with self._ending:
                 await self._app.stop()
         except TimeoutError:
             _log.warning("not everything ended in time; the group learns it by the session's timeout")
             if not self._closed:
+                # The thread that would abort it is the one that waits; the next start of this worker ends it.
+                self._gave_up = True
+                seconds = self._loop.time() - began
                 self._note_failure(
                     DeliveryError(
-                        f"the last commit did not end within {STOP_SECONDS:g} s and may not count; a restart goes on "
-                        "at the last one that does"
+                        f"the last commit did not end within {seconds:.0f} s and may not count; a restart goes on at "
+                        "the last one that does, and learns again what came after it"
                     )
                 )
+        finally:
+            watch.cancel()
         await asyncio.sleep(0)
         if self._failure is None:
             await asyncio.to_thread(self._processor.stop)
+
+    async def _end_without_brokers(self) -> None:
+        """Give the last commit up where no broker answers."""
+        away = 0.0
+        while not self._closed and self._ending is not None:
+            consumer = self._status.consumer
+            away = 0.0 if consumer is None or consumer.has_coordinator else away + AWAY_LOOK_SECONDS
+            if away > AWAY_SECONDS:
+                self._ending.reschedule(self._loop.time())
+                return
+            await asyncio.sleep(AWAY_LOOK_SECONDS)
 
     async def _leave(self) -> None:
         """Tell the group, so that the others get the partitions at once; nothing is committed any more."""

@@ -1,40 +1,92 @@
 """Whoever stops a command is told in which state that leaves things."""
 
+import importlib
 import sys
+from types import SimpleNamespace
 
 import pytest
 from resonance.pipeline import cli
-from resonance.pipeline.replay import bootstrapping, replaying, verifying
-from resonance.pipeline.states import stored_states
+from resonance.pipeline.commands import dlq, plans, reset, topics
+from resonance.pipeline.mending import changes, snapshot_import
+from resonance.pipeline.states import snapshot_file, stored_states
+
+UNCHANGED = "stopped; nothing was changed"
+SOURCE, STATES = "states.stored_states.open_source", "states.snapshot_file.read_file"
+SURVEY, START = "topics.topics.survey", "topics.start_check.check_start"
+WRITE = "mending.changes.write"
+
+
+def interrupt(*_, **__):
+    raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("command", "where", "said"),
     [
-        (["replay"], "stopped; nothing was changed\n"),
-        (["replay", "-o", "out"], "stopped; nothing was changed, but out may hold a part of the outputs\n"),
-        (["replay", "--to-name", "new"], "stopped; nothing was changed, but the topics of new may hold a part of the"),
-        (["verify"], "stopped; nothing was changed\n"),
-        (["inspect"], "stopped; nothing was changed\n"),
-        (["bootstrap"], "stopped; what is learned is written at the very end, all at once"),
+        ("topics plan", SURVEY, UNCHANGED),
+        ("topics check", START, UNCHANGED),
+        ("topics create", SURVEY, "stopped; some topics may have been made"),
+        ("bootstrap", "replay.bootstrapping.bootstrap", "stopped; what is learned is written at the very end"),
+        ("replay", "replay.replaying.replay_topics", UNCHANGED),
+        (
+            "replay -o out",
+            "replay.replaying.replay_topics",
+            f"{UNCHANGED}, but out may hold a part of the outputs",
+        ),
+        (
+            "replay --to-name new",
+            "replay.replaying.replay_topics",
+            f"{UNCHANGED}, but the topics of new may hold a part of the outputs",
+        ),
+        ("verify", "replay.verifying.verify", UNCHANGED),
+        ("inspect", SOURCE, UNCHANGED),
+        ("snapshots list", SOURCE, UNCHANGED),
+        ("snapshots export file", SOURCE, UNCHANGED),
+        ("snapshots diff file", STATES, UNCHANGED),
+        ("snapshots import file", STATES, UNCHANGED),
+        ("snapshots import file --yes", WRITE, "stopped while it was being written: it may be done"),
+        ("reset", SOURCE, UNCHANGED),
+        ("reset --stream p0 --yes", SOURCE, UNCHANGED),
+        ("reset --stream p0 --yes", WRITE, "stopped while it was being written: it may be done"),
+        ("reset --yes", "mending.resetting.carry_out_reset", "stopped while it was being written: it may be done"),
+        ("dlq list", "dlq.letters.read_letters", UNCHANGED),
+        ("dlq list --export out", "dlq.letters.read_letters", f"{UNCHANGED}, but out may hold a part of the letters"),
+        ("dlq replay", "dlq.replay.plan", UNCHANGED),
+        ("dlq replay --yes", "dlq.replay.replay", "stopped; what was replayed so far counts"),
+        ("dlq resume", "pages.page_client.resume", "stopped before the worker answered"),
+        ("compile", "kernels.compile_all", "stopped; what is compiled so far is kept"),
     ],
 )
-def test_what_is_left_is_said_at_ctrl_c(monkeypatch, capsys, tmp_path, arguments, said):
-    def stop(*_, **__):
-        raise KeyboardInterrupt
-
-    for place, name in (
-        (replaying, "replay_topics"),
-        (verifying, "verify"),
-        (bootstrapping, "bootstrap"),
-        (stored_states, "open_source"),
-    ):
-        monkeypatch.setattr(place, name, stop)
+def test_what_is_left_is_said_at_ctrl_c(monkeypatch, capsys, tmp_path, command, where, said):
+    # What comes before the place where it is stopped needs no broker here.
+    source = SimpleNamespace(snapshots="n.snapshots", archive="n.archive", clusters="n.clusters")
+    monkeypatch.setattr(stored_states, "open_source", lambda _: source)
+    monkeypatch.setattr(snapshot_file, "read_file", lambda _: [])
+    monkeypatch.setattr(snapshot_import, "plan_import", lambda *_: [])
+    monkeypatch.setattr(reset, "_plan", lambda *_: [])
+    monkeypatch.setattr(plans, "alone", lambda _: None)
+    monkeypatch.setattr(changes, "is_atomic", lambda *_: True)
+    monkeypatch.setattr(dlq, "connected", lambda *_: ({"bootstrap.servers": "none:1"}, [("n.dead-letters", 0)]))
+    monkeypatch.setattr(dlq, "replay_source", lambda *_: None)
+    monkeypatch.setattr(topics, "_cluster", lambda *_: None)
+    monkeypatch.setattr("resonance.pipeline.broker.ranges.ranges_from", lambda *_: {})
+    module, name = f"resonance.pipeline.{where}".rsplit(".", 1)
+    monkeypatch.setattr(importlib.import_module(module), name, interrupt)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["resonance", *arguments, "--input.topics", "t", "--stream", "partition"])
-    if arguments == ["inspect"]:
-        sys.argv[-2:] = []
+    monkeypatch.setenv("RESONANCE_INPUT__TOPICS", "t")
+    monkeypatch.setenv("RESONANCE_STREAM", "partition")
+    monkeypatch.setenv("RESONANCE_NAME", "n")
+    monkeypatch.setattr(sys, "argv", ["resonance", *command.split()])
     with pytest.raises(SystemExit) as ended:
         cli.main()
     assert ended.value.code == 130
-    assert capsys.readouterr().err.startswith(said)
+    told = capsys.readouterr().err
+    assert told.startswith(said)
+    assert told.count("\n") == 1
+
+
+def test_an_export_that_is_stopped_leaves_no_half_file_behind(monkeypatch, tmp_path):
+    monkeypatch.setattr(snapshot_file, "_lines", lambda *_: (interrupt() for _ in "x"))
+    with pytest.raises(KeyboardInterrupt):
+        snapshot_file.write_file(tmp_path / "file", "n", "now", [])
+    assert not any(tmp_path.iterdir())

@@ -6,10 +6,9 @@ import ssl
 import pytest
 from aiokafka import errors as aiokafka_errors
 from confluent_kafka import KafkaError
-from resonance.pipeline.broker import denials
 from resonance.pipeline.broker.acls import for_topic
-from resonance.pipeline.broker.connections import REFUSED_SECONDS, Watch, refused
-from resonance.pipeline.broker.denials import Refusals, right_refused
+from resonance.pipeline.broker.connections import Watch, refused
+from resonance.pipeline.broker.denials import PAUSE_SECONDS, REFUSED_SECONDS, Refusals, right_refused
 from resonance.pipeline.errors import DeniedError
 
 CLIENT = {"bootstrap.servers": "127.0.0.1:1", "sasl.username": "shop", "sasl.mechanism": "SCRAM-SHA-512"}
@@ -84,18 +83,32 @@ def test_a_broker_that_does_not_answer_refuses_nothing(connect, clock):
     assert connect.watch.refusal() is None
 
 
-def test_what_librdkafka_reports_counts_while_it_is_recent(monkeypatch, clock):
-    monkeypatch.setattr(denials.time, "monotonic", clock)
-    refusals = Refusals(CLIENT)
+def test_what_librdkafka_reports_counts_by_the_same_rule(clock):
+    wrong = KafkaError(KafkaError._AUTHENTICATION, "sasl_ssl://127.0.0.1:1/1: wrong password (after 3ms in x)")
+    refusals = Refusals(CLIENT, clock)
     refusals.note(KafkaError(KafkaError._TRANSPORT, "connection refused"))
-    refusals.check()
-    refusals.note(KafkaError(KafkaError._AUTHENTICATION, "sasl_ssl://127.0.0.1:1/1: wrong password (after 3ms in x)"))
+    refusals.check(at_once=True)
+    refusals.note(wrong)
     refusals.note(KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
+    assert "wrong password" in refusals.last
+    refusals.check()
+    clock.now += REFUSED_SECONDS
+    refusals.note(wrong)
     with pytest.raises(DeniedError, match=r"log-in of user shop with SCRAM-SHA-512 \(wrong password\)"):
         refusals.check()
-    assert "wrong password" in refusals.last
-    clock.now += denials.RECENT_SECONDS + 1
+    clock.now += PAUSE_SECONDS + 1
     refusals.check()
+    refusals.note(wrong)
+    refusals.check()
+
+
+def test_a_first_contact_that_is_refused_is_told_at_once(clock):
+    refusals = Refusals(CLIENT, clock)
+    refusals.note(KafkaError(KafkaError._AUTHENTICATION, "wrong password"))
+    with pytest.raises(DeniedError, match="wrong password"):
+        refusals.check(at_once=True)
+    clock.now += PAUSE_SECONDS + 1
+    refusals.check(at_once=True)
 
 
 def test_what_is_no_refusal_is_left_to_others():

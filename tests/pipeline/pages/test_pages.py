@@ -131,6 +131,13 @@ def test_a_worker_whose_fetch_loop_hangs_is_not_alive(monkeypatch, age, flow, co
     assert bool(json.loads(body)["problems"]) == (code == 503)
 
 
+def test_a_worker_whose_processor_hangs_is_not_alive(monkeypatch):
+    status = running()
+    monkeypatch.setattr(status.processor, "hang", lambda: "in[0]@7 has been learned for 61 s")
+    code, body, _ = get("/livez", status)
+    assert (code, json.loads(body)["problems"]) == (503, ["in[0]@7 has been learned for 61 s"])
+
+
 def test_metrics_are_text_for_prometheus():
     code, body, content_type = get("/metrics", running())
     assert (code, content_type) == (200, "text/plain; version=0.0.4; charset=utf-8")

@@ -10,9 +10,10 @@ import pytest
 from resonance.pipeline import cli
 from resonance.pipeline.commands import replay as options_module
 from resonance.pipeline.errors import ConfigurationError, MismatchError
-from resonance.pipeline.files.record_file import Columns
+from resonance.pipeline.files.record_file import Columns, RecordFile
 from resonance.pipeline.mending.resetting import reset
 from resonance.pipeline.records import Message, Outputs
+from resonance.pipeline.replay import bootstrap_file, lanes
 from resonance.pipeline.replay.bootstrapping import FromFile, bootstrap
 from resonance.pipeline.replay.ranges import Span
 from resonance.pipeline.times import TimeTexts
@@ -86,6 +87,38 @@ def test_a_file_is_learned_as_if_it_stood_before_the_log(
     shifted = [_moved(message, HALF) for message in live.assignments]
     assert shifted == [orjson.loads(message.value or b"") for message in whole]
     assert deployment.verify().identical
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_file_is_read_once_for_all_partitions(monkeypatch: pytest.MonkeyPatch, history: Path, processes: int) -> None:
+    opened = []
+
+    def open_file(path: Path, *columns: Any, **how: Any) -> RecordFile:
+        opened.append(path)
+        return RecordFile(path, *columns, **how)
+
+    def fed(kind: str, jobs: list[Any], frames: Any, told: Any) -> Any:
+        """Do in this process what others would; what they are sent is the same."""
+        assert kind == "bootstrap_file"
+        sent: list[list[bytes]] = [[] for _ in jobs]
+        for number, frame in frames:
+            sent[number].append(frame)
+        pairs = zip(jobs, sent, strict=True)
+        return [bootstrap_file.work(orjson.loads(orjson.dumps(job)), told, iter(own)) for job, own in pairs], 0.0
+
+    monkeypatch.setattr(lanes, "RecordFile", open_file)
+    monkeypatch.setattr(lanes, "run_fed", fed)
+    deployment = ReplayedDeployment(monkeypatch, partitions=2)
+    found = bootstrap(deployment.given, FromFile(history, Columns(key="id")), Span(), processes=processes)
+    assert opened == [history]
+    assert [part.partition for part in found] == [0, 1]
+    assert sum(part.records for part in found) == HALF
+    assert all(part.records and part.archived for part in found)
+    snapshots, archives = (
+        [log for (name, _), log in sorted(deployment.logs.items()) if name == topic]
+        for topic in (deployment.source.snapshots, deployment.source.archive)
+    )
+    assert all(snapshots) and all(archives)
 
 
 def _moved(message: Message, by: int) -> Any:

@@ -1,5 +1,6 @@
 """The processor's order of things, with a delivery and tasks that write down what they are told."""
 
+import functools
 import queue
 import threading
 import time
@@ -8,6 +9,7 @@ import pytest
 from faust.types import TP
 from resonance.pipeline.errors import DeliveryError
 from resonance.pipeline.records import Message, Outputs, Record
+from resonance.pipeline.worker.activity import Activity
 from resonance.pipeline.worker.chunk import Chunk, Membership
 from resonance.pipeline.worker.owned import Destinations, Partition
 from resonance.pipeline.worker.pauses import Pauses
@@ -456,3 +458,52 @@ def test_what_was_done_is_measured(bench):
     batch, transaction = b.processor.histograms.batch, b.processor.histograms.transaction
     assert (sum(batch.counts), sum(transaction.counts)) == (1, 1)
     assert batch.total >= 0.02
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Return the seconds that the watch over the processor's threads reads; a test moves them."""
+    now = [1000.0]
+    watch = functools.partial(Activity, lambda: now[0])
+    monkeypatch.setattr("resonance.pipeline.worker.processor.Activity", watch)
+    return now
+
+
+def test_a_kernel_that_never_returns_is_a_hang_and_a_thread_without_work_is_none(clock):
+    bench = Bench()
+    bench.open()
+    learning, gate = threading.Event(), threading.Event()
+    echo = bench.partitions[P0].task
+
+    def process(records):
+        learning.set()
+        assert gate.wait(5)
+        return Echo.process(echo, records)
+
+    echo.process = process
+    bench.processor.submit(chunk(P0, 7, 3))
+    assert learning.wait(5)
+    clock[0] += 60
+    assert bench.processor.hang() == ""
+    clock[0] += 1
+    assert bench.processor.hang() == "in[0]@7 has been learned for 61 s (at most 60 s are fine)"
+    gate.set()
+    bench.close()
+    clock[0] += 10_000
+    bench.wait(lambda: not bench.processor.hang())
+
+
+def test_a_commit_that_waits_for_the_broker_is_a_hang_only_when_it_should_have_given_up(clock):
+    bench = Bench(interval=0)
+    bench.open()
+    bench.diary.gate.clear()
+    bench.processor.submit(chunk(P0, 0, 1))
+    bench.wait(bench.diary.committing.is_set)
+    # A commit is given up after 60 s, for the outputs and for the offsets each: 120 s are waiting.
+    clock[0] += 150
+    assert bench.processor.hang() == ""
+    clock[0] += 31
+    assert bench.processor.hang() == "a commit has gone on for 181 s (at most 180 s are fine)"
+    bench.diary.gate.set()
+    bench.close()
+    bench.wait(lambda: not bench.processor.hang())

@@ -35,17 +35,20 @@ def test_whatever_a_topic_takes_a_producer_can_be_made(taken):
 @pytest.fixture
 def stopped(monkeypatch):
     """A worker told to stop, whose processor answers as given and whose Faust needs some seconds more."""
-    monkeypatch.setattr(process, "STOP_SECONDS", 0.05)
+    monkeypatch.setattr(process, "STOP_SECONDS", process.LEAVE_SECONDS + 0.05)
 
-    def stop(closing, faust_seconds=0.0):
+    def stop(closing, faust_seconds=0.0, *, brokers=True):
         async def run():
             worker = process.Worker(SETTINGS)
+            worker._loop = asyncio.get_running_loop()
 
             async def stop_faust():
                 await worker.before_stop()
                 await asyncio.sleep(faust_seconds)
 
-            worker._app = SimpleNamespace(stop=stop_faust, consumer=SimpleNamespace(stop_flow=lambda: None))
+            consumer = SimpleNamespace(stop_flow=lambda: None, has_coordinator=brokers)
+            worker._app = SimpleNamespace(stop=stop_faust, consumer=consumer, _consumer=consumer)
+            worker._status.app = worker._app
             worker._processor = SimpleNamespace(close=lambda everything: closing, stop=lambda: None)
             await worker._end()
             return worker._failure
@@ -59,6 +62,41 @@ def test_a_last_commit_that_does_not_end_is_a_failure(stopped):
     failure = stopped(Future())
     assert isinstance(failure, DeliveryError)
     assert "the last commit did not end within" in str(failure)
+
+
+def test_without_a_broker_the_last_commit_is_given_up_soon(stopped, monkeypatch):
+    monkeypatch.setattr(process, "STOP_SECONDS", 1000)
+    monkeypatch.setattr(process, "AWAY_SECONDS", 0.05)
+    monkeypatch.setattr(process, "AWAY_LOOK_SECONDS", 0.02)
+    failure = stopped(Future(), brokers=False)
+    assert isinstance(failure, DeliveryError)
+    assert "a restart goes on at the last one that does, and learns again what came after it" in str(failure)
+
+
+def test_a_commit_that_was_given_up_is_not_waited_for_again(monkeypatch):
+    worker = process.Worker(SETTINGS)
+    gave_up = []
+
+    async def nothing(*_):
+        pass
+
+    async def end():
+        worker._gave_up, worker._failure = True, DeliveryError("late")
+
+    async def run():
+        worker._told.set()
+        await worker._work()
+
+    async def checked():
+        return Deployment(1, {})
+
+    worker._processor = SimpleNamespace(start=lambda: None, give_up=gave_up.append)
+    worker._app = SimpleNamespace(start=nothing, _consumer=None)
+    for name, do in (("_checked", checked), ("_build", lambda _: None), ("_end", end)):
+        monkeypatch.setattr(worker, name, do)
+    with pytest.raises(DeliveryError, match="late"):
+        asyncio.run(run())
+    assert gave_up == []
 
 
 def test_a_last_commit_that_fails_is_the_workers_failure(stopped):

@@ -1,0 +1,54 @@
+"""Partitions of a bootstrap that learn from a file, which is read once for all of them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from resonance.pipeline.broker.log_reader import NO_OFFSET
+from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.replay.bootstrap import Learned, Learning
+from resonance.pipeline.replay.jobs import Tell, described
+from resonance.pipeline.replay.lanes import Routed, unpack
+
+
+def learn_lanes(job: Mapping[str, Any], routed: Iterator[Routed], tell: Tell) -> list[Learned]:
+    """Learn what is routed to some partitions and leave their snapshots in files.
+
+    Parameters
+    ----------
+    job : mapping
+        ``settings``, ``deployment``; ``path`` of the file, for messages; ``lanes``: for each partition what `Learning`
+        needs, and the ``offset`` at which its log goes on.
+    routed : iterator of Routed
+        The records of these partitions.
+    tell : callable
+        Told how many more records are done.
+
+    Raises
+    ------
+    ConfigurationError
+        A file that has too few records to show their features.
+    """
+    settings, source = described(job)
+    lanes = {lane["at"][1]: (Learning(settings, source, lane), lane["offset"]) for lane in job["lanes"]}
+    for part in routed:
+        learning, _ = lanes[part.partition]
+        learning.take(part.on(learning.at[0]))
+        tell(len(part.records))
+    found = []
+    for partition, (learning, offset) in lanes.items():
+        try:
+            learning.task.go_on_at(offset)
+        except ValueError as error:
+            raise ConfigurationError(
+                f"{job['path']}: partition {partition} gets {learning.found.records} records of it, too few to show "
+                "their features; say with input.dimension how many there are, or list them in input.features"
+            ) from error
+        # What was learned is in no log: only an archive can be replayed from.
+        found.append(learning.close(NO_OFFSET, offset))
+    return found
+
+
+def work(job: Mapping[str, Any], tell: Tell, frames: Iterator[bytes]) -> dict[str, Any]:
+    """Learn the partitions of one process; see `learn_lanes`."""
+    return {"parts": [asdict(part) for part in learn_lanes(job, map(unpack, frames), tell)]}
