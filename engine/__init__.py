@@ -10,6 +10,7 @@ from typing import Any  # noqa: E402
 from resonance.engine.base import Cluster, Engine, Event, Prediction, Reason, Salience, Step  # noqa: E402
 from resonance.engine.caea import CAEA  # noqa: E402
 from resonance.engine.errors import EngineError, ParameterError, RecordError, StateError  # noqa: E402
+from resonance.engine.evq import EVQ  # noqa: E402
 from resonance.engine.hcaea import HCAEA  # noqa: E402
 from resonance.engine.hcaea_root import HCAEARoot  # noqa: E402
 from resonance.engine.hcaea_subtree import HCAEASubtree  # noqa: E402
@@ -22,6 +23,7 @@ from resonance.engine.sparse import SparseBatch, SparseEngine  # noqa: E402
 __all__ = [
     "CAEA",
     "ENGINES",
+    "EVQ",
     "HCAEA",
     "ILDN",
     "PARTS",
@@ -49,7 +51,7 @@ __all__ = [
     "make_engine",
 ]
 
-ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (CAEA, HCAEA, ILDN, FuzzyART, SAART)}
+ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (CAEA, HCAEA, EVQ, ILDN, FuzzyART, SAART)}
 """Every engine by its name in settings."""
 
 PARTS: dict[str, type[HCAEARoot] | type[HCAEASubtree]] = {part.name: part for part in (HCAEARoot, HCAEASubtree)}

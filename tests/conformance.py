@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from resonance.engine import CAEA, HCAEA, ILDN, SAART, FuzzyART, Step
+from resonance.engine import CAEA, EVQ, HCAEA, ILDN, SAART, Event, FuzzyART, Step
 
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
 Vector = dict[str, np.ndarray[Any, Any]]
@@ -233,8 +233,68 @@ def check_ildn(path: Path) -> None:
     equal("nearest_row", [row[int(node)] for node in model.nearest(v["X"], relative=False)], v["nearest_row"])
 
 
+EVQ_NAMES = {"M": "check_every"}
+"""Parameters of the eVQ family that settings call otherwise than the specification."""
+
+
+def _evq_events(events: list[Event], records: int) -> np.ndarray[Any, Any]:
+    """Return events as the vectors have them: t, code, a, b, c; those that no record caused at the stream's end."""
+    rows = []
+    for e in events:
+        t, other = e.index if e.index >= 0 else records, -1 if e.other is None else e.other
+        rows.append(
+            {
+                "emerged": (t, 0, e.cluster, -1, -1),
+                "absorbed": (t, 1, other, e.cluster, -1),
+                "split": (t, 2, other, other, e.cluster),
+                "vanished": (t, 3, e.cluster, -1, -1),
+            }[e.kind]
+        )
+    return np.array(rows, dtype=np.int64).reshape(-1, 5)
+
+
+def _evq_clusters(prefix: str, model: EVQ, v: Vector) -> None:
+    """Compare the clusters of a model, each float with the largest entry of its cluster's array."""
+    found = model.ellipsoids
+    for ours, golden in (("id", "id"), ("k", "k"), ("held", "nbuf"), ("last", "last")):
+        if prefix + golden in v:
+            equal(prefix + golden, found[ours], v[prefix + golden])
+    for ours, golden in (("centre", "c"), ("cov", "C"), ("inv", "P")):
+        if prefix + golden in v and len(v[prefix + golden]):
+            for mine, theirs in zip(found[ours], v[prefix + golden], strict=True):
+                largest = max(float(np.abs(theirs).max()), 1e-300)
+                close(prefix + golden, mine / largest, theirs / largest)
+
+
+def check_evq(path: Path) -> None:
+    """Compare every step, the events, the clusters, the answers and what `consolidate` does."""
+    v = load(path)
+    params = json.loads(str(v["params"]))
+    X = load(path.parents[2] / "data" / f"{v['dataset']}.npz")["X"]
+    given = {
+        EVQ_NAMES.get(name, name): value for name, value in params.items() if name not in ("config", "shuffle_seed")
+    }
+    if str(v["scaling"]) == "minmax":
+        X = (X - X.min(0)) / (X.max(0) - X.min(0))
+        given |= {"low": 0.0, "high": 1.0}
+    X = X[v["order"]]
+    model = EVQ.make(given)
+    step, counted = model.trace(X, told=True)
+    equal("step_id", step.path[:, 0], v["step_id"])
+    equal("step_clusters", counted, v["step_clusters"])
+    equal("events", _evq_events(step.events, len(X)), v["events"])
+    _evq_clusters("cluster_", model, v)
+    answer, outside = model.judge(X)
+    equal("predict_id", answer.cluster[:, 0], v["predict_id"])
+    equal("predict_novel", outside, v["predict_novel"])
+    if "con_events" in v:
+        equal("con_events", _evq_events(model.consolidate(), len(X)), v["con_events"])
+        _evq_clusters("con_", model, v)
+
+
 CHECKS: dict[str, Callable[[Path], None]] = {
     "caea": check_caea_and_tree,
+    "evq": check_evq,
     "hcaea": check_hcaea,
     "ildn": check_ildn,
     "reading": check_reading,

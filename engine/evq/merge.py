@@ -1,0 +1,174 @@
+"""Two clusters that overlap and are compact together become one: (17)-(22), as corrected."""
+
+import numpy as np
+from resonance.engine.arithmetic import exp_minus, inline, jit, log, log1p
+from resonance.engine.evq.events import shape_of, tell_absorbed
+from resonance.engine.evq.matrices import factor, squared_norm
+from resonance.engine.evq.model import K, note_shape, place_of, remove
+from resonance.engine.evq.step import set_inverse
+
+_NONE = -np.inf
+
+
+@inline
+def _logdet(model, rules, i, work):
+    """Return ln det C of slot `i`, which is taken once for each C."""
+    if np.isnan(model.logdet[i]):
+        model.logdet[i] = factor(model.cov[i], rules.d, work.scale, work.upper)
+    return model.logdet[i]
+
+
+@jit
+def overlap(model, rules, i, j, work):
+    """Return 1 - the Bhattacharyya distance of the normals of two slots (17), corrected; -inf where it is not > thr.
+
+    The distance is at least ``|c_i - c_j|^2 / (4 (trace C_i + trace C_j))``: what is far apart needs no factor.
+    """
+    d = rules.d
+    v, s = work.v, work.square
+    gap = 0.0
+    for a in range(d):
+        v[a] = model.centre[i, a] - model.centre[j, a]
+        gap += v[a] * v[a]
+    if gap * (1.0 - 1e-9) > 4.0 * (1.0 - rules.thr) * (model.trace[i] + model.trace[j]):
+        return _NONE
+    halves = (_logdet(model, rules, i, work) + _logdet(model, rules, j, work)) / 2.0
+    for a in range(d):
+        for b in range(d):
+            s[a, b] = (model.cov[i, a, b] + model.cov[j, a, b]) / 2.0
+    logdet = factor(s, d, work.scale, work.upper)
+    value = 1.0 - (squared_norm(work.scale, work.upper, d, v) / 8.0 + (logdet - halves) / 2.0)
+    return value if value > rules.thr else _NONE
+
+
+@jit
+def _union(model, rules, i, j, cov, centre):
+    """Write centre and covariance of the union of two slots (21)(22), corrected; return its support."""
+    k = model.k[i] + model.k[j]
+    share_i, share_j = model.k[i] / k, model.k[j] / k
+    for a in range(rules.d):
+        centre[a] = share_i * model.centre[i, a] + share_j * model.centre[j, a]
+    for a in range(rules.d):
+        gap = share_i * share_j * (model.centre[i, a] - model.centre[j, a])
+        for b in range(rules.d):
+            between = gap * (model.centre[i, b] - model.centre[j, b])
+            cov[a, b] = share_i * model.cov[i, a, b] + share_j * model.cov[j, a, b] + between
+    return k
+
+
+@jit
+def volume_ratio(model, rules, i, j, work):
+    """Return the volume of the union of two slots over the sum of theirs (19)(20), corrected, in logs."""
+    _union(model, rules, i, j, work.square, work.u)
+    a, b = _logdet(model, rules, i, work) / 2.0, _logdet(model, rules, j, work) / 2.0
+    union = factor(work.square, rules.d, work.scale, work.upper) / 2.0
+    return union - (max(a, b) + log1p(exp_minus(abs(a - b))))
+
+
+@jit
+def _pool(model, rules, i, j):
+    """Fill the buffer of slot `i` from both at one sampling fraction: a plain union would favour the smaller."""
+    k, b_i, b_j = model.k[i] + model.k[j], model.held[i], model.held[j]
+    f = min(1.0, rules.n_sub / k, b_i / model.k[i], b_j / model.k[j])
+    m_i = min(b_i, max(1, np.int64(np.floor(f * model.k[i] + 0.5))))
+    m_j = min(b_j, max(1, np.int64(np.floor(f * model.k[j] + 0.5))))
+    while m_i + m_j > rules.n_sub:
+        if m_i >= m_j:
+            m_i -= 1
+        else:
+            m_j -= 1
+    for slot, held, taken, start in ((i, b_i, m_i, 0), (j, b_j, m_j, m_i)):
+        for q in range(taken):
+            source = q * held // taken
+            # Within one buffer records move forward only: none is overwritten before it is read.
+            for a in range(rules.d):
+                model.buffer[i, start + q, a] = model.buffer[slot, source, a]
+            model.buffer_label[i, start + q] = model.buffer_label[slot, source]
+    model.held[i] = m_i + m_j
+    model.fresh[i] += model.fresh[j]
+
+
+@jit
+def merge(model, rules, t, first, second, value, ratio, told, work):
+    """Merge two slots into that of the older id; tell it, and return the slot. `ratio` is in logs."""
+    i, j = (first, second) if model.id[first] < model.id[second] else (second, first)
+    older, younger = shape_of(model, rules, i), shape_of(model, rules, j)
+    k = _union(model, rules, i, j, work.square, work.u)
+    if rules.splits:
+        _pool(model, rules, i, j)
+    for a in range(rules.d):
+        model.centre[i, a] = work.u[a]
+        for b in range(rules.d):
+            model.cov[i, a, b] = work.square[a, b]
+    model.k[i] = k
+    model.last[i] = max(model.last[i], model.last[j])
+    for label in range(model.votes.shape[1]):
+        model.votes[i, label] += model.votes[j, label]
+    set_inverse(model, rules, i, work)
+    note_shape(model, rules, i)
+    remove(model, place_of(model, j))
+    ratio = 1.0 / exp_minus(ratio) if ratio > 0.0 else exp_minus(-ratio)
+    tell_absorbed(model, rules, t, younger, older, shape_of(model, rules, i), value, ratio, told)
+    return i
+
+
+@jit
+def merge_winner(model, rules, t, i, told, work):
+    """Merge slot `i` with the cluster that it overlaps most, if they are compact together; return its slot."""
+    best, partner = _NONE, np.int64(-1)
+    for at in range(model.head[K]):
+        j = model.slot[at]
+        if j != i:
+            value = overlap(model, rules, i, j, work)
+            if value > best:
+                best, partner = value, j
+    if partner < 0:
+        return i
+    ratio = volume_ratio(model, rules, i, partner, work)
+    if not ratio <= _volume_limit(rules):
+        return i
+    return merge(model, rules, t, i, partner, best, ratio, told, work)
+
+
+@inline
+def _volume_limit(rules):
+    return log(rules.volp * rules.d)
+
+
+@jit
+def consolidate(model, rules, t, told, work):
+    """Merge the pair that overlaps most among those that are compact together, until there is none."""
+    clusters = model.head[K]
+    value, ratio = np.full((clusters, clusters), _NONE), np.zeros((clusters, clusters))
+    for first in range(clusters):
+        for second in range(first + 1, clusters):
+            _judge(model, rules, first, second, value, ratio, work)
+    while True:
+        best, i, j = _NONE, 0, 0
+        for first in range(model.head[K]):
+            for second in range(first + 1, model.head[K]):
+                if value[first, second] > best:
+                    best, i, j = value[first, second], first, second
+        if best == _NONE:
+            return
+        merge(model, rules, t, model.slot[i], model.slot[j], best, ratio[i, j], told, work)
+        # Clusters stay listed by id: those behind the absorbed one moved up.
+        for first in range(model.head[K]):
+            for second in range(first + 1, model.head[K]):
+                a, b = first + (first >= j), second + (second >= j)
+                value[first, second], ratio[first, second] = value[a, b], ratio[a, b]
+        for other in range(model.head[K]):
+            if other != i:
+                _judge(model, rules, min(i, other), max(i, other), value, ratio, work)
+
+
+@jit
+def _judge(model, rules, first, second, value, ratio, work):
+    """Note overlap and volume ratio of the clusters listed at two places; no overlap where they are not compact."""
+    i, j = model.slot[first], model.slot[second]
+    found = overlap(model, rules, i, j, work)
+    if found > _NONE:
+        ratio[first, second] = volume_ratio(model, rules, i, j, work)
+        if not ratio[first, second] <= _volume_limit(rules):
+            found = _NONE
+    value[first, second] = found

@@ -1,0 +1,108 @@
+"""A model, packed without room to spare: what a snapshot keeps of it, checked when it comes back."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from resonance.engine.base import MAGNITUDE
+from resonance.engine.evq.model import EVENTS, HEAD, NEXT_ID, K, Model, N, Rules, note_shape
+
+_FIELDS = ("id", "k", "last", "fresh", "held", "made")
+_MOST_RECORDS = 2**62
+
+
+def packed_model(model: Model) -> dict[str, NDArray[Any]]:
+    """Return the arrays that `unpacked_model` reads: a function of the model alone, not of its room."""
+    used = model.slot[: model.head[K]]
+    waits = model.head[N] if model.head[N] < len(model.waiting) else 0
+    parts = [(model.buffer[i, : model.held[i]], model.buffer_label[i, : model.held[i]]) for i in used]
+    none = (model.buffer[0, :0], model.buffer_label[0, :0])
+    return {
+        "head": model.head,
+        "lo": model.lo,
+        "hi": model.hi,
+        "waiting": model.waiting[:waits],
+        "waiting_label": model.waiting_label[:waits],
+        "clusters": np.stack([getattr(model, name)[used] for name in _FIELDS]),
+        "centre": model.centre[used],
+        "cov": model.cov[used],
+        "inv": model.inv[used],
+        "buffer": np.concatenate([none[0], *(part[0] for part in parts)]),
+        "buffer_label": np.concatenate([none[1], *(part[1] for part in parts)]),
+        "votes": model.votes[used],
+    }
+
+
+def _require(holds: Any, what: str) -> None:
+    if not holds:
+        raise ValueError(what)
+
+
+def _within(array: NDArray[Any], low: float, high: float) -> bool:
+    """Whether all entries are numbers of ``low..high``."""
+    return bool(((array >= low) & (array <= high)).all())
+
+
+def unpacked_model(model: Model, rules: Rules, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Fill an empty model, which has room for it, from the arrays of `packed_model`.
+
+    Raises
+    ------
+    KeyError, TypeError, ValueError
+        The arrays are of no model: places beyond their arrays, supports and ids that cannot be, or values that are
+        no numbers.
+    """
+    d, classes = rules.d, model.votes.shape[1]
+    head, fields = arrays["head"], arrays["clusters"]
+    count = fields.shape[1]
+    _require(head.shape == (HEAD,) and head[K] == count <= rules.max_clusters, "head")
+    _require(_within(head, 0, _MOST_RECORDS) and head[N] > 0 and head[NEXT_ID] <= head[N], "head")
+    _require(head[EVENTS] <= 4 * head[N], "events")
+    _require(fields.shape == (len(_FIELDS), count) and fields.dtype == np.int64, "clusters")
+    ids, support, last, fresh, held, made = fields
+    _require(_within(ids, 0, head[NEXT_ID] - 1) and (np.diff(ids) > 0).all(), "ids")
+    _require(_within(support, 1, head[N]) and _within(last, 0, head[N] - 1), "supports")
+    _require(_within(made, 1, head[N]) and _within(fresh, 0, _MOST_RECORDS), "counts")
+    _require(_within(held, 1 if rules.splits else 0, rules.n_sub if rules.splits else 0), "buffers")
+    waits = int(head[N]) if rules.running and head[N] < rules.warmup else 0
+    _require(not (waits and count), "waiting")
+    shapes = {
+        "lo": (d,),
+        "hi": (d,),
+        "waiting": (waits, d),
+        "waiting_label": (waits,),
+        "centre": (count, d),
+        "cov": (count, d, d),
+        "inv": (count, d, d),
+        "buffer": (int(held.sum()), d),
+        "buffer_label": (int(held.sum()),),
+        "votes": (count, classes),
+    }
+    for name, shape in shapes.items():
+        whole = name in ("waiting_label", "buffer_label", "votes")
+        _require(arrays[name].shape == shape and arrays[name].dtype == (np.int64 if whole else np.float64), name)
+    for name in ("lo", "hi", "waiting", "centre", "buffer"):
+        _require(_within(arrays[name], -2.0 * MAGNITUDE, 2.0 * MAGNITUDE), name)
+    for name in ("waiting_label", "buffer_label"):
+        _require(_within(arrays[name], -1, classes - 1), name)
+    _require(_within(arrays["votes"], 0, _MOST_RECORDS), "votes")
+    _require(np.isfinite(arrays["cov"]).all() and np.isfinite(arrays["inv"]).all(), "covariances")
+    diagonal = np.diagonal(arrays["cov"], axis1=1, axis2=2)
+    _require(_within(diagonal, 0.0 if rules.euclidean else np.finfo(float).tiny, np.inf), "covariances")
+
+    model.head[:] = head
+    for name in ("lo", "hi"):
+        getattr(model, name)[:] = arrays[name]
+    model.waiting[:waits] = arrays["waiting"]
+    model.waiting_label[:waits] = arrays["waiting_label"]
+    for name, field in zip(_FIELDS, fields, strict=True):
+        getattr(model, name)[:count] = field
+    for name in ("centre", "cov", "inv", "votes"):
+        getattr(model, name)[:count] = arrays[name]
+    at = 0
+    for i in range(count):
+        model.buffer[i, : held[i]] = arrays["buffer"][at : at + held[i]]
+        model.buffer_label[i, : held[i]] = arrays["buffer_label"][at : at + held[i]]
+        at += held[i]
+        note_shape(model, rules, i)

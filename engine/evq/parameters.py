@@ -1,0 +1,131 @@
+"""The parameters of the eVQ family, declared once, and what the kernels get of them."""
+
+from decimal import Decimal, localcontext
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from resonance.engine.errors import ParameterError
+from resonance.engine.evq.model import NARROWEST, Rules
+from resonance.engine.parameters import Parameter
+
+MODES = ("evq-ams", "evq-am", "evq-a", "evq")
+_MOST = 10**9
+
+PARAMETERS = (
+    Parameter(
+        "mode",
+        str,
+        "evq-ams",
+        "evq-ams merges and splits, evq-am merges, evq-a does neither, evq has one threshold for all clusters",
+        choices=MODES,
+    ),
+    Parameter(
+        "ranges",
+        str,
+        None,
+        "range of the features: low to high, or what the stream has shown; given where low and high are",
+        choices=("given", "running"),
+        optional=True,
+    ),
+    Parameter("low", float, None, "lowest value that a feature is expected to have", -1e100, 1e100, optional=True),
+    Parameter("high", float, None, "highest value that a feature is expected to have", -1e100, 1e100, optional=True),
+    Parameter("warmup", int, 20, "records held back before the first is learned, with running ranges", 1, 10_000),
+    Parameter("vig", float, 0.24, "threshold of evq, in sqrt(d/2) ranges", 0, 1, open_low=True),
+    Parameter("fac", float, 4.0, "radius of the ellipsoids: more clusters or fewer", 0, 1e6, open_low=True),
+    Parameter("pexp", float, 0.5, "exponent of d/2 in the radius", 0, 10),
+    Parameter("m", float, 4.0, "how much wider a young cluster is", 0, 100),
+    Parameter("sig0", float, 0.1, "standard deviation of a founder as a share of the range", 1e-6, 1),
+    Parameter(
+        "init",
+        str,
+        None,
+        "covariance of a founder: from the range, or the mean of the present ones; range where ranges are given",
+        choices=("range", "mean"),
+        optional=True,
+    ),
+    Parameter("kap", float, 2.5, "widening of the mean covariance of a founder", 0, 1000, open_low=True),
+    Parameter("frac", float, 100.0, "range over the least deviation of such a founder", 0, 1e6, open_low=True),
+    Parameter("check_every", int, 10, "records of a cluster between two checks for a merge or a split (M)", 1, _MOST),
+    Parameter("thr", float, 0.0, "overlap above which two clusters may merge", -100, 1, open_high=True),
+    Parameter("volp", float, 1.0, "union over sum of the volumes, for each feature, up to which they do", 0, 1e6, True),
+    Parameter("n_sub", int, 300, "records of a cluster that are kept for the split test", 4, 2000),
+    Parameter("min_sub", int, 50, "records kept before a split is tried; at most n_sub", 4, 2000),
+    Parameter("kmax", int, 4, "bumps that a split test looks for, at most", 2, 8),
+    Parameter("pcs", bool, True, "the split test also looks along the principal axes"),
+    Parameter("crit", float, 2.57, "separation of two bumps that splits", 0, 1e6, open_low=True),
+    Parameter("margin", float, 10.0, "BIC that several bumps must gain over one", 0, 1e6),
+    Parameter(
+        "loglik", str, "mix", "likelihood in it: of the mixture, or of the likeliest bump", choices=("mix", "class")
+    ),
+    Parameter("em_iter", int, 100, "steps of EM, after which a mixture has failed", 1, 10_000),
+    Parameter("em_tol", float, 1e-5, "change of the log-likelihood for each record at which EM is done", 0, 1),
+    Parameter("refresh", int, 100, "records of a cluster after which its inverse covariance is taken anew", 1, _MOST),
+    Parameter("max_clusters", int, 256, "clusters of one model; beyond it the one that won longest ago goes", 2, 10**4),
+    Parameter("seed", int, 1, "of the sample that is kept of each cluster", 0, 2**64 - 1),
+    Parameter(
+        "consolidate_every", int, None, "records between two searches for merges among all clusters", 1, _MOST,
+        optional=True,
+    ),
+)  # fmt: skip
+PAPER = {"pexp": 0.7071067811865476, "kmax": 2, "pcs": False, "min_sub": 30, "margin": 0.0}
+
+
+def check_together(given: dict[str, Any]) -> None:
+    """Raise `ParameterError` where parameters do not fit each other."""
+    if given["min_sub"] > given["n_sub"]:
+        raise ParameterError("min_sub", given["min_sub"], f"at most n_sub = {given['n_sub']}")
+    low, high = given["low"], given["high"]
+    if (low is None) != (high is None):
+        missing = "low" if low is None else "high"
+        raise ParameterError(missing, None, "given too: a range has two ends")
+    if low is not None and not high - low > NARROWEST:
+        raise ParameterError("high", high, f"above low = {low}")
+    if given["ranges"] == "given" and low is None:
+        raise ParameterError("ranges", "given", "with low and high, or running")
+    if given["ranges"] == "running" and low is not None:
+        raise ParameterError("ranges", "running", "without low and high, or given")
+
+
+@lru_cache(maxsize=256)
+def _wide(fac: float, d: int, pexp: float) -> float:
+    """Return ``fac * (d/2)^pexp``, in decimal arithmetic: a library's power differs from machine to machine."""
+    with localcontext() as context:
+        context.prec = 40
+        return float(Decimal(fac) * (Decimal(d) / 2) ** Decimal(pexp))
+
+
+def rules_from(given: dict[str, Any], d: int) -> Rules:
+    """Return checked parameters as the kernels see them."""
+    mode, running = given["mode"], given["low"] is None
+    euclidean = mode == "evq"
+    return Rules(
+        d=d,
+        euclidean=euclidean,
+        merges=mode in ("evq-am", "evq-ams"),
+        splits=mode == "evq-ams",
+        running=running,
+        warmup=given["warmup"],
+        wide=_wide(given["vig"], d, 0.5) if euclidean else _wide(given["fac"], d, given["pexp"]),
+        m=given["m"],
+        sig0=given["sig0"],
+        mean=given["init"] == "mean" or (given["init"] is None and running),
+        kap=given["kap"],
+        frac=given["frac"],
+        check_every=given["check_every"],
+        thr=given["thr"],
+        volp=given["volp"],
+        n_sub=given["n_sub"],
+        min_sub=given["min_sub"],
+        kmax=given["kmax"],
+        pcs=given["pcs"],
+        crit=given["crit"],
+        margin=given["margin"],
+        by_class=given["loglik"] == "class",
+        em_iter=given["em_iter"],
+        em_tol=given["em_tol"],
+        refresh=given["refresh"],
+        max_clusters=given["max_clusters"],
+        consolidate_every=given["consolidate_every"] or 0,
+        seed=np.uint64(given["seed"]),
+    )

@@ -1,0 +1,146 @@
+"""A cluster whose sample shows two separate bumps along a line becomes two: (23)-(35), as corrected."""
+
+import numpy as np
+from resonance.engine.arithmetic import jit
+from resonance.engine.evq.events import shape_of, tell_split
+from resonance.engine.evq.matrices import eigenvectors
+from resonance.engine.evq.mixture import score
+from resonance.engine.evq.model import K, append, note_shape, width
+from resonance.engine.evq.step import set_inverse
+
+_CLEARLY = 1.0 + 1e-9
+"""A later direction wins only if its score exceeds the best by this factor."""
+_AS_LARGE = 1e-9
+"""A component of a direction is the largest only if it exceeds an earlier one by more than this."""
+
+
+@jit
+def _principal_axes(model, rules, i, work):
+    """Write the eigenvectors of C in units of the ranges to ``work.rows``; False where there are none to tell."""
+    d = rules.d
+    if not rules.pcs or d == 1:
+        return False
+    for a in range(d):
+        for b in range(d):
+            work.square[a, b] = model.cov[i, a, b] / (width(model, a) * width(model, b))
+        if not 1e-290 < work.square[a, a] < 1e290:
+            return False
+    eigenvectors(work.square, d, work.scale, work.upper, work.value, work.rows)
+    for row in range(d):
+        largest = 0
+        for a in range(1, d):
+            if abs(work.rows[row, a]) > abs(work.rows[row, largest]) + _AS_LARGE:
+                largest = a
+        sign = -1.0 if work.rows[row, largest] < 0.0 else 1.0
+        for a in range(d):
+            work.rows[row, a] *= sign / width(model, a)
+    return True
+
+
+@jit
+def _project(model, rules, i, direction, p):
+    """Write the projections of the buffer of slot `i` to `p`."""
+    for r in range(model.held[i]):
+        total = 0.0
+        for a in range(rules.d):
+            total += model.buffer[i, r, a] * direction[a]
+        p[r] = total
+
+
+@jit
+def split(model, rules, t, i, x, log, work):
+    """Split slot `i`, if its buffer shows two bumps along any direction; return the slot that holds `x`."""
+    d, b = rules.d, model.held[i]
+    if model.head[K] >= rules.max_clusters:
+        return i
+    directions = 2 * d if _principal_axes(model, rules, i, work) else d
+    p = work.p[:b]
+    best, cut, components, gain = 0.0, 0.0, 0, 0.0
+    for j in range(directions):
+        for a in range(d):
+            work.direction[a] = work.rows[j - d, a] if j >= d else 0.0
+        if j < d:
+            work.direction[j] = 1.0
+            for r in range(b):
+                p[r] = model.buffer[i, r, j]
+        else:
+            _project(model, rules, i, work.direction, p)
+        p.sort()
+        found, at, bumps, gained = score(p, b, rules, work)
+        if found > best * _CLEARLY:
+            best, cut, components, gain = found, at, bumps, gained
+            for a in range(d):
+                work.best[a] = work.direction[a]
+    if best == 0.0:
+        return i
+    _project(model, rules, i, work.best, p)
+    left = 0
+    for r in range(b):
+        work.side[r] = p[r] <= cut
+        left += work.side[r]
+    if left < 2 or b - left < 2:
+        return i
+    parent, k = shape_of(model, rules, i), model.k[i]
+    k_left = min(max(np.int64(np.floor(k * left / b + 0.5)), 1), k - 1)
+    # The larger part keeps slot and id; at equality the left one.
+    stays = k_left >= k - k_left
+    j = append(model)
+    model.last[j] = model.last[i]
+    model.k[i], model.k[j] = (k_left, k - k_left) if stays else (k - k_left, k_left)
+    _share_buffer(model, rules, i, j, b, stays, work)
+    for part in (i, j):
+        _take_from_buffer(model, rules, part, work)
+    tell_split(model, rules, t, parent, i, j, best, components, gain, log)
+    total = 0.0
+    for a in range(d):
+        total += x[a] * work.best[a]
+    return i if (total <= cut) == stays else j
+
+
+@jit
+def _share_buffer(model, rules, i, j, b, stays, work):
+    """Move the records of the buffer of slot `i` that are not on the side which `stays` to slot `j`, order kept."""
+    kept, moved = 0, 0
+    for r in range(b):
+        if work.side[r] == stays:
+            to, place = i, kept
+            kept += 1
+        else:
+            to, place = j, moved
+            moved += 1
+        for a in range(rules.d):
+            model.buffer[to, place, a] = model.buffer[i, r, a]
+        model.buffer_label[to, place] = model.buffer_label[i, r]
+    model.held[i], model.held[j] = kept, moved
+    model.fresh[i] = model.fresh[j] = 0
+
+
+@jit
+def _take_from_buffer(model, rules, i, work):
+    """Take mean, covariance, inverse and labels of a part from its records."""
+    d, b = rules.d, model.held[i]
+    for a in range(d):
+        total = 0.0
+        for r in range(b):
+            total += model.buffer[i, r, a]
+        model.centre[i, a] = total / b
+        for c in range(d):
+            model.cov[i, a, c] = 0.0
+    for r in range(b):
+        for a in range(d):
+            work.v[a] = model.buffer[i, r, a] - model.centre[i, a]
+        for a in range(d):
+            for c in range(d):
+                model.cov[i, a, c] += work.v[a] * work.v[c]
+    for a in range(d):
+        for c in range(d):
+            model.cov[i, a, c] /= b
+        floor = rules.sig0 * width(model, a)
+        model.cov[i, a, a] += floor * floor / b
+    for label in range(model.votes.shape[1]):
+        model.votes[i, label] = 0
+    for r in range(b):
+        if model.buffer_label[i, r] >= 0:
+            model.votes[i, model.buffer_label[i, r]] += 1
+    set_inverse(model, rules, i, work)
+    note_shape(model, rules, i)

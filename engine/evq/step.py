@@ -1,0 +1,212 @@
+"""One record learned: the nearest ellipsoid, its radius, a founder or a moved cluster, and the buffer.
+
+Equation numbers are those of Lughofer and Sayed-Mouchaweh, Information Sciences, 2015.
+"""
+
+import numpy as np
+from resonance.engine.arithmetic import inline, jit
+from resonance.engine.evq.events import LIMIT, NO_CRITERION, OUTSIDE, tell_founded, tell_vanished
+from resonance.engine.evq.matrices import invert
+from resonance.engine.evq.model import K, append, note_shape, remove, width
+
+_LARGEST = 1e300
+"""A covariance beyond it is of no use for further ones."""
+
+_SURE = 1.0 - 1e-6
+"""What a bound on a squared distance is multiplied by, so that rounding never prunes the nearest cluster."""
+
+
+@jit
+def squared_distance(model, rules, i, x):
+    """Return D^2 of `x` to slot `i` (3); of `evq` the Euclidean one in ranges. Infinite where it is no float."""
+    total = 0.0
+    if rules.euclidean:
+        for a in range(rules.d):
+            z = (x[a] - model.centre[i, a]) / width(model, a)
+            total += z * z
+    else:
+        for a in range(rules.d):
+            va = x[a] - model.centre[i, a]
+            row = 0.0
+            for b in range(a):
+                row += model.inv[i, a, b] * (x[b] - model.centre[i, b])
+            total += va * (model.inv[i, a, a] * va + 2.0 * row)
+    if total > 0.0:
+        return total
+    return 0.0 if total <= 0.0 else np.inf
+
+
+@jit
+def nearest(model, rules, x):
+    """Return the slot of the nearest cluster and D^2 to it; -1 without clusters. The smallest id wins a tie.
+
+    A cluster whose every ellipsoid axis is too short to reach nearer is passed by: D^2 is at least
+    ``|x - c|^2 / trace C``.
+    """
+    best, winner = np.inf, np.int64(-1)
+    for at in range(model.head[K]):
+        i = model.slot[at]
+        if winner < 0:
+            winner, best = i, squared_distance(model, rules, i, x)
+            continue
+        if not rules.euclidean:
+            gap = 0.0
+            for a in range(rules.d):
+                z = x[a] - model.centre[i, a]
+                gap += z * z
+            if gap * _SURE > best * model.trace[i]:
+                continue
+        distance = squared_distance(model, rules, i, x)
+        if distance < best:
+            winner, best = i, distance
+    return winner, best
+
+
+@inline
+def score_of(squared, radius):
+    """Return 1 / (1 + (D/r)^2): 1 at the centre, 1/2 on the border of the cluster."""
+    return 1.0 / (1.0 + squared / (radius * radius))
+
+
+@jit
+def _give_covariance(model, rules, i, work):
+    """Give a founder its covariance (9)(10), both corrected, and the inverse."""
+    d = rules.d
+    total = 0.0
+    if rules.mean:
+        for at in range(model.head[K]):
+            if model.slot[at] != i:
+                total += model.k[model.slot[at]]
+    for a in range(d):
+        for b in range(d):
+            model.cov[i, a, b] = 0.0
+    if rules.euclidean:
+        return
+    usable = total > 0.0
+    if usable:
+        for at in range(model.head[K]):
+            j = model.slot[at]
+            if j == i:
+                continue
+            share = rules.kap * rules.kap * (model.k[j] / total)
+            for a in range(d):
+                for b in range(d):
+                    model.cov[i, a, b] += share * model.cov[j, a, b]
+        for a in range(d):
+            floor = width(model, a) / rules.frac
+            model.cov[i, a, a] += floor * floor
+            usable = usable and model.cov[i, a, a] < _LARGEST
+    if not usable:
+        for a in range(d):
+            for b in range(d):
+                model.cov[i, a, b] = 0.0
+            spread = rules.sig0 * width(model, a)
+            model.cov[i, a, a] = spread * spread
+    set_inverse(model, rules, i, work)
+
+
+@jit
+def set_inverse(model, rules, i, work):
+    """Take the inverse P of a covariance anew."""
+    invert(model.cov[i], rules.d, work.scale, work.upper, work.square, model.inv[i])
+
+
+@jit
+def found(model, rules, x, label, number, t, squared, radius, log, work):
+    """Found a cluster at `x`, which at the bound costs the one that won longest ago; return its slot."""
+    if model.head[K] >= rules.max_clusters:
+        idle = 0
+        for at in range(model.head[K]):
+            if model.last[model.slot[at]] < model.last[model.slot[idle]]:
+                idle = at
+        tell_vanished(model, rules, t, model.slot[idle], LIMIT, log)
+        remove(model, idle)
+    i = append(model)
+    for a in range(rules.d):
+        model.centre[i, a] = x[a]
+    model.k[i] = 1
+    model.last[i] = number
+    _give_covariance(model, rules, i, work)
+    note_shape(model, rules, i)
+    if rules.splits:
+        _put(model, i, 0, x, label)
+        model.held[i] = 1
+        model.fresh[i] = 1
+    if label >= 0:
+        model.votes[i, label] = 1
+    tell_founded(model, rules, t, i, NO_CRITERION if radius < 0.0 else OUTSIDE, np.sqrt(squared), radius, log)
+    return i
+
+
+@jit
+def _put(model, i, place, x, label):
+    for a in range(len(x)):
+        model.buffer[i, place, a] = x[a]
+    model.buffer_label[i, place] = label
+
+
+@jit
+def move(model, rules, i, x, number, work):
+    """Move mean (11), covariance (12) and its inverse (15) of the cluster that won `x`."""
+    d = rules.d
+    a1 = 1.0 / (model.k[i] + 1)
+    keep, share = 1.0 - a1, a1 * (1.0 - a1)
+    v, u = work.v, work.u
+    for a in range(d):
+        v[a] = x[a] - model.centre[i, a]
+        model.centre[i, a] += a1 * v[a]
+    model.k[i] += 1
+    model.last[i] = number
+    if rules.euclidean:
+        for a in range(d):
+            model.cov[i, a, a] = keep * model.cov[i, a, a] + share * v[a] * v[a]
+    else:
+        for a in range(d):
+            u[a] = 0.0
+        for b in range(d):
+            for a in range(d):
+                u[a] += model.inv[i, b, a] * v[b]
+        inner = 0.0
+        for a in range(d):
+            inner += v[a] * u[a]
+        weight = a1 / (1.0 + a1 * inner)
+        for a in range(d):
+            va, ua = share * v[a], weight * u[a]
+            for b in range(d):
+                model.cov[i, a, b] = keep * model.cov[i, a, b] + va * v[b]
+                model.inv[i, a, b] = (model.inv[i, a, b] - ua * u[b]) / keep
+        if model.k[i] % rules.refresh == 0 or not inner < _LARGEST:
+            set_inverse(model, rules, i, work)
+    note_shape(model, rules, i)
+
+
+@inline
+def _random(seed, number):
+    """Return output number + 1 of splitmix64: a function of the record's number, no state."""
+    z = seed + (np.uint64(number) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@jit
+def keep_record(model, rules, i, x, label, number):
+    """Put `x` into the buffer of slot `i`: at its end, or in the place of another by chance (a reservoir)."""
+    held = model.held[i]
+    if held < rules.n_sub:
+        _put(model, i, held, x, label)
+        model.held[i] = held + 1
+        model.fresh[i] += 1
+        return
+    place = np.int64(_random(rules.seed, number) % np.uint64(model.k[i]))
+    if place < rules.n_sub:
+        _put(model, i, place, x, label)
+        model.fresh[i] += 1
+
+
+@jit
+def note_range(model, rules, x):
+    """Widen the running ranges by `x`."""
+    for a in range(rules.d):
+        model.lo[a] = min(model.lo[a], x[a])
+        model.hi[a] = max(model.hi[a], x[a])
