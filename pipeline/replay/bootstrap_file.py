@@ -34,7 +34,7 @@ def learn_lanes(job: Mapping[str, Any], routed: Iterator[Routed], tell: Tell) ->
     for part in routed:
         learning, _ = lanes[part.partition]
         learning.take(part.on(learning.at[0]))
-        tell(len(part.records))
+        tell(len(part))
     found = []
     for partition, (learning, offset) in lanes.items():
         try:
