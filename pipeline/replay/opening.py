@@ -101,7 +101,7 @@ class OpenedJob:
 
 @contextmanager
 def open_job(job: Mapping[str, Any]) -> Iterator[OpenedJob]:
-    """Open what a job names by ``settings``, ``deployment``, ``at`` (topic and partition), ``range``, perhaps ``fresh``."""
+    """Open what ``settings``, ``deployment``, ``at``, ``range`` and ``fresh``, if there, of a job name."""
     settings, source = described(job)
     (topic, partition), (begin, end) = job["at"], job["range"]
     with LogReader(source.client, source.group, source.patience) as reader:
