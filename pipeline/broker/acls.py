@@ -13,11 +13,12 @@ if TYPE_CHECKING:
 Resource = Literal["topic", "group", "transactional-id"]
 
 ROLES: Final[Mapping[str, str]] = {
-    "worker": "a worker, and the options that mend a stop",
-    "subscriber": "whoever subscribes to the outputs, `resonance watch` among them",
-    "producer": "whoever writes the input, `resonance produce` among them",
-    "operator": "whoever looks and compares: `resonance inspect`, `snapshots`, `replay`, `verify`, `topics plan`",
-    "dead letters": "whoever lists and replays dead letters, `resonance dlq`",
+    "worker": "a worker; also `topics create`, `topics check`, `bootstrap`, `reset`, `snapshots import`",
+    "subscriber": "whoever subscribes to the outputs, `watch` among them",
+    "producer": "whoever writes the input, `produce` among them",
+    "operator": "whoever looks and compares: `topics plan`, `replay`, `verify`, `inspect`, `snapshots list`, "
+    "`snapshots export`, `snapshots diff`",
+    "dead letters": "whoever lists and replays dead letters: `dlq list`, `dlq replay`",
 }
 """Who needs rights, and who that is."""
 
@@ -85,7 +86,7 @@ def for_group(group: str) -> Acl:
 
 
 def for_transactions(name: str) -> Acl:
-    """Return what transactions need: every worker has an id of its own, and mending a stop one more."""
+    """Return what transactions need: every worker has an id of its own, mending and `topics check` one more each."""
     return Acl(
         "transactional-id", f"{name}-", ("Write",), "write outputs, snapshots and offsets at once", prefixed=True
     )

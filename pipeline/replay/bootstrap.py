@@ -5,12 +5,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from resonance.pipeline.broker.log_reader import LogReader, TopicPartition
+from resonance.pipeline.broker.log_reader import TopicPartition
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Record
 from resonance.pipeline.replay import sources
-from resonance.pipeline.replay.jobs import Tell, described
+from resonance.pipeline.replay.jobs import Tell
+from resonance.pipeline.replay.opening import open_job
 from resonance.pipeline.replay.spool import spool
 from resonance.pipeline.states.archives import archive_of
 from resonance.pipeline.states.restore import Source
@@ -120,11 +121,9 @@ def work(job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
     dict
         A `Learned`.
     """
-    settings, source = described(job)
-    learning = Learning(settings, source, job)
-    began, position = job["range"]
-    with LogReader(source.client, source.group, source.patience) as reader:
-        for batch in sources.of_topic(reader, learning.at, began, position):
+    with open_job(job) as opened:
+        learning = Learning(opened.settings, opened.source, job)
+        for batch in sources.of_topic(opened.reader, opened.at, opened.begin, opened.end):
             learning.take(batch)
             tell(len(batch))
-    return asdict(learning.close(began, position))
+    return asdict(learning.close(opened.begin, opened.end))

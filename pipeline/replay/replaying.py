@@ -7,18 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from resonance.pipeline.broker import clients
-from resonance.pipeline.broker.log_reader import LogReader
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError
 from resonance.pipeline.files.record_file import Columns
 from resonance.pipeline.replay import lanes
 from resonance.pipeline.replay.jobs import Tell, as_json, describe, load_kernels, run_jobs
-from resonance.pipeline.replay.ranges import Span, choose, resolve
+from resonance.pipeline.replay.opening import open_ranges
+from resonance.pipeline.replay.ranges import Span
 from resonance.pipeline.replay.run import Replayed
 from resonance.pipeline.replay.sinks import TOPICS, join_parts, open_folder
-from resonance.pipeline.states.restore import Source
 from resonance.pipeline.topics.kinds import Topics
-from resonance.pipeline.topics.topics import prepare_topics, read_deployment
+from resonance.pipeline.topics.topics import prepare_topics
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,17 +105,13 @@ def replay_topics(
     MismatchError
         The models at the beginning of the range are not known any more.
     """
-    client = clients.librdkafka(settings)
-    deployment = read_deployment(client, settings.input.topics, settings.broker.answer_timeout)
-    settings.check_stream(deployment.partitions)
-    source = Source.of(settings, client, deployment)
-    with LogReader(client, source.group, settings.broker.answer_timeout) as reader:
-        ranges = resolve(reader, client, span, choose(span, inputs, deployment.partitions))
+    with open_ranges(settings, inputs, span) as opened:
+        source, ranges = opened.source, opened.ranges
     if all(first >= end for first, end in ranges.values()):
         whole = "holds no committed records" if span.whole else "has no committed records in that range"
         raise BrokerError(f"{', '.join(inputs)} on {settings.broker.bootstrap} {whole}; there is nothing to replay")
     load_kernels(settings)
-    common = describe(settings, deployment) | {"fresh": fresh}
+    common = describe(settings, source.deployment) | {"fresh": fresh}
     places = _places(settings, output, len(ranges), settings.input.topics)
     jobs = [
         common | {"at": at, "range": found, "output": place}

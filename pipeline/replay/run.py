@@ -6,14 +6,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from resonance.pipeline.broker.log_reader import LogReader
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Record
 from resonance.pipeline.replay import sources
-from resonance.pipeline.replay.jobs import Tell, described
+from resonance.pipeline.replay.jobs import Tell
+from resonance.pipeline.replay.opening import open_job
 from resonance.pipeline.replay.sinks import FolderSink, Nowhere, Sink, TopicSink
-from resonance.pipeline.replay.starts import find_start
 
 
 @dataclass(slots=True)
@@ -109,15 +108,13 @@ def work(job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
     dict
         A `Replayed`.
     """
-    settings, source = described(job)
-    topic, partition = at = job["at"][0], job["at"][1]
-    begin, end = job["range"]
-    with LogReader(source.client, source.group, source.patience) as reader:
-        start = find_start(reader, source, at, begin, lambda *own: PartitionTask(settings, *own), fresh=job["fresh"])
-        found = Replayed(topic, partition, max(begin, start.offset), max(end, start.offset), start.text, start.notes)
-        answering = Answering(found, start.task, sink_of(job["output"], settings, partition))
+    with open_job(job) as opened:
+        begin, end = opened.begin, opened.end
+        start = opened.find_start(begin)
+        found = Replayed(*opened.at, max(begin, start.offset), max(end, start.offset), start.text, start.notes)
+        answering = Answering(found, start.task, sink_of(job["output"], opened.settings, opened.at[1]))
         try:
-            for batch in sources.of_topic(reader, at, start.offset, end):
+            for batch in sources.of_topic(opened.reader, opened.at, start.offset, end):
                 answering.take(batch)
                 tell(len(batch))
         finally:

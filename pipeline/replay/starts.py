@@ -8,7 +8,8 @@ from resonance.pipeline import stops
 from resonance.pipeline.broker.log_reader import LogReader, TopicPartition
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.partition import PartitionTask
-from resonance.pipeline.states.archive_reader import Archived, newest_archive
+from resonance.pipeline.states.archive_reader import ListedArchive, archives_before
+from resonance.pipeline.states.archive_records import ArchiveManifest
 from resonance.pipeline.states.restore import Source, read_tables
 from resonance.pipeline.states.snapshot_records import Identity, PartitionRecord
 from resonance.pipeline.times import TimeTexts
@@ -84,43 +85,48 @@ def find_start(
     if fresh:
         return Start(task, begin, f"empty models at offset {begin:,}, as asked", [])
     notes: list[str] = []
-    archived = newest_archive(reader, source, at, begin)
-    if archived is not None:
-        changed = _changed(archived, source, at)
-        where = _named(archived)
+    for listed in archives_before(reader, source, at, begin):
+        changed = _changed(listed.manifest, source, at)
+        where = _named(listed.manifest)
         first, _ = reader.bounds([at])[at]
         if changed:
             notes.append(f"{where} was learned with other settings and is left aside: {'; '.join(changed)}")
-        elif archived.position < first:
+        elif listed.manifest.position < first:
             notes.append(f"{where} is left aside, because the records from there to offset {first:,} are deleted")
-        else:
+        elif (archived := listed.read()) is not None:
             archived.restore(task)
             return Start(task, archived.position, f"from {where}", notes)
+        else:
+            continue
+        # Older ones do not lead to these models, either.
+        break
     record = partition_record(reader, source, at)
     if before is not None and record is not None and record.began < 0 and not _changed(record, source, at):
-        found = _oldest_fitting(reader, source, at, begin, before)
-        if found is not None:
-            found.restore(task)
-            where = _named(found)
+        oldest = _oldest_fitting(reader, source, at, begin, before)
+        if oldest is not None and (archived := oldest.read()) is not None:
+            archived.restore(task)
+            where = _named(oldest.manifest)
             notes.append(f"what was told from offset {begin:,} on came from earlier models and is not compared")
-            return Start(task, found.position, f"from {where}, the first of these models", notes)
+            return Start(task, archived.position, f"from {where}, the first of these models", notes)
     return _from_beginning(reader, source, at, begin, record, task, make_task, notes)
 
 
-def _named(archived: Archived) -> str:
+def _named(archived: ArchiveManifest) -> str:
     return f"the archive at offset {archived.position:,} ({time_text(archived.timestamp)})"
 
 
-def _changed(found: Archived | PartitionRecord, source: Source, at: TopicPartition) -> list[str]:
+def _changed(found: ArchiveManifest | PartitionRecord, source: Source, at: TopicPartition) -> list[str]:
     return differing(found.identity, source.identities[at[0]])
 
 
-def _oldest_fitting(reader: LogReader, source: Source, at: TopicPartition, begin: int, before: int) -> Archived | None:
+def _oldest_fitting(
+    reader: LogReader, source: Source, at: TopicPartition, begin: int, before: int
+) -> ListedArchive | None:
     """Return the oldest of the archives between two offsets that fit without a gap up to the newest."""
     found = _fitting(reader, source, at, begin, before - 1)
     low = begin
-    while found is not None and low < found.position - 1:
-        middle = (low + found.position) // 2
+    while found is not None and low < found.manifest.position - 1:
+        middle = (low + found.manifest.position) // 2
         older = _fitting(reader, source, at, begin, middle)
         if older is None:
             low = middle
@@ -129,10 +135,10 @@ def _oldest_fitting(reader: LogReader, source: Source, at: TopicPartition, begin
     return found
 
 
-def _fitting(reader: LogReader, source: Source, at: TopicPartition, begin: int, offset: int) -> Archived | None:
+def _fitting(reader: LogReader, source: Source, at: TopicPartition, begin: int, offset: int) -> ListedArchive | None:
     """Return the newest archive at or before an offset, if it fits and is behind another."""
-    found = newest_archive(reader, source, at, offset)
-    if found is None or found.position <= begin or _changed(found, source, at):
+    found = next(archives_before(reader, source, at, offset), None)
+    if found is None or found.manifest.position <= begin or _changed(found.manifest, source, at):
         return None
     return found
 
@@ -174,9 +180,10 @@ def _lost(
     else:
         why = f"the log begins at offset {first:,}, and the models began at {origin:,}"
     _, end = reader.bounds([at])[at]
-    later: Archived | None = newest_archive(reader, source, at, end)
-    usable = later is not None and not _changed(later, source, at)
-    instead = f"replay from offset {later.position:,} on (--from), where there is one, or " if usable and later else ""
+    later = next(archives_before(reader, source, at, end), None)
+    usable = later is not None and not _changed(later.manifest, source, at)
+    place = f"{later.manifest.position:,}" if usable and later else ""
+    instead = f"replay from offset {place} on (--from), where there is one, or " if place else ""
     aside = f" ({'; '.join(notes)})" if notes else ""
     return MismatchError(
         f"{where}: the models at offset {begin:,} are not known: there is no archive at or before it that fits{aside}, "

@@ -2,18 +2,17 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from typing import Any, Final
 
 from resonance.pipeline.broker.log_reader import NO_OFFSET, LogReader, TopicPartition
 from resonance.pipeline.broker.log_search import first_offset
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, MismatchError
-from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Message, Outputs, Record
 from resonance.pipeline.replay import sources
 from resonance.pipeline.replay.differences import Difference, compare
-from resonance.pipeline.replay.jobs import Tell, described
+from resonance.pipeline.replay.jobs import Tell
+from resonance.pipeline.replay.opening import open_job
 from resonance.pipeline.replay.recorded import (
     Assignments,
     Others,
@@ -24,8 +23,7 @@ from resonance.pipeline.replay.recorded import (
     letter_told,
 )
 from resonance.pipeline.replay.sinks import KINDS
-from resonance.pipeline.replay.starts import Start, find_start
-from resonance.pipeline.states.restore import Source
+from resonance.pipeline.replay.starts import Start
 
 SETTLE_SECONDS: Final = 10.0
 """How long to wait for transactions that are open when the recorded outputs are looked at."""
@@ -123,34 +121,31 @@ def work(job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
     dict
         A `Verified`.
     """
-    settings, source = described(job)
-    topic, partition = at = job["at"][0], job["at"][1]
-    begin, end = job["range"]
-    with LogReader(source.client, source.group, source.patience) as reader:
+    with open_job(job) as opened:
+        reader, at, begin = opened.reader, opened.at, opened.begin
         committed = reader.committed([at])[at]
-        found = Verified(topic, partition, begin, begin)
+        found = Verified(*at, begin, begin)
         if committed == NO_OFFSET:
-            found.notes.append(f"group {source.group} has committed nothing: there is nothing to compare")
+            found.notes.append(f"group {opened.source.group} has committed nothing: there is nothing to compare")
             return asdict(found)
-        end = min(end, committed)
+        end = min(opened.end, committed)
         if begin >= end:
             return asdict(found)
-        find = partial(find_start, reader, source, at, make_task=partial(PartitionTask, settings))
-        start = find(begin, fresh=job["fresh"], before=end)
+        start = opened.find_start(begin, before=end)
         found.start, found.notes = start.text, start.notes
         found.begin, found.end = min(max(begin, start.offset), end), end
         if found.begin == end:
             found.notes.append(f"the models began at offset {start.offset:,}, behind the range: nothing is compared")
             return asdict(found)
         versions = [start.task.first_version, *(start.task.model(stream).version for stream in start.task.streams)]
-        kinds = _read(reader, settings, source, found, min(versions), whole=job["whole"])
+        kinds = _read(reader, opened.settings, found, min(versions), whole=job["whole"])
         found.compared = any(kind.begin < end for kind in kinds)
         found.assignments, found.events, found.dead_letters = (kind.recorded.count for kind in kinds)
         found.repeats = sum(kind.recorded.repeats for kind in kinds)
         found.older = sum(kind.recorded.older for kind in kinds)
         difference = _compare(reader, start, found.begin, found, kinds, tell)
-        while difference is not None and not job["fresh"]:
-            later = _begun_anew(find, start, difference.offset)
+        while difference is not None and not opened.fresh:
+            later = _begun_anew(opened.find_start, start, difference.offset)
             if later is None:
                 break
             found.notes.append(f"a new version of a model began at offset {later.offset:,}: from there on {later.text}")
@@ -161,9 +156,7 @@ def work(job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
     return asdict(found)
 
 
-def _read(
-    reader: LogReader, settings: Settings, source: Source, found: Verified, oldest: int, *, whole: bool
-) -> list[_Kind]:
+def _read(reader: LogReader, settings: Settings, found: Verified, oldest: int, *, whole: bool) -> list[_Kind]:
     """Read what was recorded about a range, by versions that were not given up before the `oldest`."""
     at = (found.topic, found.partition)
     tellers = {

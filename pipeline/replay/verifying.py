@@ -4,16 +4,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from resonance.pipeline.broker import clients
-from resonance.pipeline.broker.log_reader import NO_OFFSET, LogReader
+from resonance.pipeline.broker.log_reader import NO_OFFSET
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.replay.differences import Difference
 from resonance.pipeline.replay.jobs import Tell, describe, load_kernels, run_jobs
-from resonance.pipeline.replay.ranges import Span, choose, resolve
+from resonance.pipeline.replay.opening import open_ranges
+from resonance.pipeline.replay.ranges import Span
 from resonance.pipeline.replay.verify import Verified
-from resonance.pipeline.states.restore import Source
-from resonance.pipeline.topics.topics import read_deployment
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +85,9 @@ def verify(
     MismatchError
         The models at the beginning of the range are not known any more.
     """
-    client = clients.librdkafka(settings)
-    deployment = read_deployment(client, settings.input.topics, settings.broker.answer_timeout)
-    settings.check_stream(deployment.partitions)
-    source = Source.of(settings, client, deployment)
-    with LogReader(client, source.group, settings.broker.answer_timeout) as reader:
-        partitions = choose(span, settings.input.topics, deployment.partitions)
-        committed = reader.committed(partitions)
-        ranges = resolve(reader, client, span, partitions)
+    with open_ranges(settings, settings.input.topics, span) as opened:
+        source, ranges = opened.source, opened.ranges
+        committed = opened.reader.committed(list(ranges))
     where = f"{', '.join(settings.input.topics)} on {settings.broker.bootstrap}"
     if all(offset == NO_OFFSET for offset in committed.values()):
         raise BrokerError(
@@ -104,7 +97,7 @@ def verify(
     if all(first >= min(end, committed[at]) for at, (first, end) in ranges.items()):
         raise BrokerError(f"{where}: no record of that range is committed by group {source.group}; choose another one")
     load_kernels(settings)
-    common = describe(settings, deployment) | {"fresh": fresh, "whole": span.begin is None and span.last is None}
+    common = describe(settings, source.deployment) | {"fresh": fresh, "whole": span.begin is None and span.last is None}
     results, seconds = run_jobs(
         "verify", [common | {"at": at, "range": found} for at, found in ranges.items()], processes, told
     )

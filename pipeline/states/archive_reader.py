@@ -69,11 +69,43 @@ class Archived:
             task.restore(snapshot)
 
 
-def newest_archive(reader: LogReader, source: Source, at: TopicPartition, offset: int) -> Archived | None:
-    """Return the newest complete archive of an input partition at or before an offset.
+@dataclass(frozen=True, slots=True)
+class ListedArchive:
+    """An archive of which its manifest has been read, and nothing else yet.
+
+    Attributes
+    ----------
+    manifest : ArchiveManifest
+        What it says of itself.
+    """
+
+    manifest: ArchiveManifest
+    _reader: LogReader
+    _place: TopicPartition
+    _first: int
+    _entry: Record
+    _at: TopicPartition
+
+    def read(self) -> Archived | None:
+        """Read all of it; None where it is not whole.
+
+        Raises
+        ------
+        BrokerError
+            The broker does not answer.
+        """
+        found = _gather(self._reader, self._place, self._at, self._first, self._entry, self.manifest)
+        if found is None:
+            place, position = self._place, self.manifest.position
+            _log.warning("%s[%d]: the archive at offset %d is not whole, an older one is used", *place, position)
+        return found
+
+
+def archives_before(reader: LogReader, source: Source, at: TopicPartition, offset: int) -> Iterator[ListedArchive]:
+    """Yield the archives of an input partition at or before an offset, the newest first, without reading them.
 
     After a reset or a resume the positions in the topic go back once; then an older archive than the newest may come
-    out, never a later one than asked for.
+    first, never a later one than asked for.
 
     Parameters
     ----------
@@ -86,11 +118,6 @@ def newest_archive(reader: LogReader, source: Source, at: TopicPartition, offset
     offset : int
         Highest position.
 
-    Returns
-    -------
-    Archived or None
-        None where there is none, or no archive topic.
-
     Raises
     ------
     BrokerError
@@ -99,7 +126,7 @@ def newest_archive(reader: LogReader, source: Source, at: TopicPartition, offset
     topic, partition = at
     archive = (source.archive, partition)
     if not source.archive or not reader.has(archive):
-        return None
+        return
 
     def later(record: Record) -> bool | None:
         key = ArchiveKey.of(record.key)
@@ -108,13 +135,14 @@ def newest_archive(reader: LogReader, source: Source, at: TopicPartition, offset
     first, _ = reader.bounds([archive])[archive]
     end = first_offset(reader, archive, later)
     for entry, manifest in _manifests(reader, archive, topic, first, end):
-        if manifest.position > offset or not _is_ours(source, at, manifest):
-            continue
-        found = _gather(reader, archive, at, first, entry, manifest)
-        if found is not None:
-            return found
-        _log.warning("%s[%d]: the archive at offset %d is not whole, an older one is used", *archive, manifest.position)
-    return None
+        if manifest.position <= offset and _is_ours(source, at, manifest):
+            yield ListedArchive(manifest, reader, archive, first, entry, at)
+
+
+def newest_archive(reader: LogReader, source: Source, at: TopicPartition, offset: int) -> Archived | None:
+    """Return the newest complete one of `archives_before`; None where there is none, or no archive topic."""
+    read = (listed.read() for listed in archives_before(reader, source, at, offset))
+    return next((archived for archived in read if archived is not None), None)
 
 
 def last_manifest(reader: LogReader, source: Source, at: TopicPartition) -> tuple[int, int] | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from resonance.pipeline import cli
+from resonance.pipeline.broker.acls import ROLES
 from resonance.pipeline.config.reference import as_markdown
 from resonance.pipeline.errors import ConfigurationError
 from typer.main import get_command
@@ -42,6 +43,14 @@ def test_whatever_asks_a_broker_takes_the_same_options_for_what_and_where() -> N
     for name, options in found.items():
         assert {"--config", "--name", "--set"} <= options, name
         assert "--topics" in options or name == "produce", name
+
+
+def test_the_rights_say_for_every_command_that_asks_a_broker_who_needs_them() -> None:
+    asking = {name for name, options in _commands(get_command(cli.app)) if "--broker" in options} - {"worker"}
+    told = " ".join(ROLES.values())
+    assert {name for name in asking if f"`{name}`" not in told} == set()
+    documented = (Path(__file__).resolve().parents[2] / "docs/security.md").read_text()
+    assert {name for name in asking if name.split()[-1] not in documented} == set()
 
 
 def test_the_first_process_of_a_container_ends_when_it_is_told_to(monkeypatch: pytest.MonkeyPatch) -> None:

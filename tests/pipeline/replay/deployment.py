@@ -5,14 +5,12 @@ from typing import Any
 import pytest
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Message
-from resonance.pipeline.replay import bootstrap, bootstrapping, ranges, replaying, run, verify, verifying
+from resonance.pipeline.replay import bootstrapping, opening, ranges, verifying
 from resonance.pipeline.replay.ranges import Span
 from resonance.pipeline.replay.verifying import Verdict
 
 from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import TOPIC, settings
-
-MODULES: tuple[Any, ...] = (bootstrap, bootstrapping, replaying, run, verify, verifying)
 
 
 class ReplayedDeployment(MemoryDeployment):
@@ -20,10 +18,9 @@ class ReplayedDeployment(MemoryDeployment):
 
     def __init__(self, patch: pytest.MonkeyPatch, partitions: int = 1, records: int = 600, **changed: Any) -> None:
         super().__init__(patch, partitions, records, **changed)
-        for module in MODULES:
+        for module in (opening, bootstrapping):
             patch.setattr(module, "LogReader", lambda *_: self)
-        for module in (replaying, verifying):
-            patch.setattr(module, "read_deployment", lambda *_: self.source.deployment)
+        patch.setattr(opening, "read_deployment", lambda *_: self.source.deployment)
         patch.setattr(bootstrapping, "check_start", lambda *_, **__: self.source.deployment)
         patch.setattr(bootstrapping, "wait_for_empty_group", lambda *_: None)
         patch.setattr(bootstrapping, "write", self.write)

@@ -16,6 +16,7 @@ from resonance.pipeline.mending.stream_reset import plan_stream_reset
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Message
 from resonance.pipeline.replay import verifying
+from resonance.pipeline.states.archive_reader import Archived, ListedArchive
 
 from tests.pipeline.replay.deployment import ReplayedDeployment
 from tests.pipeline.streams import TOPIC
@@ -30,6 +31,19 @@ def deployment(monkeypatch: pytest.MonkeyPatch) -> ReplayedDeployment:
         made.work(until, archive=True)
     made.work(601)
     return made
+
+
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the positions of the archives that are read whole from now on."""
+    read: list[int] = []
+    whole = ListedArchive.read
+
+    def noted(listed: ListedArchive) -> Archived | None:
+        read.append(listed.manifest.position)
+        return whole(listed)
+
+    monkeypatch.setattr(ListedArchive, "read", noted)
+    return read
 
 
 def test_everything_is_identical(deployment: ReplayedDeployment) -> None:
@@ -76,15 +90,21 @@ def test_behind_a_new_version_its_records_are_compared(monkeypatch: pytest.Monke
     for until in (400, 450):
         deployment.work(until, everything=True, archive=True)
     deployment.work(600)
+    read = reads(monkeypatch)
     (part,) = deployment.verify().parts
+    assert read == [300]
     assert (part.begin, part.end, part.records, part.difference) == (300, 600, 300, None)
     assert part.start.startswith("from the archive at offset 300")
     assert part.notes[-1] == "what was told from offset 0 on came from earlier models and is not compared"
 
 
-def test_a_changed_setting_is_found_where_it_first_matters(deployment: ReplayedDeployment) -> None:
+def test_a_changed_setting_is_found_where_it_first_matters(
+    deployment: ReplayedDeployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
     given = deployment.changed(engine__lambda=28)
+    read = reads(monkeypatch)
     verdict = deployment.verify(given, begin="450")
+    assert read == []
     (part,) = verdict.parts
     assert "left aside: lambda was 20, is 28" in part.notes[0] or "engine.lambda was 20, is 28" in part.notes[0]
     assert part.start == "empty models at offset 0, where they began"

@@ -1,0 +1,108 @@
+"""How whatever goes through recorded topics again begins: as a whole in one process, then a partition in each."""
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from resonance.pipeline.broker import clients
+from resonance.pipeline.broker.log_reader import LogReader, Range, TopicPartition
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.partition import PartitionTask
+from resonance.pipeline.replay.jobs import described
+from resonance.pipeline.replay.ranges import Span, choose, resolve
+from resonance.pipeline.replay.starts import Start, find_start
+from resonance.pipeline.states.restore import Source
+from resonance.pipeline.topics.topics import read_deployment
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedRanges:
+    """A deployment, and the ranges of its input that are gone through.
+
+    Attributes
+    ----------
+    source : Source
+        The deployment, as settings and broker describe it.
+    reader : LogReader
+        Reads its topics, as long as it is open.
+    ranges : dict of (topic, partition) to (int, int)
+        First offset, and the one behind the last.
+    """
+
+    source: Source
+    reader: LogReader
+    ranges: dict[TopicPartition, Range]
+
+
+@contextmanager
+def open_ranges(settings: Settings, inputs: Collection[str], span: Span) -> Iterator[OpenedRanges]:
+    """Open a deployment and choose ranges of input topics.
+
+    Parameters
+    ----------
+    settings : Settings
+        The deployment's.
+    inputs : collection of str
+        Which of its input topics.
+    span : Span
+        Which part of them.
+
+    Raises
+    ------
+    ConfigurationError
+        The settings do not fit the topics; a partition that is not there.
+    BrokerError
+        The broker does not answer.
+    """
+    client = clients.librdkafka(settings)
+    deployment = read_deployment(client, settings.input.topics, settings.broker.answer_timeout)
+    settings.check_stream(deployment.partitions)
+    source = Source.of(settings, client, deployment)
+    with LogReader(client, source.group, settings.broker.answer_timeout) as reader:
+        ranges = resolve(reader, client, span, choose(span, inputs, deployment.partitions))
+        yield OpenedRanges(source, reader, ranges)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedJob:
+    """One partition of it, in the process that works on it.
+
+    Attributes
+    ----------
+    settings, source
+        The deployment.
+    reader : LogReader
+        Reads its topics, as long as it is open.
+    at : (topic, partition)
+        The input partition.
+    begin, end : int
+        Its range.
+    fresh : bool
+        Begin with empty models.
+    """
+
+    settings: Settings
+    source: Source
+    reader: LogReader
+    at: TopicPartition
+    begin: int
+    end: int
+    fresh: bool
+
+    def find_start(self, begin: int, before: int | None = None) -> Start:
+        """Return the models with which to begin at an offset; see `starts.find_start`."""
+        fresh = self.fresh
+        return find_start(self.reader, self.source, self.at, begin, self._make_task, fresh=fresh, before=before)
+
+    def _make_task(self, topic: str, partition: int) -> PartitionTask:
+        return PartitionTask(self.settings, topic, partition)
+
+
+@contextmanager
+def open_job(job: Mapping[str, Any]) -> Iterator[OpenedJob]:
+    """Open what ``settings``, ``deployment``, ``at``, ``range`` and ``fresh``, if there, of a job name."""
+    settings, source = described(job)
+    (topic, partition), (begin, end) = job["at"], job["range"]
+    with LogReader(source.client, source.group, source.patience) as reader:
+        yield OpenedJob(settings, source, reader, (topic, partition), begin, end, job.get("fresh", False))
