@@ -93,7 +93,7 @@ def plan_reset(source: Source, make_task: Callable[[str, int], Task]) -> list[Ch
 
 def _live_clusters(reader: LogReader, source: Source) -> dict[int, list[bytes]]:
     """Return by partition the clusters of which the compacted topic speaks; nobody else would ever remove them."""
-    places = [(source.clusters, partition) for partition in range(source.deployment.partitions)]
+    places = [(source.clusters, partition) for partition in range(source.deployment.homes)]
     live: dict[int, dict[bytes, None]] = {}
     for (_, partition), records in reader.read(reader.bounds([place for place in places if reader.has(place)])):
         keys = live.setdefault(partition, {})
@@ -107,7 +107,7 @@ def _live_clusters(reader: LogReader, source: Source) -> dict[int, list[bytes]]:
 
 def live_records(reader: LogReader, source: Source) -> dict[int, dict[bytes, bytes]]:
     """Return the live records under keys of ours by partition, without asking what they mean."""
-    wanted = [(source.snapshots, partition) for partition in range(source.deployment.partitions)]
+    wanted = [(source.snapshots, partition) for partition in range(source.deployment.homes)]
     live: dict[int, dict[bytes, bytes]] = {partition: {} for _, partition in wanted}
     for (_, partition), records in reader.read(reader.settled_bounds(wanted, source.patience)):
         for record in records:

@@ -18,7 +18,7 @@ from resonance.pipeline.replay.run import Replayed
 from resonance.pipeline.replay.sinks import TOPICS, join_parts, open_folder
 from resonance.pipeline.states.restore import Source
 from resonance.pipeline.topics.kinds import Topics
-from resonance.pipeline.topics.topics import prepare_topics, read_deployment
+from resonance.pipeline.topics.topics import prepare_topics, read_logs
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def replay_topics(
     settings : Settings
         The deployment's.
     inputs : collection of str
-        Which of its input topics.
+        Which of its input topics, or the routes.
     span : Span
         Which part of them.
     output : Output
@@ -107,11 +107,12 @@ def replay_topics(
         The models at the beginning of the range are not known any more.
     """
     client = clients.librdkafka(settings)
-    deployment = read_deployment(client, settings.input.topics, settings.broker.answer_timeout)
+    deployment = read_logs(client, settings)
     settings.check_stream(deployment.partitions)
     source = Source.of(settings, client, deployment)
+    chosen = [at for topic in inputs for at in choose(span, [topic], source.identities[topic].partitions)]
     with LogReader(client, source.group, settings.broker.answer_timeout) as reader:
-        ranges = resolve(reader, client, span, choose(span, inputs, deployment.partitions))
+        ranges = resolve(reader, client, span, chosen)
     if all(first >= end for first, end in ranges.values()):
         whole = "holds no committed records" if span.whole else "has no committed records in that range"
         raise BrokerError(f"{', '.join(inputs)} on {settings.broker.bootstrap} {whole}; there is nothing to replay")

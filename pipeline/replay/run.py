@@ -8,12 +8,12 @@ from typing import Any
 
 from resonance.pipeline.broker.log_reader import LogReader
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Record
 from resonance.pipeline.replay import sources
 from resonance.pipeline.replay.jobs import Tell, described
 from resonance.pipeline.replay.sinks import FolderSink, Nowhere, Sink, TopicSink
 from resonance.pipeline.replay.starts import find_start
+from resonance.pipeline.tasks import Task, task_maker
 
 
 @dataclass(slots=True)
@@ -68,7 +68,7 @@ class Answering:
         Takes the outputs.
     """
 
-    def __init__(self, found: Replayed, task: PartitionTask, sink: Sink) -> None:
+    def __init__(self, found: Replayed, task: Task, sink: Sink) -> None:
         self._found, self._task, self._sink = found, task, sink
         self._before: Counter[str] = task.counts.dead_letters
 
@@ -112,8 +112,9 @@ def work(job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
     settings, source = described(job)
     topic, partition = at = job["at"][0], job["at"][1]
     begin, end = job["range"]
+    tasks = task_maker(settings, source.deployment.routes)
     with LogReader(source.client, source.group, source.patience) as reader:
-        start = find_start(reader, source, at, begin, lambda *own: PartitionTask(settings, *own), fresh=job["fresh"])
+        start = find_start(reader, source, at, begin, tasks, fresh=job["fresh"])
         found = Replayed(topic, partition, max(begin, start.offset), max(end, start.offset), start.text, start.notes)
         answering = Answering(found, start.task, sink_of(job["output"], settings, partition))
         try:

@@ -9,7 +9,6 @@ from resonance.pipeline.broker.log_reader import NO_OFFSET, LogReader, TopicPart
 from resonance.pipeline.broker.log_search import first_offset
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, MismatchError
-from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Message, Outputs, Record
 from resonance.pipeline.replay import sources
 from resonance.pipeline.replay.differences import Difference, compare
@@ -26,6 +25,7 @@ from resonance.pipeline.replay.recorded import (
 from resonance.pipeline.replay.sinks import KINDS
 from resonance.pipeline.replay.starts import Start, find_start
 from resonance.pipeline.states.restore import Source
+from resonance.pipeline.tasks import task_maker
 
 SETTLE_SECONDS: Final = 10.0
 """How long to wait for transactions that are open when the recorded outputs are looked at."""
@@ -135,7 +135,7 @@ def work(job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
         end = min(end, committed)
         if begin >= end:
             return asdict(found)
-        find = partial(find_start, reader, source, at, make_task=partial(PartitionTask, settings))
+        find = partial(find_start, reader, source, at, make_task=task_maker(settings, source.deployment.routes))
         start = find(begin, fresh=job["fresh"], before=end)
         found.start, found.notes = start.text, start.notes
         found.begin, found.end = min(max(begin, start.offset), end), end

@@ -82,7 +82,7 @@ def _locate_unknown(source: "Source", at: TopicPartition, committed: int, first:
     """Place a partition of which the snapshots topic has no record."""
     topic, partition = at
     if committed == NO_OFFSET:
-        if first > 0 and source.start == "earliest":
+        if first > 0 and source.start_of(topic) == "earliest":
             _log.warning(
                 "%s[%d]: the group is new and the log begins at offset %d, earlier records are deleted: starting there",
                 topic,
@@ -93,7 +93,7 @@ def _locate_unknown(source: "Source", at: TopicPartition, committed: int, first:
         return Place(first, first, committed, None)
     if first > 0:
         raise stops.no_snapshot(topic, partition, committed, f"the log begins at offset {first}")
-    if source.start != "earliest":
+    if source.start_of(topic) != "earliest":
         # Whatever begins with the log's first record would give the ids of clusters to others.
         why = f"with start = {source.start} they did not begin where the log does"
         raise stops.no_snapshot(topic, partition, committed, why)
