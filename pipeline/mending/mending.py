@@ -181,16 +181,17 @@ def begin_versions(
         first, end = bounds[at]
         start = min(max(committed[at], record.position if record else first, first), end)
         task = make_task(settings, topic, partition)
-        old, complete = _old_models(settings, source, at, table, make_task)
+        old, learned = _old_models(settings, source, at, table, make_task)
         if old:
             _take_over(settings, task, record)
         known = [snapshot.header["version"] for snapshot in old]
-        before = make_task(settings, topic, partition)
+        before = learned or make_task(settings, topic, partition)
         if record is not None:
-            before.restore_partition(record.state)
+            if learned is None:
+                before.restore_partition(record.state)
             task.take_emission(before)
         # A stream that learned and was never snapshotted has used ids too, below this version.
-        task.first_version = max([before.first_version, *known]) + (not complete)
+        task.first_version = max([before.first_version, *known]) + (learned is None)
         for snapshot in old:
             task.restore(replace(snapshot, next=start), new_version=True)
         writer = table.writer(source.identities[topic])
@@ -220,15 +221,15 @@ def _old_models(
     at: TopicPartition,
     table: SnapshotTable,
     make_task: Callable[[Settings, str, int], Task],
-) -> tuple[list[StreamSnapshot], bool]:
-    """Return the old models of a partition, and whether these are all of them, at its place in the log.
+) -> tuple[list[StreamSnapshot], Task | None]:
+    """Return the old models of a partition, and the task that has learned them up to its place in the log.
 
-    Otherwise they are those that were snapshotted, as they were then.
+    Without it they are those that were snapshotted, as they were then.
     """
     record = table.records().get(at[0])
     snapshots = {stream: table.newest(stream)[0] for stream in table.streams(at[0])}
     if record is None:
-        return list(snapshots.values()), False
+        return list(snapshots.values()), None
     now = source.identities[at[0]]
     try:
         learned = settings_then(settings, record.identity)
@@ -240,9 +241,9 @@ def _old_models(
         # Without what would mend it: that is being done.
         why = error.problem if isinstance(error, MismatchError) else error
         _log.warning("%s[%d]: the last snapshots stand for the old models: %s", *at, why)
-        return list(snapshots.values()), False
+        return list(snapshots.values()), None
     snapshots |= {stream: part.task.snapshot(stream) for stream in part.task.dirty()}
-    return list(snapshots.values()), True
+    return list(snapshots.values()), part.task
 
 
 def settings_then(settings: Settings, identity: Identity) -> Settings:

@@ -50,6 +50,7 @@ class Repeats:
         self._until = 0
         self._dropped: list[list[int]] = []
         self._forgotten = -1
+        self._waiting: set[tuple[str, int]] = set()
 
     def begin_anywhere(self) -> None:
         """Take the next record of each input partition whatever stood before it, as long as it is a later one."""
@@ -67,6 +68,7 @@ class Repeats:
             known = newest.get(place, FIRST)
             if known < record.source_offset and (before <= known or self._is_new(place)):
                 newest[place] = record.source_offset
+                self._waiting.discard(place)
                 if self._met is not None:
                     self._met.add(place)
                 taken.append(record)
@@ -83,19 +85,21 @@ class Repeats:
             self.repeated += 1
         else:
             self.early += 1
-            _log.warning(
-                "%s[%d]@%d: the record before %s[%d]@%d has not come; both come again",
-                *self._at,
-                record.offset,
-                record.topic,
-                record.partition,
-                record.source_offset,
-                extra=at(*self._at, record.offset),
-            )
+            self._warn(record)
         if self._dropped and self._dropped[-1][1] + 1 == record.offset:
             self._dropped[-1][1] = record.offset
         else:
             self._dropped.append([record.offset, record.offset])
+
+    def _warn(self, record: RoutedRecord) -> None:
+        """Say it once of a partition until its records go on."""
+        place = (record.topic, record.partition)
+        if place in self._waiting:
+            return
+        self._waiting.add(place)
+        told = (*self._at, record.offset, *place, record.source_offset)
+        text = "%s[%d]@%d: the record that was routed before %s[%d]@%d has not come; they wait until it comes again"
+        _log.warning(text, *told, extra=at(*self._at, record.offset))
 
     def _was_dropped(self, offset: int) -> bool:
         if offset <= self._forgotten:

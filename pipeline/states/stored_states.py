@@ -143,9 +143,12 @@ def check_stored(name: str, states: Sequence[StoredPartition], settings: Setting
     known = names_of(states)
     if name in known:
         return
-    names = [StreamNames.of(settings, *state.at) for state in states]
-    whole = name in (settings.input.topics if settings.stream == "topic" else {one.prefix for one in names})
-    keyed = settings.stream_field is not None or any(one.by_key and name.startswith(f"{one.prefix}:") for one in names)
+    if settings.is_rekeyed:
+        whole, keyed = settings.stream == "topic" and name in settings.input.topics, settings.stream != "topic"
+    else:
+        prefixes = {StreamNames.of(settings, *state.at).prefix for state in states}
+        whole = settings.stream != "key" and name in prefixes
+        keyed = settings.stream != "partition" and any(name.startswith(f"{prefix}:") for prefix in prefixes)
     # Which keys there are nobody knows; where some are known, this is rather a slip.
     if whole or (keyed and not known):
         raise ConfigurationError(f"--stream {name}: {none_yet(settings, name)}")
