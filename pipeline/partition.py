@@ -64,14 +64,19 @@ class PartitionTask:
     ----------
     health : ModelHealth
         Whether its models are still any good; no part of the state.
+    record_after : int
+        0: what it knows beside its streams is written with their snapshots alone.
     """
+
+    record_after = 0
 
     def __init__(self, settings: Settings, topic: str, partition: int) -> None:
         self.topic = topic
         self.partition = partition
         self._settings = settings
         self._where = f"{topic}[{partition}]"
-        self._by_key = settings.stream == "key"
+        self._by_key = settings.by_key
+        self._names_by_key = settings.stream == "key"
         self._mapping = InputMapping(settings)
         encoder = Encoder(settings, topic, partition)
         self._emission = Emission(settings.emit_from, topic, partition)
@@ -220,10 +225,10 @@ class PartitionTask:
 
     def _groups(self, batch: _Batch) -> Iterable[tuple[bytes | None, Sequence[int]]]:
         """Return the positions of each stream's records, streams in the order of their first record."""
-        keys = batch.origins.keys
+        keys = batch.origins.streams
         long = sizes.too_long(batch.origins, keyed=self._by_key)
         for position, problem in long.items():
-            batch.blame((self._by_key and self._letters.key_fault(keys[position])) or problem, [position])
+            batch.blame((self._names_by_key and self._letters.key_fault(keys[position])) or problem, [position])
         if not self._by_key:
             everything = range(len(keys))
             positions = [i for i in everything if i not in long] if long else everything
@@ -236,9 +241,10 @@ class PartitionTask:
                 groups[key] = [position]
             else:
                 group.append(position)
-        for key in list(groups):
-            if error := self._letters.key_fault(key):
-                batch.blame(error, groups.pop(key))
+        if self._names_by_key:
+            for key in list(groups):
+                if error := self._letters.key_fault(key):
+                    batch.blame(error, groups.pop(key))
         return groups.items()
 
     def _model(self, key: bytes | None, batch: _Batch, group: Sequence[int]) -> StreamModel | None:

@@ -50,12 +50,54 @@ class Record(NamedTuple):
     headers: Sequence[tuple[str, bytes | None]] = ()
 
 
+class RoutedRecord(NamedTuple):
+    """A feature record that came over the routes: a `SourceRecord` whose offset is that of its route.
+
+    Attributes
+    ----------
+    topic, partition : str, int
+        Where the feature record was read.
+    offset : int
+        Its place among the routes, which is the order of learning.
+    timestamp, key, value, headers
+        The feature record's own.
+    stream : bytes
+        Key of its stream.
+    source_offset : int
+        Its place in its own log.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]]
+    stream: bytes
+    source_offset: int
+
+
+def stream_key(record: SourceRecord) -> bytes | None:
+    """Return the key by which a record's stream is found where a partition has several."""
+    return record.stream if isinstance(record, RoutedRecord) else record.key
+
+
 class Message(NamedTuple):
-    """An output: it goes to the partition number of its source record, in the order given."""
+    """An output, in the order given.
+
+    Attributes
+    ----------
+    key, value, headers
+        As they stand on the bus.
+    partition : int or None
+        Where it goes; None for the partition number of the task that made it.
+    """
 
     key: bytes | None
     value: bytes | None
     headers: list[tuple[str, bytes | None]]
+    partition: int | None = None
 
 
 @dataclass(slots=True)
@@ -72,12 +114,15 @@ class Outputs:
         Records that could not be used.
     clusters : list of Message
         What the compacted topic says of the clusters, keyed by their ids; without a value where one is removed.
+    routes : list of Message
+        Records on their way to the task that learns them, each with its partition.
     """
 
     assignments: list[Message] = field(default_factory=list)
     events: list[Message] = field(default_factory=list)
     dead_letters: list[Message] = field(default_factory=list)
     clusters: list[Message] = field(default_factory=list)
+    routes: list[Message] = field(default_factory=list)
 
     def add(self, other: "Outputs") -> None:
         """Take in the outputs of the records that follow."""
@@ -85,6 +130,7 @@ class Outputs:
         self.events += other.events
         self.dead_letters += other.dead_letters
         self.clusters += other.clusters
+        self.routes += other.routes
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,24 @@ def partitions_changed(topic: str, before: int, now: int) -> MismatchError:
     )
 
 
+def routes_changed(topic: str, before: int, now: int) -> MismatchError:
+    """Return the stop for routes that got other partitions, so that streams are somewhere else."""
+    return _stop(
+        f"the routes {topic} have {now} partitions, the snapshots were written when they had {before}: streams are in "
+        "other partitions than their models, and new models there would use the ids of clusters again",
+        RESET,
+    )
+
+
+def stream_changed(where: str, before: str, now: str) -> MismatchError:
+    """Return the stop for a change of which records share a model, from or to streams that are re-keyed."""
+    return _stop(
+        f"{where}: the models were learned with stream = {before}, it is {now}, and none of the streams of before goes "
+        "on. Set it back, or give the pipeline another name",
+        RESET,
+    )
+
+
 def topic_made_again(topic: str, before: str, now: str) -> MismatchError:
     """Return the stop for an input topic that was deleted and made again: another log under the old name."""
     return _stop(

@@ -104,7 +104,7 @@ def replay(
                 loaded, file, columns, output, partitions=partitions, skip_bad=skip_bad, processes=count, told=told
             )
         else:
-            inputs = (source,) if source else loaded.input.topics
+            inputs = (source,) if source else loaded.logs
             summary = replaying.replay_topics(loaded, inputs, span, output, fresh=fresh, processes=count, told=told)
     _show(summary, loaded, output, as_json=as_json)
 
@@ -156,9 +156,9 @@ def load_for(
         input__topics=topics,
         stream=stream,
     )
-    if topic is not None and topic not in loaded.input.topics:
+    if topic is not None and topic not in loaded.logs:
         raise ConfigurationError(
-            f"{topic} is neither a file nor an input topic of {loaded.name}{nearest(topic, loaded.input.topics)}; it "
+            f"{topic} is neither a file nor an input topic of {loaded.name}{nearest(topic, loaded.logs)}; it "
             f"reads {', '.join(loaded.input.topics)} (input.topics)"
         )
     return loaded

@@ -102,11 +102,9 @@ def _plan(settings: "Settings", source: "Source", stream: str | None, to_archive
     from resonance.pipeline.mending.put_back import parse_place, plan_return  # noqa: PLC0415
     from resonance.pipeline.mending.resetting import plan_reset  # noqa: PLC0415
     from resonance.pipeline.mending.stream_reset import plan_stream_reset  # noqa: PLC0415
-    from resonance.pipeline.partition import PartitionTask  # noqa: PLC0415
+    from resonance.pipeline.tasks import task_maker  # noqa: PLC0415
 
-    def task(topic: str, partition: int) -> PartitionTask:
-        return PartitionTask(settings, topic, partition)
-
+    task = task_maker(settings, source.deployment.routes)
     if stream is not None:
         return [plan_stream_reset(source, task, stream)]
     if to_archive is not None:

@@ -134,17 +134,17 @@ def import_snapshots(
     loaded = load_settings(config, settings, name=name, broker__bootstrap=broker, input__topics=topics)
     from resonance.pipeline.mending.changes import is_atomic, write  # noqa: PLC0415
     from resonance.pipeline.mending.snapshot_import import plan_import  # noqa: PLC0415
-    from resonance.pipeline.partition import PartitionTask  # noqa: PLC0415
     from resonance.pipeline.states.snapshot_file import read_file  # noqa: PLC0415
     from resonance.pipeline.states.stored_states import open_source  # noqa: PLC0415
     from resonance.pipeline.stops import NEW_VERSION  # noqa: PLC0415
+    from resonance.pipeline.tasks import task_maker  # noqa: PLC0415
 
     partitions = read_file(file)
     source = open_source(loaded)
     if yes:
         plans.alone(source)
     try:
-        changes = plan_import(source, partitions, lambda *at: PartitionTask(loaded, *at))
+        changes = plan_import(source, partitions, task_maker(loaded, source.deployment.routes))
     except MismatchError as error:
         remedy = "; set settings and release back" if error.remedies == (NEW_VERSION,) else ""
         raise MismatchError(f"{file} cannot be imported: {error.problem}{remedy}") from None

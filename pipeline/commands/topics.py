@@ -122,11 +122,12 @@ def create(
     made = make_inputs(cluster, wanted, create_input) if create_input is not None else []
     found = survey(cluster, wanted)
     made += make_missing(cluster, found)
+    counts = {status.topic.name: status.partitions for status in found.outputs}
     if as_json:
         print_json({"made": made, "partitions": found.partitions, "topics": len(found.all)})
     else:
         for topic in made:
-            typer.echo(f"made {topic} with {found.partitions} partitions")
+            typer.echo(f"made {topic} with {counts.get(topic, found.partitions)} partitions")
         if not made:
             typer.echo(f"all {len(found.all)} topics exist")
     checked(survey(cluster, wanted))
@@ -148,12 +149,12 @@ def check(
     """
     loaded = _load(config, settings, name, broker, topics, stream)
     from resonance.pipeline.broker.clients import faust_credentials, librdkafka  # noqa: PLC0415
-    from resonance.pipeline.topics.kinds import KINDS  # noqa: PLC0415
+    from resonance.pipeline.topics.kinds import Topics as Wanted  # noqa: PLC0415
     from resonance.pipeline.topics.start_check import check_start  # noqa: PLC0415
 
     faust_credentials(loaded)
     found = check_start(loaded, librdkafka(loaded), create=False)
-    count = len(loaded.input.topics) + len(KINDS)
+    count = len(loaded.input.topics) + len(Wanted.of(loaded).outputs)
     if as_json:
         print_json({"fits": True, "topics": count, "partitions": found.partitions})
     else:

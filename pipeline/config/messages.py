@@ -175,9 +175,8 @@ def _short(value: object) -> str:
 STREAM_CHOICES = (
     'stream = "partition": all records of a partition share one model',
     'stream = "key": the records of each key share one model (a key in two partitions is two streams)',
-    'stream = "topic": all records of the topic share one model (comes with the keyed hierarchy, not available yet)',
-    'stream = "field:<path>": the records that agree in a field share one model (comes with the keyed hierarchy, '
-    "not available yet)",
+    'stream = "topic": all records of the topic share one model (through one more topic, the routes)',
+    'stream = "field:<path>": the records that agree in a field share one model (through the routes as well)',
 )
 
 

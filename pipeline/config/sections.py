@@ -206,7 +206,11 @@ class Topics(Section):
     archive: OptionalText = None
     """States of the streams as they were, kept as long as the input; default ``<name>.archive``."""
     routes: OptionalText = None
-    """Not written yet: records on their way to another partition; default ``<name>.routes``."""
+    """Records on their way to where their stream is learned, with ``stream = "topic"`` or ``"field:..."``; default
+    ``<name>.routes``."""
+    routes_partitions: OptionalCount = Field(default=None, ge=1, le=100_000)
+    """Partitions of the routes, which bound how many workers learn; without it as many as there are, or as the input
+    has where the topic is made. Another number later means other places of the streams, and so new models."""
     create: bool = True
     """Make missing topics at start; without it a missing topic stops the start."""
     replication_factor: Count = Field(default=-1, ge=-1, le=32767)

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Final, Self
 
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
@@ -42,9 +42,10 @@ from resonance.pipeline.config.sections import (
 from resonance.pipeline.config.sources import PREFIX, merged, nested, read_file, refuse_unknown_variables
 from resonance.pipeline.config.values import OptionalMoment, Start
 from resonance.pipeline.errors import nearest
-from resonance.pipeline.paths import path_name
+from resonance.pipeline.paths import parse_path, path_name
 
-StreamChoice = Literal["partition", "key"]
+FIELD: Final = "field:"
+"""How a choice of `Settings.stream` begins that names a member of the record."""
 
 
 class Settings(BaseSettings):
@@ -64,8 +65,9 @@ class Settings(BaseSettings):
 
     name: str = Field(default="resonance", pattern=TOPIC_PATTERN, min_length=1, max_length=200)
     """Name of the deployment: consumer group, transactional ids and topics derive from it."""
-    stream: StreamChoice | None = None
-    """Which records share one model: ``partition`` or ``key``. Needed when the input has several partitions."""
+    stream: str | None = None
+    """Which records share one model: ``partition``, ``key``, ``topic`` or ``field:<path>``, a member of the record. The
+    last two cost a hop over the topic of the routes. Needed when the input has several partitions."""
     start: Start = "earliest"
     """Where a new group begins to read: ``earliest``, ``latest``, or a time (RFC 3339, or milliseconds since 1970) to
     begin with the first record whose Kafka timestamp is not before it. A group with offsets goes on where it is."""
@@ -110,9 +112,9 @@ class Settings(BaseSettings):
     @field_validator("stream", mode="before")
     @classmethod
     def _available(cls, value: Any) -> Any:
-        if value == "topic" or (isinstance(value, str) and value.startswith("field:")):
-            raise ValueError("comes with the keyed hierarchy and is not available yet; choose partition or key")
-        if value is not None and value not in ("partition", "key"):
+        if isinstance(value, str) and value.startswith(FIELD):
+            parse_path(value.removeprefix(FIELD))
+        elif value is not None and value not in ("partition", "key", "topic"):
             raise ValueError("must be one of\n" + "\n".join(f"  {choice}" for choice in STREAM_CHOICES))
         return value
 
@@ -331,7 +333,33 @@ class Settings(BaseSettings):
         """Transactional id of this worker."""
         return f"{self.name}-{self.worker_id}"
 
-    def check_stream(self, partitions: int) -> StreamChoice:
+    @property
+    def by_key(self) -> bool:
+        """Whether a partition can have several streams, each with a key."""
+        return self.stream not in (None, "partition")
+
+    @property
+    def stream_field(self) -> tuple[str, ...] | None:
+        """Where in a record the key of its stream stands; None where it stands elsewhere."""
+        given = self.stream or ""
+        return parse_path(given.removeprefix(FIELD)) if given.startswith(FIELD) else None
+
+    @property
+    def is_rekeyed(self) -> bool:
+        """Whether records are learned where their stream lives, and not where they were read."""
+        return self.stream == "topic" or self.stream_field is not None
+
+    @property
+    def is_routed(self) -> bool:
+        """Whether the deployment has a topic of routes: a second hop that learns."""
+        return self.is_rekeyed
+
+    @property
+    def logs(self) -> tuple[str, ...]:
+        """Every topic that workers process: the inputs, and the routes where there are any."""
+        return (*self.input.topics, self.topic("routes")) if self.is_routed else self.input.topics
+
+    def check_stream(self, partitions: int) -> str:
         """Return which records share a model, or stop the start.
 
         Parameters

@@ -82,12 +82,15 @@ def is_atomic(settings: Settings, source: Source) -> bool:
 
 
 def inputs_of(source: Source) -> list[TopicPartition]:
-    """Return the input partitions of a deployment."""
-    return [(topic, partition) for topic in source.identities for partition in range(source.deployment.partitions)]
+    """Return the partitions that a deployment's workers process: those of the inputs, and of the routes."""
+    return source.logs
 
 
 def is_stream_of(source: Source, at: TopicPartition, name: str) -> bool:
-    """Whether the name of a stream is one of an input partition."""
+    """Whether the name of a stream is one of a partition."""
+    if source.routes:
+        # The inputs' partitions have none.
+        return at[0] == source.routes
     # Streams carry the topic in their names where there are several inputs.
     prefix = (f"{at[0]}." if len(source.identities[at[0]].inputs) > 1 else "") + f"p{at[1]}"
     return name == prefix or name.startswith(f"{prefix}:")
@@ -211,7 +214,7 @@ def forget_archives(source: Source) -> None:
     if not source.archive:
         return
     with LogReader(source.client, source.group, source.patience) as reader:
-        places = [(source.archive, partition) for partition in range(source.deployment.partitions)]
+        places = [(source.archive, partition) for partition in range(source.deployment.homes)]
         ends = [Offset(*place, OFFSET_END) for place in places if reader.has(place)]
     if not ends:
         return

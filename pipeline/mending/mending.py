@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from resonance.pipeline import stops
 from resonance.pipeline.broker.log_reader import NO_OFFSET, LogReader, TopicPartition
@@ -18,12 +19,12 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError, MismatchError
 from resonance.pipeline.mending.changes import Change, inputs_of, is_atomic, wait_for_empty_group, write
 from resonance.pipeline.mending.resetting import reset
-from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import StreamSnapshot
 from resonance.pipeline.states.archives import archive_of
 from resonance.pipeline.states.restore import Source, read_tables, restore_partitions
 from resonance.pipeline.states.snapshot_records import Identity, PartitionRecord
 from resonance.pipeline.states.snapshot_table import SnapshotTable
+from resonance.pipeline.tasks import Task, make_task, task_maker
 
 _log = logging.getLogger(__name__)
 
@@ -63,8 +64,9 @@ def mend(command: str, settings: Settings, source: Source, cancelled: threading.
         return resume_from_snapshots(source, alone, atomic=atomic)
     if command == stops.RESET:
         alone()
-        return reset(source, lambda topic, partition: PartitionTask(settings, topic, partition), atomic=atomic)
-    return begin_versions(settings, source, PartitionTask, alone, atomic=atomic)
+        return reset(source, task_maker(settings, source.deployment.routes), atomic=atomic)
+    tasks = partial(make_task, routes=source.deployment.routes)
+    return begin_versions(settings, source, tasks, alone, atomic=atomic)
 
 
 def resume_from_snapshots(source: Source, alone: Callable[[], None] = lambda: None, *, atomic: bool = True) -> int:
@@ -102,7 +104,7 @@ def _offsets_lost(source: Source) -> dict[TopicPartition, tuple[int, int]]:
     inputs = inputs_of(source)
     with LogReader(source.client, source.group, source.patience) as reader:
         # In this order a group that works meanwhile is never behind.
-        tables = read_tables(reader, source, range(source.deployment.partitions), settle=source.patience)
+        tables = read_tables(reader, source, range(source.deployment.homes), settle=source.patience)
         committed = reader.committed(inputs)
     lost = {}
     for at in inputs:
@@ -115,7 +117,7 @@ def _offsets_lost(source: Source) -> dict[TopicPartition, tuple[int, int]]:
 def begin_versions(
     settings: Settings,
     source: Source,
-    make_task: Callable[[Settings, str, int], PartitionTask],
+    make_task: Callable[[Settings, str, int], Task],
     alone: Callable[[], None] = lambda: None,
     *,
     atomic: bool = True,
@@ -164,7 +166,7 @@ def begin_versions(
     alone()
     changes = []
     with LogReader(source.client, source.group, source.patience) as reader:
-        tables = read_tables(reader, source, range(source.deployment.partitions), settle=source.patience)
+        tables = read_tables(reader, source, range(source.deployment.homes), settle=source.patience)
         committed = reader.committed(inputs)
         bounds = reader.bounds(inputs)
     for at in inputs:
@@ -179,16 +181,17 @@ def begin_versions(
         first, end = bounds[at]
         start = min(max(committed[at], record.position if record else first, first), end)
         task = make_task(settings, topic, partition)
-        old, complete = _old_models(settings, source, at, table, make_task)
+        old, learned = _old_models(settings, source, at, table, make_task)
         if old:
             _take_over(settings, task, record)
         known = [snapshot.header["version"] for snapshot in old]
-        before = make_task(settings, topic, partition)
+        before = learned or make_task(settings, topic, partition)
         if record is not None:
-            before.restore_partition(record.state)
+            if learned is None:
+                before.restore_partition(record.state)
             task.take_emission(before)
         # A stream that learned and was never snapshotted has used ids too, below this version.
-        task.first_version = max([before.first_version, *known]) + (not complete)
+        task.first_version = max([before.first_version, *known]) + (learned is None)
         for snapshot in old:
             task.restore(replace(snapshot, next=start), new_version=True)
         writer = table.writer(source.identities[topic])
@@ -200,7 +203,7 @@ def begin_versions(
     return len(changes)
 
 
-def _take_over(settings: Settings, task: PartitionTask, record: PartitionRecord | None) -> None:
+def _take_over(settings: Settings, task: Task, record: PartitionRecord | None) -> None:
     """Give a task what the partition knew of its records' features, where they stand where they stood."""
     before = record.identity.settings.get("input.features") if record else None
     if settings.features is None and before != settings.input.features:
@@ -217,16 +220,16 @@ def _old_models(
     source: Source,
     at: TopicPartition,
     table: SnapshotTable,
-    make_task: Callable[[Settings, str, int], PartitionTask],
-) -> tuple[list[StreamSnapshot], bool]:
-    """Return the old models of a partition, and whether these are all of them, at its place in the log.
+    make_task: Callable[[Settings, str, int], Task],
+) -> tuple[list[StreamSnapshot], Task | None]:
+    """Return the old models of a partition, and the task that has learned them up to its place in the log.
 
-    Otherwise they are those that were snapshotted, as they were then.
+    Without it they are those that were snapshotted, as they were then.
     """
     record = table.records().get(at[0])
     snapshots = {stream: table.newest(stream)[0] for stream in table.streams(at[0])}
     if record is None:
-        return list(snapshots.values()), False
+        return list(snapshots.values()), None
     now = source.identities[at[0]]
     try:
         learned = settings_then(settings, record.identity)
@@ -238,9 +241,9 @@ def _old_models(
         # Without what would mend it: that is being done.
         why = error.problem if isinstance(error, MismatchError) else error
         _log.warning("%s[%d]: the last snapshots stand for the old models: %s", *at, why)
-        return list(snapshots.values()), False
+        return list(snapshots.values()), None
     snapshots |= {stream: part.task.snapshot(stream) for stream in part.task.dirty()}
-    return list(snapshots.values()), True
+    return list(snapshots.values()), part.task
 
 
 def settings_then(settings: Settings, identity: Identity) -> Settings:

@@ -4,7 +4,7 @@ That start would find nothing else there any more; and a file can say anything, 
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from resonance.engine.errors import StateError
@@ -12,11 +12,11 @@ from resonance.engine.state import unpack
 from resonance.pipeline.broker.log_reader import TopicPartition
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.mending.changes import is_stream_of
-from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import StreamSnapshot
 from resonance.pipeline.states.restore import Source
 from resonance.pipeline.states.snapshot_records import UNREADABLE
 from resonance.pipeline.task.stream_model import KIND, STATE_REVISION
+from resonance.pipeline.tasks import MakeTask
 
 
 def check_models(
@@ -24,7 +24,7 @@ def check_models(
     at: TopicPartition,
     state: bytes,
     snapshots: Sequence[StreamSnapshot],
-    make_task: Callable[[str, int], PartitionTask],
+    make_task: MakeTask,
 ) -> int:
     """Load models that are to be written.
 

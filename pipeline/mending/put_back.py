@@ -16,13 +16,13 @@ from resonance.pipeline.errors import ConfigurationError, MismatchError
 from resonance.pipeline.mending.changes import Change, Standing, StreamChange, inputs_of, is_stream_of
 from resonance.pipeline.mending.model_checks import check_models
 from resonance.pipeline.mending.resetting import checked_epoch, live_records, standing_streams
-from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Message, StreamSnapshot
 from resonance.pipeline.states.archive_reader import Archived, newest_archive
 from resonance.pipeline.states.placing import check_record
 from resonance.pipeline.states.restore import Source
 from resonance.pipeline.states.snapshot_records import UNREADABLE, PartitionRecord, partition_key
 from resonance.pipeline.states.snapshots import GivenStates, SnapshotWriter
+from resonance.pipeline.tasks import MakeTask
 from resonance.pipeline.times import TimeTexts, milliseconds
 
 
@@ -34,7 +34,7 @@ def put_back(
     live: Mapping[bytes, bytes],
     committed: int,
     bounds: Range,
-    make_task: Callable[[str, int], PartitionTask],
+    make_task: MakeTask,
 ) -> Change:
     """Return the change that puts a partition back to a state of all its streams.
 
@@ -119,9 +119,7 @@ def _gone_behind(who: str, version: int, back: Standing) -> MismatchError:
     )
 
 
-def _first_version(
-    at: TopicPartition, live: Mapping[bytes, bytes], make_task: Callable[[str, int], PartitionTask]
-) -> int:
+def _first_version(at: TopicPartition, live: Mapping[bytes, bytes], make_task: MakeTask) -> int:
     """Return the version with which new streams of a partition begin now, as far as that can be read."""
     with suppress(MismatchError, *UNREADABLE):
         task = make_task(*at)
@@ -166,9 +164,7 @@ def parse_place(text: str) -> Place:
     return before
 
 
-def plan_return(
-    source: Source, place: Place, make_task: Callable[[str, int], PartitionTask]
-) -> tuple[list[Change], list[TopicPartition]]:
+def plan_return(source: Source, place: Place, make_task: MakeTask) -> tuple[list[Change], list[TopicPartition]]:
     """Return what putting every partition back to an archive changes, and which partitions stay where they are.
 
     Parameters

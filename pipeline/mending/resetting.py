@@ -1,5 +1,8 @@
 """A reset: models and offsets are forgotten, and everything begins anew where the log begins now.
 
+Where streams are re-keyed the inputs are routed once more; what was routed before is left aside, and the routes begin
+at their end.
+
 It asks nothing of what stands in the snapshots topic but whose it is, so it mends whatever is wrong there.
 """
 
@@ -12,7 +15,15 @@ import orjson
 from resonance.pipeline import stops
 from resonance.pipeline.broker.log_reader import NO_OFFSET, LogReader, TopicPartition
 from resonance.pipeline.errors import MismatchError
-from resonance.pipeline.mending.changes import Change, Standing, StreamChange, forget_archives, inputs_of, write
+from resonance.pipeline.mending.changes import (
+    Change,
+    Standing,
+    StreamChange,
+    forget_archives,
+    inputs_of,
+    is_stream_of,
+    write,
+)
 from resonance.pipeline.records import Message
 from resonance.pipeline.states.restore import Source
 from resonance.pipeline.states.snapshot_records import UNREADABLE, Manifest, PartitionRecord
@@ -73,7 +84,15 @@ def plan_reset(source: Source, make_task: Callable[[str, int], Task]) -> list[Ch
         committed = reader.committed(inputs)
         bounds = reader.bounds(inputs)
     epochs = {partition: checked_epoch(source, records) for partition, records in live.items()}
+    bounds |= {at: (end, end) for at, (_, end) in bounds.items() if at[0] == source.routes}
     versions = {at: _next_version(source, at, live[at[1]], bounds[at], committed[at], make_task) for at in inputs}
+    if source.routes:
+        # A stream that is re-keyed may have been learned in any of them, and has the same name in all.
+        beyond = [number for number in live if number >= source.deployment.homes]
+        used = [_next_version(source, (source.routes, n), live.pop(n), (0, 0), NO_OFFSET, make_task) for n in beyond]
+        highest = max([version for at, version in versions.items() if at[0] == source.routes] + used)
+        versions |= {at: highest for at in versions if at[0] == source.routes}
+    standing = {partition: standing_streams(records) for partition, records in live.items()}
     for at in inputs:
         topic, partition = at
         first, _ = bounds[at]
@@ -81,8 +100,9 @@ def plan_reset(source: Source, make_task: Callable[[str, int], Task]) -> list[Ch
         task = make_task(topic, partition)
         task.first_version = versions[at]
         begin = list(writer.messages(task, first, first))
-        known = standing_streams(live.get(partition, {}))
-        forgotten = [StreamChange(name, before, Standing(versions[at], first)) for name, before in known.items()]
+        new = Standing(versions[at], first)
+        known = standing[partition].items()
+        forgotten = [StreamChange(name, before, new) for name, before in known if is_stream_of(source, at, name)]
         # The first input of a partition forgets for all of them, whatever stands there.
         old = set(live.pop(partition, {})) - {message.key for message in begin}
         messages = chain((Message(key, None, []) for key in sorted(old)), begin)
@@ -93,7 +113,7 @@ def plan_reset(source: Source, make_task: Callable[[str, int], Task]) -> list[Ch
 
 def _live_clusters(reader: LogReader, source: Source) -> dict[int, list[bytes]]:
     """Return by partition the clusters of which the compacted topic speaks; nobody else would ever remove them."""
-    places = [(source.clusters, partition) for partition in range(source.deployment.partitions)]
+    places = [(source.clusters, partition) for partition in range(source.deployment.homes)]
     live: dict[int, dict[bytes, None]] = {}
     for (_, partition), records in reader.read(reader.bounds([place for place in places if reader.has(place)])):
         keys = live.setdefault(partition, {})
@@ -107,7 +127,10 @@ def _live_clusters(reader: LogReader, source: Source) -> dict[int, list[bytes]]:
 
 def live_records(reader: LogReader, source: Source) -> dict[int, dict[bytes, bytes]]:
     """Return the live records under keys of ours by partition, without asking what they mean."""
-    wanted = [(source.snapshots, partition) for partition in range(source.deployment.partitions)]
+    wanted = [(source.snapshots, partition) for partition in range(source.deployment.homes)]
+    while source.routes and reader.has((source.snapshots, len(wanted))):
+        # The routes had more partitions once.
+        wanted.append((source.snapshots, len(wanted)))
     live: dict[int, dict[bytes, bytes]] = {partition: {} for _, partition in wanted}
     for (_, partition), records in reader.read(reader.settled_bounds(wanted, source.patience)):
         for record in records:

@@ -4,7 +4,7 @@ Partitions of which the file holds everything are put back as a whole, with the 
 Single streams are put beside what is there; at its next start the partition learns again what they lack.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from resonance.pipeline.broker.log_reader import NO_OFFSET, LogReader, Range
@@ -13,17 +13,15 @@ from resonance.pipeline.mending.changes import Change, Standing, StreamChange
 from resonance.pipeline.mending.model_checks import check_models
 from resonance.pipeline.mending.put_back import check_versions, put_back
 from resonance.pipeline.mending.resetting import live_records
-from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.states.placing import check_record
 from resonance.pipeline.states.restore import Source, read_tables
 from resonance.pipeline.states.snapshot_file import ExportedPartition
 from resonance.pipeline.states.snapshot_table import SnapshotTable
 from resonance.pipeline.states.snapshots import GivenStates
+from resonance.pipeline.tasks import MakeTask
 
 
-def plan_import(
-    source: Source, partitions: Sequence[ExportedPartition], make_task: Callable[[str, int], PartitionTask]
-) -> list[Change]:
+def plan_import(source: Source, partitions: Sequence[ExportedPartition], make_task: MakeTask) -> list[Change]:
     """Return what an import changes.
 
     Parameters
@@ -46,7 +44,7 @@ def plan_import(
         live = live_records(reader, source)
         for partition in partitions:
             at = partition.at
-            if at[0] not in source.identities or not 0 <= at[1] < source.deployment.partitions:
+            if at not in source.logs:
                 raise MismatchError(f"{at[0]}[{at[1]}] is no input partition of this deployment")
             committed, bounds = reader.committed([at])[at], reader.bounds([at])[at]
             if partition.whole:
@@ -64,7 +62,7 @@ def _beside(
     table: SnapshotTable,
     committed: int,
     bounds: Range,
-    make_task: Callable[[str, int], PartitionTask],
+    make_task: MakeTask,
 ) -> Change:
     """Return the change that puts streams beside those that are there; the partition stays where it is."""
     at, record = partition.at, table.records().get(partition.at[0])

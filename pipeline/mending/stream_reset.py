@@ -1,17 +1,16 @@
 """The model of one stream is forgotten: its next record begins the stream's next version."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from resonance.pipeline.broker.log_reader import NO_OFFSET
 from resonance.pipeline.mending.changes import Change, Standing, StreamChange, inputs_of, is_stream_of
-from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.states.archives import archive_of
 from resonance.pipeline.states.restore import Source, restore_partitions
 from resonance.pipeline.states.stored_states import check_stream
+from resonance.pipeline.tasks import MakeTask
 
 
-def plan_stream_reset(source: Source, make_task: Callable[[str, int], PartitionTask], stream: str) -> Change:
+def plan_stream_reset(source: Source, make_task: MakeTask, stream: str) -> Change:
     """Return what changes when a stream's model is forgotten; the others of its partition go on as they are.
 
     Parameters

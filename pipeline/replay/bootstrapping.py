@@ -10,7 +10,7 @@ from typing import Any
 from resonance.pipeline.broker import clients
 from resonance.pipeline.broker.log_reader import NO_OFFSET, LogReader, Range, TopicPartition
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.errors import BrokerError, MismatchError
+from resonance.pipeline.errors import BrokerError, ConfigurationError, MismatchError
 from resonance.pipeline.files.record_file import Columns
 from resonance.pipeline.mending.changes import Change, inputs_of, is_atomic, wait_for_empty_group, write
 from resonance.pipeline.partition import PartitionTask
@@ -84,6 +84,13 @@ def bootstrap(
     ConfigurationError
         The settings do not fit the topics; a file that cannot be used.
     """
+    if settings.is_routed:
+        raise ConfigurationError(
+            f"stream = {settings.stream}: a bootstrap learns each partition for itself, and what it learned of streams "
+            "that are re-keyed would stand in no route. Let a worker read the input from its beginning and tell "
+            "nothing of the past instead: start = earliest, and emit_from = the time from which on to tell (a file: "
+            "produce it to the input first)"
+        )
     client = clients.librdkafka(settings)
     deployment = check_start(settings, client, create=settings.topics.create)
     source = Source.of(settings, client, deployment)

@@ -8,12 +8,12 @@ from typing import Any
 from resonance.pipeline.broker import clients
 from resonance.pipeline.broker.log_reader import LogReader, Range, TopicPartition
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.replay.jobs import described
 from resonance.pipeline.replay.ranges import Span, choose, resolve
 from resonance.pipeline.replay.starts import Start, find_start
 from resonance.pipeline.states.restore import Source
-from resonance.pipeline.topics.topics import read_deployment
+from resonance.pipeline.tasks import task_maker
+from resonance.pipeline.topics.topics import read_logs
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,12 @@ def open_ranges(settings: Settings, inputs: Collection[str], span: Span) -> Iter
         The broker does not answer.
     """
     client = clients.librdkafka(settings)
-    deployment = read_deployment(client, settings.input.topics, settings.broker.answer_timeout)
+    deployment = read_logs(client, settings)
     settings.check_stream(deployment.partitions)
     source = Source.of(settings, client, deployment)
     with LogReader(client, source.group, settings.broker.answer_timeout) as reader:
-        ranges = resolve(reader, client, span, choose(span, inputs, deployment.partitions))
+        chosen = [at for topic in inputs for at in choose(span, [topic], source.identities[topic].partitions)]
+        ranges = resolve(reader, client, span, chosen)
         yield OpenedRanges(source, reader, ranges)
 
 
@@ -92,11 +93,8 @@ class OpenedJob:
 
     def find_start(self, begin: int, before: int | None = None) -> Start:
         """Return the models with which to begin at an offset; see `starts.find_start`."""
-        fresh = self.fresh
-        return find_start(self.reader, self.source, self.at, begin, self._make_task, fresh=fresh, before=before)
-
-    def _make_task(self, topic: str, partition: int) -> PartitionTask:
-        return PartitionTask(self.settings, topic, partition)
+        tasks = task_maker(self.settings, self.source.deployment.routes)
+        return find_start(self.reader, self.source, self.at, begin, tasks, fresh=self.fresh, before=before)
 
 
 @contextmanager

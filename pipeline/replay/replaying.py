@@ -84,7 +84,7 @@ def replay_topics(
     settings : Settings
         The deployment's.
     inputs : collection of str
-        Which of its input topics.
+        Which of its input topics, or the routes.
     span : Span
         Which part of them.
     output : Output

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Record
 from resonance.pipeline.replay import sources
 from resonance.pipeline.replay.jobs import Tell
 from resonance.pipeline.replay.opening import open_job
 from resonance.pipeline.replay.sinks import FolderSink, Nowhere, Sink, TopicSink
+from resonance.pipeline.tasks import Task
 
 
 @dataclass(slots=True)
@@ -67,7 +67,7 @@ class Answering:
         Takes the outputs.
     """
 
-    def __init__(self, found: Replayed, task: PartitionTask, sink: Sink) -> None:
+    def __init__(self, found: Replayed, task: Task, sink: Sink) -> None:
         self._found, self._task, self._sink = found, task, sink
         self._before: Counter[str] = task.counts.dead_letters
 

@@ -1,23 +1,22 @@
 """Where the models of a replay come from: an archive, the beginning of the log, or nowhere."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from resonance.pipeline import stops
 from resonance.pipeline.broker.log_reader import LogReader, TopicPartition
 from resonance.pipeline.errors import MismatchError
-from resonance.pipeline.partition import PartitionTask
+from resonance.pipeline.routing.routed_task import RoutedTask
 from resonance.pipeline.states.archive_reader import ListedArchive, archives_before
 from resonance.pipeline.states.archive_records import ArchiveManifest
 from resonance.pipeline.states.restore import Source, read_tables
 from resonance.pipeline.states.snapshot_records import Identity, PartitionRecord
+from resonance.pipeline.tasks import MakeTask, Task
 from resonance.pipeline.times import TimeTexts
 
 UNBOUNDED: Final = 2**31 - 1
 """Bytes of an event, where no topic limits it."""
-
-MakeTask = Callable[[str, int], PartitionTask]
 
 
 @dataclass(slots=True)
@@ -36,7 +35,7 @@ class Start:
         What was left aside, and why.
     """
 
-    task: PartitionTask
+    task: Task
     offset: int
     text: str
     notes: list[str]
@@ -83,6 +82,7 @@ def find_start(
     task = make_task(*at)
     task.event_bytes = UNBOUNDED
     if fresh:
+        _begin_anywhere(task)
         return Start(task, begin, f"empty models at offset {begin:,}, as asked", [])
     notes: list[str] = []
     for listed in archives_before(reader, source, at, begin):
@@ -109,6 +109,11 @@ def find_start(
             notes.append(f"what was told from offset {begin:,} on came from earlier models and is not compared")
             return Start(task, archived.position, f"from {where}, the first of these models", notes)
     return _from_beginning(reader, source, at, begin, record, task, make_task, notes)
+
+
+def _begin_anywhere(task: Task) -> None:
+    if isinstance(task, RoutedTask):
+        task.begin_anywhere()
 
 
 def _named(archived: ArchiveManifest) -> str:
@@ -149,12 +154,14 @@ def _from_beginning(
     at: TopicPartition,
     begin: int,
     record: PartitionRecord | None,
-    task: PartitionTask,
+    task: Task,
     make_task: MakeTask,
     notes: list[str],
 ) -> Start:
     first, _ = reader.bounds([at])[at]
     origin = first
+    if record is None and first > 0:
+        _begin_anywhere(task)
     if record is not None:
         changed = _changed(record, source, at)
         if changed and not notes:

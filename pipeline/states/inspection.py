@@ -7,10 +7,10 @@ from typing import Any
 import orjson
 from resonance.pipeline.broker.log_reader import LogReader, TopicPartition
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.states.cluster_facts import models_of, parent_of
 from resonance.pipeline.states.stored_states import StoredPartition, StoredStream, empty_task
 from resonance.pipeline.task.encoding import StreamTexts, describe
+from resonance.pipeline.tasks import Task
 from resonance.pipeline.times import TimeTexts
 
 
@@ -148,7 +148,7 @@ def inspect(
 
 
 def _inspected(
-    task: PartitionTask, state: StoredPartition, entry: StoredStream, time: str | None, began: Mapping[str, Emergence]
+    task: Task, state: StoredPartition, entry: StoredStream, time: str | None, began: Mapping[str, Emergence]
 ) -> InspectedStream:
     name = entry.snapshot.stream
     model = task.model(name)
@@ -226,7 +226,9 @@ def _emergences(settings: Settings, reader: LogReader, at: TopicPartition, entry
                 continue
             event = orjson.loads(record.value)
             offset = event["cause"]["source"]["offset"]
-            if event["kind"] in ("emerged", "split") and offset < entry.snapshot.next:
+            # Routes are counted otherwise than the records that cause events; what emerged later is in no snapshot.
+            known = at[0] == settings.topic("routes") or offset < entry.snapshot.next
+            if event["kind"] in ("emerged", "split") and known:
                 # The first one: where delivery is at least once it can come again.
                 found.setdefault(event["cluster"], Emergence(offset, event["time"], event.get("other")))
     return found

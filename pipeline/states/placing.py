@@ -82,7 +82,7 @@ def _locate_unknown(source: "Source", at: TopicPartition, committed: int, first:
     """Place a partition of which the snapshots topic has no record."""
     topic, partition = at
     if committed == NO_OFFSET:
-        if first > 0 and source.start == "earliest":
+        if first > 0 and source.start_of(topic) == "earliest":
             _log.warning(
                 "%s[%d]: the group is new and the log begins at offset %d, earlier records are deleted: starting there",
                 topic,
@@ -93,7 +93,7 @@ def _locate_unknown(source: "Source", at: TopicPartition, committed: int, first:
         return Place(first, first, committed, None)
     if first > 0:
         raise stops.no_snapshot(topic, partition, committed, f"the log begins at offset {first}")
-    if source.start != "earliest":
+    if source.start_of(topic) != "earliest":
         # Whatever begins with the log's first record would give the ids of clusters to others.
         why = f"with start = {source.start} they did not begin where the log does"
         raise stops.no_snapshot(topic, partition, committed, why)
@@ -169,6 +169,8 @@ def _check_log(source: "Source", found: Identity) -> None:
     now = source.identities[found.topic]
     if found.topic_id != now.topic_id:
         raise stops.topic_made_again(found.topic, found.topic_id, now.topic_id)
+    if found.partitions != now.partitions and found.topic == source.routes:
+        raise stops.routes_changed(found.topic, found.partitions, now.partitions)
     if found.partitions != now.partitions:
         raise stops.partitions_changed(found.topic, found.partitions, now.partitions)
 
@@ -182,6 +184,9 @@ def check_settings(source: "Source", at: TopicPartition, record: PartitionRecord
         Listing the settings.
     """
     found, now = record.identity, source.identities[at[0]]
+    streams = [str(identity.settings.get("stream")) for identity in (found, now)]
+    if streams[0] != streams[1] and any(stream == "topic" or stream.startswith("field:") for stream in streams):
+        raise stops.stream_changed(f"{at[0]}[{at[1]}]", *streams)
     changed = stops.differences({"engine": found.engine, **found.settings}, {"engine": now.engine, **now.settings})
     if changed:
         raise stops.settings_differ(f"{at[0]}[{at[1]}]", changed)

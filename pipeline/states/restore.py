@@ -65,6 +65,8 @@ class Source:
         Where a new group begins: ``earliest``, ``latest`` or a time.
     clusters : str
         The topic of the clusters, ``""`` for none; it need not be there.
+    routes : str
+        The topic of the routes, ``""`` where streams are learned where they are read.
     """
 
     client: Mapping[str, Any]
@@ -78,6 +80,7 @@ class Source:
     archive: str = ""
     start: str = "earliest"
     clusters: str = ""
+    routes: str = ""
 
     @classmethod
     def of(cls, settings: Settings, client: Mapping[str, Any], deployment: Deployment) -> Self:
@@ -94,20 +97,21 @@ class Source:
             **{f"input.{name}": getattr(settings.input, name) for name in ("time_path", "id_path", "dimension")},
             **{f"output.{name}": getattr(settings.output, name) for name in ("include", "clusters_grace")},
         }
+        routes = settings.topic("routes") if settings.is_routed else ""
         identities = {
             topic: Identity(
                 pipeline=settings.name,
                 inputs=settings.input.topics,
                 topic=topic,
                 topic_id=deployment.topic_ids[topic],
-                partitions=deployment.partitions,
+                partitions=deployment.routes if topic == routes else deployment.partitions,
                 engine=settings.engine.name,
                 revision=f"{settings.engine_class.revision}.{PREPARE_REVISION}.{DECODE_REVISION}",
                 # As they come back from the bus: what is compared must have gone through the same mill.
                 settings=orjson.loads(orjson.dumps(models)),
                 limits=orjson.loads(orjson.dumps(limits)),
             )
-            for topic in settings.input.topics
+            for topic in settings.logs
         }
         # A dead worker's transaction holds the committed offsets back until the broker aborts it.
         patience = settings.delivery.transaction_timeout + 30
@@ -124,7 +128,17 @@ class Source:
             "" if deployment.embedded else settings.topic("archive"),
             settings.start,
             settings.topic("clusters"),
+            routes,
         )
+
+    @property
+    def logs(self) -> list[TopicPartition]:
+        """Every partition that workers process: those of the inputs, and those of the routes."""
+        return [(topic, number) for topic, identity in self.identities.items() for number in range(identity.partitions)]
+
+    def start_of(self, topic: str) -> str:
+        """Return where a new group begins in a topic: the routes, which are its own, count from their beginning."""
+        return "earliest" if topic == self.routes else self.start
 
 
 @dataclass(slots=True)
@@ -224,7 +238,7 @@ def restore_partitions(
             topic, partition = at
             table, (first, end) = tables[partition], bounds[at]
             place = locate(source, table, at, committed[at], first, end)
-            if place.committed == NO_OFFSET and place.record is None and source.start != "earliest":
+            if place.committed == NO_OFFSET and place.record is None and source.start_of(topic) != "earliest":
                 place = begin(source, reader, at, first, end)
             if place.record is not None:
                 check_settings(source, at, place.record)

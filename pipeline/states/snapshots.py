@@ -31,6 +31,9 @@ CHUNK_BYTES: Final = 512_000
 class Snapshotted(Protocol):
     """What a snapshot needs of a partition task."""
 
+    record_after: int
+    """Offsets after which what it knows beside its streams is written also where no stream is due; 0 for never."""
+
     @property
     def replay_from(self) -> int | None:
         """Lowest offset of a record whose stream has not been snapshotted since; None when all are."""
@@ -85,6 +88,8 @@ class GivenStates:
     replay_from : int, optional
         Lowest offset of a record that none of them contains; None when all are there.
     """
+
+    record_after = 0
 
     def __init__(self, snapshots: Iterable[StreamSnapshot], state: bytes, replay_from: int | None = None) -> None:
         self._snapshots = {snapshot.stream: snapshot for snapshot in snapshots}
@@ -143,6 +148,7 @@ class SnapshotWriter:
     ) -> None:
         self.identity = identity
         self.began = began
+        self._recorded = 0
         self.epoch = epoch
         self.replay_from: int | None = None
         self._manifests = dict(manifests or {})
@@ -175,13 +181,14 @@ class SnapshotWriter:
             Snapshot every dirty stream, as at a clean stop.
         """
         streams = task.dirty() if everything else task.due()
-        if not streams and self.replay_from is not None and not everything:
+        known = self.replay_from is not None and not 0 < task.record_after <= position - self._recorded
+        if not streams and known and not everything:
             return
         for stream in streams:
             yield from self._stream(task.snapshot(stream))
         replay_from = task.replay_from
         self.replay_from = position if replay_from is None else replay_from
-        state = task.partition_state()
+        state, self._recorded = task.partition_state(), position
         record = PartitionRecord(self.identity, self.replay_from, position, committed, state, self.epoch, self.began)
         yield Message(partition_key(self.identity.topic), record.value(), [])
 

@@ -14,12 +14,13 @@ from resonance.pipeline.broker.log_reader import LogReader, TopicPartition
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError, nearest, several_nearest
 from resonance.pipeline.mending.mending import settings_then
-from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import StreamSnapshot
 from resonance.pipeline.states.restore import Source, read_tables
 from resonance.pipeline.states.snapshot_records import PartitionRecord
+from resonance.pipeline.task.names import StreamNames
 from resonance.pipeline.task.streams import FIRST_RECORDS
-from resonance.pipeline.topics.topics import read_deployment
+from resonance.pipeline.tasks import Task, make_task
+from resonance.pipeline.topics.topics import read_logs
 
 DESCRIBED: Final = ("cluster_events", "clusters", "snapshots", "archive")
 """Topics whose longest message matters for a restore."""
@@ -74,11 +75,11 @@ def open_source(settings: Settings) -> Source:
         `stream` is not set, and has to be.
     """
     client = clients.librdkafka(settings)
-    deployment = read_deployment(client, settings.input.topics, settings.broker.answer_timeout)
+    deployment = read_logs(client, settings)
     cluster = Cluster(client, settings.broker.answer_timeout)
     counts = cluster.partition_counts()
     snapshots = settings.topic("snapshots")
-    if counts.get(snapshots, 0) < deployment.partitions:
+    if counts.get(snapshots, 0) < deployment.homes:
         cluster.check_seen(snapshots)
         raise BrokerError(
             f"there is no topic {snapshots} with the snapshots of {settings.name} on "
@@ -101,11 +102,10 @@ def read_states(source: Source, reader: LogReader) -> list[StoredPartition]:
     MismatchError
         They belong to another pipeline, were written by a newer release, or are damaged.
     """
-    tables = read_tables(reader, source, range(source.deployment.partitions))
-    inputs = [(topic, partition) for topic in source.identities for partition in range(source.deployment.partitions)]
-    committed = reader.committed(inputs)
+    tables = read_tables(reader, source, range(source.deployment.homes))
+    committed = reader.committed(source.logs)
     found = []
-    for at in inputs:
+    for at in source.logs:
         table, record = tables[at[1]], tables[at[1]].records().get(at[0])
         newest = {name: table.newest(name) for name in table.streams(at[0])}
         streams = [StoredStream(snapshot, table.written(name)) for name, (snapshot, _) in newest.items()]
@@ -143,10 +143,12 @@ def check_stored(name: str, states: Sequence[StoredPartition], settings: Setting
     known = names_of(states)
     if name in known:
         return
-    several = len(settings.input.topics) > 1
-    prefixes = [(f"{topic}." if several else "") + f"p{partition}" for topic, partition in (s.at for s in states)]
-    whole = settings.stream != "key" and name in prefixes
-    keyed = settings.stream != "partition" and any(name.startswith(f"{prefix}:") for prefix in prefixes)
+    if settings.is_rekeyed:
+        whole, keyed = settings.stream == "topic" and name in settings.input.topics, settings.stream != "topic"
+    else:
+        prefixes = {StreamNames.of(settings, *state.at).prefix for state in states}
+        whole = settings.stream != "key" and name in prefixes
+        keyed = settings.stream != "partition" and any(name.startswith(f"{prefix}:") for prefix in prefixes)
     # Which keys there are nobody knows; where some are known, this is rather a slip.
     if whole or (keyed and not known):
         raise ConfigurationError(f"--stream {name}: {none_yet(settings, name)}")
@@ -176,7 +178,7 @@ def names_of(states: Iterable[StoredPartition]) -> list[str]:
     return [stream.snapshot.stream for state in states for stream in state.streams]
 
 
-def empty_task(settings: Settings, at: TopicPartition, record: PartitionRecord | None) -> PartitionTask:
+def empty_task(settings: Settings, at: TopicPartition, record: PartitionRecord | None) -> Task:
     """Return a task into which the snapshots of a partition can be loaded, to look at them.
 
     Parameters
@@ -188,7 +190,7 @@ def empty_task(settings: Settings, at: TopicPartition, record: PartitionRecord |
     record : PartitionRecord or None
         What stands beside the snapshots.
     """
-    task = PartitionTask(settings_then(settings, record.identity) if record else settings, *at)
+    task = make_task(settings_then(settings, record.identity) if record else settings, *at)
     # Nothing is told here, so nothing can be too large for its topic.
     task.event_bytes = sys.maxsize
     if record is not None:

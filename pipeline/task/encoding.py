@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import orjson
 from resonance.engine.base import Cluster, Step
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.records import Message, SourceRecord
+from resonance.pipeline.records import Message, RoutedRecord, SourceRecord
 from resonance.pipeline.task.faults import Fault
 from resonance.pipeline.task.input import Decoded, Probe
 from resonance.pipeline.task.stream_model import StreamModel
@@ -42,6 +42,33 @@ _message: Callable[[Iterable[Any]], Message] = partial(tuple.__new__, Message)
 """Make a message of an iterable; half the time of calling the class."""
 
 
+Place = tuple[str, int]
+"""Topic and partition."""
+
+
+class Sources(NamedTuple):
+    """Where records stand that came over the routes, column by column.
+
+    Attributes
+    ----------
+    places : list of (str, int)
+        Topic and partition of each.
+    offsets : list of int
+        Its offset there.
+    streams : list of bytes
+        Key of its stream.
+    """
+
+    places: list[Place]
+    offsets: list[int]
+    streams: list[bytes]
+
+    def take(self, positions: Sequence[int]) -> "Sources":
+        """Return some of the records, by position."""
+        places, offsets, streams = self
+        return Sources([places[i] for i in positions], [offsets[i] for i in positions], [streams[i] for i in positions])
+
+
 @dataclass(slots=True, eq=False)
 class Origins:
     """The records that outputs go back to, column by column.
@@ -49,7 +76,7 @@ class Origins:
     Attributes
     ----------
     offsets : list of int
-        Offsets.
+        Offsets in the log that is learned.
     keys : list of bytes or None
         Keys.
     ids : list of bytes, optional
@@ -60,6 +87,8 @@ class Origins:
         Copied members as JSON objects.
     traces : list of bytes or None, optional
         Values of their ``traceparent`` headers, unless too long.
+    sources : Sources, optional
+        Their places, where these are others than the task's own.
     """
 
     offsets: list[int]
@@ -68,6 +97,7 @@ class Origins:
     times: list[str]
     included: list[str] | None
     traces: list[bytes | None] | None
+    sources: Sources | None = None
 
     @classmethod
     def of(cls, records: Sequence[SourceRecord], decoded: Decoded) -> Self:
@@ -79,6 +109,7 @@ class Origins:
             decoded.times,
             decoded.included,
             _traces_of(records),
+            _sources_of(records),
         )
 
     @classmethod
@@ -86,7 +117,13 @@ class Origins:
         """Return one record whose features are not decided yet."""
         ids = None if probe.id is None else [probe.id]
         included = None if probe.included is None else [probe.included]
-        return cls([record.offset], [record.key], ids, [probe.time], included, _traces_of([record]))
+        one = [record]
+        return cls([record.offset], [record.key], ids, [probe.time], included, _traces_of(one), _sources_of(one))
+
+    @property
+    def streams(self) -> "list[bytes | None] | list[bytes]":
+        """Keys of the records' streams, where a partition has several."""
+        return self.keys if self.sources is None else self.sources.streams
 
     def take(self, positions: Sequence[int]) -> "Origins":
         """Return some of the records, by position."""
@@ -103,6 +140,7 @@ class Origins:
             some(self.times) or [],
             some(self.included),
             some(self.traces),
+            None if self.sources is None else self.sources.take(positions),
         )
 
 
@@ -172,8 +210,23 @@ class StreamTexts:
         return f'{self._head}"status":"assigned","cluster":{first},"clusters":[{listed}],"score":'.encode()
 
 
+class _PlaceTexts(NamedTuple):
+    """The texts of the answers to the records of one partition that repeat."""
+
+    source: bytes
+    ce_id: bytes
+    shared: tuple[Header, ...]
+
+    @classmethod
+    def of(cls, name: str, place: Place) -> Self:
+        topic, partition = place
+        source = f',"source":{{"topic":"{topic}","partition":{partition},"offset":'
+        shared = CloudEvents("assignment", source_uri(name, topic, partition)).shared
+        return cls(source.encode(), f"{topic}-{partition}-".encode(), shared)
+
+
 class Encoder:
-    """Writes the outputs of one input partition.
+    """Writes the outputs of one input partition; those of routed records with their own places.
 
     Parameters
     ----------
@@ -189,12 +242,8 @@ class Encoder:
         self._name = settings.name
         self._plain = settings.output.envelope == "plain"
         self._largest = settings.limits.dead_letter_bytes
-        self._topic = topic
-        self._partition = partition
-        self._sources = repeat(f',"source":{{"topic":"{topic}","partition":{partition},"offset":'.encode())
-        self._ce_id = f"{topic}-{partition}-".encode()
-        uri = source_uri(settings.name, topic, partition)
-        self._assignment = CloudEvents("assignment", uri).shared
+        self._place = (topic, partition)
+        self._texts = _Kept(partial(_PlaceTexts.of, settings.name))
         self._times = _Kept(lambda text: f'"time":"{text}"}}'.encode())
         self._ce_times = _Kept(lambda text: ("ce_time", text.encode()))
 
@@ -223,24 +272,35 @@ class Encoder:
         included: Iterable[bytes] = repeat(b"],")
         if origins.included is not None:
             included = [b'],"include":%b,' % members.encode() for members in origins.included]
-        joined = orjson.dumps(origins.offsets)[1:-1]
+        routed = origins.sources
+        texts = [self._texts[place] for place in ((self._place,) if routed is None else routed.places)]
+        sources: Iterable[bytes] = repeat(texts[0].source) if routed is None else [text.source for text in texts]
+        partitions: Iterable[int | None] = repeat(None) if routed is None else [number for _, number in routed.places]
+        joined = orjson.dumps(origins.offsets if routed is None else routed.offsets)[1:-1]
         offsets = joined.split(b",")
         times = map(self._times.__getitem__, origins.times)
         # The offsets end it: what is repeated has no end.
-        pieces = zip(_HEADS, ids, self._sources, offsets, clusters, scores, novel, nodes, included, times, strict=False)
+        pieces = zip(_HEADS, ids, sources, offsets, clusters, scores, novel, nodes, included, times, strict=False)
         values = list(map(b"".join, pieces))
-        headers = self._assignment_headers(origins, joined)
-        return list(map(_message, zip(origins.keys, values, headers, strict=True)))
+        headers = self._assignment_headers(origins, joined, texts)
+        return list(map(_message, zip(origins.keys, values, headers, partitions, strict=False)))
 
-    def _assignment_headers(self, origins: Origins, joined: bytes) -> list[list[Header]]:
+    def _assignment_headers(self, origins: Origins, joined: bytes, texts: list[_PlaceTexts]) -> list[list[Header]]:
+        times = map(self._ce_times.__getitem__, origins.times)
         if self._plain:
             headers: list[list[Header]] = [[] for _ in origins.offsets]
-        else:
-            names = (self._ce_id + joined.replace(b",", b"," + self._ce_id)).split(b",")
-            times = map(self._ce_times.__getitem__, origins.times)
-            version, kind, source, schema = self._assignment
+        elif origins.sources is None:
+            _, prefix, (version, kind, source, schema) = texts[0]
+            names = (prefix + joined.replace(b",", b"," + prefix)).split(b",")
             headers = [
                 [version, ("ce_id", name), kind, source, time, schema] for name, time in zip(names, times, strict=True)
+            ]
+        else:
+            headers = [
+                [version, ("ce_id", prefix + offset), kind, source, time, schema]
+                for (_, prefix, (version, kind, source, schema)), offset, time in zip(
+                    texts, joined.split(b","), times, strict=True
+                )
             ]
         if origins.traces is not None:
             for own, trace in zip(headers, origins.traces, strict=True):
@@ -254,10 +314,14 @@ class Encoder:
         What its topic would not take is cut: the value; also the original headers, and the key, where these alone are
         too long.
         """
+        (topic, partition), offset, to = self._place, record.offset, None
+        if isinstance(record, RoutedRecord):
+            topic, partition, offset = record.topic, record.partition, record.source_offset
+            to = partition
         letter: DeadLetter = {
-            "topic": self._topic,
-            "partition": str(self._partition),
-            "offset": str(record.offset),
+            "topic": topic,
+            "partition": str(partition),
+            "offset": str(offset),
             "stage": fault.stage,
             "class": fault.kind,
             "message": fault.message,
@@ -265,7 +329,7 @@ class Encoder:
         key, value, headers = record.key or b"", record.value or b"", list(record.headers or ())
         text = dead_letter_headers(self._name, letter)
         if len(key) + len(value) + _size(headers) + _size(text) <= self._largest:
-            return Message(record.key, record.value, headers + text)
+            return Message(record.key, record.value, headers + text, to)
         cut: list[str] = []
         letter |= {"truncated": "value, headers, key", "length": str(len(value)), "sha256": "0" * 64}
         room = self._largest - _size(dead_letter_headers(self._name, letter))
@@ -284,7 +348,7 @@ class Encoder:
             del letter["length"], letter["sha256"]
         letter["truncated"] = ", ".join(cut)
         text = dead_letter_headers(self._name, letter)
-        return Message(None if record.key is None else key, None if record.value is None else value, headers + text)
+        return Message(None if record.key is None else key, None if record.value is None else value, headers + text, to)
 
 
 def describe(model: StreamModel, texts: StreamTexts, cluster: Cluster) -> ClusterSnapshot:
@@ -307,6 +371,18 @@ def _traces_of(records: Sequence[SourceRecord]) -> list[bytes | None] | None:
         return None
     found = [next((value for name, value in own or () if name == "traceparent"), None) for own in headers]
     return [value if value is not None and len(value) <= TRACE_BYTES else None for value in found]
+
+
+def _sources_of(records: Sequence[SourceRecord]) -> Sources | None:
+    """Return the places of routed records; None for those that stand where they are learned."""
+    if not records or not isinstance(records[0], RoutedRecord):
+        return None
+    routed: Sequence[Any] = records
+    return Sources(
+        [(record.topic, record.partition) for record in routed],
+        [record.source_offset for record in routed],
+        [record.stream for record in routed],
+    )
 
 
 def _size(headers: Sequence[Header]) -> int:

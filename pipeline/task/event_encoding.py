@@ -9,13 +9,15 @@ from resonance.engine.base import Event
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Message
 from resonance.pipeline.task import sizes
-from resonance.pipeline.task.encoding import Origins, StreamTexts, describe
+from resonance.pipeline.task.encoding import Origins, Place, StreamTexts, describe
 from resonance.pipeline.task.stream_model import StreamModel
 from resonance.schemas import (
     CloudEvents,
     ClusterEvent,
     ClusterSnapshot,
     Header,
+    SchemaName,
+    Source,
     describe_cluster,
     describe_end,
     source_uri,
@@ -40,10 +42,12 @@ class Cause:
     origins: Origins
     position: int
 
-    @property
-    def offset(self) -> int:
-        """Its offset."""
-        return self.origins.offsets[self.position]
+    def source(self, own: Place) -> Source:
+        """Where it stands; `own`: topic and partition of the task, where it was not routed."""
+        sources = self.origins.sources
+        topic, partition = own if sources is None else sources.places[self.position]
+        offsets = self.origins.offsets if sources is None else sources.offsets
+        return {"topic": topic, "partition": partition, "offset": offsets[self.position]}
 
     @property
     def time(self) -> str:
@@ -82,11 +86,9 @@ class EventEncoder:
 
     def __init__(self, settings: Settings, topic: str, partition: int) -> None:
         self._plain = settings.output.envelope == "plain"
-        self._topic = topic
-        self._partition = partition
-        uri = source_uri(settings.name, topic, partition)
-        self._event = CloudEvents("cluster_event", uri)
-        self._cluster = CloudEvents("cluster", uri)
+        self._name = settings.name
+        self._place = (topic, partition)
+        self._envelopes: dict[tuple[SchemaName, str, int], CloudEvents] = {}
 
     def event(
         self, model: StreamModel, texts: StreamTexts, event: Event, cause: Cause, since: Mapping[str, str]
@@ -189,12 +191,9 @@ class EventEncoder:
     def _event_message(self, payload: ClusterEvent, cause: Cause, name: str) -> Message:
         ids = cause.origins.ids
         own: Any = None if ids is None else orjson.Fragment(ids[cause.position])
-        payload["cause"] = {
-            "id": own,
-            "source": {"topic": self._topic, "partition": self._partition, "offset": cause.offset},
-        }
+        payload["cause"] = {"id": own, "source": cause.source(self._place)}
         payload["time"] = cause.time
-        headers = self._headers(self._event, cause, name)
+        headers = self._headers("cluster_event", cause, name)
         return Message(cause.origins.keys[cause.position], orjson.dumps(payload), headers)
 
     def _clusters(
@@ -215,11 +214,18 @@ class EventEncoder:
         return [self._cluster_message(value["id"], orjson.dumps(value), cause, name) for value in values]
 
     def _cluster_message(self, cluster: str, value: bytes | None, cause: Cause, name: str) -> Message:
-        return Message(cluster.encode(), value, self._headers(self._cluster, cause, f"{name}/{cluster}"))
+        return Message(cluster.encode(), value, self._headers("cluster", cause, f"{name}/{cluster}"))
 
-    def _headers(self, kind: CloudEvents, cause: Cause, name: str) -> list[Header]:
-        event_id = f"{self._topic}-{self._partition}-{cause.offset}/{name}"
-        headers = [] if self._plain else kind.headers(event_id, cause.time)
+    def _headers(self, kind: SchemaName, cause: Cause, name: str) -> list[Header]:
+        source = cause.source(self._place)
+        topic, partition = source["topic"], source["partition"]
+        headers: list[Header] = []
+        if not self._plain:
+            envelope = self._envelopes.get((kind, topic, partition))
+            if envelope is None:
+                envelope = CloudEvents(kind, source_uri(self._name, topic, partition))
+                self._envelopes[kind, topic, partition] = envelope
+            headers = envelope.headers(f"{topic}-{partition}-{source['offset']}/{name}", cause.time)
         traces = cause.origins.traces
         if traces is not None and (trace := traces[cause.position]) is not None:
             headers.append(("traceparent", trace))

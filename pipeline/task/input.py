@@ -127,7 +127,7 @@ class InputMapping:
         """
         if record.value is None:
             return None
-        parsed = self._parsed(record.value)
+        parsed = self.parsed(record.value)
         shape = feature_shape(parsed, self._settings)
         row = (layout or Layout(self._settings, shape)).row(parsed)
         if layout is not None and layout.shape is not None:
@@ -236,7 +236,7 @@ class InputMapping:
                 decoded.skipped += 1
                 continue
             try:
-                parsed = self._parsed(record.value)
+                parsed = self.parsed(record.value)
                 row = layout.row(parsed)
                 text, time = self._id(parsed), self._time(parsed, record.timestamp)
             except FaultError as error:
@@ -269,13 +269,30 @@ class InputMapping:
             whole.rows = np.concatenate([part.rows for part in parts])
         return whole
 
-    def _parsed(self, value: bytes) -> dict[str, Any]:
+    def check_size(self, value: bytes) -> None:
+        """Refuse a value that is too long.
+
+        Raises
+        ------
+        FaultError
+            It is longer than ``limits.record_bytes``.
+        """
         if len(value) > self._limit:
             raise FaultError(
                 "limit",
                 "record_too_large",
                 f"{len(value):,} bytes, limits.record_bytes allows {self._limit:,}; send less or raise it",
             )
+
+    def parsed(self, value: bytes) -> dict[str, Any]:
+        """Return a record as an object.
+
+        Raises
+        ------
+        FaultError
+            It is none, or too large, or nested too deep.
+        """
+        self.check_size(value)
         try:
             parsed = _loads(value)
         except orjson.JSONDecodeError as error:

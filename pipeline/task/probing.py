@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.records import Outputs, SourceRecord
+from resonance.pipeline.records import Outputs, SourceRecord, stream_key
 from resonance.pipeline.task import sizes
 from resonance.pipeline.task.answers import Answers
 from resonance.pipeline.task.dead_letters import DeadLetters
@@ -69,7 +69,8 @@ class Probing:
     ) -> None:
         self.skipped = self.outvoted = 0
         self._where = where
-        self._by_key = settings.stream == "key"
+        self._by_key = settings.by_key
+        self._names_by_key = settings.stream == "key"
         self._most_streams = settings.limits.streams
         # Where the settings name the features a state has nothing to say about the first records.
         self._named = settings.features is not None
@@ -122,14 +123,14 @@ class Probing:
         if record.offset < self._first.end:
             return
         told = not silent and self._emission.tells(record.offset)
-        key = record.key if self._by_key else None
+        key = stream_key(record) if self._by_key else None
         try:
             probe = self._mapping.probe(record, None if record.offset < self._until else self._mapping.layout)
             if probe is None:
                 self.skipped += 1
                 return
             told = not silent and self._emission.begins_at(record.offset, probe.time)
-            if self._by_key and (error := self._letters.key_fault(key)):
+            if self._names_by_key and (error := self._letters.key_fault(key)):
                 raise error
             if errors := sizes.too_long(Origins.of_probe(record, probe), keyed=self._by_key):
                 raise errors[0]

@@ -42,8 +42,12 @@ def too_long(origins: Origins, *, keyed: bool) -> dict[int, FaultError]:
     keyed : bool
         A key names its record's stream.
     """
-    weight = NAMED if keyed else 1
+    routed = origins.sources is not None
+    weight = NAMED if keyed and not routed else 1
     keys = max(map(len, filter(None, origins.keys)), default=0)
+    if routed:
+        # The keys stand there once, those of the streams in the names.
+        keys += NAMED * max(map(len, filter(None, origins.streams)), default=0)
     ids = max(map(len, origins.ids or ()), default=0)
     # A character has four bytes at most.
     members = 4 * max(map(len, origins.included or ()), default=0)
@@ -52,6 +56,8 @@ def too_long(origins: Origins, *, keyed: bool) -> dict[int, FaultError]:
     faults = {}
     for position, key in enumerate(origins.keys):
         cause = weight * len(key or b"") + (len(origins.ids[position]) if origins.ids else 0)
+        if routed:
+            cause += NAMED * len(origins.streams[position] or b"")
         copied = len(origins.included[position].encode()) if origins.included else 0
         if cause > CAUSE_BYTES:
             problem = f"its key and its id bring {cause:,} bytes into each output, {CAUSE_BYTES:,} are allowed"

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, KeysView
 from typing import Any
-from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from resonance.engine import ENGINES
 from resonance.engine.errors import ParameterError, StateError
@@ -13,6 +12,7 @@ from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.records import StreamSnapshot
 from resonance.pipeline.task.encoding import StreamTexts, describe
 from resonance.pipeline.task.layout import Layout, shape_as_json
+from resonance.pipeline.task.names import StreamNames
 from resonance.pipeline.task.stream_model import StreamModel
 
 FORMAT = 1
@@ -49,8 +49,7 @@ class Streams:
         self._settings = settings
         self._topic = topic
         self._where = f"{topic}[{partition}]"
-        self._by_key = settings.stream == "key"
-        self._prefix = (f"{topic}." if len(settings.input.topics) > 1 else "") + f"p{partition}"
+        self._called = StreamNames.of(settings, topic, partition)
         # The only stream of a partition has the key None.
         self._models: dict[bytes | None, StreamModel] = {}
         self._names: dict[str, StreamModel] = {}
@@ -90,7 +89,7 @@ class Streams:
 
     def name_of(self, key: bytes | None) -> str:
         """Return the name of a key's stream, unique in the deployment."""
-        return self._prefix if key is None else f"{self._prefix}:{quote_from_bytes(key, safe='')}"
+        return self._called.name_of(key)
 
     def begin(self, key: bytes | None, layout: Layout) -> StreamModel:
         """Return a new model.
@@ -246,8 +245,7 @@ class Streams:
             # A version whose beginning was never told ended nothing yet; of one that learned silently nobody knows.
             ended = [*(model.ended or ()), *(present if model.listing is None else model.listing)]
             model = model.next_version(settings, layout.features, ended)
-        key = unquote_to_bytes(name.removeprefix(f"{self._prefix}:")) if self._by_key else None
-        self._models[key] = self._names[name] = model
+        self._models[self._called.key_of(name)] = self._names[name] = model
         if new_version:
             # The old snapshot is all that the bus knows of this stream.
             self._note_dirty(name, model.next)

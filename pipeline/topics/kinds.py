@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, Self
 
+from resonance.pipeline.routing.route_records import REST_BYTES
 from resonance.pipeline.states.snapshots import CHUNK_BYTES
 
 if TYPE_CHECKING:
@@ -36,6 +37,14 @@ def _no_bytes(settings: "Settings") -> int:
 
 def _snapshot_bytes(settings: "Settings") -> int:
     return CHUNK_BYTES + KEY_BYTES + 4 * settings.limits.key_bytes
+
+
+def _route_bytes(settings: "Settings") -> int:
+    return settings.limits.record_bytes + REST_BYTES
+
+
+def _always(settings: "Settings") -> bool:
+    return True
 
 
 def _dead_letter_bytes(settings: "Settings") -> int:
@@ -68,6 +77,13 @@ class TopicKind:
         Bytes of the largest message that the settings allow, 0 where nothing bounds it from below.
     message_setting : str
         The setting that this follows from, which could be lowered instead.
+    emptied : bool
+        A reset deletes its records: they are of another history.
+    of_streams : bool
+        What stands in a partition goes with the streams that are learned there, and not with the records of the input:
+        where these are re-keyed it needs as many partitions as the routes.
+    wanted : callable
+        Whether a deployment has it.
     """
 
     name: str
@@ -80,14 +96,16 @@ class TopicKind:
     for_subscribers: bool = True
     message_bytes: Callable[["Settings"], int] = _no_bytes
     message_setting: str = ""
+    emptied: bool = False
+    of_streams: bool = False
+    wanted: Callable[["Settings"], bool] = _always
 
     @property
     def operations(self) -> tuple[str, ...]:
         """What workers do on it, as ``kafka-acls`` names it."""
         write = () if self.name == "input" else ("Write",)
         read = ("Read",) if self.worker_reads else ()
-        # A reset deletes what the archive has: those models are of another history.
-        delete = ("Delete",) if self.retention_of_input else ()
+        delete = ("Delete",) if self.emptied else ()
         return (*write, *read, *delete)
 
     @property
@@ -100,7 +118,7 @@ INPUT: Final = TopicKind("input", "feature records, written by others", worker_r
 
 KINDS: Final[tuple[TopicKind, ...]] = (
     TopicKind("assignments", "an answer for each record"),
-    TopicKind("cluster_events", "every change of the clusters"),
+    TopicKind("cluster_events", "every change of the clusters", of_streams=True),
     TopicKind(
         "dead_letters",
         "records that could not be used, with the reason in headers",
@@ -115,6 +133,7 @@ KINDS: Final[tuple[TopicKind, ...]] = (
         otherwise="would lose clusters that nothing was said of for long, or grow without end",
         # A reset removes what stands there.
         worker_reads=True,
+        of_streams=True,
     ),
     TopicKind(
         "snapshots",
@@ -123,6 +142,7 @@ KINDS: Final[tuple[TopicKind, ...]] = (
         policy="compact",
         otherwise="would lose snapshots or grow without end",
         worker_reads=True,
+        of_streams=True,
         for_subscribers=False,
         message_bytes=_snapshot_bytes,
     ),
@@ -133,9 +153,24 @@ KINDS: Final[tuple[TopicKind, ...]] = (
         policy="delete",
         otherwise="would keep the newest models alone, or lose none ever",
         retention_of_input=True,
+        emptied=True,
         worker_reads=True,
+        of_streams=True,
         for_subscribers=False,
         message_bytes=_snapshot_bytes,
+    ),
+    TopicKind(
+        "routes",
+        "records on their way to where their stream is learned",
+        config={"cleanup.policy": "delete"},
+        policy="delete",
+        otherwise="would lose records of streams before they are learned, and when they are learned again",
+        retention_of_input=True,
+        worker_reads=True,
+        for_subscribers=False,
+        message_bytes=_route_bytes,
+        message_setting="limits.record_bytes",
+        wanted=lambda settings: settings.is_routed,
     ),
 )
 """Every topic that a worker writes, in the order in which they are shown."""
@@ -185,17 +220,25 @@ class Topics:
         Written by others.
     outputs : sequence of Topic
         Written by workers.
+    routes : int or None
+        Partitions that the settings want the routes to have; None where they do not say it.
     """
 
     inputs: Sequence[Topic]
     outputs: Sequence[Topic]
+    routes: int | None = None
 
     @classmethod
     def of(cls, settings: "Settings") -> Self:
         """Return the topics that the settings ask for."""
         return cls(
             [Topic(INPUT, name) for name in settings.input.topics],
-            [Topic(kind, settings.topic(kind.name), kind.message_bytes(settings)) for kind in KINDS],
+            [
+                Topic(kind, settings.topic(kind.name), kind.message_bytes(settings))
+                for kind in KINDS
+                if kind.wanted(settings)
+            ],
+            settings.topics.routes_partitions,
         )
 
     @classmethod

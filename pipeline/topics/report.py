@@ -29,7 +29,7 @@ def row(found: Survey, status: Status, volume: Volume | None = None) -> list[obj
     """Return a topic as cells under `COLUMNS`, and `VOLUME_COLUMNS` where there is a volume."""
     config = status.made_with if status.found is None else status.found.config
     unknown = "broker's default" if status.found is None else "not told"
-    partitions = found.partitions if status.found is None else status.found.partitions
+    partitions = status.partitions if status.found is None else status.found.partitions
     cells: list[object] = [
         status.topic.name,
         status.topic.kind.title,
@@ -68,7 +68,7 @@ def _topic_values(found: Survey, status: Status, volume: Volume | None) -> dict[
         "meaning": status.topic.kind.meaning,
         "state": state_of(status).partition(",")[0],
         "partitions": None if status.found is None else status.found.partitions,
-        "wanted_partitions": found.partitions,
+        "wanted_partitions": status.partitions,
         "config": None if status.found is None else dict(status.found.config),
         "made_with": dict(status.made_with),
         "command": status.command,

@@ -1,19 +1,22 @@
 """The topics of a deployment: compared with what it wants of them, and made where they are missing and may be made.
 
-Every output has as many partitions as the input, because an output goes to the partition number of its source. What
-is wanted stands in `topic_kinds`; the worker's start, ``topics plan``, ``topics create`` and ``topics check`` all look
-through `survey`.
+Every output has as many partitions as the input, because an output goes to the partition number of its source; what
+goes with streams that are re-keyed has at least as many as the routes, where these are learned. What is wanted stands
+in `kinds`; the worker's start, ``topics plan``, ``topics create`` and ``topics check`` all look through `survey`.
 """
 
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from resonance.pipeline.broker import acls
 from resonance.pipeline.broker.cluster import Cluster, FoundTopic
 from resonance.pipeline.errors import BrokerError, ConfigurationError, DeniedError, ResonanceError, nearest
 from resonance.pipeline.topics.kinds import Topic, Topics
+
+if TYPE_CHECKING:
+    from resonance.pipeline.config.settings import Settings
 
 _log = logging.getLogger(__name__)
 
@@ -25,20 +28,28 @@ class Deployment:
     Attributes
     ----------
     partitions : int
-        Partitions of every topic.
+        Partitions of every input.
     topic_ids : mapping of str to str
-        Kafka's id of each input topic, which changes when a topic is deleted and made again; ``""`` where the broker
-        gives none (the embedded one).
+        Kafka's id of each input topic and of the routes, which changes when a topic is deleted and made again; ``""``
+        where the broker gives none (the embedded one).
     message_bytes : mapping of str to int
         ``max.message.bytes`` of each topic, where the broker tells.
     embedded : bool
         The broker is the embedded one: no transactions, no topic configuration.
+    routes : int
+        Partitions of the topic of the routes; 0 where there is none.
     """
 
     partitions: int
     topic_ids: Mapping[str, str]
     message_bytes: Mapping[str, int] = field(default_factory=dict)
     embedded: bool = False
+    routes: int = 0
+
+    @property
+    def homes(self) -> int:
+        """Partitions of the topics whose content goes with the streams: snapshots, archive, events, clusters."""
+        return max(self.partitions, self.routes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +87,8 @@ class Status:
         The command that makes it.
     differences : sequence of Difference
         What does not fit; empty for a missing topic.
+    partitions : int
+        How many it is to have.
     """
 
     topic: Topic
@@ -83,6 +96,7 @@ class Status:
     made_with: Mapping[str, str]
     command: str
     differences: Sequence[Difference] = ()
+    partitions: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +106,7 @@ class Survey:
     Attributes
     ----------
     partitions : int
-        Partitions of every input, and so of every output.
+        Partitions of every input.
     inputs, outputs : sequence of Status
         In the order of `Topics`.
     """
@@ -100,6 +114,11 @@ class Survey:
     partitions: int
     inputs: Sequence[Status]
     outputs: Sequence[Status]
+
+    @property
+    def routes(self) -> int:
+        """Partitions of the topic of the routes; 0 where there is none."""
+        return next((status.partitions for status in self.outputs if status.topic.kind.name == "routes"), 0)
 
     @property
     def all(self) -> list[Status]:
@@ -154,7 +173,11 @@ def prepare_topics(
 
 
 def read_deployment(
-    client: Mapping[str, Any], inputs: Sequence[str], timeout: float = 10.0, operations: Sequence[str] = ("Describe",)
+    client: Mapping[str, Any],
+    inputs: Sequence[str],
+    timeout: float = 10.0,
+    operations: Sequence[str] = ("Describe",),
+    routes: str = "",
 ) -> Deployment:
     """Return what the broker says of the inputs, for whoever only reads; nothing is made, no output need be there.
 
@@ -168,20 +191,43 @@ def read_deployment(
         Seconds that the broker has for its first answer.
     operations : sequence of str
         What is to be done on the inputs, for the error of whoever may not.
+    routes : str
+        The topic of the routes, which must be there, too; empty for none.
 
     Raises
     ------
     ConfigurationError
         What the connection needs cannot be used.
     BrokerError
-        The broker does not answer, an input is missing, or partition counts differ.
+        The broker does not answer, a topic is missing, or partition counts differ.
     """
     cluster = Cluster(client, timeout)
     if cluster.embedded:
-        return _touched(cluster, Topics.named(inputs))
-    found = cluster.find(inputs, dict.fromkeys(inputs, operations))
+        return _touched(cluster, Topics.named(inputs, **({"routes": routes} if routes else {})))
+    logs = [*inputs, routes] if routes else list(inputs)
+    found = cluster.find(logs, dict.fromkeys(logs, operations))
     partitions = check_inputs(cluster, inputs, found)
-    return Deployment(partitions, {topic: found[topic].topic_id for topic in inputs})
+    if routes and routes not in found:
+        cluster.check_seen(routes)
+        raise BrokerError(
+            f"there is no topic {routes} with the routes of this deployment on {cluster.servers}"
+            f"{nearest(routes, cluster.partition_counts())}; look at name and topics.routes, or start a worker, which "
+            "makes it"
+        )
+    ids = {topic: found[topic].topic_id for topic in logs}
+    return Deployment(partitions, ids, routes=found[routes].partitions if routes else 0)
+
+
+def read_logs(client: Mapping[str, Any], settings: "Settings") -> Deployment:
+    """Return what the broker says of everything that a deployment's workers process, for whoever only reads.
+
+    Raises
+    ------
+    ConfigurationError, BrokerError
+        As in `read_deployment`.
+    """
+    routes = settings.topic("routes") if settings.is_routed else ""
+    return read_deployment(client, settings.input.topics, settings.broker.answer_timeout, routes=routes)
 
 
 def survey(cluster: Cluster, topics: Topics) -> Survey:
@@ -206,12 +252,22 @@ def survey(cluster: Cluster, topics: Topics) -> Survey:
         if (longest := _longest([found[topic].config.get(name) for topic in inputs])) is not None:
             retention[name] = longest
 
+    own = next((topic.name for topic in topics.outputs if topic.kind.name == "routes"), None)
+    routes = 0
+    if own is not None:
+        routes = topics.routes or (found[own].partitions if own in found else partitions)
+
     def status(topic: Topic) -> Status:
         made_with = topic.config(retention)
-        command = cluster.command(topic.name, str(partitions), made_with)
+        wanted, why = partitions, f"the input {inputs[0]} has {partitions}"
+        if topic.kind.name == "routes":
+            wanted, why = routes, f"topics.routes_partitions = {routes}"
+        elif topic.kind.of_streams and routes > partitions:
+            wanted, why = routes, f"the routes {own} have {routes}"
+        command = cluster.command(topic.name, str(wanted), made_with)
         there = found.get(topic.name)
-        differences = _differences(cluster, topic, there, made_with, partitions, inputs[0]) if there else ()
-        return Status(topic, there, made_with, command, differences)
+        differences = _differences(cluster, topic, there, made_with, wanted, why) if there else ()
+        return Status(topic, there, made_with, command, differences, wanted)
 
     return Survey(partitions, [status(topic) for topic in topics.inputs], [status(topic) for topic in topics.outputs])
 
@@ -274,8 +330,8 @@ def make_missing(cluster: Cluster, found: Survey, *, create: bool = True) -> lis
                 f"topic {name} does not exist on {cluster.servers}; make it by `resonance topics create`, or by "
                 f"{status.command} (a worker makes it unless topics.create is off)"
             )
-        cluster.create(name, found.partitions, status.made_with, status.command)
-        _log.info("made topic %s with %d partitions", name, found.partitions)
+        cluster.create(name, status.partitions, status.made_with, status.command)
+        _log.info("made topic %s with %d partitions", name, status.partitions)
     made = [status.topic.name for status in found.missing]
     if made:
         cluster.wait_for_leaders(made)
@@ -297,7 +353,9 @@ def checked(found: Survey) -> Deployment:
             _log.warning("%s", difference.text)
     there = {status.topic.name: status.found for status in found.all if status.found is not None}
     sizes = {name: int(topic.config["max.message.bytes"]) for name, topic in there.items() if topic.config}
-    return Deployment(found.partitions, {s.topic.name: there[s.topic.name].topic_id for s in found.inputs}, sizes)
+    logs = [status.topic for status in found.all if status.topic.kind.name in ("input", "routes")]
+    ids = {topic.name: there[topic.name].topic_id for topic in logs}
+    return Deployment(found.partitions, ids, sizes, routes=found.routes)
 
 
 def _touched(cluster: Cluster, topics: Topics) -> Deployment:
@@ -306,12 +364,16 @@ def _touched(cluster: Cluster, topics: Topics) -> Deployment:
     for name in names:
         cluster.touch(name)
     cluster.wait_for_leaders(names)
-    inputs = topics.input_names
-    return Deployment(cluster.partition_counts()[inputs[0]], dict.fromkeys(inputs, ""), embedded=True)
+    counts = cluster.partition_counts()
+    routes = [topic.name for topic in topics.outputs if topic.kind.name == "routes"]
+    logs = [*topics.input_names, *routes]
+    return Deployment(
+        counts[logs[0]], dict.fromkeys(logs, ""), embedded=True, routes=counts[routes[0]] if routes else 0
+    )
 
 
 def _differences(
-    cluster: Cluster, topic: Topic, found: FoundTopic, wanted: Mapping[str, str], partitions: int, first_input: str
+    cluster: Cluster, topic: Topic, found: FoundTopic, wanted: Mapping[str, str], partitions: int, why: str
 ) -> list[Difference]:
     is_input = topic.kind.name == "input"
     differences = []
@@ -323,8 +385,8 @@ def _differences(
         )
         differences.append(
             Difference(
-                f"topic {topic.name} on {cluster.servers} has {found.partitions} partitions, the input {first_input} "
-                f"has {partitions}; an output goes to the partition number of its source; {remedy}"
+                f"topic {topic.name} on {cluster.servers} has {found.partitions} partitions, {why}; an output goes to "
+                f"the partition number of its source; {remedy}"
             )
         )
     allowed = found.operations

@@ -87,7 +87,7 @@ def make_app(settings: Settings, lifecycle: Lifecycle, options: transport.Transp
     )
     app.before_stop = lifecycle.before_stop
     transport.install(app, options)
-    for topic in settings.input.topics:
+    for topic in settings.logs:
         app.agent(app.topic(topic, schema=RawSchema()), name=f"resonance.{topic}")(lifecycle.consume)
     app.on_rebalance_complete.connect(lifecycle.restore)
     if settings.delivery.mode == "exactly_once" and app.conf.consumer_group_instance_id:

@@ -36,7 +36,7 @@ _librdkafka = logging.getLogger("resonance.librdkafka")
 
 
 class Batch(NamedTuple):
-    """Messages for one partition of a topic, in order."""
+    """Messages for a topic, in order: for one partition of it, but for those that name another one."""
 
     topic: str
     partition: int
@@ -173,10 +173,10 @@ class Outlet:
         topic, partition, messages = batch
         produce = self.producer.produce
         for message in messages:
-            key, value, headers = message
+            key, value, headers, own = message
             try:
                 # By position: names cost a third of the call. No callback, and the time of the message is now.
-                produce(topic, value, key, partition, None, None, 0, headers)
+                produce(topic, value, key, partition if own is None else own, None, None, 0, headers)
             except BufferError:
                 self._produce_later(batch, message)
             except KafkaException as error:
@@ -185,10 +185,12 @@ class Outlet:
 
     def _produce_later(self, batch: Batch, message: Message) -> None:
         end = time.monotonic() + self.timeout
+        key, value, headers, own = message
+        to = batch.partition if own is None else own
         while time.monotonic() < end:
             self.producer.poll(QUEUE_SECONDS)
             try:
-                self.producer.produce(batch.topic, message.value, message.key, batch.partition, headers=message.headers)
+                self.producer.produce(batch.topic, value, key, to, headers=headers)
             except BufferError:
                 continue
             except KafkaException as error:

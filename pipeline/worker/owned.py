@@ -74,6 +74,7 @@ class Destinations(NamedTuple):
     dead_letters: str
     clusters: str
     snapshots: str
+    routes: str = ""
 
 
 @dataclass(slots=True)

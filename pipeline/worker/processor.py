@@ -321,6 +321,8 @@ class Processor:
             if messages:
                 self._delivery.send(Batch(topic, tp.partition, messages))
                 self.counters.outputs += len(messages)
+        if outputs.routes:
+            self._delivery.send(Batch(self._to.routes, tp.partition, outputs.routes))
         self.counters.dead_letters += len(outputs.dead_letters)
         self.counters.send_seconds += time.monotonic() - began
 

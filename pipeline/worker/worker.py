@@ -22,9 +22,9 @@ from resonance.pipeline.pages.metrics import make_registry
 from resonance.pipeline.pages.pages import Pages, address
 from resonance.pipeline.pages.samples import durations, samples
 from resonance.pipeline.pages.status import Status, named
-from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.states.archives import archive_writers
 from resonance.pipeline.states.restore import Progress, Source, restore_partitions
+from resonance.pipeline.tasks import Task, make_task
 from resonance.pipeline.topics.start_check import check_start
 from resonance.pipeline.topics.topics import Deployment
 from resonance.pipeline.worker.app import WorkerApp, make_app
@@ -207,7 +207,7 @@ class Worker:
         )
         self._app = make_app(settings, self, options)
         self._delivery = self._make_delivery(deployment)
-        names = [settings.topic(kind) for kind in (*OUTPUTS, "snapshots")]
+        names = [settings.topic(kind) for kind in (*OUTPUTS, "snapshots", "routes")]
         self._processor = Processor(
             self._delivery,
             Destinations(*names),
@@ -316,8 +316,8 @@ class Worker:
                 self._delivery.start()
                 self._delivery_started = True
 
-    def _make_task(self, topic: str, partition: int) -> PartitionTask:
-        return PartitionTask(self._settings, topic, partition)
+    def _make_task(self, topic: str, partition: int) -> Task:
+        return make_task(self._settings, topic, partition, self._source.deployment.routes)
 
     async def _before_revoke(self) -> None:
         self._rebalances += 1

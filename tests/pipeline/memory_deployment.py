@@ -32,15 +32,20 @@ class MemoryDeployment(MemoryReader):
         Partitions of the input.
     records : int
         Records of each partition.
+    routes : int
+        Partitions of the routes.
     **changed : object
         Settings other than `LIVELY`.
     """
 
-    def __init__(self, patch: pytest.MonkeyPatch, partitions: int = 1, records: int = 600, **changed: Any) -> None:
+    def __init__(
+        self, patch: pytest.MonkeyPatch, partitions: int = 1, records: int = 600, *, routes: int = 0, **changed: Any
+    ) -> None:
         super().__init__()
         self.partitions = range(partitions)
         self.given: Settings = settings(**{"stream": "key", **changed})
-        self.source = Source.of(self.given, {}, Deployment(partitions, {TOPIC: "id-1"}))
+        ids = {TOPIC: "id-1", self.given.topic("routes"): "id-2"}
+        self.source = Source.of(self.given, {}, Deployment(partitions, ids, routes=routes))
         self.offsets: dict[TopicPartition, int] = {}
         self.written: list[Change] = []
         self.waited: list[int] = []

@@ -10,6 +10,8 @@ from resonance.pipeline.records import StreamSnapshot
 class ToyTask:
     """Keeps the interface of a partition task; every value in order changes every later answer."""
 
+    record_after = 0
+
     def __init__(self, topic="in", partition=0, *, every=10, size=0):
         self.topic, self.partition, self.every, self.size = topic, partition, every, size
         self.first_version = 1

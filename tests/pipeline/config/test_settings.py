@@ -300,9 +300,17 @@ def test_several_partitions_need_one_with_a_sentence_for_each_choice() -> None:
         assert choice in text
 
 
-@pytest.mark.parametrize("choice", ["topic", "field:country"])
-def test_streams_across_partitions_come_later_and_say_so(choice: str) -> None:
-    assert "comes with the keyed hierarchy" in refusal({"stream": choice})
+@pytest.mark.parametrize(("choice", "path"), [("topic", None), ("field:geo.country", ("geo", "country"))])
+def test_streams_across_partitions_are_rekeyed(choice: str, path: tuple[str, ...] | None) -> None:
+    settings = Settings.of({"input.topics": "a,b", "stream": choice})
+    assert (settings.is_rekeyed, settings.stream_field) == (True, path)
+    assert settings.logs == ("a", "b", "resonance.routes")
+    assert Settings.of({"input.topics": "a,b", "stream": "key"}).logs == ("a", "b")
+
+
+@pytest.mark.parametrize("choice", ["field:", "field:a..b", "field"])
+def test_a_field_needs_a_path(choice: str) -> None:
+    assert f"stream = '{choice}'" in refusal({"stream": choice})
 
 
 def test_an_unknown_stream_shows_the_choices() -> None:

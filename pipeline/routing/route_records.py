@@ -1,0 +1,97 @@
+"""What stands on the topic of the routes.
+
+A route is a feature record on its way to the partition where its stream is learned:
+
+=======================  ==========================================================================================
+key                      key of the stream
+value                    the record's own value, untouched
+header resonance.source  ``[topic, partition, offset, timestamp, before]`` of the record, as JSON; `before` is the
+                         offset of the record that went from the same partition to the same partition of the routes
+                         before it, -1 for the first
+header resonance.key     the record's own key
+further headers          the record's own, in their order
+=======================  ==========================================================================================
+
+The order of a partition of this topic is the order in which its streams learn. The topic is made by workers and read
+by workers; for others it is no place to subscribe to.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import orjson
+from resonance.pipeline.records import Message, RoutedRecord, SourceRecord
+
+SOURCE: Final = "resonance.source"
+KEY: Final = "resonance.key"
+
+FIRST: Final = -1
+"""What stands for `before` where nothing went before."""
+
+REST_BYTES: Final = 40_000
+"""What keys and headers may bring into a route beside the value, ours included."""
+
+OWN_BYTES: Final = 500
+"""Bytes of the header that says where a record stands, at most."""
+
+
+class Route(NamedTuple):
+    """A route that was read.
+
+    Attributes
+    ----------
+    record : RoutedRecord
+        The record on it.
+    before : int
+        Offset of the record before it on this way.
+    """
+
+    record: RoutedRecord
+    before: int
+
+
+def route_message(record: SourceRecord, topic: str, partition: int, stream: bytes, to: int, before: int) -> Message:
+    """Return a record on its way.
+
+    Parameters
+    ----------
+    record : SourceRecord
+        The feature record; it has a value.
+    topic, partition : str, int
+        Where it was read.
+    stream : bytes
+        Key of its stream.
+    to : int
+        Partition of the routes where the stream is learned.
+    before : int
+        Offset of the record that took the same way before it, `FIRST` for none.
+    """
+    source = b'["%b",%d,%d,%d,%d]' % (topic.encode(), partition, record.offset, record.timestamp, before)
+    headers: list[tuple[str, bytes | None]] = [(SOURCE, source), (KEY, record.key)]
+    if record.headers:
+        headers += record.headers
+    return Message(stream, record.value, headers, to)
+
+
+def rest_bytes(record: SourceRecord, stream: bytes) -> int:
+    """Return what a route has beside the value, in bytes."""
+    own = sum(len(name.encode()) + len(value or b"") + 4 for name, value in record.headers or ())
+    return OWN_BYTES + len(stream) + len(record.key or b"") + own
+
+
+def read_route(record: SourceRecord) -> Route | None:
+    """Return what stands on a route; None where another program wrote it."""
+    headers: Sequence[tuple[str, bytes | None]] = record.headers
+    try:
+        (first, source), (second, key) = headers[0], headers[1]
+        topic, partition, offset, timestamp, before = orjson.loads(source or b"")
+    except (IndexError, TypeError, ValueError):
+        return None
+    if (first, second) != (SOURCE, KEY) or record.key is None or record.value is None:
+        return None
+    if type(topic) is not str or not (type(partition) is type(offset) is type(timestamp) is type(before) is int):
+        return None
+    routed = RoutedRecord(
+        topic, partition, record.offset, timestamp, key, record.value, headers[2:], record.key, offset
+    )
+    return Route(routed, before)

@@ -1,0 +1,98 @@
+"""The second hop: the models of one partition of the routes."""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+from resonance.pipeline import stops
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.logs import at
+from resonance.pipeline.partition import PartitionTask
+from resonance.pipeline.records import Outputs, RoutedRecord, SourceRecord
+from resonance.pipeline.routing.repeats import Repeats
+from resonance.pipeline.routing.route_records import read_route
+
+_log = logging.getLogger(__name__)
+
+
+class RoutedTask(PartitionTask):
+    """A partition task that learns routes, each as the record that was sent on it.
+
+    Answers and dead letters go to the partition number of that record, and name its place; events and clusters go to
+    that of the routes, where those of a stream stand in their order.
+
+    Parameters
+    ----------
+    settings : Settings
+        The deployment's.
+    topic : str
+        The topic of the routes.
+    partition : int
+        Partition of it.
+    """
+
+    def __init__(self, settings: Settings, topic: str, partition: int) -> None:
+        super().__init__(settings, topic, partition)
+        self._repeats = Repeats(topic, partition)
+        self._strange = 0
+
+    def process(self, records: Sequence[SourceRecord]) -> Outputs:
+        """Learn routes and answer their records; see `PartitionTask.process`."""
+        return super().process(self._received(records))
+
+    def catch_up(self, records: Sequence[SourceRecord]) -> None:
+        """Learn routes again without answering them."""
+        super().catch_up(self._received(records))
+
+    def learn_silently(self, records: Sequence[SourceRecord]) -> None:
+        """Learn routes that are told to nobody; see `PartitionTask.learn_silently`."""
+        super().learn_silently(self._received(records))
+
+    def _received(self, records: Sequence[SourceRecord]) -> list[RoutedRecord]:
+        routes = [route for record in records if (route := read_route(record)) is not None]
+        if len(routes) < len(records):
+            if not self._strange:
+                _log.warning(
+                    "%s[%d]: something else than routes stands there, which is left aside; only workers may write it",
+                    self.topic,
+                    self.partition,
+                    extra=at(self.topic, self.partition),
+                )
+            self._strange += len(records) - len(routes)
+        return self._repeats.kept(routes)
+
+    @property
+    def repeats(self) -> int:
+        """Routes that were dropped because their record had come, or comes again."""
+        return self._repeats.repeated + self._repeats.early
+
+    def begin_anywhere(self) -> None:
+        """Let the routes begin in the middle: their first records need no predecessor."""
+        self._repeats.begin_anywhere()
+
+    def take_emission(self, other: PartitionTask) -> None:
+        """Go on where another task of the partition stands."""
+        super().take_emission(other)
+        if isinstance(other, RoutedTask):
+            self._repeats.take_over(other._repeats)
+
+    def partition_state(self) -> bytes:
+        """Return what the partition knows beside its streams, as JSON."""
+        content = orjson.loads(super().partition_state())
+        return orjson.dumps(content | {"routes": self._repeats.state(self.replay_from)})
+
+    def restore_partition(self, state: bytes) -> None:
+        """Continue from `partition_state`, before any stream is restored.
+
+        Raises
+        ------
+        MismatchError
+            It cannot be read, or a newer release wrote it.
+        """
+        super().restore_partition(state)
+        try:
+            content: Any = orjson.loads(state)
+            self._repeats.restore(content["routes"])
+        except (ValueError, KeyError, TypeError):
+            raise stops.unreadable(self._where, "what is known of the routes") from None

@@ -1,0 +1,105 @@
+"""A re-keyed deployment in memory: the workers of both hops in a few lines."""
+
+from typing import Any
+
+import pytest
+from resonance.pipeline.broker.log_reader import TopicPartition
+from resonance.pipeline.records import Outputs
+from resonance.pipeline.states.archives import ArchiveWriter
+from resonance.pipeline.states.restore import restore_partitions
+from resonance.pipeline.tasks import Task, make_task
+
+from tests.pipeline.memory_deployment import MemoryDeployment
+from tests.pipeline.routing.two_hops import ROUTES, inputs
+from tests.pipeline.streams import STAMP, TOPIC
+
+KINDS = {kind: kind.removeprefix("cluster_") for kind in ("assignments", "cluster_events", "dead_letters", "clusters")}
+
+
+class RekeyedDeployment(MemoryDeployment):
+    """As `MemoryDeployment`, with routes.
+
+    Parameters
+    ----------
+    patch : MonkeyPatch
+        As there.
+    partitions, routes : int
+        Partitions of the input, and of the routes.
+    records : int
+        Records of all partitions together.
+    **changed : object
+        Settings other than `LIVELY`.
+    """
+
+    def __init__(
+        self, patch: pytest.MonkeyPatch, partitions: int = 2, routes: int = 3, records: int = 900, **changed: Any
+    ) -> None:
+        given = {"stream": "field:country", "input__id_path": "id", **changed}
+        super().__init__(patch, partitions, 1, routes=routes, **given)
+        for (topic, partition), log in inputs(records, partitions).items():
+            self.logs[topic, partition] = [record._replace(offset=i) for i, record in enumerate(log)]
+        kinds = ("assignments", "cluster_events", "dead_letters", "clusters", "snapshots", "archive", "routes")
+        for partition in range(max(partitions, routes)):
+            for kind in kinds:
+                self.logs.setdefault((self.given.topic(kind), partition), [])
+
+    def task(self, topic: str, partition: int) -> Task:  # type: ignore[override]
+        return make_task(self.given, topic, partition, self.source.deployment.routes)
+
+    def turn(
+        self,
+        share: float = 1.0,
+        *,
+        everything: bool = False,
+        archive: bool = False,
+        lost: bool = False,
+        only: str | None = None,
+    ) -> dict[TopicPartition, Outputs]:
+        """Start a worker, process a share of what each log has, inputs first, commit and be killed.
+
+        Parameters
+        ----------
+        share : float
+            Of the records that wait.
+        everything, archive : bool
+            What the commit writes.
+        lost : bool
+            The commit fails: outputs were stored, and neither snapshots nor offsets, as under at least once.
+        only : str, optional
+            The only topic that is processed.
+        """
+        said = {}
+        for topic in (TOPIC, ROUTES):
+            if only not in (None, topic):
+                continue
+            assigned = [at for at in self.source.logs if at[0] == topic]
+            for at, part in restore_partitions(self.source, assigned, self.task).items():
+                waiting = [record for record in self.logs[at] if record.offset >= part.start]
+                records = waiting[: round(len(waiting) * share)]
+                outputs = said[at] = part.task.process(records)
+                self.tell(at, outputs)
+                position = records[-1].offset + 1 if records else part.start
+                if lost:
+                    continue
+                for message in part.writer.messages(part.task, position, position, everything=everything):
+                    self.append((self.source.snapshots, at[1]), message, timestamp=STAMP)
+                if archive and records:
+                    writer = ArchiveWriter(self.source.archive, at[1], self.source.identities[topic], 1.0)
+                    for message in writer.messages(part.task, position, records[-1].timestamp):
+                        self.append((self.source.archive, at[1]), message)
+                self.offsets[at] = position
+        return said
+
+    def tell(self, at: TopicPartition, outputs: Outputs) -> None:
+        """Write outputs where they go."""
+        for kind, attribute in (*KINDS.items(), ("routes", "routes")):
+            for message in getattr(outputs, attribute):
+                to = at[1] if message.partition is None else message.partition
+                # Behind each a marker, so that a log ends where the next message comes.
+                self.append((self.given.topic(kind), to), message, timestamp=STAMP, gap=1)
+
+    def models(self) -> dict[str, bytes]:
+        """State of every stream as a start finds it."""
+        assigned = [at for at in self.source.logs if at[0] == ROUTES]
+        parts = restore_partitions(self.source, assigned, self.task)
+        return {name: part.task.model(name).state() for part in parts.values() for name in part.task.streams}
