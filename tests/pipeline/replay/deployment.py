@@ -20,7 +20,7 @@ class ReplayedDeployment(MemoryDeployment):
         super().__init__(patch, partitions, records, **changed)
         for module in (opening, bootstrapping):
             patch.setattr(module, "LogReader", lambda *_: self)
-        patch.setattr(opening, "read_deployment", lambda *_: self.source.deployment)
+        patch.setattr(opening, "read_logs", lambda *_: self.source.deployment)
         patch.setattr(bootstrapping, "check_start", lambda *_, **__: self.source.deployment)
         patch.setattr(bootstrapping, "wait_for_empty_group", lambda *_: None)
         patch.setattr(bootstrapping, "write", self.write)
