@@ -3,7 +3,7 @@
 from collections.abc import Iterator, KeysView
 from typing import Any
 
-from resonance.engine import ENGINES
+from resonance.engine import ENGINES, PARTS
 from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.prepare import REVISION as PREPARE_REVISION
 from resonance.pipeline import stops
@@ -216,6 +216,7 @@ class Streams:
             "pipeline": settings.name,
             "topic": self._topic,
             "engine": settings.engine.name,
+            **({"hierarchy": settings.hierarchy} if settings.is_keyed else {}),
             "revision": [settings.engine_class.revision, PREPARE_REVISION],
             "parameters": settings.engine_parameters,
             "prepare": settings.prepare.model_dump(mode="json"),
@@ -233,8 +234,8 @@ class Streams:
         if not new_version and (changed := self._differences(snapshot.header, layout)):
             raise stops.settings_differ(where, changed)
         try:
-            engine = str(snapshot.header["engine"]) if new_version else settings.engine.name
-            if engine not in ENGINES:
+            engine = str(snapshot.header["engine"]) if new_version else settings.engine_class.name
+            if engine not in ENGINES and engine not in PARTS:
                 raise StateError(f"this release has no engine {engine}")
             model = StreamModel.from_state(engine, name, snapshot.body)
         except StateError as error:
@@ -258,6 +259,7 @@ class Streams:
             sections["parameters"] = "engine"
         flat = [
             {name: content.get(name) for name in ("engine", "features")}
+            | {"hierarchy": content.get("hierarchy", "local")}
             | {
                 f"{name}.{key}": value
                 for part, name in sections.items()
