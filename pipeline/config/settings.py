@@ -191,6 +191,12 @@ class Settings(BaseSettings):
         """The class of what learns where the input is read: the chosen engine, or its root alone."""
         return engines.HCAEARoot if self.is_keyed else engines.ENGINES[self.engine.name]
 
+    def compile_engine(self) -> None:
+        """Compile every kernel that the deployment learns with, or load it from the cache."""
+        self.engine_class.compile()
+        if self.is_keyed:
+            engines.HCAEASubtree.compile()
+
     @cached_property
     def engine_parameters(self) -> dict[str, Any]:
         """Every parameter of the engine with its checked value: defaults, then the preset, then what is given."""

@@ -188,11 +188,11 @@ class SubtreeTask(PartitionTask):
 
     def snapshot(self, stream: str) -> StreamSnapshot:
         """Return the state of a subtree, which is clean then."""
-        return self._subtrees.snapshot(stream, None, 0)
+        return self._subtrees.snapshot_of(stream)
 
     def states(self) -> Iterator[StreamSnapshot]:
         """Yield the state of every subtree; none counts as snapshotted by that."""
-        return self._subtrees.states(None, 0)
+        return self._subtrees.all_states()
 
     def is_whole(self, position: int) -> bool:
         """Whether `states` hold what the messages below an offset left, and nothing else."""
@@ -206,7 +206,7 @@ class SubtreeTask(PartitionTask):
         MismatchError
             The subtree was learned with other settings, which are named; or the state cannot be read.
         """
-        self._subtrees.restore(snapshot, None, new_version=new_version)
+        self._subtrees.go_on(snapshot)
         model = self._subtrees.named(snapshot.stream)
         self.health.restored(model)
         self._learner.check_events(model)

@@ -1,5 +1,6 @@
 """The subtrees of one partition of the routes: their models by name, and the books of their snapshots."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from resonance.engine.errors import StateError
@@ -9,9 +10,8 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import StreamSnapshot
 from resonance.pipeline.routing.operation_records import Ask
 from resonance.pipeline.routing.subtree_model import SubtreeModel
-from resonance.pipeline.task.layout import Layout
 from resonance.pipeline.task.stream_model import StreamModel
-from resonance.pipeline.task.streams import FORMAT, Streams
+from resonance.pipeline.task.streams import FORMAT, Streams, differences_of
 
 
 class Subtrees(Streams):
@@ -54,7 +54,19 @@ class Subtrees(Streams):
         gone, self._gone = list(self._gone), {}
         return gone
 
-    def _header(self, layout: Layout | None, version: int) -> dict[str, Any]:
+    def snapshot_of(self, name: str) -> StreamSnapshot:
+        """Return the state of a subtree, which is clean then."""
+        model = self._names[name]
+        body = model.state()
+        self._note_clean(model, len(body))
+        return StreamSnapshot(name, model.next, self._header_of(model.version), body)
+
+    def all_states(self) -> Iterator[StreamSnapshot]:
+        """Yield the state of every subtree as `snapshot_of` does, and leave the books as they are."""
+        for model in self._models.values():
+            yield StreamSnapshot(model.name, model.next, self._header_of(model.version), model.state())
+
+    def _header_of(self, version: int) -> dict[str, Any]:
         settings = self._settings
         return {
             "format": FORMAT,
@@ -65,17 +77,15 @@ class Subtrees(Streams):
             "revision": [settings.engine_class.revision, PREPARE_REVISION],
             "parameters": settings.engine_parameters,
             "prepare": settings.prepare.model_dump(mode="json"),
-            "features": [],
-            "shape": None,
             "version": version,
         }
 
-    def restore(self, snapshot: StreamSnapshot, layout: Layout | None, *, new_version: bool = False) -> None:
+    def go_on(self, snapshot: StreamSnapshot) -> None:
         """Continue a subtree from a snapshot; see `PartitionTask.restore`."""
         where = f"{self._where}, subtree {snapshot.stream} at offset {snapshot.next}"
         if snapshot.header.get("format", FORMAT) > FORMAT:
             raise stops.newer_format(where, snapshot.header["format"], FORMAT)
-        if changed := self._differences(snapshot.header, layout):
+        if changed := differences_of(snapshot.header, self._header_of(0)):
             raise stops.settings_differ(where, changed)
         try:
             model = SubtreeModel.from_bytes(snapshot.body)

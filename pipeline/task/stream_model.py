@@ -204,7 +204,7 @@ class StreamModel:
 
     def state(self) -> bytes:
         """Everything the stream's next answer depends on: canonical (equal states, equal bytes)."""
-        header = {
+        header: dict[str, Any] = {
             "version": self.version,
             "next": self.next,
             "seq": self.seq,

@@ -109,9 +109,7 @@ def test_the_answers_that_the_settings_want_are_those_of_one_task(wanted: str, l
 @pytest.mark.parametrize("scale", [{"prepare__scale": "none"}, {"input__features": "x"}])
 def test_records_that_are_held_back_at_the_beginning_are_learned_alike(scale: dict[str, Any]) -> None:
     log = [
-        Record(
-            TOPIC, 0, number, STAMP + number, b"a", orjson.dumps({"x": row.tolist(), "cpu": 1})
-        )
+        Record(TOPIC, 0, number, STAMP + number, b"a", orjson.dumps({"x": row.tolist(), "cpu": 1}))
         for number, row in enumerate(points(700) / [1.0, 400.0, 8.0])
     ]
     if "input__features" not in scale:
