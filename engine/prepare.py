@@ -363,6 +363,12 @@ class Preparation:
         arrays = {"low": self._low, "width": self._width, "fill": self._fill, "held": held}
         return pack(_KIND, REVISION, header, arrays)
 
+    def frozen_state(self) -> bytes:
+        """Return `state` without what was counted: a function of the settings and the warm-up alone."""
+        copy = Preparation.from_state(self.state())
+        copy._outside = copy._compared = 0
+        return copy.state()
+
     @classmethod
     def from_state(cls, data: bytes) -> Self:
         """Continue from `state`; the next records give the same bits.

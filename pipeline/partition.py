@@ -14,6 +14,7 @@ import orjson
 from resonance.pipeline import stops
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Counts, Message, Outputs, SourceRecord, StreamSnapshot
+from resonance.pipeline.routing.sender import Sender
 from resonance.pipeline.task import sizes
 from resonance.pipeline.task.answers import Answered, Answers, in_order, through
 from resonance.pipeline.task.dead_letters import DeadLetters
@@ -96,6 +97,11 @@ class PartitionTask:
             self._emission,
         )
         self._records = self._skipped = 0
+        self._sender: Sender | None = None
+
+    def _send_by(self, sender: Sender) -> None:
+        """Let models be roots whose children are asked by a sender, and whose records are answered there."""
+        self._sender = self._probing.sender = sender
 
     def process(self, records: Sequence[SourceRecord]) -> Outputs:
         """Learn records and answer them.
@@ -198,6 +204,7 @@ class PartitionTask:
         answers: list[Answered] = []
         events: list[tuple[int, Message]] = []
         clusters: list[tuple[int, Message]] = []
+        routes: list[tuple[int, Message]] = []
         for key, group in self._groups(batch):
             model = self._model(key, batch, group)
             if model is None:
@@ -216,8 +223,13 @@ class PartitionTask:
                 clusters += [(positions[at], message) for at, message in learned.clusters]
                 given = self._answers.of(model, self._learner.texts_of(model), own, learned.fed)
                 answers += [(through(places, positions), messages) for places, messages in given]
+            if self._sender is not None:
+                wanted = self._answers.wanted(model, learned.fed)
+                sent = self._sender.send(model, own, learned.fed, wanted, alone=False, told=outputs is not None)
+                routes += [(positions[at], message) for at, message in sent]
             self._answers.remember(model, learned.fed)
         if outputs is not None:
+            outputs.routes += _by_position(routes)
             outputs.assignments += in_order(answers, len(usable))
             outputs.events += _by_position(events)
             outputs.clusters += _by_position(clusters)
@@ -322,6 +334,10 @@ class PartitionTask:
     def snapshot(self, stream: str) -> StreamSnapshot:
         """Return the state of a stream, which is clean then."""
         return self._streams.snapshot(stream, self._probing.layout, self._probing.until)
+
+    def gone(self) -> list[str]:
+        """Return the streams that ended since the last call; their snapshots are to go."""
+        return []
 
     def is_whole(self, position: int) -> bool:
         """Whether `states` and `partition_state` hold what the records below an offset left, and nothing else."""

@@ -6,8 +6,10 @@ from typing import Any, Protocol
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Counts, Outputs, SourceRecord, StreamSnapshot
+from resonance.pipeline.routing.root_task import RootTask
 from resonance.pipeline.routing.routed_task import RoutedTask
 from resonance.pipeline.routing.router import RouterTask
+from resonance.pipeline.routing.subtree_task import SubtreeTask
 from resonance.pipeline.task.model_health import ModelHealth
 from resonance.pipeline.task.stream_model import StreamModel
 from resonance.schemas import ClusterSnapshot
@@ -60,6 +62,9 @@ class Task(Protocol):
     def snapshot(self, stream: str) -> StreamSnapshot:
         """Return the state of a stream, which is clean then."""
 
+    def gone(self) -> list[str]:
+        """Return the streams that ended since the last call; their snapshots are to go."""
+
     def is_whole(self, position: int) -> bool:
         """Whether `states` and `partition_state` hold what the records below an offset left, and nothing else."""
 
@@ -100,10 +105,12 @@ def make_task(settings: Settings, topic: str, partition: int, routes: int = 0) -
     routes : int
         Partitions of the topic of the routes, where there is one.
     """
-    if not settings.is_rekeyed:
+    if not settings.is_routed:
         return PartitionTask(settings, topic, partition)
     if topic == settings.topic("routes"):
-        return RoutedTask(settings, topic, partition)
+        return SubtreeTask(settings, topic, partition) if settings.is_keyed else RoutedTask(settings, topic, partition)
+    if settings.is_keyed:
+        return RootTask(settings, topic, partition, routes)
     return RouterTask(settings, topic, partition, routes)
 
 

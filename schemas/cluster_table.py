@@ -39,7 +39,7 @@ class EventGapError(ValueError):
 
 @dataclass(slots=True)
 class _Stream:
-    """What is known of one stream: the version and the number of its last event, and its present clusters."""
+    """What is known of one stream, or of one subtree: version and number of its last event, and its present clusters."""
 
     version: int
     seq: int
@@ -54,8 +54,9 @@ class _Stream:
 class ClusterTable:
     """The present clusters of any number of streams, folded from their events.
 
-    Events of one stream come in order (a stream is in one partition); those of several may be mixed. What comes twice
-    is recognised by its number and ignored, so delivery at least once does no harm.
+    Events of one stream come in order (a stream is in one partition); those of several may be mixed, and so may those
+    of the subtrees of a stream with ``hierarchy = "keyed"``: each counts its own. What comes twice is recognised by its
+    number and ignored, so delivery at least once does no harm.
 
     Parameters
     ----------
@@ -87,6 +88,8 @@ class ClusterTable:
     def __init__(self, remember: int = REMEMBERED) -> None:
         self._remember = remember
         self._streams: dict[str, _Stream] = {}
+        # By root node, where what is below it counts its events for itself.
+        self._subtrees: dict[str, dict[int, _Stream]] = {}
         # The compacted topic was read: of a stream that it does not know no cluster is there.
         self._compacted = False
         # What each ended cluster became, in the order of the ends; one absorbed ended before what it ended in.
@@ -128,16 +131,26 @@ class ClusterTable:
             Nothing is known of this stream.
         """
         if stream is None:
-            return {name: cluster for known in self._streams.values() for name, cluster in known.present.items()}
-        return dict(self._known(stream).present)
+            return {name: cluster for each in self._streams for name, cluster in self.clusters(each).items()}
+        found = dict(self._known(stream).present)
+        for below in self._subtrees.get(stream, {}).values():
+            found |= below.present
+        return found
 
     def version(self, stream: str) -> int:
         """Return the version of a stream's model; raises as `clusters` does."""
         return self._known(stream).version
 
-    def seq(self, stream: str) -> int:
-        """Return the number of the stream's last event that is known; raises as `clusters` does."""
-        return self._known(stream).seq
+    def seq(self, stream: str, subtree: int | None = None) -> int:
+        """Return the number of the last event that is known of a stream, or of what is below one of its root nodes.
+
+        Raises
+        ------
+        KeyError
+            Nothing is known of this stream, or of this subtree.
+        """
+        known = self._known(stream)
+        return known.seq if subtree is None else self._subtrees[stream][subtree].seq
 
     def _known(self, stream: str) -> _Stream:
         try:
@@ -178,8 +191,16 @@ class ClusterTable:
         return found
 
     def _is_present(self, cluster: str) -> bool:
-        known = self._streams.get(cluster.rsplit("/", 2)[0])
-        return known is not None and cluster in known.present
+        return any(cluster in known.present for known in self._holders(cluster))
+
+    def _holders(self, cluster: str) -> list[_Stream]:
+        """Return what can hold a cluster: its stream, and its subtree where these count for themselves."""
+        stream, _, place = cluster.rsplit("/", 2) if cluster.count("/") > 1 else ("", "", "")
+        found = [self._streams.get(stream)]
+        node, below, _ = place.partition(".")
+        if below and stream in self._subtrees:
+            found.append(self._subtrees[stream].get(int(node)))
+        return [known for known in found if known is not None]
 
     # Events
 
@@ -203,14 +224,14 @@ class ClusterTable:
         """
         parsed = cast(ClusterEvent, json.loads(event) if isinstance(event, bytes | bytearray | str) else event)
         stream, seq, version = parsed["stream"], parsed["seq"], parsed["version"]
-        known = self._streams.get(stream)
-        part = parsed.get("part", 1)
+        subtree, part = parsed.get("subtree"), parsed.get("part", 1)
+        known = self._find(stream, subtree)
         if known is not None and _is_repeat(known, version, seq, part):
             return False
         if parsed["kind"] == "version_started":
             if part == 1:
                 # It says everything, whatever came before.
-                self._begin(stream, version)
+                self._begin(stream, version, subtree)
             elif known is None or (known.version, known.seq, known.part) != (version, seq, part - 1):
                 raise EventGapError(stream, seq if known is None or known.seq < seq else known.seq, seq)
             for cluster in parsed["before"]:
@@ -221,8 +242,8 @@ class ClusterTable:
             if seq != expected or (known is not None and version > known.version):
                 raise EventGapError(stream, expected, seq)
         elif known is not None and version > known.version:
-            self._begin(stream, version)
-        known = self._streams.setdefault(stream, _Stream(version, seq))
+            self._begin(stream, version, subtree)
+        known = self._found(stream, subtree, _Stream(version, seq))
         known.seq, known.compacted, known.part, known.parts = seq, False, part, parsed.get("parts", 1)
         if parsed["kind"] in ("absorbed", "vanished"):
             name = parsed["cluster"] or ""
@@ -232,12 +253,31 @@ class ClusterTable:
             known.present[cluster["id"]] = cluster
         return True
 
-    def _begin(self, stream: str, version: int) -> None:
-        """Let every cluster of a stream end."""
-        known = self._streams.get(stream)
-        for cluster in known.present if known is not None else ():
-            self._end(cluster, None)
-        self._streams[stream] = _Stream(version, -1)
+    def _find(self, stream: str, subtree: int | None) -> _Stream | None:
+        return self._streams.get(stream) if subtree is None else self._subtrees.get(stream, {}).get(subtree)
+
+    def _found(self, stream: str, subtree: int | None, new: _Stream) -> _Stream:
+        """Return what is known of a stream or a subtree of it; `new` where nothing is."""
+        if subtree is None:
+            return self._streams.setdefault(stream, new)
+        # Its first level may not have told anything yet.
+        self._streams.setdefault(stream, _Stream(new.version, -1, compacted=self._compacted))
+        return self._subtrees.setdefault(stream, {}).setdefault(subtree, new)
+
+    def _begin(self, stream: str, version: int, subtree: int | None) -> None:
+        """Let every cluster of a stream end, or of a subtree."""
+        known, below = self._find(stream, subtree), self._subtrees.get(stream, {})
+        ended = [] if known is None else [known]
+        if subtree is None:
+            # Those of the new version may have told something already.
+            ended += [below.pop(node) for node in [node for node, old in below.items() if old.version < version]]
+        for old in ended:
+            for cluster in old.present:
+                self._end(cluster, None)
+        if subtree is None:
+            self._streams[stream] = _Stream(version, -1)
+        else:
+            below[subtree] = _Stream(version, -1)
 
     def _end(self, cluster: str, heir: str | None) -> None:
         # Again at the end of the order: a repeat by the other topic must not be forgotten first.
@@ -270,17 +310,17 @@ class ClusterTable:
         name = key.decode() if isinstance(key, bytes | bytearray) else key
         if value is None:
             # What it became may be asked for a while longer.
-            known = self._streams.get(name.rsplit("/", 2)[0])
-            gone = known.present.pop(name, None) if known is not None else None
-            if gone is not None:
+            gone = [known.present.pop(name) for known in self._holders(name) if name in known.present]
+            if gone:
                 self._end(name, None)
-            return gone is not None
+            return bool(gone)
         parsed = json.loads(value) if isinstance(value, bytes | bytearray | str) else value
         stream, version, seq = parsed["stream"], parsed["version"], parsed["seq"]
-        known = self._streams.get(stream)
+        subtree = parsed.get("subtree")
+        known = self._find(stream, subtree)
         if known is not None and version > known.version:
-            self._begin(stream, version)
-        known = self._streams.setdefault(stream, _Stream(version, seq, compacted=True))
+            self._begin(stream, version, subtree)
+        known = self._found(stream, subtree, _Stream(version, seq, compacted=True))
         if "ended" in parsed:
             new = name in known.present or name not in self._ended
             known.present.pop(name, None)

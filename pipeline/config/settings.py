@@ -8,7 +8,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self
 
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
@@ -68,6 +68,9 @@ class Settings(BaseSettings):
     stream: str | None = None
     """Which records share one model: ``partition``, ``key``, ``topic`` or ``field:<path>``, a member of the record. The
     last two cost a hop over the topic of the routes. Needed when the input has several partitions."""
+    hierarchy: Literal["local", "keyed"] = "local"
+    """Where the models below the root of ``hcaea`` learn: ``local``, beside the root, or ``keyed``, each wherever the
+    routes of its root node lead, so that all workers share one stream (docs/keyed.md)."""
     start: Start = "earliest"
     """Where a new group begins to read: ``earliest``, ``latest``, or a time (RFC 3339, or milliseconds since 1970) to
     begin with the first record whose Kafka timestamp is not before it. A group with offsets goes on where it is."""
@@ -168,6 +171,7 @@ class Settings(BaseSettings):
             raise from_validation(error, cls._known(), origins) from None
         settings._check_broker(origins)
         settings._check_engine(origins)
+        settings._check_hierarchy(origins)
         settings._check_prepare(origins)
         settings._check_topics(origins)
         return settings
@@ -184,8 +188,14 @@ class Settings(BaseSettings):
 
     @cached_property
     def engine_class(self) -> type[Engine]:
-        """The class of the chosen engine."""
-        return engines.ENGINES[self.engine.name]
+        """The class of what learns where the input is read: the chosen engine, or its root alone."""
+        return engines.HCAEARoot if self.is_keyed else engines.ENGINES[self.engine.name]
+
+    def compile_engine(self) -> None:
+        """Compile every kernel that the deployment learns with, or load it from the cache."""
+        self.engine_class.compile()
+        if self.is_keyed:
+            engines.HCAEASubtree.compile()
 
     @cached_property
     def engine_parameters(self) -> dict[str, Any]:
@@ -219,6 +229,13 @@ class Settings(BaseSettings):
                 f"must be one of {', '.join(known)}{nearest(name, known)}",
                 origins.of(("engine", "name")),
             )
+        if self.is_keyed and name != "hcaea":
+            raise configuration_error(
+                "hierarchy",
+                "keyed",
+                f"is for engine.name = hcaea alone, {name} has no models below its root; choose hierarchy = local",
+                origins.of(("hierarchy",)),
+            )
         presets = sorted(self.engine_class.presets)
         if self.engine.preset and self.engine.preset not in presets:
             allowed = f"must be one of {', '.join(presets)}" if presets else f"{name} has no presets"
@@ -234,6 +251,22 @@ class Settings(BaseSettings):
             raise configuration_error(
                 f"engine.{error.name}", error.value, f"must be {error.allowed}", origins.of(("engine", error.name))
             ) from None
+
+    def _check_hierarchy(self, origins: Origins) -> None:
+        if not self.is_keyed:
+            return
+        problem = None
+        if self.is_rekeyed:
+            problem = (
+                f"does not go together with stream = {self.stream}, whose root would already learn behind the routes; "
+                "choose stream = partition or key, or hierarchy = local"
+            )
+        elif self.engine_parameters["max_depth"] == 1:
+            problem = "needs models below the root; raise engine.max_depth, or choose hierarchy = local"
+        elif self.emit_from is not None:
+            problem = "cannot begin to tell in the middle; leave emit_from out, or choose hierarchy = local"
+        if problem:
+            raise configuration_error("hierarchy", "keyed", problem, origins.of(("hierarchy",)))
 
     def _check_prepare(self, origins: Origins) -> None:
         prepare = self.prepare
@@ -350,9 +383,14 @@ class Settings(BaseSettings):
         return self.stream == "topic" or self.stream_field is not None
 
     @property
+    def is_keyed(self) -> bool:
+        """Whether the models below a stream's root live wherever the routes of its nodes lead."""
+        return self.hierarchy == "keyed"
+
+    @property
     def is_routed(self) -> bool:
         """Whether the deployment has a topic of routes: a second hop that learns."""
-        return self.is_rekeyed
+        return self.is_rekeyed or self.is_keyed
 
     @property
     def logs(self) -> tuple[str, ...]:

@@ -286,7 +286,7 @@ class _Teller:
 def load_kernels(settings: Settings) -> None:
     """Load what is compiled, or compile it: once, before several processes want the same."""
     Preparation.compile()
-    settings.engine_class.compile()
+    settings.compile_engine()
 
 
 def _work_of(kind: str) -> Callable[..., dict[str, Any]]:

@@ -209,6 +209,10 @@ class RouterTask:
         """Raise `KeyError`: there is no stream."""
         raise KeyError(stream)
 
+    def gone(self) -> list[str]:
+        """Return no stream."""
+        return []
+
     def states(self) -> Iterator[StreamSnapshot]:
         """Yield nothing."""
         return iter(())

@@ -88,6 +88,7 @@ class Source:
         prepare = settings.prepare.model_dump(mode="json")
         models = {
             "stream": settings.check_stream(deployment.partitions),
+            **({"hierarchy": settings.hierarchy} if settings.is_keyed else {}),
             "input.features": settings.input.features,
             **{f"prepare.{name}": value for name, value in prepare.items()},
             **{f"engine.{name}": value for name, value in settings.engine_parameters.items()},

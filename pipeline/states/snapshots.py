@@ -47,6 +47,9 @@ class Snapshotted(Protocol):
     def snapshot(self, stream: str) -> StreamSnapshot:
         """Return the state of a stream, which is clean then."""
 
+    def gone(self) -> list[str]:
+        """Return the streams that ended since the last call; their snapshots are to go."""
+
     def partition_state(self) -> bytes:
         """Return what the partition knows beside its streams."""
 
@@ -107,6 +110,10 @@ class GivenStates:
     def snapshot(self, stream: str) -> StreamSnapshot:
         """Return one of them."""
         return self._snapshots[stream]
+
+    def gone(self) -> list[str]:
+        """Return no stream."""
+        return []
 
     def partition_state(self) -> bytes:
         """Return what was given."""
@@ -186,11 +193,24 @@ class SnapshotWriter:
             return
         for stream in streams:
             yield from self._stream(task.snapshot(stream))
+        # What has ended says no more where a restart must begin: its snapshot goes before the record that says so.
+        for stream in task.gone():
+            yield from self._end(stream)
         replay_from = task.replay_from
         self.replay_from = position if replay_from is None else replay_from
         state, self._recorded = task.partition_state(), position
         record = PartitionRecord(self.identity, self.replay_from, position, committed, state, self.epoch, self.began)
         yield Message(partition_key(self.identity.topic), record.value(), [])
+
+    def _end(self, stream: str) -> Iterator[Message]:
+        """Remove what stands of a stream: first its manifest, without which nobody looks for the chunks."""
+        manifest, known = self._manifests.pop(stream, None), self._strays.pop(stream, set())
+        if manifest is not None:
+            yield Message(manifest_key(stream), None, [])
+            for old in (manifest.current, manifest.previous):
+                known.update(old.keys(stream) if old else ())
+        for key in sorted(known):
+            yield Message(key, None, [])
 
     def _stream(self, snapshot: StreamSnapshot) -> Iterator[Message]:
         stream, body, size = snapshot.stream, snapshot.body, self._chunk_bytes

@@ -24,6 +24,7 @@ class Answers:
 
     def __init__(self, settings: Settings, encoder: Encoder) -> None:
         self._wanted = settings.output.assignments
+        self._elsewhere = settings.is_keyed
         self._encoder = encoder
 
     def of(self, model: StreamModel, texts: StreamTexts, own: Origins, fed: Fed) -> list[Answered]:
@@ -45,19 +46,29 @@ class Answers:
             return answers
         if fed.warming:
             answers.append((fed.warming, self._encoder.warming(texts, own.take(fed.warming))))
-        if fed.step is not None:
+        if fed.step is not None and not self._elsewhere:
             answers.append((fed.learned, self._encoder.assignments(texts, own.take(fed.learned), fed.step)))
         if self._wanted == "all":
             return answers
-        if self._wanted == "novel":
-            kept = [False] * len(fed.warming) + ([] if fed.step is None else fed.step.novel.tolist())
-        else:
-            statuses = _statuses(fed)
-            kept = [now != before for now, before in zip(statuses, (model.last, *statuses), strict=False)]
         places = [place for some, _ in answers for place in some]
         messages = [message for _, some in answers for message in some]
-        chosen = [i for i, keep in enumerate(kept) if keep]
+        # Where the learned rows are answered elsewhere those of the warm-up stand first.
+        chosen = [i for i, keep in enumerate(self._kept(model, fed)[: len(places)]) if keep]
         return [([places[i] for i in chosen], [messages[i] for i in chosen])]
+
+    def wanted(self, model: StreamModel, fed: Fed) -> list[bool]:
+        """Return for each learned row whether the settings want its answer; parameters as in `of`."""
+        count = len(fed.learned)
+        if self._wanted in ("all", "none"):
+            return [self._wanted == "all"] * count
+        return self._kept(model, fed)[len(fed.warming) :]
+
+    def _kept(self, model: StreamModel, fed: Fed) -> list[bool]:
+        """Return which answers are told where not all are: first those of the warm-up."""
+        if self._wanted == "novel":
+            return [False] * len(fed.warming) + ([] if fed.step is None else fed.step.novel.tolist())
+        statuses = _statuses(fed)
+        return [now != before for now, before in zip(statuses, (model.last, *statuses), strict=False)]
 
     def held(self, texts: StreamTexts, origin: Origins, *, first: bool) -> list[Message]:
         """Return the answer to a record that is held back; `first`: the stream has none before it."""

@@ -110,12 +110,14 @@ class EventEncoder:
         """
         payload: ClusterEvent = {
             "kind": event.kind,
-            "stream": model.name,
+            "stream": model.stream,
             "version": model.version,
             "level": len(event.path) + 1,
             "seq": model.seq,
             "cluster": texts.cluster_id(event.path, event.cluster),
         }  # type: ignore[typeddict-item]
+        if model.part is not None:
+            payload["part"] = model.part
         if event.other is not None:
             payload["other"] = texts.cluster_id(event.path, event.other)
         payload["before"] = [describe(model, texts, cluster) for cluster in event.before]

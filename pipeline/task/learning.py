@@ -217,7 +217,7 @@ class Learner:
 
     def texts_of(self, model: StreamModel) -> StreamTexts:
         """Return the texts of a stream's present version."""
-        texts = self._texts.get(model.name)
+        texts = self._texts.get(model.stream)
         if texts is None or texts.version != model.version:
-            texts = self._texts[model.name] = StreamTexts(model.name, model.version, model.engine.depth)
+            texts = self._texts[model.stream] = StreamTexts(model.stream, model.version, model.engine.depth)
         return texts

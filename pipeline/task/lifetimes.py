@@ -66,6 +66,12 @@ class Lifetimes:
         self._keep(self._waiting[len(gone) :])
         return [cluster for _, cluster in gone]
 
+    def all_ended(self) -> list[str]:
+        """Return the ended clusters that wait for their tombstones, the oldest first; they wait no longer."""
+        gone = [cluster for _, cluster in self._waiting]
+        self._keep([])
+        return gone
+
     def due(
         self, times: Sequence[str], offsets: Sequence[int], start: int, stop: int, before: int
     ) -> list[tuple[int, str]]:

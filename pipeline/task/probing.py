@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Outputs, SourceRecord, stream_key
+from resonance.pipeline.routing.sender import Sender
 from resonance.pipeline.task import sizes
 from resonance.pipeline.task.answers import Answers
 from resonance.pipeline.task.dead_letters import DeadLetters
@@ -68,6 +69,7 @@ class Probing:
         emission: Emission,
     ) -> None:
         self.skipped = self.outvoted = 0
+        self.sender: Sender | None = None
         self._where = where
         self._by_key = settings.by_key
         self._names_by_key = settings.stream == "key"
@@ -195,6 +197,12 @@ class Probing:
             if outputs is not None:
                 outputs.events += [message for _, message in learned.events]
                 outputs.clusters += [message for _, message in learned.clusters]
+            if self.sender is not None:
+                # All of them were answered when they were held back.
+                none = [False] * len(learned.fed.learned)
+                sent = self.sender.send(model, deciding, learned.fed, none, alone=True, told=outputs is not None)
+                if outputs is not None:
+                    outputs.routes += [message for _, message in sent]
             self._answers.remember(model, Fed(warming=range(len(held))))
 
     @property

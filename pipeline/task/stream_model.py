@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import orjson
-from resonance.engine import ENGINES, make_engine
+from resonance.engine import ENGINES, PARTS, HCAEARoot, Operations, RootStep
 from resonance.engine.base import Engine, Event, FloatArray, Step
 from resonance.engine.errors import RecordError, StateError
 from resonance.engine.prepare import Preparation
@@ -38,6 +38,8 @@ class Fed:
         Each with the row that caused it.
     faults : list of (int, str)
         Rows that cannot be prepared, and why.
+    asked : list of Asked
+        What the models below a root have got to do, where these live elsewhere.
     """
 
     warming: Sequence[int] = ()
@@ -45,6 +47,32 @@ class Fed:
     step: Step | None = None
     events: list[tuple[int, Event]] = field(default_factory=list)
     faults: list[tuple[int, str]] = field(default_factory=list)
+    asked: list["Asked"] = field(default_factory=list)
+
+    def learned_one_by_one(self, places: Sequence[int], step: Step, *, answered: bool) -> None:
+        """Take in what became of some rows that were learned; `places` has the rows that caused it."""
+        self.events += [(places[event.index], event) for event in step.events]
+        if isinstance(step, RootStep):
+            self.asked.append(Asked(places, step.operations, answered))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """Operations that follow from rows which a root has learned.
+
+    Attributes
+    ----------
+    places : sequence of int
+        The row that each `Operations.record` stands for.
+    operations : Operations
+        In order.
+    answered : bool
+        The rows are answered now; those of a warm-up were before.
+    """
+
+    places: Sequence[int]
+    operations: Operations
+    answered: bool
 
 
 class StreamModel:
@@ -80,7 +108,12 @@ class StreamModel:
         Status and cluster of the last answer, for ``output.assignments = "changes"``.
     snapshot_bytes : int
         Size of the last snapshot.
+    sent : dict of int to int
+        Of a root whose children live elsewhere: how many messages each of these was sent.
     """
+
+    part: int | None = None
+    """The root node whose subtree it is; None for a model that has a root."""
 
     __slots__ = (
         "ended",
@@ -91,6 +124,7 @@ class StreamModel:
         "name",
         "next",
         "preparation",
+        "sent",
         "seq",
         "snapshot_bytes",
         "unlisted",
@@ -101,7 +135,7 @@ class StreamModel:
         self.name = name
         self.version = version
         self.preparation: Preparation = settings.preparation(features)
-        self.engine: Engine = make_engine(settings.engine.name, settings.engine_parameters)
+        self.engine: Engine = settings.engine_class.make(settings.engine_parameters)
         self.next = 0
         self.seq = 0
         self.ended: list[ClusterSnapshot] | None = None
@@ -110,6 +144,12 @@ class StreamModel:
         self.unlisted = False
         self.last: tuple[str, int] | None = None
         self.snapshot_bytes = 0
+        self.sent: dict[int, int] = {}
+
+    @property
+    def stream(self) -> str:
+        """Name of the stream as the bus has it."""
+        return self.name
 
     def feed(self, rows: FloatArray) -> Fed:
         """Hold back or learn rows, in order.
@@ -124,7 +164,9 @@ class StreamModel:
                 step = self.engine.learn(self.preparation.apply(rows))
             except RecordError:
                 return self._rest(rows, 0, Fed())
-            return Fed((), range(len(rows)), step, [(event.index, event) for event in step.events])
+            fed = Fed((), range(len(rows)), step)
+            fed.learned_one_by_one(fed.learned, step, answered=True)
+            return fed
         return self._warm_up(rows)
 
     def _warm_up(self, rows: FloatArray) -> Fed:
@@ -140,7 +182,7 @@ class StreamModel:
             if self.preparation.wanted == 0:
                 step = self.engine.learn(self.preparation.freeze())
                 # Whatever the held records caused happens now, with the record that ended the warm-up.
-                fed.events += [(warming[-1], event) for event in step.events]
+                fed.learned_one_by_one([warming[-1]] * len(step.novel), step, answered=False)
         fed.warming = warming
         return self._rest(rows, position, fed) if position < len(rows) else fed
 
@@ -150,7 +192,7 @@ class StreamModel:
         fed.learned = learned.tolist()
         if len(learned):
             fed.step = self.engine.learn(self.preparation.apply(rows[learned]))
-            fed.events += [(fed.learned[event.index], event) for event in fed.step.events]
+            fed.learned_one_by_one(fed.learned, fed.step, answered=True)
         return fed
 
     def _usable(self, rows: FloatArray, positions: Any, fed: Fed) -> Any:
@@ -162,7 +204,7 @@ class StreamModel:
 
     def state(self) -> bytes:
         """Everything the stream's next answer depends on: canonical (equal states, equal bytes)."""
-        header = {
+        header: dict[str, Any] = {
             "version": self.version,
             "next": self.next,
             "seq": self.seq,
@@ -173,6 +215,8 @@ class StreamModel:
             "lifetimes": self.lifetimes.state(),
             "unlisted": self.unlisted,
         }
+        if isinstance(self.engine, HCAEARoot):
+            header["sent"] = sorted(self.sent.items())
         parts = {"prepare": self.preparation.state(), "engine": self.engine.state()}
         return pack(KIND, STATE_REVISION, header, {name: np.frombuffer(part, np.uint8) for name, part in parts.items()})
 
@@ -200,7 +244,8 @@ class StreamModel:
         if arrays.keys() != {"prepare", "engine"}:
             raise StateError(f"the state of stream {name} has parts {sorted(arrays)}, not engine and prepare")
         model.preparation = Preparation.from_state(arrays["prepare"].tobytes())
-        model.engine = ENGINES[engine].from_state(arrays["engine"].tobytes())
+        classes: dict[str, Any] = {**ENGINES, **PARTS}
+        model.engine = classes[engine].from_state(arrays["engine"].tobytes())
         columns = len(model.preparation.columns)
         if model.engine.dimension not in (0, columns):
             raise StateError(
@@ -239,6 +284,7 @@ class StreamModel:
             # Revision 1 knows nothing of these, and nothing of the compacted topic either.
             self.lifetimes = Lifetimes.from_state(header["lifetimes"]) if "lifetimes" in header else Lifetimes()
             self.unlisted = bool(header.get("unlisted", True))
+            self.sent = {int(node): int(count) for node, count in header.get("sent", ())}
             if self.version < 1 or self.next < 0 or self.seq < 0:
                 raise ValueError(f"version {self.version}, next {self.next}, seq {self.seq}")
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:

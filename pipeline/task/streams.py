@@ -3,7 +3,7 @@
 from collections.abc import Iterator, KeysView
 from typing import Any
 
-from resonance.engine import ENGINES
+from resonance.engine import ENGINES, PARTS
 from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.prepare import REVISION as PREPARE_REVISION
 from resonance.pipeline import stops
@@ -194,14 +194,16 @@ class Streams:
         """
         model = self._names[stream]
         body = model.state()
-        model.snapshot_bytes = len(body)
-        self._usual_bytes = len(body)
-        self._owed += self._settings.snapshots.ratio * len(body)
-        self._dirty.pop(stream, None)
-        self._dirty_at.pop(stream, None)
-        self._new_at.pop(stream, None)
+        self._note_clean(model, len(body))
         header = self._header(layout, model.version) | {"probed_until": probed_until}
         return StreamSnapshot(stream, model.next, header, body)
+
+    def _note_clean(self, model: StreamModel, size: int) -> None:
+        """Note that a stream was snapshotted, in so many bytes."""
+        model.snapshot_bytes = self._usual_bytes = size
+        self._owed += self._settings.snapshots.ratio * size
+        for book in (self._dirty, self._dirty_at, self._new_at):
+            book.pop(model.name, None)
 
     def states(self, layout: Layout, probed_until: int) -> Iterator[StreamSnapshot]:
         """Yield the state of every stream as `snapshot` does, and leave the books as they are."""
@@ -216,6 +218,7 @@ class Streams:
             "pipeline": settings.name,
             "topic": self._topic,
             "engine": settings.engine.name,
+            **({"hierarchy": settings.hierarchy} if settings.is_keyed else {}),
             "revision": [settings.engine_class.revision, PREPARE_REVISION],
             "parameters": settings.engine_parameters,
             "prepare": settings.prepare.model_dump(mode="json"),
@@ -230,11 +233,11 @@ class Streams:
         where = f"{self._where}, stream {name} at offset {snapshot.next}"
         if snapshot.header.get("format", FORMAT) > FORMAT:
             raise stops.newer_format(where, snapshot.header["format"], FORMAT)
-        if not new_version and (changed := self._differences(snapshot.header, layout)):
+        if not new_version and (changed := differences_of(snapshot.header, self._header(layout, 0))):
             raise stops.settings_differ(where, changed)
         try:
-            engine = str(snapshot.header["engine"]) if new_version else settings.engine.name
-            if engine not in ENGINES:
+            engine = str(snapshot.header["engine"]) if new_version else settings.engine_class.name
+            if engine not in ENGINES and engine not in PARTS:
                 raise StateError(f"this release has no engine {engine}")
             model = StreamModel.from_state(engine, name, snapshot.body)
         except StateError as error:
@@ -250,19 +253,16 @@ class Streams:
             # The old snapshot is all that the bus knows of this stream.
             self._note_dirty(name, model.next)
 
-    def _differences(self, header: dict[str, Any], layout: Layout) -> list[str]:
-        """Return one phrase for each setting under which the model would have been another."""
-        now = self._header(layout, 0)
-        sections = {"prepare": "prepare"}
-        if header.get("engine") == now["engine"]:
-            sections["parameters"] = "engine"
-        flat = [
-            {name: content.get(name) for name in ("engine", "features")}
-            | {
-                f"{name}.{key}": value
-                for part, name in sections.items()
-                for key, value in content.get(part, {}).items()
-            }
-            for content in (header, now)
-        ]
-        return stops.differences(*flat)
+
+def differences_of(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """Return one phrase for each setting in two headers of snapshots under which the model would have been another."""
+    sections = {"prepare": "prepare"}
+    if then.get("engine") == now["engine"]:
+        sections["parameters"] = "engine"
+    flat = [
+        {name: content.get(name) for name in ("engine", "features")}
+        | {"hierarchy": content.get("hierarchy", "local")}
+        | {f"{name}.{key}": value for part, name in sections.items() for key, value in content.get(part, {}).items()}
+        for content in (then, now)
+    ]
+    return stops.differences(*flat)

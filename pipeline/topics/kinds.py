@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, Self
 
+from resonance.pipeline.routing.operation_records import ask_bytes
 from resonance.pipeline.routing.route_records import REST_BYTES
 from resonance.pipeline.states.snapshots import CHUNK_BYTES
 
@@ -40,7 +41,7 @@ def _snapshot_bytes(settings: "Settings") -> int:
 
 
 def _route_bytes(settings: "Settings") -> int:
-    return settings.limits.record_bytes + REST_BYTES
+    return ask_bytes(settings) if settings.is_keyed else settings.limits.record_bytes + REST_BYTES
 
 
 def _always(settings: "Settings") -> bool:

@@ -177,7 +177,7 @@ class Worker:
         where = os.environ["NUMBA_CACHE_DIR"]
         _log.info("loading the kernels of %s; the first time they are compiled, into %s", settings.engine.name, where)
         self._status.enter("compiling kernels")
-        settings.engine_class.compile()
+        settings.compile_engine()
         self._source = Source.of(settings, client, deployment)
         if self._mending:
             self._status.enter("mending")

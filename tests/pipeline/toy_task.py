@@ -63,6 +63,9 @@ class ToyTask:
             raise MismatchError(f"{snapshot.stream}: header {snapshot.header}")
         self.models[snapshot.stream] = orjson.loads(snapshot.body)
 
+    def gone(self):
+        return []
+
     def partition_state(self):
         return b"state of %d" % self.partition
 

@@ -1,0 +1,234 @@
+"""hierarchy = "keyed": both hops together say what one task says, bit for bit."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from jsonschema import Draft202012Validator
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.partition import PartitionTask
+from resonance.pipeline.records import Outputs, Record
+from resonance.schemas import ClusterTable, load_schema
+
+from tests.conformance import SHARED
+from tests.pipeline.routing.keyed_deployment import KeyedDeployment, by_id, by_record
+from tests.pipeline.streams import LIVELY, STAMP, TOPIC, points, records
+
+KEYS = (b"a", b"sh/op 7", b"\xff")
+DEEP: dict[str, Any] = {
+    **LIVELY,
+    "engine.name": "hcaea",
+    "engine.min_child_records": 6,
+    "engine.max_leaves": 25,
+    "engine.max_nodes": 30,
+    "input.id_path": "id",
+    "output.include": ["net.in"],
+    "snapshots.records": 100,
+}
+
+
+def given(hierarchy: str, **changes: Any) -> Settings:
+    values = {name.replace("__", "."): value for name, value in changes.items()}
+    return Settings.of({**DEEP, "stream": "key", "hierarchy": hierarchy, **values})
+
+
+def log_of(partition: int, count: int = 900) -> list[Record]:
+    found = records(points(count, seed=partition).tolist(), keys=KEYS)
+    found[40] = found[40]._replace(value=b"{")
+    found[300] = found[300]._replace(value=None)
+    found[500] = found[500]._replace(headers=[("traceparent", b"00-1-2-01")])
+    return [record._replace(partition=partition, offset=number) for number, record in enumerate(found)]
+
+
+def local(settings: Settings, logs: list[list[Record]]) -> Outputs:
+    outputs = Outputs()
+    for number, log in enumerate(logs):
+        outputs.add(PartitionTask(settings, TOPIC, number).process(log))
+    return outputs
+
+
+def same(got: Outputs, expected: Outputs) -> None:
+    """Assignments with every byte; events but for their place in the stream's sequence."""
+    assert by_record(got.assignments) == by_record(expected.assignments)
+    assert by_id(got.events) == by_id(expected.events)
+    assert sorted(got.dead_letters) == sorted(expected.dead_letters)
+    table, whole = ClusterTable(), ClusterTable()
+    for found, outputs in ((table, got), (whole, expected)):
+        for message in outputs.events:
+            assert found.apply(message.value or b"")
+    assert table.clusters() == whole.clusters()
+
+
+@pytest.fixture(scope="module")
+def logs() -> list[list[Record]]:
+    return [log_of(0), log_of(1)]
+
+
+@pytest.fixture(scope="module")
+def expected(logs: list[list[Record]]) -> Outputs:
+    found = local(given("local"), logs)
+    levels = [orjson.loads(message.value or b"")["level"] for message in found.events]
+    assert min(levels.count(1), levels.count(2)) > 5
+    return found
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_any_number_of_workers_says_what_one_task_says(
+    workers: int, logs: list[list[Record]], expected: Outputs
+) -> None:
+    same(KeyedDeployment(given("keyed"), logs, workers, seed=workers).run(), expected)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_workers_that_come_and_go_change_nothing(seed: int, logs: list[list[Record]], expected: Outputs) -> None:
+    same(KeyedDeployment(given("keyed"), logs, 3, seed).run(moving=True), expected)
+
+
+def test_however_records_and_messages_are_batched_the_bytes_are_the_same(logs: list[list[Record]]) -> None:
+    found = []
+    for sizes in ((1,), (1000,)):
+        deployment = KeyedDeployment(given("keyed"), logs[:1])
+        outputs = deployment.run(sizes)
+        log = {at: sorted(log) for at, log in deployment.logs.items()}
+        states = [(s.stream, s.body) for held in deployment.held.values() for s in held.task.states()]
+        found.append((log, sorted(states), by_record(outputs.assignments), sorted(outputs.events)))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("wanted", ["changes", "novel", "none"])
+def test_the_answers_that_the_settings_want_are_those_of_one_task(wanted: str, logs: list[list[Record]]) -> None:
+    own = {"output__assignments": wanted, "output__include": [], "input__id_path": None}
+    got = KeyedDeployment(given("keyed", **own), logs[:1], 2).run()
+    same(got, local(given("local", **own), logs[:1]))
+    assert got.events
+
+
+@pytest.mark.parametrize("scale", [{"prepare__scale": "none"}, {"input__features": "x"}])
+def test_records_that_are_held_back_at_the_beginning_are_learned_alike(scale: dict[str, Any]) -> None:
+    log = [
+        Record(TOPIC, 0, number, STAMP + number, b"a", orjson.dumps({"x": row.tolist(), "cpu": 1}))
+        for number, row in enumerate(points(700) / [1.0, 400.0, 8.0])
+    ]
+    if "input__features" not in scale:
+        scale = {**scale, "input__features": "x"}
+    own = {**scale, "input__id_path": None, "output__include": []}
+    same(KeyedDeployment(given("keyed", **own), [log], 2).run(), local(given("local", **own), [log]))
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("name", ["aggregation", "compound", "s1", "wdbc", "statlog"])
+def test_data_sets_as_three_interleaved_streams(name: str) -> None:
+    file = SHARED / "data" / f"{name}.npz"
+    if not file.exists():
+        pytest.skip("the data sets do not lie beside the repository")
+    data = np.load(file)
+    rows = data["X"][np.random.default_rng(0).permutation(len(data["X"]))[:700]].astype(float).tolist()
+    # The three streams learn the set one after the other, from different places on.
+    turns = itertools.chain.from_iterable((rows[i], rows[i - 100], rows[i - 200]) for i in range(len(rows)))
+    log = [
+        Record(TOPIC, 0, number, STAMP + number, KEYS[number % 3], orjson.dumps({"x": row}))
+        for number, row in enumerate(turns)
+    ]
+    own = {"input__features": "x", "input__id_path": None, "output__include": []}
+    expected = local(given("local", **own), [log])
+    for workers in (1, 2, 3):
+        same(KeyedDeployment(given("keyed", **own), [log], workers, seed=workers).run(), expected)
+
+
+def test_messages_that_come_twice_or_too_early_are_left_out(logs: list[list[Record]], expected: Outputs) -> None:
+    """As when a first hop without transactions starts again: what was sent is sent again, one message was lost."""
+    deployment = KeyedDeployment(given("keyed"), logs)
+    for at in [at for at in deployment.held if at[0] == TOPIC]:
+        while deployment._waits(at):
+            deployment._step(at, 100)
+    for at, log in deployment.logs.items():
+        if at[0] == deployment.routes_topic:
+            half = len(log) // 2
+            again = [*log[:half], *log[half + 1 : half + 30], *log[half - 40 :]]
+            log[:] = [record._replace(offset=number) for number, record in enumerate(again)]
+    outputs = deployment.run()
+    # What was answered twice was answered with the same bytes.
+    answers = {}
+    for message in outputs.assignments:
+        source = orjson.loads(message.value or b"")["source"]
+        place = (source["topic"], source["partition"], source["offset"])
+        assert answers.setdefault(place, message) == message
+    assert {place: (m.key, m.value, m.headers) for place, m in answers.items()} == by_record(expected.assignments)
+    assert sum(held.task.repeats for at, held in deployment.held.items() if at[0] != TOPIC) > 0  # type: ignore[attr-defined]
+
+
+def test_events_of_parts_count_for_themselves_and_fit_the_schema(logs: list[list[Record]]) -> None:
+    outputs = KeyedDeployment(given("keyed"), logs).run()
+    validators = {name: Draft202012Validator(load_schema(name)) for name in ("cluster_event", "cluster")}  # type: ignore[arg-type]
+    numbers: dict[Any, int] = {}
+    parts = 0
+    for message in outputs.events:
+        event = orjson.loads(message.value or b"")
+        validators["cluster_event"].validate(event)
+        part = (event["stream"], event.get("part"))
+        assert event["seq"] == numbers.get(part, 0)
+        numbers[part] = event["seq"] + 1
+        assert ("part" in event) == (event["level"] > 1)
+        parts += "part" in event
+    assert parts
+    for message in outputs.clusters:
+        if message.value is not None:
+            validators["cluster"].validate(orjson.loads(message.value))
+    table = ClusterTable.from_clusters((m.key or b"", m.value) for m in outputs.clusters)
+    folded = ClusterTable()
+    for message in outputs.events:
+        folded.apply(message.value or b"")
+    assert table.clusters() == folded.clusters()
+
+
+def test_a_removed_subtree_leaves_nothing_behind(logs: list[list[Record]]) -> None:
+    deployment = KeyedDeployment(given("keyed", engine__max_nodes=12), logs)
+    outputs = deployment.run()
+    for held in deployment.held.values():
+        held.write(held.task.dirty())
+    names = {s for at, held in deployment.held.items() if at[0] != TOPIC for s in held.snapshots}
+    alive = {name for at, held in deployment.held.items() if at[0] != TOPIC for name in held.task.streams}
+    begun = {
+        (record.key or b"").decode()
+        for at, log in deployment.logs.items()
+        if at[0] != TOPIC
+        for record in log
+        if b'"number":0,' in (record.value or b"")
+    }
+    assert names == alive
+    assert len(begun) > len(alive) > 0
+    present = {m.key: m.value for m in outputs.clusters}
+    held = {f"{name.rsplit('/', 1)[0]}/{name.rsplit('/', 1)[1]}" for name in alive}
+    for key, value in present.items():
+        stream, version, place = (key or b"").decode().rsplit("/", 2)
+        if value is not None and "." in place:
+            assert f"{stream}/{version}/{place.split('.')[0]}" in held
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"engine__name": "caea"}, "hierarchy = 'keyed': is for engine.name = hcaea alone"),
+        ({"engine__max_depth": 1}, "needs models below the root"),
+        ({"stream": "topic"}, "does not go together with stream = topic"),
+        ({"emit_from": "2026-01-01T00:00:00Z"}, "cannot begin to tell in the middle"),
+    ],
+)
+def test_what_does_not_go_together_is_refused_by_name(changes: dict[str, Any], message: str) -> None:
+    plain = {"engine.name", "engine.min_child_records", "engine.max_leaves"} if "engine__name" in changes else set()
+    values = {**DEEP, "stream": "key", "hierarchy": "keyed"}
+    values = {name: value for name, value in values.items() if name not in plain}
+    with pytest.raises(ConfigurationError, match=message):
+        Settings.of({**values, **{name.replace("__", "."): value for name, value in changes.items()}})
+
+
+def test_snapshots_of_another_hierarchy_are_refused_by_name(logs: list[list[Record]]) -> None:
+    whole = PartitionTask(given("local"), TOPIC, 0)
+    whole.process(logs[0])
+    snapshot = whole.snapshot(whole.streams[0])
+    task = KeyedDeployment(given("keyed"), logs).make((TOPIC, 0))
+    with pytest.raises(Exception, match="hierarchy"):
+        task.restore(snapshot)
