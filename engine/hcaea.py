@@ -173,7 +173,7 @@ class HCAEA(ModelTree, Engine):
         model, dimension, classes, floats, integers = opened(cls, data, MOST_CLASSES)
         if dimension:
             rules = rules_from({**model._given, "max_depth": model.depth}, dimension)
-            check_fault(cls.name, *tree_fault(floats, integers, rules, classes))
+            check_fault(cls.name, *tree_fault(floats, integers, rules, classes, 0))
             model._begin(dimension)
             model._classes = classes
             if not unpack_tree(

@@ -6,12 +6,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from resonance.engine.base import Cluster, Engine, Prediction, check_batch
-from resonance.engine.caea import record_labels
+from resonance.engine.caea import MOST_CLASSES, record_labels, rules_from
 from resonance.engine.caea_batch import predict_batch
 from resonance.engine.errors import StateError
 from resonance.engine.events import cluster_of, events_from
 from resonance.engine.hcaea_batch import pack_models, unpack_tree
-from resonance.engine.model_block import CLUSTERS, LEVEL, K
+from resonance.engine.model_block import CLUSTERS, K
 from resonance.engine.model_tree import ModelTree
 from resonance.engine.operations import Operations, RootStep
 from resonance.engine.reading import stored_shapes
@@ -27,6 +27,8 @@ from resonance.engine.root_step import (
     room_for_operations,
 )
 from resonance.engine.state import pack, unpack
+from resonance.engine.state_checks import check_fault, opened
+from resonance.engine.state_faults import tree_fault
 from resonance.engine.tree_memory import ROOT, new_model
 
 
@@ -136,25 +138,18 @@ class HCAEARoot(ModelTree, Engine):
 
     @classmethod
     def from_state(cls, data: bytes) -> Self:  # noqa: D102
-        header, arrays = unpack(data, cls.name, cls.revision)
-        model = cls.make(header["parameters"])
-        if header["dimension"]:
-            model._begin(header["dimension"])
-            model._classes = header["classes"]
-            whole = unpack_tree(
-                model._floats,
-                model._integers,
-                model._indexes,
-                model._rules,
-                model._classes,
-                arrays["floats"],
-                arrays["integers"],
-                -1,
-            )
-            there = arrays["children"]
-            alone = whole and len(model._integers) == ROOT + 1 and model._integers[ROOT][LEVEL] == 0
-            if not alone or there.shape != (model._integers[ROOT][K],) or (there > 1).any():
-                raise StateError(f"the state of {cls.name} does not hold the model that it says it holds")
+        model, dimension, classes, floats, integers = opened(cls, data, MOST_CLASSES)
+        if dimension:
+            rules = rules_from({**model._given, "max_depth": model.depth}, dimension)
+            check_fault(cls.name, *tree_fault(floats, integers, rules, classes, 0))
+            model._begin(dimension)
+            model._classes = classes
+            unpack_tree(model._floats, model._integers, model._indexes, model._rules, classes, floats, integers, -1)
+            _, arrays = unpack(data, cls.name, cls.revision)
+            there = arrays.get("children", np.empty(0))
+            fits = there.dtype == np.uint8 and there.shape == (model._integers[ROOT][K],) and not (there > 1).any()
+            if len(model._integers) != ROOT + 1 or not fits:
+                raise StateError(f"the state of {cls.name} does not have the children that it says it has")
             give_children(model._indexes[0], there)
         return model
 

@@ -5,15 +5,17 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from resonance.engine.base import Cluster, check_batch
-from resonance.engine.caea import record_labels
+from resonance.engine.caea import MOST_CLASSES, record_labels, rules_from
 from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.events import events_from
 from resonance.engine.hcaea_batch import pack_tree, unpack_tree
-from resonance.engine.model_block import LEVEL, PARENT_ID
+from resonance.engine.model_block import PARENT_ID
 from resonance.engine.model_tree import ModelTree
 from resonance.engine.operations import Operations, SubtreeStep
 from resonance.engine.parameters import check_parameters
 from resonance.engine.state import pack, unpack
+from resonance.engine.state_checks import check_fault, opened
+from resonance.engine.state_faults import tree_fault
 from resonance.engine.subtree_step import TOP, hold_place, learn_below, remove_below
 from resonance.engine.tree_memory import ROOT, new_model
 
@@ -57,11 +59,18 @@ class HCAEASubtree(ModelTree):
         ParameterError
             An unknown parameter, a value outside its range, or a `max_depth` that leaves no level below the root.
         """
+        subtree = cls.make(parameters)
+        subtree.node = node
+        return subtree
+
+    @classmethod
+    def make(cls, parameters: Mapping[str, Any]) -> Self:
+        """Return an empty subtree of the first node there ever was; raises as `below` does."""
         checked = check_parameters(cls.parameters, parameters)
         if checked["max_depth"] == 1:
             raise ParameterError("max_depth", 1, "at least 2 where there are models below the root's nodes")
         subtree = cls(**{name if name != "lambda" else "lambda_": value for name, value in checked.items()})
-        subtree.node, subtree.ended = node, False
+        subtree.node, subtree.ended = 0, False
         return subtree
 
     def _begin(self, dimension: int) -> None:
@@ -160,32 +169,21 @@ class HCAEASubtree(ModelTree):
         StateError
             Damaged, of another engine, or of a newer format.
         """
-        header, arrays = unpack(data, cls.name, cls.revision)
+        header, _ = unpack(data, cls.name, cls.revision)
         node = header.get("node")
         if not isinstance(node, int) or isinstance(node, bool) or not 0 <= node < MOST_NODES:
             raise StateError(f"the state of {cls.name} is of a root node {node!r}")
-        model = cls.below(node, header["parameters"])
-        if header["dimension"]:
-            model._begin(header["dimension"])
-            model._classes = header["classes"]
+        model, dimension, classes, floats, integers = opened(cls, data, MOST_CLASSES)
+        model.node = node
+        if dimension:
+            rules = rules_from({**model._given, "max_depth": model.depth}, dimension)
+            check_fault(cls.name, *tree_fault(floats, integers, rules, classes, 1))
+            model._begin(dimension)
+            model._classes = classes
             whole = unpack_tree(
-                model._floats,
-                model._integers,
-                model._indexes,
-                model._rules,
-                model._classes,
-                arrays["floats"],
-                arrays["integers"],
-                ROOT,
+                model._floats, model._integers, model._indexes, model._rules, classes, floats, integers, ROOT
             )
-            levels = [int(head[LEVEL]) for head in model._integers if len(head) > 1][TOP:]
-            if (
-                not whole
-                or levels[:1] != [1]
-                or 0 in levels
-                or levels.count(1) > 1
-                or model._integers[TOP][PARENT_ID] != node
-            ):
+            if not whole or model._integers[TOP][PARENT_ID] != node:
                 raise StateError(f"the state of {cls.name} does not hold the tree that it says it holds")
         return model
 

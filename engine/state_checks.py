@@ -4,15 +4,28 @@ A checksum proves that bytes arrived as they were written, not that an engine wr
 and count of a model without looking: one that does not fit would read and write beyond its arrays, or never end.
 """
 
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
-from resonance.engine.base import Engine, FloatArray, IntArray
+from resonance.engine.base import FloatArray, IntArray
 from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.state import unpack
 from resonance.engine.state_faults import FITS
 
-AnEngine = TypeVar("AnEngine", bound=Engine)
+
+class Stated(Protocol):
+    """What has a state: an engine, or a part of one."""
+
+    name: ClassVar[str]
+    revision: ClassVar[int]
+
+    @classmethod
+    def make(cls, parameters: Mapping[str, Any]) -> Self:
+        """Return a new one."""
+
+
+AnEngine = TypeVar("AnEngine", bound=Stated)
 
 FAULTS = (
     "",

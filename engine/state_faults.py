@@ -174,8 +174,10 @@ def _labels_fault(packed, start, marks, k, classes):
 
 
 @jit
-def tree_fault(floats, packed, rules, classes):
+def tree_fault(floats, packed, rules, classes, first):
     """Return what is wrong with the packed models of a tree, `FITS` where nothing is, and at which integer.
+
+    The first of them is the only one on level `first`: 0 for a root, 1 for what is below one of its nodes.
 
     They stand depth first in node order, and behind each what its nodes keep. Not checked here: how many leaves there
     are, which the tree itself says.
@@ -183,15 +185,15 @@ def tree_fault(floats, packed, rules, classes):
     d = rules.d
     begins = np.full(rules.max_depth + 1, -1, dtype=np.int64)  # the last model of each level
     free = np.zeros(rules.max_depth + 1, dtype=np.int64)  # its first node that may be the parent of what comes
-    at_floats, at, above = 0, 0, -1
+    at_floats, at, above = 0, 0, first - 1
     while at < len(packed):
         code, where = model_fault(floats, at_floats, packed, at, rules, classes)
         if code != FITS:
             return code, where
         k, level = packed[at + 1], packed[at + 7]
-        if level > above + 1 or (level == 0) != (at == 0):
+        if level > above + 1 or level < first or (level == first) != (at == 0):
             return PLACE, at + 7
-        if level > 0:
+        if level > first:
             parent = begins[level - 1]
             names, nodes = parent + SMALLEST_MODEL + packed[parent + 1], packed[parent + 1]
             node = free[level - 1]

@@ -70,6 +70,11 @@ def bootstrap(
         raise ConfigurationError("--to is for topics: a file is learned to its end; leave it out")
     topic = None if file else source
     loaded = load_for(topic, config, settings, name, broker, topics, stream)
+    loaded.check_local(
+        "resonance bootstrap",
+        "what is learned silently would leave no messages for the subtrees; let workers read the topic from its "
+        "beginning (start = earliest), or choose hierarchy = local",
+    )
     inputs = (topic,) if topic else loaded.input.topics
     what = inputs if file is None else bootstrapping.FromFile(file, as_columns(mapping, key, time, null), skip_bad)
     with says_when_stopped(STOPPED), records_bar("bootstrap") as told:

@@ -132,6 +132,11 @@ def import_snapshots(
     where they stood; single streams are put beside what is there.
     """
     loaded = load_settings(config, settings, name=name, broker__bootstrap=broker, input__topics=topics)
+    loaded.check_local(
+        "resonance snapshots import",
+        "roots and subtrees would have to come from the same moment of both logs; go on from the snapshots that the "
+        "deployment has, or give it another name and let it begin anew",
+    )
     from resonance.pipeline.mending.changes import is_atomic, write  # noqa: PLC0415
     from resonance.pipeline.mending.snapshot_import import plan_import  # noqa: PLC0415
     from resonance.pipeline.states.snapshot_file import read_file  # noqa: PLC0415

@@ -68,6 +68,11 @@ def worker(
         worker__web_port=web_port,
         worker__log_level=log_level,
     )
+    for command in mending:
+        loaded.check_local(
+            f"resonance worker {command}",
+            "give the deployment another name, which begins anew beside this one, or go on without the option",
+        )
     from resonance.pipeline.worker import worker as process  # noqa: PLC0415
 
     end(process.run(loaded, *mending))

@@ -41,7 +41,7 @@ from resonance.pipeline.config.sections import (
 )
 from resonance.pipeline.config.sources import PREFIX, merged, nested, read_file, refuse_unknown_variables
 from resonance.pipeline.config.values import OptionalMoment, Start
-from resonance.pipeline.errors import nearest
+from resonance.pipeline.errors import ConfigurationError, nearest
 from resonance.pipeline.paths import parse_path, path_name
 
 FIELD: Final = "field:"
@@ -396,6 +396,24 @@ class Settings(BaseSettings):
     def logs(self) -> tuple[str, ...]:
         """Every topic that workers process: the inputs, and the routes where there are any."""
         return (*self.input.topics, self.topic("routes")) if self.is_routed else self.input.topics
+
+    def check_local(self, what: str, instead: str) -> None:
+        """Refuse what cannot be done where the levels of a hierarchy learn apart.
+
+        Parameters
+        ----------
+        what : str
+            Command or option.
+        instead : str
+            What can be done.
+
+        Raises
+        ------
+        ConfigurationError
+            `hierarchy` is ``keyed``.
+        """
+        if self.is_keyed:
+            raise ConfigurationError(f"{what} is not available with hierarchy = keyed: {instead}")
 
     def check_stream(self, partitions: int) -> str:
         """Return which records share a model, or stop the start.

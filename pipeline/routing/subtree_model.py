@@ -38,9 +38,9 @@ class SubtreeModel(StreamModel):
         Messages that were dropped since it is here: had come before, or came before one that is still to come.
     """
 
-    __slots__ = ("_stream", "early", "number", "part", "repeated")
+    __slots__ = ("_stream", "early", "number", "repeated", "root_node")
 
-    part: int
+    root_node: int
 
     def __init__(self, settings: Settings, first: Ask) -> None:
         if first.preparation is None:
@@ -53,7 +53,7 @@ class SubtreeModel(StreamModel):
 
     def _of(self, stream: str, version: int, node: int) -> None:
         self.name = part_name(stream, version, node)
-        self._stream, self.version, self.part = stream, version, node
+        self._stream, self.version, self.root_node = stream, version, node
         self.ended = self.listing = self.last = None
         self.unlisted = False
         self.sent = {}
@@ -94,7 +94,7 @@ class SubtreeModel(StreamModel):
             else:
                 self.early += 1
         fed = Fed()
-        operations = _operations([(place, rows[place]) for place in taken], self.part)
+        operations = _operations([(place, rows[place]) for place in taken], self.root_node)
         below = self.subtree.follow(operations)
         fed.events = [(event.index, event) for event in below.events]
         fed.learned = [place for place in taken if rows[place].answer is not None]
@@ -112,7 +112,7 @@ class SubtreeModel(StreamModel):
         header = {
             "stream": self._stream,
             "version": self.version,
-            "node": self.part,
+            "node": self.root_node,
             "next": self.next,
             "seq": self.seq,
             "number": self.number,
@@ -140,8 +140,10 @@ class SubtreeModel(StreamModel):
             model.subtree = HCAEASubtree.from_state(arrays["engine"].tobytes())
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise StateError(f"the state of a subtree cannot be read: {error!r}") from error
-        if model.subtree.node != model.part:
+        if model.subtree.node != model.root_node:
             raise StateError(f"the state of subtree {model.name} holds that of root node {model.subtree.node}")
+        if model.subtree.dimension not in (0, len(model.preparation.columns)):
+            raise StateError(f"the state of subtree {model.name} has {model.subtree.dimension} dimensions")
         model.snapshot_bytes = len(data)
         return model
 

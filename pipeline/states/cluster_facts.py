@@ -9,10 +9,14 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from resonance.engine import HCAEASubtree
 from resonance.engine.base import Engine
 from resonance.engine.state import unpack
 
 Path = tuple[int, ...]
+
+TREES: Final = ("hcaea", "hcaea-root", "hcaea-subtree")
+"""Engines whose nodes keep records: the tree, and the parts that it has where the levels learn apart."""
 
 # Places in the head of a packed model, whose last two members count links and labels.
 _RECORDS, _NODES, _CLUSTERS, _PARENT, _LEVEL = 0, 1, 4, 6, 7
@@ -45,10 +49,10 @@ class ModelFacts:
     cluster_of: dict[int, int]
 
 
-def models_of(engine: Engine) -> dict[Path, ModelFacts]:
+def models_of(engine: Engine | HCAEASubtree) -> dict[Path, ModelFacts]:
     """Return the models of an engine by their paths; none before its first record, or where they are not known."""
     _, arrays = unpack(engine.state(), engine.name, engine.revision)
-    if engine.name not in ("caea", "hcaea") or "integers" not in arrays:
+    if engine.name not in ("caea", *TREES) or "integers" not in arrays:
         return {}
     packed: NDArray[Any] = arrays["integers"]
     found: dict[Path, ModelFacts] = {}
@@ -68,7 +72,7 @@ def models_of(engine: Engine) -> dict[Path, ModelFacts]:
         )
         links, labels = int(packed[at + _HEAD - 2]), int(packed[at + _HEAD - 1])
         at = behind + _CLUSTER_ROWS * clusters + _LINK * links + _LABEL * labels
-        if engine.name == "hcaea":
+        if engine.name in TREES:
             kept = packed[at : at + nodes + 1]
             at += nodes + 1 + int(np.add.reduce(kept))
     return found

@@ -8,9 +8,9 @@ import orjson
 from resonance.pipeline.broker.log_reader import LogReader, TopicPartition
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.states.cluster_facts import models_of, parent_of
-from resonance.pipeline.states.stored_states import StoredPartition, StoredStream, empty_task
+from resonance.pipeline.states.stored_states import StoredPartition, StoredStream, empty_task, stream_of
 from resonance.pipeline.task.encoding import StreamTexts, describe
-from resonance.pipeline.tasks import Task
+from resonance.pipeline.task.stream_model import StreamModel
 from resonance.pipeline.times import TimeTexts
 
 
@@ -132,30 +132,44 @@ def inspect(
     MismatchError, ConfigurationError
         A snapshot cannot be read by this release.
     """
-    found = []
+    chosen: list[tuple[StoredPartition, StoredStream, StreamModel]] = []
+    below: dict[str, list[StreamModel]] = {}
     for state in states:
-        chosen = [entry for entry in state.streams if stream in (None, entry.snapshot.stream)]
-        if not chosen:
+        entries = [entry for entry in state.streams if stream in (None, stream_of(entry.snapshot.stream))]
+        if not entries:
             continue
         task = empty_task(settings, state.at, state.record)
-        for entry in chosen:
+        for entry in entries:
             task.restore(entry.snapshot)
-            # Of many streams this would take long.
-            time = None if stream is None else _time(reader, state.at, entry.snapshot.next)
-            began = {} if stream is None else _emergences(settings, reader, state.at, entry)
-            found.append(_inspected(task, state, entry, time, began))
+            model = task.model(entry.snapshot.stream)
+            if model.root_node is None:
+                chosen.append((state, entry, model))
+            else:
+                below.setdefault(model.stream, []).append(model)
+    found = []
+    for state, entry, model in chosen:
+        # Of many streams this would take long.
+        time = None if stream is None else _time(reader, state.at, entry.snapshot.next)
+        began = {} if stream is None else _emergences(settings, reader, state.at, entry)
+        subtrees = [tree for tree in below.get(model.name, ()) if tree.version == model.version]
+        found.append(_inspected([model, *subtrees], state, entry, time, began))
     return found
 
 
 def _inspected(
-    task: Task, state: StoredPartition, entry: StoredStream, time: str | None, began: Mapping[str, Emergence]
+    parts: Sequence[StreamModel],
+    state: StoredPartition,
+    entry: StoredStream,
+    time: str | None,
+    began: Mapping[str, Emergence],
 ) -> InspectedStream:
-    name = entry.snapshot.stream
-    model = task.model(name)
+    """Describe a stream by its model, which comes first, and the models of its subtrees where these learn apart."""
+    model = parts[0]
+    name = model.name
     texts = StreamTexts(name, model.version, model.engine.depth)
-    models = models_of(model.engine)
+    models = {path: facts for part in parts for path, facts in models_of(part.engine).items()}
     clusters = []
-    for cluster in model.engine.clusters():
+    for cluster in (cluster for part in parts for cluster in part.engine.clusters()):
         told = describe(model, texts, cluster)
         own = models.get(cluster.path)
         above = parent_of(models, cluster.path)

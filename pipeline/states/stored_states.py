@@ -174,8 +174,14 @@ def none_yet(settings: Settings, whose: str) -> str:
 
 
 def names_of(states: Iterable[StoredPartition]) -> list[str]:
-    """Return the names of all streams."""
-    return [stream.snapshot.stream for state in states for stream in state.streams]
+    """Return the names of all streams, each once; the subtrees of one are no streams of their own."""
+    names = (stream.snapshot.stream for state in states for stream in state.streams)
+    return [name for name in names if stream_of(name) == name]
+
+
+def stream_of(name: str) -> str:
+    """Return the stream that a snapshot belongs to: its own name, or that in front of a subtree's (`part_name`)."""
+    return name.rsplit("/", 2)[0] if "/" in name else name
 
 
 def empty_task(settings: Settings, at: TopicPartition, record: PartitionRecord | None) -> Task:

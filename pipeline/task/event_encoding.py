@@ -116,8 +116,8 @@ class EventEncoder:
             "seq": model.seq,
             "cluster": texts.cluster_id(event.path, event.cluster),
         }  # type: ignore[typeddict-item]
-        if model.part is not None:
-            payload["part"] = model.part
+        if model.root_node is not None:
+            payload["subtree"] = model.root_node
         if event.other is not None:
             payload["other"] = texts.cluster_id(event.path, event.other)
         payload["before"] = [describe(model, texts, cluster) for cluster in event.before]

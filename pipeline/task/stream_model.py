@@ -112,7 +112,7 @@ class StreamModel:
         Of a root whose children live elsewhere: how many messages each of these was sent.
     """
 
-    part: int | None = None
+    root_node: int | None = None
     """The root node whose subtree it is; None for a model that has a root."""
 
     __slots__ = (

@@ -1,0 +1,102 @@
+"""hierarchy = "keyed" on a broker: two workers share the roots and the subtrees, and either may end at any time."""
+
+import json
+import time
+
+import pytest
+from resonance.pipeline.broker.clients import librdkafka
+from resonance.pipeline.broker.log_reader import LogReader
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.partition import PartitionTask
+from resonance.pipeline.records import Message, Outputs
+from resonance.schemas import ClusterTable
+
+from tests.brokers import produce, read_topic
+from tests.integration.workers import Deployment, records
+from tests.pipeline.routing.keyed_deployment import by_id, by_record
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
+
+COUNT = 4_500
+PARTITIONS = 3
+SETTINGS = {
+    "hierarchy": "keyed",
+    "stream": "partition",
+    "engine.name": "hcaea",
+    "engine.lambda": 20,
+    "engine.min_cluster_records": 5,
+    "engine.min_child_records": 6,
+    "engine.max_nodes": 30,
+    "input.id_path": "id",
+    "snapshots.records": 150,
+}
+
+
+@pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
+def test_both_hops_say_what_one_task_says_though_workers_end_and_join(broker, delivery):
+    deployment = Deployment(broker, partitions=PARTITIONS, settings={**SETTINGS, "delivery.mode": delivery})
+    settings = Settings.of({**deployment.settings, "input.topics": [deployment.input]})
+    settings.compile_engine()
+    third = COUNT // 3
+    with deployment.worker() as first, deployment.worker() as second:
+        for worker in (first, second):
+            # Each has partitions of both topics.
+            worker.wait_for(lambda health: health["ready"] and len(health["partitions"]) == PARTITIONS, 90)
+        produce(broker, deployment.input, records(third, PARTITIONS))
+        wait_until(lambda: len(answers(deployment)) > third // 3, 60)
+        first.kill()
+        produce(broker, deployment.input, records(third, PARTITIONS, first=third))
+        with deployment.worker() as joined:
+            joined.ready(90)
+            produce(broker, deployment.input, records(third, PARTITIONS, first=2 * third))
+            wait_until(lambda: len(places(answers(deployment))) > 2 * third, 90)
+            assert second.terminate() == 0
+            wait_until(lambda: len(places(answers(deployment))) >= COUNT, 90)
+            assert joined.terminate() == 0
+
+    expected = Outputs()
+    whole = Settings.of({**deployment.settings, "input.topics": [deployment.input], "hierarchy": "local"})
+    with LogReader(librdkafka(settings), settings.group, 30) as reader:
+        bounds = reader.bounds([(deployment.input, number) for number in range(PARTITIONS)])
+        tasks = {at: PartitionTask(whole, *at) for at in bounds}
+        for at, some in reader.read(bounds):
+            expected.add(tasks[at].process(some))
+    got = {kind: written(deployment, settings.topic(kind)) for kind in ("assignments", "cluster_events")}
+    if delivery == "at_least_once":
+        got = {kind: once(messages) for kind, messages in got.items()}
+    assert by_record(got["assignments"]) == by_record(expected.assignments)
+    assert by_id(got["cluster_events"]) == by_id(expected.events)
+    assert sum("subtree" in json.loads(message.value) for message in got["cluster_events"]) > 5
+    table, one = ClusterTable(), ClusterTable()
+    for found, messages in ((table, got["cluster_events"]), (one, expected.events)):
+        for message in messages:
+            found.apply(message.value)
+    assert table.clusters() == one.clusters()
+
+
+def written(deployment, topic):
+    """What stands on an output topic."""
+    return [
+        Message(message.key(), message.value(), list(message.headers() or ()))
+        for message in read_topic(deployment.broker, topic)
+    ]
+
+
+def once(messages):
+    """Leave out repeats, which have the same bytes."""
+    return list({repr(message): message for message in messages}.values())
+
+
+def answers(deployment):
+    return [json.loads(message.value()) for message in read_topic(deployment.broker, f"{deployment.name}.assignments")]
+
+
+def places(found):
+    return {(answer["source"]["partition"], answer["source"]["offset"]) for answer in found}
+
+
+def wait_until(condition, seconds):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.3)
