@@ -5,7 +5,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from resonance.pipeline.commands import (
@@ -25,6 +25,7 @@ from resonance.pipeline.commands import (
 )
 from resonance.pipeline.commands import compile as kernels
 from resonance.pipeline.errors import ConfigurationError, ResonanceError
+from typer.core import TyperGroup
 
 COMMANDS = (
     topics,
@@ -44,8 +45,19 @@ COMMANDS = (
 )
 """In the order of their help: what comes first, and what is done every day, before the rest."""
 
+
+class InOrder(TyperGroup):
+    """Lists commands and groups as they were added; by itself typer puts the groups behind."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names in the order of `COMMANDS`."""
+        known = super().list_commands(ctx)
+        return sorted(known, key=[module.__name__.rpartition(".")[2] for module in COMMANDS].index)
+
+
 app = typer.Typer(
     name="resonance",
+    cls=InOrder,
     help="Stream clustering on Kafka: stable clusters and their life events, exactly once.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

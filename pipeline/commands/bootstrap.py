@@ -26,7 +26,7 @@ STOPPED = (
     "and without it this can be done again"
 )
 
-SourceName = Annotated[str | None, typer.Argument(metavar="[SOURCE]", help="Topic or file.")]
+SourceName = Annotated[str | None, typer.Argument(metavar="SOURCE", help="Topic or file.")]
 To = Annotated[
     str | None,
     typer.Option("--to", metavar="OFFSET|TIME|-10m", help="Of topics: first record that is left to the workers."),
@@ -35,7 +35,7 @@ To = Annotated[
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(help=TEXT)(bootstrap)
+    app.command(help=TEXT, short_help="Learn recorded data silently, to begin with.")(bootstrap)
 
 
 def bootstrap(

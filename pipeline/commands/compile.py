@@ -8,7 +8,7 @@ from resonance.pipeline.commands.stopping import says_when_stopped
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("compile")(compile_kernels)
+    app.command("compile", short_help="Compile all kernels, so that later starts are warm.")(compile_kernels)
 
 
 @says_when_stopped("stopped; what is compiled so far is kept, and the same command goes on behind it")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from resonance.pipeline.commands import plans
 from resonance.pipeline.commands.options import Broker, Config, Json, Name, Set, Topics, load_settings
 from resonance.pipeline.commands.output import print_json, print_table, say
 from resonance.pipeline.commands.stopping import UNCHANGED, says_when_stopped
@@ -33,7 +34,6 @@ Stage = Annotated[
 Partition = Annotated[
     str | None, typer.Option(metavar="N|TOPIC[N]", help="Only of this partition, of one input topic or of all.")
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it; without this it is only said what would be done.")]
 From = Annotated[
     str, typer.Option("--from", metavar="earliest|TIME|-10m", help="Only those written since then, by Kafka's clock.")
 ]
@@ -43,19 +43,19 @@ commands = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 def add_to(app: typer.Typer) -> None:
     """Add the group."""
-    app.add_typer(
-        commands, name="dlq", help="Records that could not be used: list them, replay them after a fix, go on."
-    )
+    app.add_typer(commands, name="dlq", help="Records that could not be used: list, replay, go on.")
 
 
-@commands.command("list")
+@commands.command("list", short_help="List what could not be used, and why.")
 @says_when_stopped(UNCHANGED)
 def list_letters(
     kinds: Class = None,
     stages: Stage = None,
     partition: Partition = None,
     start: From = "earliest",
-    limit: Annotated[int, typer.Option(min=0, help="Letters to show, the latest ones; all are counted.")] = 20,
+    limit: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Letters to show, the latest ones; all are counted.")
+    ] = 20,
     export: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write all of them, with key and value, as JSONL.")
     ] = None,
@@ -110,15 +110,15 @@ def list_letters(
         say(f"wrote {total:,} dead letters to {export}")
 
 
-@commands.command("replay")
+@commands.command("replay", short_help="Produce them again, after a fix.")
 @says_when_stopped(UNCHANGED)
 def replay_letters(
     kinds: Class = None,
     stages: Stage = None,
     partition: Partition = None,
     start: From = "earliest",
-    limit: Annotated[int | None, typer.Option(min=1, help="Letters to replay, at most.")] = None,
-    yes: Yes = False,
+    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Letters to replay, at most.")] = None,
+    yes: plans.Yes = False,
     name: Name = None,
     broker: Broker = None,
     topics: Topics = None,
@@ -258,7 +258,7 @@ def connected(settings: "Settings", choice: "Choice") -> tuple[dict[str, Any], l
     return client, [found[choice.partition]]
 
 
-@commands.command()
+@commands.command(short_help="Let paused partitions go on.")
 @says_when_stopped(RESUMING)
 def resume(
     worker: Annotated[

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
 Map = Annotated[
     list[str] | None,
-    typer.Option("--map", "-m", metavar="NAME=COLUMN", help="Take this column, as this member; repeatable. Else all."),
+    typer.Option(
+        "--map", "-m", metavar="NAME=COLUMN", help="Take this column, under this name; repeatable. By default all."
+    ),
 ]
 Key = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column that is the record's key.")]
 Time = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column that is the record's Kafka timestamp.")]

@@ -17,16 +17,22 @@ TOML file, and defaults, in this order; `resonance settings` shows what they add
 
 Config = Annotated[
     Path | None,
-    typer.Option("--config", "-c", metavar="FILE", help="Settings file; without it resonance.toml, if there."),
+    typer.Option(
+        "--config", "-c", metavar="FILE", help="Settings file; by default resonance.toml, where there is one."
+    ),
 ]
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", "-s", metavar="KEY=VALUE", help="Any setting, such as engine.lambda=28; repeatable."),
 ]
-Name = Annotated[str | None, typer.Option(help="Name of the deployment: group and topics derive from it.")]
-Broker = Annotated[str | None, typer.Option(metavar="HOST:PORT,...", help="Kafka brokers to ask first.")]
-Topics = Annotated[str | None, typer.Option("--topics", metavar="TOPIC,...", help="Input topics.")]
-Stream = Annotated[str | None, typer.Option(metavar="partition|key", help="Which records share one model.")]
+Name = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Name of the deployment, from which group and topics derive.")
+]
+Broker = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT,...", help="Kafka brokers to ask first (broker.bootstrap).")
+]
+Topics = Annotated[str | None, typer.Option("--topics", metavar="TOPIC,...", help="Input topics (input.topics).")]
+Stream = Annotated[str | None, typer.Option(metavar="partition|key", help="Which records share one model (stream).")]
 Json = Annotated[bool, typer.Option("--json", help="For machines: JSON instead of text.")]
 
 

@@ -28,10 +28,16 @@ At the end the settings are shown with which a worker reads these records."""
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Records, one a row; known by the suffix.")]
 Topic = Annotated[
-    str | None, typer.Option("--topic", "-t", help="Where they go; else the first of input.topics, or the file's name.")
+    str | None,
+    typer.Option(
+        "--topic",
+        "-t",
+        metavar="TOPIC",
+        help="Where they go; by default the first of input.topics, or the file's name.",
+    ),
 ]
-Rate = Annotated[float | None, typer.Option(min=0.001, help="Records a second, at most.")]
-Limit = Annotated[int | None, typer.Option(min=1, help="Records, at most.")]
+Rate = Annotated[float | None, typer.Option(min=0.001, metavar="N", help="Records a second, at most.")]
+Limit = Annotated[int | None, typer.Option(min=1, metavar="N", help="Records, at most.")]
 Create = Annotated[
     int | None, typer.Option("--create-partitions", min=1, metavar="N", help="Make a missing topic, with N partitions.")
 ]
@@ -43,7 +49,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the first records 
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(help=TEXT)(produce)
+    app.command(help=TEXT, short_help="Produce the records of a file.")(produce)
 
 
 def produce(

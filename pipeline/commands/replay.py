@@ -33,16 +33,24 @@ offsets, snapshots and its own outputs stay as they are.
 
 {SETTINGS_HELP}"""
 
-SourceName = Annotated[str | None, typer.Argument(metavar="[SOURCE]", help="Topic or file.")]
+SourceName = Annotated[str | None, typer.Argument(metavar="SOURCE", help="Topic or file.")]
 From = Annotated[
     str | None,
-    typer.Option("--from", metavar="OFFSET|TIME|-10m", help="First record: an offset, a time, or so long ago."),
+    typer.Option(
+        "--from",
+        metavar="OFFSET|TIME|-10m",
+        help="First record: an offset, a time, or so long ago; by default the first there is.",
+    ),
 ]
-To = Annotated[str | None, typer.Option("--to", metavar="OFFSET|TIME|-10m", help="First record that is left out.")]
+To = Annotated[
+    str | None, typer.Option("--to", metavar="OFFSET|TIME|-10m", help="First record that is left out; by default none.")
+]
 Last = Annotated[str | None, typer.Option(metavar="10m", help="So long up to the newest record (ms, s, m, h, d).")]
 Partition = Annotated[int | None, typer.Option(min=0, metavar="N", help="This partition alone.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Empty models where the range begins, whatever there is.")]
-Processes = Annotated[int | None, typer.Option(min=1, metavar="N", help="Partitions at once; default: the cores.")]
+Processes = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Partitions at once; by default as many as cores.")
+]
 Folder = Annotated[Path | None, typer.Option("--output", "-o", metavar="FOLDER", help="Write outputs there, as JSONL.")]
 ToName = Annotated[
     str | None, typer.Option(metavar="NAME", help="Produce outputs to the topics of this name: NAME.assignments, ...")
@@ -52,7 +60,7 @@ Partitions = Annotated[int, typer.Option(min=1, metavar="N", help="Of a file: pa
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(help=TEXT)(replay)
+    app.command(help=TEXT, short_help="Answer recorded records again, bit for bit.")(replay)
 
 
 def replay(

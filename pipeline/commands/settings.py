@@ -10,7 +10,7 @@ from resonance.pipeline.commands.output import print_json
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
     text = f"Show the settings a worker would have, secrets masked.\n\n{SETTINGS_HELP}"
-    app.command("settings", help=text)(show_settings)
+    app.command("settings", help=text, short_help="Show the settings, or explain them all.")(show_settings)
 
 
 def show_settings(

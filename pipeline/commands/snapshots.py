@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from resonance.pipeline.states.stored_states import StoredPartition
 
 OneStream = Annotated[str | None, typer.Option("--stream", metavar="STREAM", help="Only this stream.")]
-TargetFile = Annotated[Path, typer.Argument(metavar="FILE", help="File to write; it must not be there yet.")]
+TargetFile = Annotated[Path, typer.Argument(metavar="FILE", help="File to write: a new one.")]
 SourceFile = Annotated[Path, typer.Argument(metavar="FILE", help="File that `snapshots export` wrote.")]
 
 commands = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -164,7 +164,7 @@ def import_snapshots(
 def diff_snapshots(
     before: SourceFile,
     after: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="Another one; without it the deployment's present snapshots.")
+        Path | None, typer.Argument(metavar="OTHER", help="Another one; without it the deployment's present snapshots.")
     ] = None,
     config: Config = None,
     name: Name = None,

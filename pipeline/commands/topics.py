@@ -30,7 +30,7 @@ CreateInput = Annotated[
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
     group = typer.Typer(
-        help="The topics of a deployment: what there is, what is missing, what does not fit.",
+        help="The topics of a deployment: plan, create, check.",
         no_args_is_help=True,
         rich_markup_mode=None,
     )

@@ -33,7 +33,7 @@ compares what is committed, so workers may run meanwhile. The models start as in
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(help=TEXT)(verify)
+    app.command(help=TEXT, short_help="Compare what was recorded with a replay.")(verify)
 
 
 def verify(

@@ -21,7 +21,9 @@ Answers, events in plain sentences, drift, dead letters: a line each, or a JSON 
 no group and changes nothing, so any number of people can watch. Repeats of a delivery at least once are left out. How
 to write such a subscriber yourself: docs/data.md."""
 
-Streams = Annotated[list[str] | None, typer.Option("--stream", help="Only of this stream; repeatable.")]
+Streams = Annotated[
+    list[str] | None, typer.Option("--stream", metavar="STREAM", help="Only of this stream; repeatable.")
+]
 Kinds = Annotated[
     list[str] | None,
     typer.Option(
@@ -29,17 +31,17 @@ Kinds = Annotated[
         "-k",
         metavar="KIND",
         help="assignments, events, drift, dead-letters, clusters, or a kind of event: emerged, absorbed, split, "
-        "vanished, version_started; repeatable. Without it all but clusters.",
+        "vanished, version_started; repeatable. By default all but clusters.",
     ),
 ]
 From = Annotated[str, typer.Option("--from", metavar="earliest|latest|TIME|-10m", help="Where to begin.")]
-Limit = Annotated[int | None, typer.Option(min=1, help="Outputs to show, at most; then it ends.")]
+Limit = Annotated[int | None, typer.Option(min=1, metavar="N", help="Outputs to show, at most; then it ends.")]
 UntilEnd = Annotated[bool, typer.Option("--until-end", help="End where the topics end now, instead of waiting.")]
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(help=TEXT)(watch)
+    app.command(help=TEXT, short_help="Follow the outputs as they come.")(watch)
 
 
 def watch(

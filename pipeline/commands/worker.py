@@ -17,21 +17,46 @@ from resonance.pipeline.commands.output import end
 from resonance.pipeline.errors import ConfigurationError
 
 Mode = Annotated[
-    str | None, typer.Option("--delivery", metavar="exactly_once|at_least_once", help="How outputs count.")
+    str | None,
+    typer.Option(
+        "--delivery",
+        metavar="exactly_once|at_least_once",
+        help="How outputs count (delivery.mode); by default exactly once.",
+    ),
 ]
-WorkerId = Annotated[str | None, typer.Option(help="Name of this worker, unique in the deployment.")]
-WebPort = Annotated[int | None, typer.Option(help="Port of the health pages, on this machine only.")]
+WorkerId = Annotated[
+    str | None, typer.Option(metavar="ID", help="Name of this worker (worker.id), unique in the deployment.")
+]
+WebPort = Annotated[
+    int | None,
+    typer.Option(metavar="PORT", help="Port of its pages for health and metrics (worker.web_port); by default 6066."),
+]
 Resume = Annotated[
-    bool, typer.Option("--resume-from-snapshot", help="Go on where the snapshots end: the group's offsets are lost.")
+    bool, typer.Option("--resume-from-snapshot", help="Mend a named stop: go on where the snapshots end.")
 ]
-Reset = Annotated[bool, typer.Option("--reset", help="Forget models and offsets; begin anew where the log begins.")]
-NewVersion = Annotated[bool, typer.Option("--new-version", help="Begin new models where the group stands.")]
-LogLevel = Annotated[str | None, typer.Option(metavar="debug|info|warning|error", help="Least serious log lines.")]
+Reset = Annotated[
+    bool,
+    typer.Option("--reset", help="Mend a named stop: forget models and offsets, and begin anew where the log begins."),
+]
+NewVersion = Annotated[
+    bool, typer.Option("--new-version", help="Mend a named stop: begin new models where the group stands.")
+]
+LogLevel = Annotated[
+    str | None,
+    typer.Option(
+        metavar="debug|info|warning|error", help="Least serious log lines (worker.log_level); by default info."
+    ),
+]
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(help=f"Run a worker until SIGTERM or Ctrl-C.\n\n{SETTINGS_HELP}")(worker)
+    text = (
+        "Run a worker until SIGTERM or Ctrl-C. It makes the topics that are missing, and shares the partitions of the "
+        "input with the other workers of its deployment. The last line of its log says why it ended."
+        f"\n\n{SETTINGS_HELP}"
+    )
+    app.command(help=text, short_help="Run a worker.")(worker)
 
 
 def worker(

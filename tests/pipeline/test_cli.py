@@ -1,6 +1,7 @@
 """The command line: what it takes, and what it says of what it cannot take."""
 
 import os
+import re
 import signal
 import sys
 import tomllib
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from resonance.pipeline import cli
 from resonance.pipeline.broker.acls import ROLES
 from resonance.pipeline.config.reference import as_markdown
@@ -51,6 +53,26 @@ def test_the_rights_say_for_every_command_that_asks_a_broker_who_needs_them() ->
     assert {name for name in asking if f"`{name}`" not in told} == set()
     documented = (Path(__file__).resolve().parents[2] / "docs/security.md").read_text()
     assert {name for name in asking if name.split()[-1] not in documented} == set()
+
+
+def _helps(group: Any, name: str = "resonance") -> Iterator[tuple[str, str]]:
+    """Yield the help of every command, as a terminal of usual width shows it."""
+    context = typer.Context(group, info_name=name)
+    yield name, group.get_help(context)
+    for word, command in getattr(group, "commands", {}).items():
+        yield from _helps(command, f"{name} {word}")
+
+
+def test_no_help_is_cut_off_or_shows_the_types_of_values() -> None:
+    for name, text in _helps(get_command(cli.app)):
+        # What does not fit into the list of commands ends like this.
+        assert not re.search(r"\.\.\.$", text.partition("Commands:")[2], re.MULTILINE), name
+        assert not re.search(r"^ +-.* <\w+", text, re.MULTILINE), name
+
+
+def test_the_commands_are_listed_in_the_order_of_their_use() -> None:
+    group: Any = get_command(cli.app)
+    assert group.list_commands(typer.Context(group))[:4] == ["topics", "produce", "bootstrap", "worker"]
 
 
 def test_the_first_process_of_a_container_ends_when_it_is_told_to(monkeypatch: pytest.MonkeyPatch) -> None:
