@@ -1,15 +1,20 @@
 """What the documentation shows is what the program does."""
 
+import importlib.util
 import re
 from pathlib import Path
 
 import orjson
 import pytest
+from resonance.pipeline import cli, errors
+from resonance.pipeline.commands import stopping
 from resonance.pipeline.demo.run import TOPIC, _settings
 from resonance.pipeline.demo.telemetry import START_MS, Telemetry
+from resonance.pipeline.pages.metrics import series_names
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Record
 from resonance.pipeline.stops import NEW_VERSION, RESET, RESUME
+from typer.main import get_command
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -65,3 +70,35 @@ def test_the_readme_shows_a_record_of_the_demo_with_its_assignment_and_the_event
 def test_every_option_that_mends_a_stop_is_explained(option):
     for page in (ROOT / "README.md", ROOT / "docs" / "operations.md"):
         assert f"`{option}`" in page.read_text()
+
+
+def commands(group, name=""):
+    """Yield every command with its options."""
+    for word, command in group.commands.items():
+        yield name + word, {option for parameter in command.params for option in parameter.opts} | {"--help"}
+        yield from commands(command, f"{name}{word} ") if hasattr(command, "commands") else ()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_modules_commands_options_and_metrics_that_are_named_are_there(page):
+    text, known = page.read_text(), dict(commands(get_command(cli.app)))
+    for file in re.findall(r"\b(?:pipeline|engine|schemas|docker|bench|tests)/[\w/.-]+\.\w+", text):
+        assert (ROOT / file).exists(), file
+    for module in re.findall(r"\bresonance\.(?:pipeline|engine|schemas)(?:\.[a-z_]+)+\b(?!\()", text):
+        assert importlib.util.find_spec(module), module
+    for line in re.findall(r"(?:\$ |`)resonance ([a-z][^`\n#|]*)", text):
+        command = " ".join(line.split()[:2])
+        command = command if command in known else line.split()[0]
+        assert command in known, line
+        # With a dot it is a setting.
+        assert {option for option in re.findall(r"(?<!\S)--[a-z][\w.-]*", line) if "." not in option} <= known[command]
+    metrics = set(re.findall(r"`(resonance_\w+)`", text))
+    series = {re.sub(r"_(bucket|count|sum)$", "", name) for name in series_names()}
+    assert metrics <= series | series_names()
+
+
+def test_the_exit_codes_are_those_of_the_program():
+    table = (ROOT / "docs/operations.md").read_text().partition("| code | meaning |")[2].partition("\n\n")[0]
+    told = {int(code) for code in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)}
+    raised = {each.exit_code for each in vars(errors).values() if hasattr(each, "exit_code")}
+    assert told == raised | {0, errors.DIFFERS, stopping.INTERRUPTED, stopping.TERMINATED}
