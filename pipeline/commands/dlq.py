@@ -78,7 +78,10 @@ def list_letters(
     client, partitions = connected(loaded, choice)
     counts: Counter[tuple[str, str]] = Counter()
     shown: deque[Any] = deque(maxlen=limit)
-    exported = export.open("wb") if export else None
+    try:
+        exported = export.open("wb") if export else None
+    except OSError as error:
+        raise ConfigurationError(f"--export {export}: it cannot be written ({error.strerror}); name another") from None
     stopped = f"{UNCHANGED}, but {export} may hold a part of the letters" if export else UNCHANGED
     try:
         with says_when_stopped(stopped), LogReader(client, replay_group(loaded.name), PATIENCE) as reader:

@@ -86,6 +86,8 @@ def test_letters_can_be_chosen_and_exported(monkeypatch, capsys, tmp_path, broke
     assert (exported["key"], exported["value_base64"]) == ("k", "/w==")
     assert exported["headers"] == [{"name": "trace", "value": "1"}]
     assert exported.items() >= told["letters"][0].items()
+    assert run(monkeypatch, broker.bootstrap, "list", "--export", "nowhere/out.jsonl") == 2
+    assert "--export nowhere/out.jsonl: it cannot be written (No such file" in capsys.readouterr().err
     assert run(monkeypatch, broker.bootstrap, "list", "--stage", "validate", "--partition", "0", "--json") == 0
     (first, second) = json.loads(capsys.readouterr().out)["letters"]
     assert (first["bytes"], first["truncated"]) == (8, None)
