@@ -11,6 +11,7 @@ from resonance.pipeline.mending.changes import Change
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Message, Outputs
 from resonance.pipeline.states import archives, restore, stored_states
+from resonance.pipeline.states.archive_reader import present_line
 from resonance.pipeline.states.archives import ArchiveWriter
 from resonance.pipeline.states.restore import Source, restore_partitions
 from resonance.pipeline.topics.topics import Deployment
@@ -110,7 +111,8 @@ class MemoryDeployment(MemoryReader):
                 if snapshots:
                     self.append((self.source.snapshots, at[1]), message, timestamp=STAMP + 1_000 * until)
             if archive:
-                writer = ArchiveWriter(self.source.archive, at[1], self.source.identities[TOPIC], 1.0)
+                line = present_line(self, self.source, at)
+                writer = ArchiveWriter(self.source.archive, at[1], self.source.identities[TOPIC], 1.0, line=line)
                 for message in writer.messages(part.task, until, records[-1].timestamp):
                     self.append((self.source.archive, at[1]), message)
             self.offsets[at] = until
