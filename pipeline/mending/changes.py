@@ -76,6 +76,22 @@ class Change:
     clusters: Iterable[Message] = ()
 
 
+def acknowledged(was: int, offset: int) -> int:
+    """Return what may be written of the group's offset beside models that belong to another one.
+
+    Without transactions they can be read before the offset counts, and a start between the two must not take it for
+    one that was set back: it goes on with the models, and the same command does the rest.
+
+    Parameters
+    ----------
+    was : int
+        Where the group is, or `NO_OFFSET`.
+    offset : int
+        Where it is to go on.
+    """
+    return min(was, offset)
+
+
 def is_atomic(settings: Settings, source: Source) -> bool:
     """Whether the deployment works in transactions."""
     return not source.deployment.embedded and settings.delivery.mode == "exactly_once"

@@ -19,6 +19,7 @@ from resonance.pipeline.mending.changes import (
     Change,
     Standing,
     StreamChange,
+    acknowledged,
     forget_archives,
     inputs_of,
     is_stream_of,
@@ -99,7 +100,7 @@ def plan_reset(source: Source, make_task: Callable[[str, int], Task]) -> list[Ch
         writer = SnapshotWriter(source.identities[topic], epoch=epochs[partition] + 1, began=first)
         task = make_task(topic, partition)
         task.first_version = versions[at]
-        begin = list(writer.messages(task, first, first))
+        begin = list(writer.messages(task, first, acknowledged(committed[at], first)))
         new = Standing(versions[at], first)
         known = standing[partition].items()
         forgotten = [StreamChange(name, before, new) for name, before in known if is_stream_of(source, at, name)]

@@ -102,7 +102,7 @@ class Learning:
         spool(Path(f"{spooled}.archive"), archive)
         found.archived = bool(archive)
         writer = SnapshotWriter(self._source.identities[self.at[0]], epoch=self._job["epoch"], began=began)
-        found.bytes = spool(Path(spooled), writer.messages(task, position, position, everything=True))
+        found.bytes = spool(Path(spooled), writer.messages(task, position, NO_OFFSET, everything=True))
         return found
 
 

@@ -6,6 +6,7 @@ from typing import Any, Self
 import pytest
 from resonance.pipeline.broker.log_reader import NO_OFFSET, Range, TopicPartition
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.mending import changes, mending, put_back, resetting, snapshot_import
 from resonance.pipeline.mending.changes import Change
 from resonance.pipeline.partition import PartitionTask
@@ -50,6 +51,8 @@ class MemoryDeployment(MemoryReader):
         self.offsets: dict[TopicPartition, int] = {}
         self.written: list[Change] = []
         self.waited: list[int] = []
+        # A change is written, but for the offsets.
+        self.stopped = False
         for partition in self.partitions:
             outputs = map(self.given.topic, ("assignments", "cluster_events", "dead_letters", "clusters"))
             for topic in (self.source.snapshots, self.source.archive, *outputs):
@@ -127,6 +130,8 @@ class MemoryDeployment(MemoryReader):
                 self.append((source.archive, change.at[1]), message)
             for message in change.clusters:
                 self.append((source.clusters, change.at[1]), message)
+            if self.stopped:
+                raise BrokerError("stopped before the offsets")
             self.offsets[change.at] = change.offset
         self.written += changed
 
