@@ -26,6 +26,7 @@ from resonance.pipeline.mending.changes import (
     write,
 )
 from resonance.pipeline.records import Message
+from resonance.pipeline.states.placing import offset_note
 from resonance.pipeline.states.restore import Source
 from resonance.pipeline.states.snapshot_records import UNREADABLE, Manifest, PartitionRecord
 from resonance.pipeline.states.snapshots import SnapshotWriter, Task
@@ -108,7 +109,8 @@ def plan_reset(source: Source, make_task: Callable[[str, int], Task]) -> list[Ch
         old = set(live.pop(partition, {})) - {message.key for message in begin}
         messages = chain((Message(key, None, []) for key in sorted(old)), begin)
         removed = [Message(key, None, []) for key in clusters.pop(partition, ())]
-        changes.append(Change(at, messages, first, was=committed[at], streams=forgotten, clusters=removed))
+        note = offset_note(first, versions[at])
+        changes.append(Change(at, messages, first, was=committed[at], streams=forgotten, clusters=removed, note=note))
     return changes
 
 

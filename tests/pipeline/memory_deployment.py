@@ -14,6 +14,7 @@ from resonance.pipeline.records import Message, Outputs
 from resonance.pipeline.states import archives, restore, stored_states
 from resonance.pipeline.states.archive_reader import present_line
 from resonance.pipeline.states.archives import ArchiveWriter
+from resonance.pipeline.states.placing import offset_note
 from resonance.pipeline.states.restore import Source, restore_partitions
 from resonance.pipeline.topics.topics import Deployment
 
@@ -51,6 +52,7 @@ class MemoryDeployment(MemoryReader):
         self.offsets: dict[TopicPartition, int] = {}
         self.written: list[Change] = []
         self.waited: list[int] = []
+        self.beside: dict[TopicPartition, str] = {}
         # A change is written, but for the offsets.
         self.stopped = False
         for partition in self.partitions:
@@ -76,6 +78,9 @@ class MemoryDeployment(MemoryReader):
 
     def __exit__(self, *_: object) -> None:
         pass
+
+    def notes(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, str]:
+        return {at: self.beside.get(at, "") for at in partitions}
 
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         return {at: self.offsets.get(at, NO_OFFSET) for at in partitions}
@@ -118,7 +123,7 @@ class MemoryDeployment(MemoryReader):
                 writer = ArchiveWriter(self.source.archive, at[1], self.source.identities[TOPIC], 1.0, line=line)
                 for message in writer.messages(part.task, until, records[-1].timestamp):
                     self.append((self.source.archive, at[1]), message)
-            self.offsets[at] = until
+            self.offsets[at], self.beside[at] = until, offset_note(part.writer.began, part.task.first_version)
         return whole
 
     def write(self, source: Source, changed: Sequence[Change], *, atomic: bool) -> None:
@@ -132,7 +137,7 @@ class MemoryDeployment(MemoryReader):
                 self.append((source.clusters, change.at[1]), message)
             if self.stopped:
                 raise BrokerError("stopped before the offsets")
-            self.offsets[change.at] = change.offset
+            self.offsets[change.at], self.beside[change.at] = change.offset, change.note
         self.written += changed
 
     def forget_archives(self) -> None:
