@@ -94,6 +94,14 @@ class MemoryDeployment(MemoryReader):
             for at in partitions
         }
 
+    def grow(self, records: int) -> None:
+        """Append records to the input."""
+        for partition in self.partitions:
+            begin = len(self.logs[TOPIC, partition])
+            for i, row in enumerate(points(begin + records, seed=partition).tolist()[begin:], start=begin):
+                message = Message(b"ab"[i % 3 % 2 :][:1], value_of(row, id=f"r{i}"), [])
+                self.append((TOPIC, partition), message, timestamp=STAMP + 1_000 * i)
+
     def take_settings(self, given: Settings) -> None:
         """Go on with other settings."""
         self.given, self.source = given, Source.of(given, {}, self.source.deployment)

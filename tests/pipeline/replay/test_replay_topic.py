@@ -10,6 +10,7 @@ import pytest
 from resonance.pipeline import cli
 from resonance.pipeline.commands import replay as command_module
 from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.mending.stream_reset import plan_stream_reset
 from resonance.pipeline.replay.ranges import Span
 from resonance.pipeline.replay.replaying import Output, replay_topics
 from resonance.pipeline.times import TimeTexts
@@ -54,6 +55,23 @@ def test_a_range_says_what_was_recorded(
     assert (part.begin, part.end, part.records, part.silent) == (first, end, min(end, 600) - first, silent)
     for kind, name in (("assignments", "assignments.jsonl"), ("cluster_events", "cluster-events.jsonl")):
         assert [line["value"] for line in lines(tmp_path, name)] == recorded(deployment, kind, first, end)
+
+
+@pytest.mark.parametrize("begin", [200, 650])
+def test_where_a_stream_was_begun_anew_its_new_model_answers(
+    deployment: ReplayedDeployment, tmp_path: Path, begin: int
+) -> None:
+    for stream in ("p0:a", "p0:b"):
+        change = plan_stream_reset(deployment.source, deployment.task, stream)
+        deployment.write(deployment.source, [change], atomic=True)
+        deployment.grow(100)
+        deployment.work(len(deployment.logs[TOPIC, 0]), archive=stream == "p0:a")
+    (part,) = replay_topics(deployment.given, [TOPIC], Span.parse(begin=str(begin)), Output(tmp_path)).parts
+    assert [note.split(": from there on")[0] for note in part.notes] == [
+        f"a new version of a model began at offset {offset}" for offset in (600, 700) if offset > begin
+    ]
+    for kind, name in (("assignments", "assignments.jsonl"), ("cluster_events", "cluster-events.jsonl")):
+        assert [line["value"] for line in lines(tmp_path, name)] == recorded(deployment, kind, begin, 800)
 
 
 def test_fresh_models_begin_with_the_range(deployment: ReplayedDeployment, tmp_path: Path) -> None:
