@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from resonance.pipeline.broker.log_reader import TopicPartition
+from resonance.pipeline.broker.log_reader import NO_OFFSET, TopicPartition
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Record

@@ -105,7 +105,7 @@ def bootstrap(
         if isinstance(source_of, FromFile):
             ranges = {at: _go_on(source, reader, at) for at in partitions}
         else:
-            ranges = resolve(reader, client, Span(end=span.end), partitions)
+            ranges = resolve(reader, Span(end=span.end), partitions)
             if all(first >= end for first, end in ranges.values()):
                 raise BrokerError(
                     f"{', '.join(topics)} on {settings.broker.bootstrap} has no committed records to learn from; a "

@@ -61,7 +61,7 @@ def open_ranges(settings: Settings, inputs: Collection[str], span: Span) -> Iter
     source = Source.of(settings, client, deployment)
     with LogReader(client, source.group, settings.broker.answer_timeout) as reader:
         chosen = [at for topic in inputs for at in choose(span, [topic], source.identities[topic].partitions)]
-        ranges = resolve(reader, client, span, chosen)
+        ranges = resolve(reader, span, chosen)
         yield OpenedRanges(source, reader, ranges)
 
 
