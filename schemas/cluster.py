@@ -39,7 +39,7 @@ class Cluster(TypedDict):
         Time of the record with which it began; None where an earlier release, which did not keep it, saw that.
     seq : int
         Number of the stream's event that this follows from.
-    part : int, optional
+    subtree : int, optional
         Part of the stream that the event belongs to, as in `ClusterEvent`.
     time : str
         Time of the record that caused it, RFC 3339 in UTC.
@@ -60,7 +60,7 @@ class Cluster(TypedDict):
     nodes: int
     since: str | None
     seq: int
-    part: NotRequired[int]
+    subtree: NotRequired[int]
     time: str
     ended: NotRequired[ClusterEnd]
     successors: NotRequired[list[str]]
@@ -93,8 +93,8 @@ def describe_cluster(snapshot: ClusterSnapshot, event: ClusterEvent, since: str 
         "seq": event["seq"],
         "time": event["time"],
     }
-    if "part" in event:
-        cluster["part"] = event["part"]
+    if "subtree" in event:
+        cluster["subtree"] = event["subtree"]
     if parent:
         cluster["parent"] = [int(node) for node in parent]
     return cluster

@@ -64,9 +64,9 @@ class ClusterEvent(TypedDict):
     seq : int
         Number of the event in its stream, from 0 without gaps. Events that were not told count: the ``version_started``
         with which telling begins has the number of the last one of them.
-    part : int, optional
+    subtree : int, optional
         Root node below which it happened, where the models there learn apart from the root (``hierarchy = "keyed"``):
-        `seq` then counts the events of this part of the stream. Absent for the first level, and where all levels learn
+        `seq` then counts the events of this subtree. Absent for the first level, and where all levels learn
         together.
     cluster : str or None
         The cluster that began or ended; None for ``version_started``.
@@ -91,7 +91,7 @@ class ClusterEvent(TypedDict):
     version: int
     level: int
     seq: int
-    part: NotRequired[int]
+    subtree: NotRequired[int]
     cluster: str | None
     other: NotRequired[str]
     before: list[ClusterSnapshot]

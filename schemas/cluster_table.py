@@ -39,7 +39,7 @@ class EventGapError(ValueError):
 
 @dataclass(slots=True)
 class _Stream:
-    """What is known of one stream, or of one subtree: version and number of its last event, and its present clusters."""
+    """What is known of one stream, or of one subtree: version and number of the last event, and present clusters."""
 
     version: int
     seq: int

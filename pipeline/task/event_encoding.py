@@ -117,7 +117,7 @@ class EventEncoder:
             "cluster": texts.cluster_id(event.path, event.cluster),
         }  # type: ignore[typeddict-item]
         if model.part is not None:
-            payload["part"] = model.part
+            payload["subtree"] = model.part
         if event.other is not None:
             payload["other"] = texts.cluster_id(event.path, event.other)
         payload["before"] = [describe(model, texts, cluster) for cluster in event.before]

@@ -137,7 +137,7 @@ def by_id(messages: Sequence[Message]) -> dict[bytes, Any]:
         name = dict(message.headers)["ce_id"] or b""
         payload = orjson.loads(message.value or b"")
         del payload["seq"]
-        payload.pop("part", None)
+        payload.pop("subtree", None)
         assert name not in found, "an event is told once"
         found[name] = (message.key, payload, message.headers)
     return found

@@ -168,11 +168,11 @@ def test_events_of_parts_count_for_themselves_and_fit_the_schema(logs: list[list
     for message in outputs.events:
         event = orjson.loads(message.value or b"")
         validators["cluster_event"].validate(event)
-        part = (event["stream"], event.get("part"))
+        part = (event["stream"], event.get("subtree"))
         assert event["seq"] == numbers.get(part, 0)
         numbers[part] = event["seq"] + 1
-        assert ("part" in event) == (event["level"] > 1)
-        parts += "part" in event
+        assert ("subtree" in event) == (event["level"] > 1)
+        parts += "subtree" in event
     assert parts
     for message in outputs.clusters:
         if message.value is not None:
