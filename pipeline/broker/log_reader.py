@@ -105,6 +105,14 @@ class LogReader:
         )
         return {(place.topic, place.partition): max(place.offset, NO_OFFSET) for place in answers}
 
+    def notes(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, str]:
+        """Return what was committed beside the group's offsets, ``""`` where that is nothing."""
+        asked = [Place(*partition) for partition in partitions]
+        answers = self._patiently(
+            lambda: self._consumer.committed(asked, timeout=QUESTION_SECONDS), "committed offsets"
+        )
+        return {(place.topic, place.partition): place.metadata or "" for place in answers}
+
     def bounds(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Range]:
         """Return where each log begins and where what is committed of it ends."""
         return {partition: self._bounds(self._consumer, partition) for partition in partitions}

@@ -8,10 +8,11 @@ import csv
 import io
 import math
 import re
+from collections import deque
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 import orjson
 from resonance.pipeline.errors import InputFileError
@@ -60,9 +61,15 @@ class CsvRows:
         # Bytes that are not UTF-8 become what cannot be written as JSON: so it is known in which row they stand.
         self._stream = io.TextIOWrapper(buffered, encoding="utf-8-sig", errors="surrogateescape", newline="")
         sample = self._stream.read(_SAMPLE)
-        lines = _with(sample, self._stream)
-        self._reader = csv.reader(lines, delimiter=_delimiter(sample), skipinitialspace=True, strict=True)
+        self._lines = _with(sample, self._stream)
+        self._delimiter = _delimiter(sample)
+        # Lines of the present row, and those that are read again because it has no end.
+        self._taken: list[str] = []
+        self._again: deque[str] = deque()
+        self._before = 0
+        self._reader = self._new_reader()
         self.names = _header(self._reader, file)
+        self._taken.clear()
         used, where = chosen(file, self.names, columns)
         order = [used[number] for number in in_order(where)]
         positions = [self.names.index(name) for name in order]
@@ -82,24 +89,49 @@ class CsvRows:
         while batch := list(islice(rows, BATCH)):
             yield batch
 
+    def _new_reader(self) -> Any:
+        return csv.reader(self._next_lines(), delimiter=self._delimiter, skipinitialspace=True, strict=True)
+
+    def _next_lines(self) -> Iterator[str]:
+        taken = self._taken
+        for line in chain(_each(self._again), self._lines):
+            taken.append(line)
+            yield line
+
+    def _go_on_behind(self, line: int) -> None:
+        """Read the lines again that a row without an end has swallowed, but for its first."""
+        self._again.extendleft(reversed(self._taken[1:]))
+        self._taken.clear()
+        self._before, self._reader = line, self._new_reader()
+
     def _rows(self) -> Iterator[FileRecord | BadRowError]:
         width = len(self.names)
         numeric: list[int] | None = None
         others: list[int] = []
         pattern = re.compile("")
+        taken = self._taken
         while True:
-            line = self._reader.line_num + 1
+            line = self._before + self._reader.line_num + 1
             try:
                 row = next(self._reader)
             except StopIteration:
                 return
             except csv.Error as error:
-                yield BadRowError(line, f"not CSV ({error})")
+                if len(taken) > 1:
+                    # A quote that nothing closes: what follows is no part of its cell.
+                    yield BadRowError(line, f"not CSV ({error}); is a quote not closed there?")
+                    self._go_on_behind(line)
+                else:
+                    yield BadRowError(line, f"not CSV ({error})")
+                    taken.clear()
                 continue
             if len(row) != width:
                 if row:
-                    yield BadRowError(line, f"{len(row)} cells where the header has {width}")
+                    lines = f" (lines {line} to {line + len(taken) - 1})" if len(taken) > 1 else ""
+                    yield BadRowError(line, f"{len(row)} cells where the header has {width}{lines}")
+                taken.clear()
                 continue
+            taken.clear()
             if numeric is None:
                 numeric, others = self._kinds(row)
                 # Exactly one number for each cell: a cell that holds a comma cannot pass for two.
@@ -134,6 +166,12 @@ class CsvRows:
                 self._texts.clear()
             found = self._texts[cell] = self._cell(cell)
         return found
+
+
+def _each(lines: deque[str]) -> Iterator[str]:
+    """Yield lines and forget them."""
+    while lines:
+        yield lines.popleft()
 
 
 def cell_text(cell: str) -> str:

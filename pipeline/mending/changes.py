@@ -21,6 +21,7 @@ from resonance.pipeline.broker.log_reader import NO_OFFSET, LogReader, RestoreCa
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, DeliveryError
 from resonance.pipeline.records import Message
+from resonance.pipeline.states.placing import NOT_OF_THE_LOG
 from resonance.pipeline.states.restore import Source
 from resonance.pipeline.worker.delivery import Batch, Outlet, producer_settings
 from resonance.pipeline.worker.exactly_once import ABORT_SECONDS
@@ -65,6 +66,8 @@ class Change:
         The streams that become something else.
     clusters : iterable of Message
         To the topic of the clusters.
+    note : str
+        Beside the group's offset.
     """
 
     at: TopicPartition
@@ -74,6 +77,23 @@ class Change:
     was: int = NO_OFFSET
     streams: Sequence[StreamChange] = ()
     clusters: Iterable[Message] = ()
+    note: str = NOT_OF_THE_LOG
+
+
+def acknowledged(was: int, offset: int) -> int:
+    """Return what may be written of the group's offset beside models that belong to another one.
+
+    Without transactions they can be read before the offset counts, and a start between the two must not take it for
+    one that was set back: it goes on with the models, and the same command does the rest.
+
+    Parameters
+    ----------
+    was : int
+        Where the group is, or `NO_OFFSET`.
+    offset : int
+        Where it is to go on.
+    """
+    return min(was, offset)
 
 
 def is_atomic(settings: Settings, source: Source) -> bool:
@@ -170,7 +190,7 @@ def write(source: Source, changes: Sequence[Change], *, atomic: bool) -> None:
     outlet = Outlet(settings, ANSWER_SECONDS, reports=True)
     producer = outlet.producer
     consumer = Consumer({"log_level": 0, **source.client, "group.id": source.group, "enable.auto.commit": False})
-    offsets = [Offset(*change.at, change.offset) for change in changes]
+    offsets = [Offset(*change.at, change.offset, change.note) for change in changes]
     try:
         if atomic:
             producer.init_transactions(ANSWER_SECONDS)

@@ -17,7 +17,7 @@ from resonance.pipeline import stops
 from resonance.pipeline.broker.log_reader import NO_OFFSET, LogReader, TopicPartition
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError, MismatchError
-from resonance.pipeline.mending.changes import Change, inputs_of, is_atomic, wait_for_empty_group, write
+from resonance.pipeline.mending.changes import Change, acknowledged, inputs_of, is_atomic, wait_for_empty_group, write
 from resonance.pipeline.mending.resetting import reset
 from resonance.pipeline.records import StreamSnapshot
 from resonance.pipeline.states.archives import archive_of
@@ -196,7 +196,7 @@ def begin_versions(
             task.restore(replace(snapshot, next=start), new_version=True)
         writer = table.writer(source.identities[topic])
         writer.began = NO_OFFSET
-        messages = writer.messages(task, start, start, everything=True)
+        messages = writer.messages(task, start, acknowledged(committed[at], start), everything=True)
         changes.append(Change(at, messages, start, archive=archive_of(source, at, task, start)))
         _log.warning("%s[%d]: %d streams begin new models at offset %d", topic, partition, len(old), start)
     write(source, changes, atomic=atomic)

@@ -13,7 +13,14 @@ import orjson
 from resonance.pipeline import stops
 from resonance.pipeline.broker.log_reader import NO_OFFSET, LogReader, Range, TopicPartition
 from resonance.pipeline.errors import ConfigurationError, MismatchError
-from resonance.pipeline.mending.changes import Change, Standing, StreamChange, inputs_of, is_stream_of
+from resonance.pipeline.mending.changes import (
+    Change,
+    Standing,
+    StreamChange,
+    acknowledged,
+    inputs_of,
+    is_stream_of,
+)
 from resonance.pipeline.mending.model_checks import check_models
 from resonance.pipeline.mending.resetting import checked_epoch, live_records, standing_streams
 from resonance.pipeline.records import Message, StreamSnapshot
@@ -87,7 +94,7 @@ def put_back(
         now, epoch=checked_epoch(source, live) + 1, began=record.began if record.identity == now else NO_OFFSET
     )
     given = GivenStates(snapshots, record.state, record.replay_from)
-    messages = list(writer.messages(given, record.position, record.position, everything=True))
+    messages = list(writer.messages(given, record.position, acknowledged(committed, record.position), everything=True))
     stale = sorted({*mine} - {message.key for message in messages})
     streams = [
         StreamChange(name, standing.get(name), after.get(name))

@@ -19,12 +19,14 @@ from resonance.pipeline.mending.changes import (
     Change,
     Standing,
     StreamChange,
+    acknowledged,
     forget_archives,
     inputs_of,
     is_stream_of,
     write,
 )
 from resonance.pipeline.records import Message
+from resonance.pipeline.states.placing import offset_note
 from resonance.pipeline.states.restore import Source
 from resonance.pipeline.states.snapshot_records import UNREADABLE, Manifest, PartitionRecord
 from resonance.pipeline.states.snapshots import SnapshotWriter, Task
@@ -99,7 +101,7 @@ def plan_reset(source: Source, make_task: Callable[[str, int], Task]) -> list[Ch
         writer = SnapshotWriter(source.identities[topic], epoch=epochs[partition] + 1, began=first)
         task = make_task(topic, partition)
         task.first_version = versions[at]
-        begin = list(writer.messages(task, first, first))
+        begin = list(writer.messages(task, first, acknowledged(committed[at], first)))
         new = Standing(versions[at], first)
         known = standing[partition].items()
         forgotten = [StreamChange(name, before, new) for name, before in known if is_stream_of(source, at, name)]
@@ -107,7 +109,8 @@ def plan_reset(source: Source, make_task: Callable[[str, int], Task]) -> list[Ch
         old = set(live.pop(partition, {})) - {message.key for message in begin}
         messages = chain((Message(key, None, []) for key in sorted(old)), begin)
         removed = [Message(key, None, []) for key in clusters.pop(partition, ())]
-        changes.append(Change(at, messages, first, was=committed[at], streams=forgotten, clusters=removed))
+        note = offset_note(first, versions[at])
+        changes.append(Change(at, messages, first, was=committed[at], streams=forgotten, clusters=removed, note=note))
     return changes
 
 

@@ -3,7 +3,14 @@
 from dataclasses import replace
 
 from resonance.pipeline.broker.log_reader import NO_OFFSET
-from resonance.pipeline.mending.changes import Change, Standing, StreamChange, inputs_of, is_stream_of
+from resonance.pipeline.mending.changes import (
+    Change,
+    Standing,
+    StreamChange,
+    acknowledged,
+    inputs_of,
+    is_stream_of,
+)
 from resonance.pipeline.states.archives import archive_of
 from resonance.pipeline.states.restore import Source, restore_partitions
 from resonance.pipeline.states.stored_states import check_stream
@@ -40,7 +47,7 @@ def plan_stream_reset(source: Source, make_task: MakeTask, stream: str) -> Chang
     before = Standing(task.model(stream).version, part.writer.snapshot_at(stream))
     task.restore(replace(snapshot, next=start), new_version=True)
     part.writer.began = NO_OFFSET
-    messages = list(part.writer.messages(task, start, start, everything=True))
+    messages = list(part.writer.messages(task, start, acknowledged(part.committed, start), everything=True))
     after = Standing(task.model(stream).version, start)
     archive = archive_of(source, at, task, start)
     return Change(at, messages, start, archive, part.committed, [StreamChange(stream, before, after)])

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from resonance.pipeline.broker.log_reader import TopicPartition
+from resonance.pipeline.broker.log_reader import NO_OFFSET, TopicPartition
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Record
@@ -102,7 +102,7 @@ class Learning:
         spool(Path(f"{spooled}.archive"), archive)
         found.archived = bool(archive)
         writer = SnapshotWriter(self._source.identities[self.at[0]], epoch=self._job["epoch"], began=began)
-        found.bytes = spool(Path(spooled), writer.messages(task, position, position, everything=True))
+        found.bytes = spool(Path(spooled), writer.messages(task, position, NO_OFFSET, everything=True))
         return found
 
 

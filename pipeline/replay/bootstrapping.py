@@ -20,6 +20,7 @@ from resonance.pipeline.replay.jobs import Tell, describe, load_kernels, run_job
 from resonance.pipeline.replay.lanes import route, share
 from resonance.pipeline.replay.ranges import Span, resolve
 from resonance.pipeline.replay.spool import unspool
+from resonance.pipeline.states.placing import offset_note
 from resonance.pipeline.states.restore import Source, read_tables
 from resonance.pipeline.states.snapshot_table import SnapshotTable
 from resonance.pipeline.stops import RESET
@@ -104,7 +105,7 @@ def bootstrap(
         if isinstance(source_of, FromFile):
             ranges = {at: _go_on(source, reader, at) for at in partitions}
         else:
-            ranges = resolve(reader, client, Span(end=span.end), partitions)
+            ranges = resolve(reader, Span(end=span.end), partitions)
             if all(first >= end for first, end in ranges.values()):
                 raise BrokerError(
                     f"{', '.join(topics)} on {settings.broker.bootstrap} has no committed records to learn from; a "
@@ -128,7 +129,13 @@ def bootstrap(
             results, _ = run_jobs("bootstrap", parts, processes, told)
         learned = [Learned(**result) for result in results]
         changes = [
-            Change(at, unspool(Path(job["spool"])), one.offset, unspool(Path(f"{job['spool']}.archive")))
+            Change(
+                at,
+                unspool(Path(job["spool"])),
+                one.offset,
+                unspool(Path(f"{job['spool']}.archive")),
+                note=offset_note(NO_OFFSET if isinstance(source_of, FromFile) else ranges[at][0], versions[at]),
+            )
             for at, job, one in zip(partitions, jobs, learned, strict=True)
         ]
         # Somebody may have started a worker meanwhile.

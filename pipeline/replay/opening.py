@@ -10,7 +10,7 @@ from resonance.pipeline.broker.log_reader import LogReader, Range, TopicPartitio
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.replay.jobs import described
 from resonance.pipeline.replay.ranges import Span, choose, resolve
-from resonance.pipeline.replay.starts import Start, find_start
+from resonance.pipeline.replay.starts import Start, find_start, later_version
 from resonance.pipeline.states.restore import Source
 from resonance.pipeline.tasks import task_maker
 from resonance.pipeline.topics.topics import read_logs
@@ -61,7 +61,7 @@ def open_ranges(settings: Settings, inputs: Collection[str], span: Span) -> Iter
     source = Source.of(settings, client, deployment)
     with LogReader(client, source.group, settings.broker.answer_timeout) as reader:
         chosen = [at for topic in inputs for at in choose(span, [topic], source.identities[topic].partitions)]
-        ranges = resolve(reader, client, span, chosen)
+        ranges = resolve(reader, span, chosen)
         yield OpenedRanges(source, reader, ranges)
 
 
@@ -95,6 +95,13 @@ class OpenedJob:
         """Return the models with which to begin at an offset; see `starts.find_start`."""
         tasks = task_maker(self.settings, self.source.deployment.routes)
         return find_start(self.reader, self.source, self.at, begin, tasks, fresh=self.fresh, before=before)
+
+    def later_version(self, start: Start, end: int) -> Start | None:
+        """Return where the models of a start are followed by later versions; see `starts.later_version`."""
+        if self.fresh:
+            return None
+        tasks = task_maker(self.settings, self.source.deployment.routes)
+        return later_version(self.reader, self.source, self.at, start, end, tasks)
 
 
 @contextmanager

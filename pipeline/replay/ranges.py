@@ -3,17 +3,20 @@
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Final, Self
 
-from confluent_kafka import KafkaException
-from confluent_kafka import TopicPartition as Place
-from confluent_kafka.admin import AdminClient, OffsetSpec
 from resonance.pipeline.broker.log_reader import NO_OFFSET, LogReader, Range, TopicPartition
+from resonance.pipeline.broker.log_search import first_offset, one_by_one
 from resonance.pipeline.broker.ranges import ago_of, length_of
-from resonance.pipeline.errors import BrokerError, ConfigurationError
+from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.records import Record
 from resonance.pipeline.times import milliseconds
 
-_ANSWER_SECONDS = 10.0
+AHEAD: Final = 60_000
+"""Milliseconds by which a record's clock may be ahead of ours; its timestamp says nothing beyond that."""
+
+NEWEST: Final = 20
+"""Offsets at the end of each partition among which the newest record is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,17 +110,13 @@ def choose(span: Span, inputs: Collection[str], partitions: int) -> list[TopicPa
     return [(topic, number) for topic in inputs for number in numbers]
 
 
-def resolve(
-    reader: LogReader, client: Mapping[str, Any], span: Span, partitions: Collection[TopicPartition]
-) -> dict[TopicPartition, Range]:
+def resolve(reader: LogReader, span: Span, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Range]:
     """Return the offsets of a span in each partition: what is there of it, and committed.
 
     Parameters
     ----------
     reader : LogReader
         Asks the broker.
-    client : mapping
-        librdkafka configuration of the connection.
     span : Span
         What is asked for.
     partitions : collection of (topic, partition)
@@ -131,7 +130,7 @@ def resolve(
     bounds = reader.bounds(partitions)
     begin = span.begin
     if span.last is not None:
-        begin = Bound(time=newest_time(client, partitions) - span.last)
+        begin = Bound(time=newest_time(reader, partitions) - span.last)
     first = _offsets(reader, begin, {at: found[0] for at, found in bounds.items()}, bounds)
     last = _offsets(reader, span.end, {at: found[1] for at, found in bounds.items()}, bounds)
     return {at: (first[at], max(first[at], last[at])) for at in partitions}
@@ -144,7 +143,7 @@ def _offsets(
         return otherwise
     found = dict.fromkeys(bounds, bound.offset or 0)
     if bound.time is not None:
-        found = reader.offsets_at(list(bounds), bound.time)
+        found = _offsets_at(reader, list(bounds), bound.time)
     clipped = {}
     for at, (first, end) in bounds.items():
         offset = end if found[at] == NO_OFFSET else found[at]
@@ -152,22 +151,37 @@ def _offsets(
     return clipped
 
 
-def newest_time(client: Mapping[str, Any], partitions: Collection[TopicPartition]) -> int:
-    """Return the largest timestamp of the records of some partitions, in milliseconds; now where there are none.
+def _offsets_at(reader: LogReader, partitions: Collection[TopicPartition], moment: int) -> dict[TopicPartition, int]:
+    """Return the first offset of each partition that is not before a moment, `NO_OFFSET` where none is.
+
+    Kafka takes the first record with such a timestamp; one that is in the future says nothing of those behind it, so
+    that the partition is halved instead.
+    """
+    now = time.time_ns() // 1_000_000 + AHEAD
+    found = reader.offsets_at(list(partitions), moment)
+
+    def told(record: Record) -> bool | None:
+        return None if record.timestamp > now else record.timestamp >= moment
+
+    for at, offset in found.items():
+        _, end = reader.bounds([at])[at]
+        first = next(one_by_one(reader, at, offset, end), None) if NO_OFFSET < offset < end else None
+        if first is not None and first.timestamp > now >= moment:
+            found[at] = first_offset(reader, at, told)
+    return found
+
+
+def newest_time(reader: LogReader, partitions: Collection[TopicPartition]) -> int:
+    """Return the newest timestamp of the last records of some partitions, in milliseconds; now where they tell none.
+
+    What is ahead of our clock is left out: one record with a wrong date would otherwise be the end of every range.
 
     Raises
     ------
     BrokerError
-        The broker does not tell.
+        The broker does not answer.
     """
-    admin = AdminClient({"log_level": 0, **client})
-    asked = admin.list_offsets({Place(*at): OffsetSpec.max_timestamp() for at in partitions})
-    try:
-        times = [answer.result(_ANSWER_SECONDS).timestamp for answer in asked.values()]
-    except (KafkaException, TimeoutError) as error:
-        reason = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
-        raise BrokerError(
-            f"{client['bootstrap.servers']} does not tell the time of the newest record ({reason}); say where the "
-            "range begins with --from"
-        ) from error
-    return max([*times, -1]) if max([*times, -1]) >= 0 else time.time_ns() // 1_000_000
+    now = time.time_ns() // 1_000_000
+    ends = {at: (max(first, end - NEWEST), end) for at, (first, end) in reader.bounds(partitions).items()}
+    times = [record.timestamp for _, records in reader.read(ends) for record in records]
+    return max((found for found in times if 0 <= found <= now + AHEAD), default=now)

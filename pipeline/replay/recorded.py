@@ -300,7 +300,8 @@ def event_told(message: Message | Record) -> Told | None:
     try:
         source, version = content["cause"]["source"], content["version"]
         # Its number first: it says the order of the events of one record.
-        identity = (int(content["seq"]), str(content["stream"]), version, int(content.get("part", 1)))
+        places = int(content.get("subtree", -1)), int(content.get("part", 1))
+        identity = (int(content["seq"]), str(content["stream"]), version, *places)
         return _checked(Told(source["topic"], source["offset"], version, identity))
     except (KeyError, TypeError, ValueError):
         return None

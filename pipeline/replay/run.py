@@ -70,6 +70,12 @@ class Answering:
     def __init__(self, found: Replayed, task: Task, sink: Sink) -> None:
         self._found, self._task, self._sink = found, task, sink
         self._before: Counter[str] = task.counts.dead_letters
+        self._dead_letters: Counter[str] = Counter()
+
+    def go_on(self, task: Task) -> None:
+        """Take the next records with other models."""
+        self._dead_letters += self._task.counts.dead_letters - self._before
+        self._task, self._before = task, task.counts.dead_letters
 
     def take(self, batch: Sequence[Record]) -> None:
         """Learn the next records, and answer those of the range."""
@@ -89,7 +95,7 @@ class Answering:
     def close(self) -> Replayed:
         """See to it that outputs are stored; return what came of it."""
         self._sink.close()
-        self._found.dead_letters = dict(self._task.counts.dead_letters - self._before)
+        self._found.dead_letters = dict(self._dead_letters + (self._task.counts.dead_letters - self._before))
         return self._found
 
 
@@ -114,9 +120,19 @@ def work(job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
         found = Replayed(*opened.at, max(begin, start.offset), max(end, start.offset), start.text, start.notes)
         answering = Answering(found, start.task, sink_of(job["output"], opened.settings, opened.at[1]))
         try:
-            for batch in sources.of_topic(opened.reader, opened.at, start.offset, end):
-                answering.take(batch)
-                tell(len(batch))
+            while True:
+                later = opened.later_version(start, end)
+                behind = end if later is None else later.offset
+                for batch in sources.of_topic(opened.reader, opened.at, start.offset, behind):
+                    answering.take(batch)
+                    tell(len(batch))
+                if later is None:
+                    break
+                found.notes.append(
+                    f"a new version of a model began at offset {later.offset:,}: from there on {later.text}"
+                )
+                answering.go_on(later.task)
+                start = later
         finally:
             answering.close()
     return asdict(found)

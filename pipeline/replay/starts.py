@@ -8,7 +8,7 @@ from resonance.pipeline import stops
 from resonance.pipeline.broker.log_reader import LogReader, TopicPartition
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.routing.routed_task import RoutedTask
-from resonance.pipeline.states.archive_reader import ListedArchive, archives_before
+from resonance.pipeline.states.archive_reader import Archived, ListedArchive, archives_before, newest_archive
 from resonance.pipeline.states.archive_records import ArchiveManifest
 from resonance.pipeline.states.restore import Source, read_tables
 from resonance.pipeline.states.snapshot_records import Identity, PartitionRecord
@@ -116,11 +116,43 @@ def _begin_anywhere(task: Task) -> None:
         task.begin_anywhere()
 
 
-def _named(archived: ArchiveManifest) -> str:
+def later_version(
+    reader: LogReader, source: Source, at: TopicPartition, start: Start, end: int, make_task: MakeTask
+) -> Start | None:
+    """Return the models of the first archive behind a start, and before an end, that has a later version of one.
+
+    What begins a version anew in the middle of the log (`reset --stream`) is no record of that log; it leaves an
+    archive. Parameters as for `find_start`.
+    """
+    known = {name: start.task.model(name).version for name in start.task.streams}
+
+    def later(offset: int) -> Archived | None:
+        found = newest_archive(reader, source, at, offset)
+        if found is None or found.position <= start.offset or _changed(found, source, at):
+            return None
+        first = start.task.first_version
+        versions = ((one.stream, int(one.header["version"])) for one in found.snapshots)
+        return found if any(version > known.get(name, first) for name, version in versions) else None
+
+    found = later(end - 1)
+    low = start.offset
+    while found is not None and low < found.position - 1:
+        middle = (low + found.position) // 2
+        earlier = later(middle)
+        low, found = (middle, found) if earlier is None else (low, earlier)
+    if found is None:
+        return None
+    task = make_task(*at)
+    task.event_bytes = UNBOUNDED
+    found.restore(task)
+    return Start(task, found.position, f"from {_named(found)}", [])
+
+
+def _named(archived: Archived | ArchiveManifest) -> str:
     return f"the archive at offset {archived.position:,} ({time_text(archived.timestamp)})"
 
 
-def _changed(found: ArchiveManifest | PartitionRecord, source: Source, at: TopicPartition) -> list[str]:
+def _changed(found: Archived | ArchiveManifest | PartitionRecord, source: Source, at: TopicPartition) -> list[str]:
     return differing(found.identity, source.identities[at[0]])
 
 

@@ -1,9 +1,9 @@
 """Archives as they are read back: the newest one at or before an offset, found without reading the topic."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from resonance.pipeline.broker.log_reader import LogReader, TopicPartition
 from resonance.pipeline.broker.log_search import first_offset
@@ -15,6 +15,9 @@ from resonance.pipeline.states.snapshot_records import UNREADABLE, Identity
 
 LOOK_BACK: Final = 4
 """Records read at first where a manifest should be: it and the marker of its transaction."""
+
+NEAR: Final = 100
+"""Records among which the last archive of an input is looked for before another one is written."""
 
 _log = logging.getLogger(__name__)
 
@@ -104,8 +107,7 @@ class ListedArchive:
 def archives_before(reader: LogReader, source: Source, at: TopicPartition, offset: int) -> Iterator[ListedArchive]:
     """Yield the archives of an input partition at or before an offset, the newest first, without reading them.
 
-    After a reset or a resume the positions in the topic go back once; then an older archive than the newest may come
-    first, never a later one than asked for.
+    Where positions went back, after a reset or a resume, those of the newest line of archives come first.
 
     Parameters
     ----------
@@ -128,21 +130,86 @@ def archives_before(reader: LogReader, source: Source, at: TopicPartition, offse
     if not source.archive or not reader.has(archive):
         return
 
-    def later(record: Record) -> bool | None:
-        key = ArchiveKey.of(record.key)
-        return None if key is None or key.topic != topic else key.position > offset
-
-    first, _ = reader.bounds([archive])[archive]
-    end = first_offset(reader, archive, later)
-    for entry, manifest in _manifests(reader, archive, topic, first, end):
-        if manifest.position <= offset and _is_ours(source, at, manifest):
-            yield ListedArchive(manifest, reader, archive, first, entry, at)
+    first, end = reader.bounds([archive])[archive]
+    while (line := _last_key(reader, archive, topic, first, end)) is not None:
+        begin, behind = _line(reader, archive, topic, line.epoch, offset)
+        for entry, manifest in _manifests(reader, archive, topic, max(begin, first), min(behind, end)):
+            if manifest.position <= offset and _is_ours(source, at, manifest):
+                yield ListedArchive(manifest, reader, archive, first, entry, at)
+        end = begin
 
 
 def newest_archive(reader: LogReader, source: Source, at: TopicPartition, offset: int) -> Archived | None:
     """Return the newest complete one of `archives_before`; None where there is none, or no archive topic."""
     read = (listed.read() for listed in archives_before(reader, source, at, offset))
     return next((archived for archived in read if archived is not None), None)
+
+
+def _line(reader: LogReader, archive: TopicPartition, topic: str, epoch: int, offset: int) -> tuple[int, int]:
+    """Return where a line of archives begins, and where in it positions are beyond an offset."""
+
+    def asked(holds: Callable[[ArchiveKey], bool]) -> Callable[[Record], bool | None]:
+        def told(record: Record) -> bool | None:
+            key = ArchiveKey.of(record.key)
+            return None if key is None or key.topic != topic else holds(key)
+
+        return told
+
+    begin = first_offset(reader, archive, asked(lambda key: key.epoch >= epoch)) if epoch else 0
+    return begin, first_offset(reader, archive, asked(lambda key: (key.epoch, key.position) > (epoch, offset)))
+
+
+def _last_key(reader: LogReader, archive: TopicPartition, topic: str, first: int, end: int) -> ArchiveKey | None:
+    """Return the last key of an input topic in a range, reading as few records as possible."""
+    width = LOOK_BACK
+    while first < end:
+        start = max(first, end - width)
+        found = None
+        for _, records in reader.read({archive: (start, end)}):
+            for record in records:
+                key = ArchiveKey.of(record.key)
+                found = key if key is not None and key.topic == topic else found
+        if found is not None:
+            return found
+        end, width = start, width * 8
+    return None
+
+
+class Line(NamedTuple):
+    """Where the archives of an input partition stand.
+
+    Attributes
+    ----------
+    epoch : int
+        Their present line.
+    position : int
+        What is archived below this offset begins another one.
+    next_epoch : int
+        That one; higher than all that were used.
+    """
+
+    epoch: int = 0
+    position: int = 0
+    next_epoch: int = 0
+
+
+FIRST_LINE: Final = Line()
+"""Nothing is archived yet."""
+
+
+def present_line(reader: LogReader, source: Source, at: TopicPartition) -> Line:
+    """Return the line that new archives of an input partition continue.
+
+    Where none of its archives is among the last records, or that is of another log, a new line begins: nothing but a
+    longer search comes of that.
+    """
+    archive = (source.archive, at[1])
+    first, end = reader.bounds([archive])[archive]
+    if first == end:
+        return FIRST_LINE
+    # Epochs are ends of the partition as they were, so none has been used that is as high as this one.
+    last = _last_key(reader, archive, at[0], max(first, end - NEAR), end)
+    return Line(end, 0, end) if last is None else Line(last.epoch, last.position, end)
 
 
 def last_manifest(reader: LogReader, source: Source, at: TopicPartition) -> tuple[int, int] | None:
@@ -199,7 +266,7 @@ def _gather(
         for _, records in reader.read({archive: (start, entry.offset)}):
             for record in records:
                 key = ArchiveKey.of(record.key)
-                if key is not None and (key.topic, key.position) == (at[0], manifest.position):
+                if key is not None and key[1:] == (at[0], manifest.position, manifest.epoch):
                     found[record.key or b""] = record.value or b""
         archived = _whole(at, manifest, found)
         if archived is not None or start == first:
@@ -219,7 +286,7 @@ def _whole(at: TopicPartition, manifest: ArchiveManifest, found: dict[bytes, byt
         return None
     snapshots = []
     for stream in streams:
-        body = stream.parts.join(stream.keys(at[0], manifest.position), found)
+        body = stream.parts.join(stream.keys(at[0], manifest.position, manifest.epoch), found)
         if body is None:
             return None
         snapshots.append(snapshot_of(stream, body))

@@ -11,8 +11,10 @@ key                                            value
 ``["archive", topic, position]``               the manifest: whose archive it is, and what belongs to it
 =============================================  =======================================================================
 
-Every key has the position, so that an archive is found by halving. The list has parts of its own because that of
-10,000 streams is larger than a message. A manifest stands behind everything it names; what has none does not count.
+Every key has the position, so that an archive is found by halving. After a reset or a resume positions go back: then a
+new line of archives begins, its number, the epoch, stands at the end of every key, and within a line positions go up.
+The list has parts of its own because that of 10,000 streams is larger than a message. A manifest stands behind
+everything it names; what has none does not count.
 """
 
 import base64
@@ -30,23 +32,34 @@ FORMAT: Final = 1
 """Raised with every change that an older release would read wrongly."""
 
 
+_PLACE: Final = {"chunk": 2, "streams": 1, "archive": 0}
+"""Members of a key between the position and the epoch."""
+
+
+def _key(epoch: int, *members: Any) -> bytes:
+    """Return a key; the first line of archives has those of releases that know of no other."""
+    return orjson.dumps([*members, epoch] if epoch else members)
+
+
 class ArchiveKey(NamedTuple):
     """What the key of a record says."""
 
     kind: str
     topic: str
     position: int
+    epoch: int = 0
 
     @classmethod
     def of(cls, key: bytes | None) -> "ArchiveKey | None":
         """Read a key; None where another program wrote it."""
         try:
-            kind, topic, position, *_ = orjson.loads(key or b"")
+            kind, topic, position, *more = orjson.loads(key or b"")
+            epoch = more[_PLACE[kind]] if len(more) > _PLACE[kind] else 0
         except UNREADABLE:
             return None
-        if kind not in ("chunk", "streams", "archive") or not isinstance(topic, str) or type(position) is not int:
+        if not isinstance(topic, str) or type(position) is not int or type(epoch) is not int:
             return None
-        return cls(kind, topic, position)
+        return cls(kind, topic, position, epoch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +98,9 @@ class ArchivedStream:
     header: dict[str, Any]
     parts: Parts
 
-    def keys(self, topic: str, position: int) -> list[bytes]:
+    def keys(self, topic: str, position: int, epoch: int = 0) -> list[bytes]:
         """Keys of its chunks, in order."""
-        return [orjson.dumps(["chunk", topic, position, self.stream, number]) for number in range(self.parts.chunks)]
+        return [_key(epoch, "chunk", topic, position, self.stream, number) for number in range(self.parts.chunks)]
 
 
 def list_of(streams: Sequence[ArchivedStream]) -> bytes:
@@ -133,6 +146,8 @@ class ArchiveManifest:
         Messages of the archive before this one.
     streams : Parts
         The list of the streams.
+    epoch : int
+        Its line of archives; 0 where a release wrote it that knew of one only.
     """
 
     identity: Identity
@@ -141,19 +156,21 @@ class ArchiveManifest:
     state: bytes
     records: int
     streams: Parts
+    epoch: int = 0
 
     def key(self) -> bytes:
         """Return the key of the manifest."""
-        return orjson.dumps(["archive", self.identity.topic, self.position])
+        return _key(self.epoch, "archive", self.identity.topic, self.position)
 
     def list_keys(self) -> list[bytes]:
         """Keys of the parts of the list."""
         topic, position = self.identity.topic, self.position
-        return [orjson.dumps(["streams", topic, position, number]) for number in range(self.streams.chunks)]
+        return [_key(self.epoch, "streams", topic, position, number) for number in range(self.streams.chunks)]
 
     def value(self) -> bytes:
         """Return the manifest as it stands on the bus."""
         own = {"position": self.position, "timestamp": self.timestamp, "records": self.records}
+        own |= {"epoch": self.epoch} if self.epoch else {}
         state = base64.b64encode(self.state).decode("ascii")
         streams = asdict(self.streams)
         return orjson.dumps({"format": FORMAT, **asdict(self.identity), **own, "state": state, "streams": streams})
@@ -165,7 +182,8 @@ class ArchiveManifest:
         if data["format"] > FORMAT:
             raise stops.newer_format(where, data["format"], FORMAT)
         state, streams = base64.b64decode(data["state"]), typed(Parts(**data["streams"]))
-        return typed(cls(Identity.of(data), data["position"], data["timestamp"], state, data["records"], streams))
+        places = data["position"], data["timestamp"]
+        return typed(cls(Identity.of(data), *places, state, data["records"], streams, data.get("epoch", 0)))
 
 
 def snapshot_of(stream: ArchivedStream, body: bytes) -> StreamSnapshot:

@@ -14,7 +14,7 @@ from typing import Protocol
 from resonance.pipeline import logs
 from resonance.pipeline.broker.log_reader import LogReader, TopicPartition
 from resonance.pipeline.records import Message, StreamSnapshot
-from resonance.pipeline.states.archive_reader import LOOK_BACK, last_manifest
+from resonance.pipeline.states.archive_reader import FIRST_LINE, LOOK_BACK, Line, last_manifest, present_line
 from resonance.pipeline.states.archive_records import ArchivedStream, ArchiveManifest, Parts, list_of
 from resonance.pipeline.states.restore import Source
 from resonance.pipeline.states.snapshot_records import Identity
@@ -52,6 +52,8 @@ class ArchiveWriter:
     last : (int, float) or None
         Position of the last archive and how many seconds ago it was written; None where there is none. Nothing is
         known at offset 0, and never archived.
+    line : Line
+        Where the archives of the partition stand.
     clock : callable
         Seconds that only grow.
     chunk_bytes : int
@@ -70,6 +72,7 @@ class ArchiveWriter:
         identity: Identity,
         interval: float,
         last: tuple[int, float] | None = None,
+        line: Line = FIRST_LINE,
         clock: Callable[[], float] = time.monotonic,
         chunk_bytes: int = CHUNK_BYTES,
     ) -> None:
@@ -77,6 +80,7 @@ class ArchiveWriter:
         self._partition = partition
         self._identity = identity
         self._interval = interval
+        self._line = line
         self._clock = clock
         self._chunk_bytes = chunk_bytes
         self._position, age = last or (0, interval)
@@ -99,15 +103,17 @@ class ArchiveWriter:
             Kafka timestamp of the newest of them, in milliseconds; -1 where it is not known.
         """
         topic, streams, written, size = self._identity.topic, [], 0, 0
+        epoch = self._line.epoch if position >= self._line.position else self._line.next_epoch
+        self._line = self._line._replace(epoch=epoch, position=position)
         for snapshot in task.states():
             parts = Parts.of(snapshot.body, self._chunk_bytes)
             streams.append(ArchivedStream(snapshot.stream, snapshot.next, snapshot.header, parts))
-            yield from self._cut(snapshot.body, streams[-1].keys(topic, position))
+            yield from self._cut(snapshot.body, streams[-1].keys(topic, position, epoch))
             written, size = written + parts.chunks, size + parts.size
         listed = list_of(streams)
         parts = Parts.of(listed, self._chunk_bytes)
         state, records = task.partition_state(), written + parts.chunks
-        manifest = ArchiveManifest(self._identity, position, timestamp, state, records, parts)
+        manifest = ArchiveManifest(self._identity, position, timestamp, state, records, parts, epoch)
         yield from self._cut(listed, manifest.list_keys())
         yield Message(manifest.key(), manifest.value(), [])
         self._position, self.due_at = position, self._clock() + self._interval
@@ -153,10 +159,12 @@ def archive_writers(
             _log.warning("there is no topic %s for archives: the past cannot be replayed from them", source.archive)
             return {}
         last = {at: last_manifest(reader, source, at) for at in assigned}
+        lines = {at: present_line(reader, source, at) for at in assigned}
     now = time.time()
     ages = {at: (found[0], max(0.0, now - found[1] / 1000)) for at, found in last.items() if found is not None}
     return {
-        at: ArchiveWriter(source.archive, at[1], source.identities[at[0]], interval, ages.get(at)) for at in assigned
+        at: ArchiveWriter(source.archive, at[1], source.identities[at[0]], interval, ages.get(at), lines[at])
+        for at in assigned
     }
 
 
@@ -174,5 +182,6 @@ def archive_of(source: Source, at: TopicPartition, task: Task, position: int) ->
         timestamp = -1
         for _, records in reader.read({at: (max(first, position - LOOK_BACK), position)}):
             timestamp = records[-1].timestamp
-    writer = ArchiveWriter(source.archive, at[1], source.identities[at[0]], 1.0)
+        line = present_line(reader, source, at)
+    writer = ArchiveWriter(source.archive, at[1], source.identities[at[0]], 1.0, line=line)
     return list(writer.messages(task, position, timestamp))

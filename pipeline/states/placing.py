@@ -19,7 +19,23 @@ if TYPE_CHECKING:
 ADDED_LIMITS: Final = ("output.clusters_grace",)
 """Limits that partition records of earlier releases do not have."""
 
+NOT_OF_THE_LOG: Final = "the models are not of this log alone"
+"""Stands beside a committed offset, as long as that, where learning the log again would give other models."""
+
 _log = logging.getLogger(__name__)
+
+
+def offset_note(began: int, first_version: int) -> str:
+    """Return what is committed beside the offset of a partition.
+
+    Parameters
+    ----------
+    began : int
+        As in `PartitionRecord`.
+    first_version : int
+        Version with which its streams begin.
+    """
+    return "" if (began, first_version) == (0, 1) else NOT_OF_THE_LOG
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,15 @@ from resonance.pipeline import logs, stops
 from resonance.pipeline.broker.log_reader import NO_OFFSET, LogReader, TopicPartition
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.fault_points import reach
-from resonance.pipeline.states.placing import Place, begin, check_owner, check_relearning, check_settings, locate
+from resonance.pipeline.states.placing import (
+    NOT_OF_THE_LOG,
+    Place,
+    begin,
+    check_owner,
+    check_relearning,
+    check_settings,
+    locate,
+)
 from resonance.pipeline.states.snapshot_records import Identity
 from resonance.pipeline.states.snapshot_table import SnapshotTable
 from resonance.pipeline.states.snapshots import SnapshotWriter, Task
@@ -239,6 +247,9 @@ def restore_partitions(
             topic, partition = at
             table, (first, end) = tables[partition], bounds[at]
             place = locate(source, table, at, committed[at], first, end)
+            if place.committed != NO_OFFSET and place.record is None and reader.notes([at])[at] == NOT_OF_THE_LOG:
+                why = "the models did not come from this log alone (a file, a new version, a reset, other settings)"
+                raise stops.no_snapshot(topic, partition, place.committed, why)
             if place.committed == NO_OFFSET and place.record is None and source.start_of(topic) != "earliest":
                 place = begin(source, reader, at, first, end)
             if place.record is not None:

@@ -426,14 +426,16 @@ def _sizes(cluster: Cluster, topic: Topic, found: FoundTopic, wanted: Mapping[st
         else:
             text = f"{where}, and one can have up to {topic.message_bytes}; raise the topic's: {remedy}"
         differences.append(Difference(text, error=ConfigurationError))
-    if topic.kind.retention_of_input and "retention.ms" in wanted and found.config:
-        kept = found.config.get("retention.ms")
-        if _longest([kept, wanted["retention.ms"]]) != kept:
-            remedy = cluster.configure(topic.name, {"retention.ms": wanted["retention.ms"]})
+    for name, less in (("retention.ms", "records for a shorter time"), ("retention.bytes", "fewer bytes")):
+        kept = found.config.get(name)
+        if not topic.kind.retention_of_input or name not in wanted or kept is None:
+            continue
+        if _longest([kept, wanted[name]]) != kept:
+            remedy = cluster.configure(topic.name, {name: wanted[name]})
             differences.append(
                 Difference(
-                    f"{topic.kind.title} topic {topic.name} keeps records for a shorter time (retention.ms={kept}) "
-                    f"than the input ({wanted['retention.ms']}), so the earliest of them cannot be replayed: {remedy}",
+                    f"{topic.kind.title} topic {topic.name} keeps {less} ({name}={kept}) than the input "
+                    f"({wanted[name]}), so the earliest of them cannot be replayed: {remedy}",
                     stops=False,
                 )
             )

@@ -3,11 +3,15 @@
 Everything is counted before compression, so that it is the most that the brokers store of one copy.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from resonance.pipeline.broker.log_reader import LogReader
+from resonance.pipeline.errors import MismatchError
+from resonance.pipeline.states.archive_records import ArchiveKey, ArchiveManifest
+from resonance.pipeline.states.snapshot_records import UNREADABLE
 from resonance.pipeline.topics.topics import Status, Survey
 
 if TYPE_CHECKING:
@@ -34,10 +38,13 @@ class Sample:
         Mean bytes of a record, framing included.
     records : float
         Records of the whole topic, as its offsets let guess.
+    archived : float
+        Bytes of the last archive of each input partition together; 0 where there are none.
     """
 
     record_bytes: float
     records: float
+    archived: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +85,17 @@ def sample(client: Mapping[str, Any], group: str, found: Survey, patience: float
     counts = {s.topic.name: s.found.partitions for s in found.all if s.found is not None}
     places = [(name, partition) for name, partitions in counts.items() for partition in range(partitions)]
     sizes: dict[str, list[int]] = {name: [] for name in counts}
+    archived = dict.fromkeys(counts, 0.0)
+    archive = next((s.topic.name for s in found.all if s.topic.kind.name == "archive"), "")
+    last: dict[int, list[Any]] = {}
     with LogReader(client, group, patience) as reader:
         bounds = reader.bounds(places)
         ranges = {at: (max(first, end - SAMPLE), end) for at, (first, end) in bounds.items()}
-        for (name, _), records in reader.read(ranges):
+        for (name, partition), records in reader.read(ranges):
             sizes[name] += [_size(record) for record in records]
+            if name == archive:
+                last.setdefault(partition, []).extend(records)
+    archived[archive] = sum(map(_archived, last.values()))
     samples = {}
     for name, seen in sizes.items():
         if not seen:
@@ -91,7 +104,7 @@ def sample(client: Mapping[str, Any], group: str, found: Survey, patience: float
         looked_at = sum(ranges[at][1] - ranges[at][0] for at in own)
         offsets = sum(bounds[at][1] - bounds[at][0] for at in own)
         # Some offsets are markers of transactions: as many in the whole as at the end.
-        samples[name] = Sample(sum(seen) / len(seen), offsets * len(seen) / looked_at)
+        samples[name] = Sample(sum(seen) / len(seen), offsets * len(seen) / looked_at, archived[name])
     return samples
 
 
@@ -133,6 +146,9 @@ def volumes(
         if kind == "snapshots":
             # The most that `snapshots.ratio` allows; where models are small it is far less.
             return records * record_bytes / settings.snapshots.ratio if settings.snapshots.ratio else None
+        if kind == "archive" and own is not None and own.archived and settings.snapshots.archive_interval:
+            # One of every partition, as large as the last, once an interval.
+            return own.archived * SECONDS_A_DAY / settings.snapshots.archive_interval
         if kind == "archive" or own is None or not learned:
             return None
         return records * own.record_bytes * own.records / learned
@@ -153,6 +169,22 @@ def _kept(status: Status, day: float | None) -> float | None:
     if most >= 0 and status.found is not None:
         bounds.append(float(most) * status.found.partitions)
     return min(bounds, default=None)
+
+
+def _archived(records: Sequence[Any]) -> float:
+    """Return the bytes of the last archives, one of each input, by the last records of a partition."""
+    sizes: dict[tuple[Any, ...], list[int]] = {}
+    wanted: dict[str, tuple[tuple[Any, ...], int]] = {}
+    for record in records:
+        key = ArchiveKey.of(record.key)
+        if key is None:
+            continue
+        sizes.setdefault(key[1:], []).append(_size(record))
+        if key.kind == "archive":
+            with suppress(MismatchError, *UNREADABLE):
+                wanted[key.topic] = key[1:], ArchiveManifest.parse(record.value or b"", "").records + 1
+    # Of one with more records than were looked at, those stand for all.
+    return sum(sum(sizes[own]) / len(sizes[own]) * count for own, count in wanted.values())
 
 
 def _size(record: Any) -> int:

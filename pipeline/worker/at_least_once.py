@@ -36,13 +36,14 @@ class AtLeastOnce:
         self,
         settings: Mapping[str, Any],
         *,
-        commit_offsets: Callable[[Mapping[TP, int], float], None],
+        commit_offsets: Callable[[Mapping[TP, int], Mapping[TP, str], float], None],
         timeout: float = 60.0,
     ) -> None:
         self._outlet = Outlet({**settings, "message.timeout.ms": round(timeout * 1000)}, timeout, reports=True)
         self._client = settings
         self._commit_offsets = commit_offsets
         self._timeout = timeout
+        self.notes: Mapping[TP, str] = {}
         self.open = False
 
     def start(self) -> None:
@@ -92,7 +93,7 @@ class AtLeastOnce:
         reach("after-offsets")
         reach("during-commit")
         try:
-            self._commit_offsets(offsets, self._timeout)
+            self._commit_offsets(offsets, self.notes, self._timeout)
         except (CommitFailedError, IllegalStateError) as error:
             raise DeliveryError(
                 f"the group has given this worker's partitions away ({error}); their next owner repeats what was not "

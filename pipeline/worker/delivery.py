@@ -50,9 +50,12 @@ class Delivery(Protocol):
     ----------
     atomic : bool
         What is sent and the offsets committed behind it become visible together, or not at all.
+    notes : mapping of TP to str
+        What is committed beside the offset of each partition.
     """
 
     atomic: bool
+    notes: Mapping[TP, str]
 
     def start(self) -> None:
         """Connect, and end what an earlier worker of the same id left open."""

@@ -115,6 +115,7 @@ class ExactlyOnce:
         self._metadata = b""
         self._began = 0.0
         self._topics: set[tuple[str, str]] = set()
+        self.notes: Mapping[TP, str] = {}
         self.open = False
 
     def start(self) -> None:
@@ -196,7 +197,9 @@ class ExactlyOnce:
         self._begin()
         producer = self._outlet.producer
         self._topics |= {(tp.topic, "Read") for tp in offsets}
-        positions = [TopicPartition(tp.topic, tp.partition, offset) for tp, offset in offsets.items()]
+        positions = [
+            TopicPartition(tp.topic, tp.partition, offset, self.notes.get(tp, "")) for tp, offset in offsets.items()
+        ]
         self._repeat("the offsets", lambda left: producer.send_offsets_to_transaction(positions, self._metadata, left))
         reach("after-offsets")
         if armed("during-commit"):

@@ -47,6 +47,8 @@ class Partition:
         Writes its archives; None where there are none.
     timestamp : int or None
         Kafka timestamp of the last record that was processed, in milliseconds.
+    note : str
+        What is committed beside its offset.
     learned_again : Counts or None
         What the restore had seen of it, which counts for no metric.
     last_record, last_snapshot : float
@@ -61,6 +63,7 @@ class Partition:
     pinned: bool = True
     archive: archives.ArchiveWriter | None = None
     timestamp: int | None = None
+    note: str = ""
     learned_again: Counts | None = None
     last_record: float = field(default_factory=time.monotonic)
     last_snapshot: float = field(default_factory=time.monotonic)

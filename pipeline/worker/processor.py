@@ -150,6 +150,7 @@ class Processor:
 
         def take() -> None:
             self._delivery.bind(membership)
+            self._delivery.notes = {tp: partition.note for tp, partition in partitions.items()}
             self.partitions = dict(partitions)
             self._closing = False
             chosen = not all(partition.pinned for partition in partitions.values())

@@ -203,11 +203,14 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         with suppress(asyncio.CancelledError):
             await super().on_thread_stop()
 
-    async def commit_exactly(self, offsets: Mapping[TP, int]) -> None:
+    async def commit_exactly(self, offsets: Mapping[TP, int], notes: Mapping[TP, str]) -> None:
         """Commit through the group; any error is the caller's to judge (the stock method crashes the app)."""
         consumer = self._ensure_consumer()
         await consumer.commit(
-            {driver.TopicPartition(tp.topic, tp.partition): OffsetAndMetadata(at, "") for tp, at in offsets.items()}
+            {
+                driver.TopicPartition(tp.topic, tp.partition): OffsetAndMetadata(at, notes.get(tp, ""))
+                for tp, at in offsets.items()
+            }
         )
 
     async def is_member(self, membership: Membership) -> bool:
@@ -326,8 +329,8 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
         """See `ConsumerThread.leave_group`."""
         await self._thread.call_thread(self._thread.leave_group)
 
-    def commit_positions(self, offsets: Mapping[TP, int], timeout: float) -> None:
-        """Commit from another thread and wait for it.
+    def commit_positions(self, offsets: Mapping[TP, int], notes: Mapping[TP, str], timeout: float) -> None:
+        """Commit offsets, with what stands beside them, from another thread and wait for it.
 
         Raises
         ------
@@ -337,7 +340,7 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
             No answer within `timeout` seconds; whether it was committed is unknown.
         """
         thread = self._thread
-        asyncio.run_coroutine_threadsafe(thread.commit_exactly(offsets), thread.thread_loop).result(timeout)
+        asyncio.run_coroutine_threadsafe(thread.commit_exactly(offsets, notes), thread.thread_loop).result(timeout)
 
     async def _drain_messages(self, fetcher: Any) -> None:
         # Replaces the stock loop, which makes four tasks for each record and never waits for its channels: when they

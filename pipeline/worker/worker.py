@@ -23,6 +23,7 @@ from resonance.pipeline.pages.pages import Pages, address
 from resonance.pipeline.pages.samples import durations, samples
 from resonance.pipeline.pages.status import Status, named
 from resonance.pipeline.states.archives import archive_writers
+from resonance.pipeline.states.placing import offset_note
 from resonance.pipeline.states.restore import Progress, Source, restore_partitions
 from resonance.pipeline.tasks import Task, make_task
 from resonance.pipeline.topics.start_check import check_start
@@ -295,6 +296,7 @@ class Worker:
                 part.committed,
                 pinned=part.pinned,
                 archive=archives.get(at),
+                note=offset_note(part.writer.began, part.task.first_version),
                 learned_again=part.task.counts,
             )
             for at, part in restored.items()

@@ -76,8 +76,11 @@ def test_a_transaction_is_seen_whole_with_its_offsets(broker, topic, member):
     delivery.send(Batch(topic, 0, messages(b"c")))
     assert delivery.open
     assert values(broker, topic) == []
+    delivery.notes = {TP(topic, 1): "a note"}
     delivery.commit({TP(topic, 0): 5, TP(topic, 1): 7})
     assert not delivery.open
+    places = member.consumer.committed([TopicPartition(topic, partition) for partition in range(2)], timeout=10)
+    assert [place.metadata or "" for place in places] == ["", "a note"]
     assert values(broker, topic) == [(0, b"c"), (1, b"a"), (1, None)]
     assert read_topic(broker, topic)[0].headers() == [("h", b"1"), ("none", None)]
     assert member.committed(topic) == [5, 7]
@@ -174,7 +177,7 @@ class Offsets:
     def __init__(self, broker, topic):
         self.broker, self.topic, self.lines = broker, topic, []
 
-    def __call__(self, offsets, timeout):
+    def __call__(self, offsets, notes, timeout):
         self.lines.append((dict(offsets), values(self.broker, self.topic)))
 
 

@@ -6,12 +6,15 @@ from typing import Any, Self
 import pytest
 from resonance.pipeline.broker.log_reader import NO_OFFSET, Range, TopicPartition
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.mending import changes, mending, put_back, resetting, snapshot_import
 from resonance.pipeline.mending.changes import Change
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Message, Outputs
 from resonance.pipeline.states import archives, restore, stored_states
+from resonance.pipeline.states.archive_reader import present_line
 from resonance.pipeline.states.archives import ArchiveWriter
+from resonance.pipeline.states.placing import offset_note
 from resonance.pipeline.states.restore import Source, restore_partitions
 from resonance.pipeline.topics.topics import Deployment
 
@@ -49,6 +52,9 @@ class MemoryDeployment(MemoryReader):
         self.offsets: dict[TopicPartition, int] = {}
         self.written: list[Change] = []
         self.waited: list[int] = []
+        self.beside: dict[TopicPartition, str] = {}
+        # A change is written, but for the offsets.
+        self.stopped = False
         for partition in self.partitions:
             outputs = map(self.given.topic, ("assignments", "cluster_events", "dead_letters", "clusters"))
             for topic in (self.source.snapshots, self.source.archive, *outputs):
@@ -73,6 +79,9 @@ class MemoryDeployment(MemoryReader):
     def __exit__(self, *_: object) -> None:
         pass
 
+    def notes(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, str]:
+        return {at: self.beside.get(at, "") for at in partitions}
+
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         return {at: self.offsets.get(at, NO_OFFSET) for at in partitions}
 
@@ -84,6 +93,14 @@ class MemoryDeployment(MemoryReader):
             at: next((record.offset for record in self.logs[at] if record.timestamp >= moment), NO_OFFSET)
             for at in partitions
         }
+
+    def grow(self, records: int) -> None:
+        """Append records to the input."""
+        for partition in self.partitions:
+            begin = len(self.logs[TOPIC, partition])
+            for i, row in enumerate(points(begin + records, seed=partition).tolist()[begin:], start=begin):
+                message = Message(b"ab"[i % 3 % 2 :][:1], value_of(row, id=f"r{i}"), [])
+                self.append((TOPIC, partition), message, timestamp=STAMP + 1_000 * i)
 
     def take_settings(self, given: Settings) -> None:
         """Go on with other settings."""
@@ -110,10 +127,11 @@ class MemoryDeployment(MemoryReader):
                 if snapshots:
                     self.append((self.source.snapshots, at[1]), message, timestamp=STAMP + 1_000 * until)
             if archive:
-                writer = ArchiveWriter(self.source.archive, at[1], self.source.identities[TOPIC], 1.0)
+                line = present_line(self, self.source, at)
+                writer = ArchiveWriter(self.source.archive, at[1], self.source.identities[TOPIC], 1.0, line=line)
                 for message in writer.messages(part.task, until, records[-1].timestamp):
                     self.append((self.source.archive, at[1]), message)
-            self.offsets[at] = until
+            self.offsets[at], self.beside[at] = until, offset_note(part.writer.began, part.task.first_version)
         return whole
 
     def write(self, source: Source, changed: Sequence[Change], *, atomic: bool) -> None:
@@ -125,7 +143,9 @@ class MemoryDeployment(MemoryReader):
                 self.append((source.archive, change.at[1]), message)
             for message in change.clusters:
                 self.append((source.clusters, change.at[1]), message)
-            self.offsets[change.at] = change.offset
+            if self.stopped:
+                raise BrokerError("stopped before the offsets")
+            self.offsets[change.at], self.beside[change.at] = change.offset, change.note
         self.written += changed
 
     def forget_archives(self) -> None:

@@ -10,8 +10,9 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 from resonance.pipeline.errors import ConfigurationError, InputFileError
+from resonance.pipeline.files.csv_rows import CsvRows
 from resonance.pipeline.files.partitioner import murmur2, partition_of
-from resonance.pipeline.files.record_file import Columns, FileRecord, RecordFile
+from resonance.pipeline.files.record_file import BadRowError, Columns, FileRecord, RecordFile
 
 
 def written(folder, name, content):
@@ -157,6 +158,32 @@ def test_a_bad_line_is_named_and_can_be_skipped(tmp_path, name, content, line, r
     with RecordFile(path, skip_bad=True) as file:
         assert all(file.batches())
         assert file.skipped == 1
+
+
+@pytest.mark.parametrize("rows", [4, 200, 9_000])
+@pytest.mark.parametrize("last", ["", '"'], ids=["unclosed", "another"])
+def test_a_quote_that_nothing_closes_is_one_bad_row(tmp_path, rows, last):
+    lines = [f"r{number},{number}" for number in range(rows)]
+    lines[1] = '"r1,1'
+    lines[2] = '"r2\nx",2'
+    lines[-1] = f"{last}{lines[-1]}"
+    path = written(tmp_path, "a.csv", "id,n\n" + "\n".join(lines) + "\n")
+    with pytest.raises(InputFileError, match=r"a.csv, line 3: not CSV .*is a quote not closed there\?"):
+        records(path)
+    with RecordFile(path, skip_bad=True) as file:
+        found = [orjson.loads(record.value) for batch in file.batches() for record in batch]
+        assert file.skipped == (2 if last else 1)
+    kept = [n for n in range(rows) if n != 1 and not (last and n == rows - 1)]
+    assert [row["n"] for row in found] == kept
+    assert {row["id"] for row in found if row["n"] == 2} == {"r2\nx"}
+
+
+def test_lines_are_counted_behind_a_quote_that_nothing_closes(tmp_path):
+    path = written(tmp_path, "a.csv", 'id,n\n"r1,1\nr2,2\nr3,3,3\n"r4\n5",4,4\n"r6,6\n')
+    rows = [row for batch in CsvRows(path.open("rb"), path, Columns()).batches() for row in batch]
+    bad = [(row.line, str(row)) for row in rows if isinstance(row, BadRowError)]
+    assert [line for line, _ in bad] == [2, 4, 5, 7]
+    assert "(lines 5 to 6)" in bad[2][1]
 
 
 def test_a_bad_time_is_a_bad_line(tmp_path):

@@ -147,7 +147,7 @@ def test_models_that_began_on_the_way_are_not_told_again(bus: Bus, caplog: pytes
     mending.begin_versions(bus.given, bus.source, PartitionTask)
     assert "new models, because features[0]: the models were learned with other settings: " in caplog.text
     assert "stop every worker" not in caplog.text
-    assert orjson.loads(bus.archived[-1].key or b"") == ["archive", TOPIC, 400]
+    assert orjson.loads(bus.archived[-1].key or b"")[:3] == ["archive", TOPIC, 400]
     assert payloads(bus.work(410).assignments)[0]["version"] == 2
     mending.reset(bus.source, bus.task)
     assert payloads(bus.work(400).assignments)[0]["version"] == 3

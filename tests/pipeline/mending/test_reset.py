@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 import pytest
 from resonance.pipeline.records import Outputs
+from resonance.pipeline.states.restore import restore_partitions
 from resonance.schemas import ClusterTable
 
 from tests.pipeline.memory_deployment import MemoryDeployment
@@ -259,3 +260,31 @@ def test_an_absent_broker_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: p
     options = ("--broker", "127.0.0.1:9", "--broker.answer_timeout", "1")
     assert run(monkeypatch, *OPTIONS, *options) == 69
     assert capsys.readouterr().err.startswith("error: no Kafka broker answers at 127.0.0.1:9 within 1 s")
+
+
+def behind(deployment: MemoryDeployment) -> None:
+    """A worker that delivers at least once is killed before the offsets of its last snapshot count."""
+    deployment.work(300, archive=True)
+    (part,) = restore_partitions(deployment.source, [AT], deployment.task).values()
+    part.task.process([record for record in deployment.logs[AT] if 300 <= record.offset < 400])
+    for message in part.writer.messages(part.task, 400, 300, everything=True):
+        deployment.append((deployment.source.snapshots, 0), message)
+
+
+@pytest.mark.parametrize("options", [("--stream", "p0:a"), ("--to-archive", "300"), ()], ids=str)
+def test_what_was_stopped_before_the_offsets_is_done_by_the_same_command(
+    deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    behind(deployment)
+    if "--to-archive" in options:
+        deployment.work(500)
+    deployment.stopped = True
+    assert run(monkeypatch, *OPTIONS, *options, "--yes") != 0
+    # Whoever starts now does not take the offset for one that was set back.
+    restore_partitions(deployment.source, [AT], deployment.task)
+    deployment.stopped = False
+    assert run(monkeypatch, *OPTIONS, *options, "--yes") == 0
+    start = 400 if "--stream" in options else 300 if options else 0
+    assert deployment.offsets == {AT: start}
+    told = payloads(deployment.work(600).assignments)
+    assert (told[0]["source"]["offset"], told[-1]["source"]["offset"]) == (start, 599)

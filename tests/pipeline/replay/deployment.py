@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Message
-from resonance.pipeline.replay import bootstrapping, opening, ranges, verifying
+from resonance.pipeline.replay import bootstrapping, opening, verifying
 from resonance.pipeline.replay.ranges import Span
 from resonance.pipeline.replay.verifying import Verdict
 
@@ -24,9 +24,6 @@ class ReplayedDeployment(MemoryDeployment):
         patch.setattr(bootstrapping, "check_start", lambda *_, **__: self.source.deployment)
         patch.setattr(bootstrapping, "wait_for_empty_group", lambda *_: None)
         patch.setattr(bootstrapping, "write", self.write)
-        patch.setattr(
-            ranges, "newest_time", lambda *_: max(record.timestamp for log in self.inputs() for record in log)
-        )
 
     def inputs(self) -> list[Any]:
         return [self.logs[TOPIC, partition] for partition in self.partitions]

@@ -135,6 +135,25 @@ def test_a_file_needs_its_archive_to_be_replayed(deployment: ReplayedDeployment,
         deployment.verify()
 
 
+@pytest.mark.parametrize("worked", [False, True])
+def test_a_lost_snapshots_topic_is_not_made_up_for_without_the_file(
+    deployment: ReplayedDeployment, history: Path, worked: bool
+) -> None:
+    bootstrap(deployment.given, FromFile(history, Columns(key="key")), Span())
+    if worked:
+        deployment.work(400)
+    deployment.logs[deployment.source.snapshots, 0] = []
+    with pytest.raises(MismatchError, match=r"did not come from this log alone \(a file"):
+        deployment.work(600)
+
+
+def test_what_a_topic_gave_is_learned_again_from_it(deployment: ReplayedDeployment) -> None:
+    bootstrap(deployment.given, [TOPIC], Span.parse(end=str(HALF)))
+    deployment.work(400)
+    deployment.logs[deployment.source.snapshots, 0] = []
+    assert orjson.loads(deployment.work(600).assignments[0].value or b"")["source"]["offset"] == 400
+
+
 def test_a_file_that_does_not_show_its_features_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = tmp_path / "few.jsonl"
     path.write_bytes(b'{"features": [1, 2]}\n' * 5)

@@ -1,6 +1,7 @@
 """Replaying ranges of topics: what was recorded comes again, from the state at the beginning of the range."""
 
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ import pytest
 from resonance.pipeline import cli
 from resonance.pipeline.commands import replay as command_module
 from resonance.pipeline.errors import BrokerError
-from resonance.pipeline.replay.ranges import Span
+from resonance.pipeline.mending.stream_reset import plan_stream_reset
+from resonance.pipeline.replay.ranges import Span, newest_time
 from resonance.pipeline.replay.replaying import Output, replay_topics
 from resonance.pipeline.times import TimeTexts
 
@@ -54,6 +56,46 @@ def test_a_range_says_what_was_recorded(
     assert (part.begin, part.end, part.records, part.silent) == (first, end, min(end, 600) - first, silent)
     for kind, name in (("assignments", "assignments.jsonl"), ("cluster_events", "cluster-events.jsonl")):
         assert [line["value"] for line in lines(tmp_path, name)] == recorded(deployment, kind, first, end)
+
+
+@pytest.mark.parametrize("wrong", [[120], [599], [300, 598, 599]], ids=str)
+def test_records_of_the_future_move_no_range(deployment: ReplayedDeployment, wrong: list[int]) -> None:
+    log = deployment.logs[TOPIC, 0]
+    for place in wrong:
+        log[place] = log[place]._replace(timestamp=4_000_000_000_000)
+    newest = max(place for place in range(600) if place not in wrong)
+    behind = min(*wrong, 597)
+    for span, first in (
+        (Span.parse(last="1m"), newest - 60),
+        (Span.parse(begin=TimeTexts()[STAMP + 350_000]), 350),
+        (Span.parse(begin=TimeTexts()[STAMP + 1_000 * behind]), behind + (behind in wrong)),
+    ):
+        (part,) = replay_topics(deployment.given, [TOPIC], span).parts
+        assert part.begin == first
+
+
+def test_a_log_of_the_future_has_no_newest_time(deployment: ReplayedDeployment) -> None:
+    before = time.time_ns() // 1_000_000
+    assert newest_time(deployment, [(TOPIC, 0)]) == STAMP + 599_000
+    deployment.logs[TOPIC, 0] = [record._replace(timestamp=4_000_000_000_000) for record in deployment.logs[TOPIC, 0]]
+    assert before <= newest_time(deployment, [(TOPIC, 0)]) <= time.time_ns() // 1_000_000
+
+
+@pytest.mark.parametrize("begin", [200, 650])
+def test_where_a_stream_was_begun_anew_its_new_model_answers(
+    deployment: ReplayedDeployment, tmp_path: Path, begin: int
+) -> None:
+    for stream in ("p0:a", "p0:b"):
+        change = plan_stream_reset(deployment.source, deployment.task, stream)
+        deployment.write(deployment.source, [change], atomic=True)
+        deployment.grow(100)
+        deployment.work(len(deployment.logs[TOPIC, 0]), archive=stream == "p0:a")
+    (part,) = replay_topics(deployment.given, [TOPIC], Span.parse(begin=str(begin)), Output(tmp_path)).parts
+    assert [note.split(": from there on")[0] for note in part.notes] == [
+        f"a new version of a model began at offset {offset}" for offset in (600, 700) if offset > begin
+    ]
+    for kind, name in (("assignments", "assignments.jsonl"), ("cluster_events", "cluster-events.jsonl")):
+        assert [line["value"] for line in lines(tmp_path, name)] == recorded(deployment, kind, begin, 800)
 
 
 def test_fresh_models_begin_with_the_range(deployment: ReplayedDeployment, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Message
-from resonance.pipeline.states.archive_reader import Archived, last_manifest, newest_archive
+from resonance.pipeline.states.archive_reader import NEAR, Archived, last_manifest, newest_archive, present_line
 from resonance.pipeline.states.archive_records import ArchiveKey
 from resonance.pipeline.states.archives import ArchiveWriter
 from resonance.pipeline.states.restore import Source
@@ -138,14 +138,56 @@ def test_what_has_no_manifest_does_not_count(shelf: Shelf) -> None:
     assert found.position == first
 
 
-def test_positions_may_go_back(shelf: Shelf) -> None:
+def resumed(shelf: Shelf) -> ArchiveWriter:
+    """A writer as the next owner of the partition makes it."""
+    line = present_line(shelf, SOURCE, AT)
+    return ArchiveWriter(ARCHIVE[0], 0, SOURCE.identities[TOPIC], 0.0, line=line, chunk_bytes=900)
+
+
+def test_where_positions_went_back_the_newest_line_counts(shelf: Shelf) -> None:
     first = shelf.work()
-    shelf.task = streams.task(GIVEN)
-    shelf.work()
-    for offset in range(first[-1] + 1):
+    lines = [[(position, 0) for position in first]]
+    for until in (250, 300):
+        # Back to an early archive, then other models from some place on; the next owner goes on behind it.
+        shelf.writer = resumed(shelf)
+        begun = first[0] + until // 10
+        lines.append([])
+        for position in (begun, *(at for at in range(begun + 40, until, 40))):
+            shelf.archive(position)
+            shelf.writer = resumed(shelf)
+            lines[-1].append((position, shelf.writer._line.epoch))
+    assert len({epoch for line in lines for _, epoch in line}) == 3
+    for offset in range(first[-1] + 5):
+        expected = next(
+            (max(at) for line in reversed(lines) if (at := [one for one in line if one[0] <= offset])), None
+        )
         found = shelf.newest(offset)
-        assert found is None or found.position <= offset
-    assert shelf.newest(first[-1])
+        assert (found and found.position) == (expected and expected[0])
+
+
+def test_archives_without_a_line_are_those_of_the_first(shelf: Shelf) -> None:
+    positions = shelf.work(until=200)
+    for record in shelf.logs[ARCHIVE]:
+        key = ArchiveKey.of(record.key)
+        assert key is not None
+        assert key.epoch == 0
+        assert b"epoch" not in (record.value or b"")
+    assert present_line(shelf, SOURCE, AT)[:2] == (0, positions[-1])
+    found = shelf.newest(positions[-1])
+    assert found
+    assert found.position == positions[-1]
+
+
+def test_a_new_line_begins_where_the_last_archive_is_not_known(shelf: Shelf) -> None:
+    positions = shelf.work(until=200)
+    for number in range(NEAR):
+        shelf.append(ARCHIVE, Message(orjson.dumps(["archive", "other", number]), b"{}", []))
+    shelf.writer = resumed(shelf)
+    shelf.archive(positions[-1] + 7)
+    for offset, expected in ((positions[-1] + 7, positions[-1] + 7), (positions[-1], positions[-1])):
+        found = shelf.newest(offset)
+        assert found
+        assert found.position == expected
 
 
 @pytest.mark.parametrize(
@@ -229,4 +271,4 @@ def test_ten_thousand_streams_fit_into_messages(shelf: Shelf) -> None:
     assert len({message.key for message in messages}) == len(messages) > 4_000
     assert max(len(message.value or b"") for message in messages) <= 512_000
     key = ArchiveKey.of(messages[-1].key)
-    assert key == ("archive", TOPIC, 9_999)
+    assert key == ("archive", TOPIC, 9_999, 0)

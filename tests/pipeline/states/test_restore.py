@@ -13,6 +13,7 @@ from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Record
 from resonance.pipeline.states import restore
+from resonance.pipeline.states.placing import offset_note
 from resonance.pipeline.states.restore import Progress, Source, restore_partitions
 from resonance.pipeline.states.snapshot_records import Identity, chunk_key, manifest_key
 from resonance.pipeline.states.snapshots import SnapshotWriter
@@ -29,7 +30,7 @@ class Log:
 
     def __init__(self, monkeypatch):
         self.first, self.end, self.committed_offset, self.snapshots, self.gaps = 0, 0, -1, [], set()
-        self.cancelled, self.reads = None, []
+        self.cancelled, self.reads, self.note = None, [], ""
         monkeypatch.setattr(restore, "LogReader", self.open)
 
     def open(self, client, group, patience, cancelled):
@@ -44,6 +45,9 @@ class Log:
 
     def has(self, partition):
         return partition[0] in ("snap", "in")
+
+    def notes(self, partitions):
+        return dict.fromkeys(partitions, self.note)
 
     def committed(self, partitions):
         return dict.fromkeys(partitions, self.committed_offset)
@@ -234,6 +238,17 @@ def test_a_committed_offset_without_snapshots_on_a_truncated_log_is_a_stop(log):
     text = stopped(log)
     assert "in[0]: offset 50 is committed, but the snapshots topic knows nothing" in text
     assert "--new-version" in text
+
+
+def test_a_log_that_alone_does_not_give_the_models_is_not_learned_in_their_place(log):
+    log.committed_offset, log.end = 50, 60
+    assert restored().start == 50
+    log.note, log.reads = offset_note(-1, 1), []
+    text = stopped(log)
+    assert "in[0]: offset 50 is committed, but the snapshots topic knows nothing" in text
+    assert "did not come from this log alone (a file, a new version, a reset, other settings)" in text
+    assert "--new-version" in text
+    assert [offset_note(*other) == log.note for other in ((0, 1), (0, 2), (7, 1))] == [False, True, True]
 
 
 def test_a_missing_committed_offset_is_a_stop(log):

@@ -82,6 +82,10 @@ def test_a_topic_that_takes_too_little_is_refused_at_the_start(kind):
     [
         ({"archive": {"retention.ms": "1000"}}, "keeps records for a shorter time (retention.ms=1000)"),
         ({"input": {"retention.ms": "-1"}}, "than the input (-1)"),
+        (
+            {"input": {"retention.bytes": "1000"}, "archive": {"retention.bytes": "999"}},
+            "keeps fewer bytes (retention.bytes=999) than the input (1000)",
+        ),
         ({"input": {"cleanup.policy": "compact"}}, "input topic in is compacted"),
     ],
 )
