@@ -4,91 +4,83 @@ import numpy as np
 from resonance.engine.arithmetic import jit
 from resonance.engine.caea_batch import majority_label
 from resonance.engine.evq.merge import consolidate, merge_winner
-from resonance.engine.evq.model import K, N
+from resonance.engine.evq.model import FRESH, HELD, ID, RADIUS, SUPPORT, K, N
 from resonance.engine.evq.split import split
 from resonance.engine.evq.step import found, keep_record, move, nearest, note_range, score_of, squared_distance
 
+# Why a batch was interrupted.
+DONE, NO_SLOT, NO_ROW = 0, 1, 2
+
 
 @jit
-def _learn_one(model, rules, x, label, number, t, i, squared, log, work):
-    """Learn one record, `squared` from its nearest slot `i`, by the steps 2-6.
+def learn_batch(model, rules, X, labels, start, work, cluster, score, novel, node, counted):
+    """Learn a batch from record `start` on.
+
+    A record adds at most one cluster and two events, the last of a warm-up that much for each that waited; where
+    there is no room for that the batch is interrupted before it.
 
     Returns
     -------
-    slot : int
-        That holds it then.
-    founded : bool
-        Whether it founded that.
-    """
-    if i < 0:
-        return found(model, rules, x, label, number, t, 0.0, -1.0, log, work), True
-    radius = model.radius[i]
-    if np.sqrt(squared) > radius:
-        return found(model, rules, x, label, number, t, squared, radius, log, work), True
-    move(model, rules, i, x, number, work)
-    if label >= 0:
-        model.votes[i, label] += 1
-    if rules.splits:
-        keep_record(model, rules, i, x, label, number)
-    if rules.merges and model.k[i] % rules.check_every == 0:
-        i = merge_winner(model, rules, t, i, log, work)
-    if rules.splits and model.fresh[i] >= rules.check_every and model.held[i] >= rules.min_sub:
-        model.fresh[i] = 0
-        i = split(model, rules, t, i, x, log, work)
-    return i, False
-
-
-@jit
-def learn_batch(model, rules, X, labels, start, log, work, cluster, score, novel, node, counted):
-    """Learn a batch from record `start` on; return the first record for which there is no room, or the end.
-
-    A record adds at most one cluster; the last of a warm-up, which learns all that waited, one for each of them.
+    record : int
+        The first that was not learned.
+    reason : int
+        Why: `DONE`, or what there is no room for.
     """
     head, slots = model.head, len(model.slot)
     for t in range(start, len(X)):
-        x, n = X[t], head[N]
+        n = head[N]
         waits = rules.running and n < rules.warmup
-        need = rules.warmup if waits else 1
-        if slots < rules.max_clusters and head[K] + need > slots:
-            return t
-        i, squared = nearest(model, rules, x)
-        cluster[t, 0] = -1
-        score[t] = np.nan
-        if i >= 0:
-            cluster[t, 0] = model.id[i]
-            score[t] = score_of(squared, model.radius[i])
+        ends = waits and n + 1 == rules.warmup
+        consolidates = rules.consolidate_every > 0 and (n + 1) % rules.consolidate_every == 0
+        learned = rules.warmup if ends else 1
+        if slots < rules.max_clusters and head[K] + learned > slots:
+            return t, NO_SLOT
+        if work.filled[0] + 2 * learned + (head[K] + learned if consolidates else 0) > len(work.told):
+            return t, NO_ROW
+
+        i, squared = nearest(model, rules, X[t])
+        cluster[t, 0] = model.number[i, ID] if i >= 0 else -1
+        score[t] = score_of(squared, model.shape[i, RADIUS]) if i >= 0 else np.nan
         if rules.running:
-            note_range(model, rules, x)
+            note_range(model, rules, X[t])
         head[N] = n + 1
         novel[t] = False
         node[t, 0] = -1
-        if not waits:
-            if rules.euclidean and rules.running:
-                i, squared = nearest(model, rules, x)  # the record itself has moved the ranges
-            i, novel[t] = _learn_one(model, rules, x, labels[t], n, t, i, squared, log, work)
-            node[t, 0] = model.id[i]
-        else:
+        if waits:
             for a in range(rules.d):
-                model.waiting[n, a] = x[a]
+                model.waiting[n, a] = X[t, a]
             model.waiting_label[n] = labels[t]
-            if n + 1 == rules.warmup:
-                for s in range(rules.warmup):
-                    i, squared = nearest(model, rules, model.waiting[s])
-                    i, novel[t] = _learn_one(
-                        model, rules, model.waiting[s], model.waiting_label[s], s, t, i, squared, log, work
-                    )
-                node[t, 0] = model.id[i]
-        if rules.consolidate_every > 0 and head[N] % rules.consolidate_every == 0:
-            consolidate(model, rules, t, log, work)
+        if ends or not waits:
+            for s in range(learned):
+                x = model.waiting[s] if ends else X[t]
+                label, number = (model.waiting_label[s], s) if ends else (labels[t], n)
+                if ends or (rules.euclidean and rules.running):
+                    i, squared = nearest(model, rules, x)  # ranges have moved, or a cluster has come
+                if i < 0 or np.sqrt(squared) > model.shape[i, RADIUS]:
+                    i = found(model, rules, x, label, number, t, i, squared, work)
+                    novel[t] = True
+                    continue
+                novel[t] = False
+                move(model, rules, i, x, number, work)
+                if label >= 0:
+                    model.votes[i, label] += 1
+                if rules.splits:
+                    keep_record(model, rules, i, x, label, number)
+                if rules.merges and model.number[i, SUPPORT] % rules.check_every == 0:
+                    i = merge_winner(model, rules, t, i, work)
+                if (
+                    rules.splits
+                    and model.number[i, FRESH] >= rules.check_every
+                    and model.number[i, HELD] >= rules.min_sub
+                ):
+                    model.number[i, FRESH] = 0
+                    i = split(model, rules, t, i, x, work)
+            node[t, 0] = model.number[i, ID]
+        if consolidates:
+            consolidate(model, rules, t, work)
         if len(counted) > 0:
             counted[t] = head[K]
-    return len(X)
-
-
-@jit
-def consolidate_now(model, rules, log, work):
-    """Consolidate on request: what is told then concerns no record of a batch."""
-    consolidate(model, rules, -1, log, work)
+    return len(X), DONE
 
 
 @jit
@@ -102,9 +94,9 @@ def predict_batch(model, rules, X, cluster, score, novel, label):
         majority[model.slot[at]] = majority_label(model.votes[model.slot[at]])
     for t in range(len(X)):
         i, squared = nearest(model, rules, X[t])
-        cluster[t, 0] = model.id[i]
-        score[t] = score_of(squared, model.radius[i])
-        novel[t] = np.sqrt(squared) > model.radius[i]
+        cluster[t, 0] = model.number[i, ID]
+        score[t] = score_of(squared, model.shape[i, RADIUS])
+        novel[t] = np.sqrt(squared) > model.shape[i, RADIUS]
         label[t] = majority[i]
         if label[t] >= 0 or model.votes.shape[1] == 0:
             continue

@@ -4,19 +4,18 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numba import types
-from numba.typed import List
 from numpy.typing import ArrayLike, NDArray
 from resonance.engine.base import BoolArray, Cluster, Engine, Event, IntArray, Prediction, Step, check_batch
 from resonance.engine.caea import record_labels
 from resonance.engine.errors import StateError
 from resonance.engine.events import cluster_of
-from resonance.engine.evq.batch import consolidate_now, learn_batch, predict_batch
-from resonance.engine.evq.events import events_from, shape_of
-from resonance.engine.evq.model import SMALLEST, K, N, new_model, resized
+from resonance.engine.evq.batch import DONE, NO_SLOT, learn_batch, predict_batch
+from resonance.engine.evq.events import shape_of, take_events
+from resonance.engine.evq.merge import consolidate
+from resonance.engine.evq.model import HELD, ID, LAST, MADE, RADIUS, SMALLEST, SUPPORT, K, N, new_model, resized
 from resonance.engine.evq.model_state import packed_model, unpacked_model
 from resonance.engine.evq.parameters import PAPER, PARAMETERS, check_together, rules_from
-from resonance.engine.evq.work import work_for
+from resonance.engine.evq.work import FEWEST_EVENTS, SHAPE_HEAD, work_for
 from resonance.engine.parameters import Parameter, check_parameters
 from resonance.engine.state import pack, unpack
 
@@ -80,7 +79,6 @@ class EVQ(Engine):
         self._rules = rules_from(self._given, dimension)
         low, high = self._given["low"] or 0.0, self._given["high"] or 0.0
         self._model = new_model(self._rules, low, high, slots, classes)
-        self._log = List.empty_list(types.float64[::1])
 
     def learn(self, X: ArrayLike, labels: Sequence[int] | NDArray[np.int64] | None = None) -> Step:  # noqa: D102
         return self.trace(X, labels)[0]
@@ -111,17 +109,25 @@ class EVQ(Engine):
         slots = len(self._model.slot)
         if classes > self._model.votes.shape[1]:
             self._model = resized(self._model, self._rules, slots, classes)
-        work = work_for(self._rules)
-        done = 0
+        rows = FEWEST_EVENTS
+        work = work_for(self._rules, rows)
+        events: list[Event] = []
+        done, reason = 0, NO_SLOT
         while True:
-            done = learn_batch(
-                self._model, self._rules, batch, marks, done, self._log, work, cluster, score, novel, node, counted
+            done, reason = learn_batch(
+                self._model, self._rules, batch, marks, done, work, cluster, score, novel, node, counted
             )
-            if done == count:
+            new = take_events(work, self.dimension)
+            events += new
+            if reason == DONE:
                 break
-            slots = min(max(2 * slots, slots + self._given["warmup"]), self._given["max_clusters"])
-            self._model = resized(self._model, self._rules, slots, self._model.votes.shape[1])
-        return Step(cluster, score, novel, node, events_from(self._log, self.dimension)), counted
+            if reason == NO_SLOT:
+                slots = min(max(2 * slots, slots + self._given["warmup"]), self._given["max_clusters"])
+                self._model = resized(self._model, self._rules, slots, self._model.votes.shape[1])
+            elif not new:
+                rows *= 2
+                work = work_for(self._rules, rows)
+        return Step(cluster, score, novel, node, events), counted
 
     def predict(self, X: ArrayLike) -> Prediction:  # noqa: D102
         return self.judge(X)[0]
@@ -145,7 +151,10 @@ class EVQ(Engine):
         if not self.dimension:
             return []
         used = self._model.slot[: self._model.head[K]]
-        return [cluster_of(shape_of(self._model, self._rules, i), (), self.dimension) for i in used]
+        rows = np.empty((len(used), SHAPE_HEAD + 2 * self.dimension))
+        for row, i in zip(rows, used, strict=True):
+            shape_of(self._model, self._rules, i, row)
+        return [cluster_of(row, (), self.dimension) for row in rows]
 
     def consolidate(self) -> list[Event]:
         """Merge, pair by pair, the clusters that overlap most and are compact together, until there are none.
@@ -160,8 +169,9 @@ class EVQ(Engine):
         """
         if not self.dimension:
             return []
-        consolidate_now(self._model, self._rules, self._log, work_for(self._rules))
-        return events_from(self._log, self.dimension)
+        work = work_for(self._rules, max(1, int(self._model.head[K])))
+        consolidate(self._model, self._rules, -1, work)
+        return take_events(work, self.dimension)
 
     def state(self) -> bytes:  # noqa: D102
         header: dict[str, Any] = {"parameters": self._given, "dimension": self.dimension}
@@ -204,8 +214,12 @@ class EVQ(Engine):
         if not self.dimension:
             raise StateError("there are no clusters before the first record")
         used = self._model.slot[: self._model.head[K]]
-        names = ("id", "k", "last", "held", "made", "radius", "centre", "cov", "inv")
-        return {name: getattr(self._model, name)[used].copy() for name in names}
+        columns = {"id": ID, "k": SUPPORT, "last": LAST, "held": HELD, "made": MADE}
+        return {
+            **{name: self._model.number[used, column] for name, column in columns.items()},
+            "radius": self._model.shape[used, RADIUS],
+            **{name: getattr(self._model, name)[used] for name in ("centre", "cov", "inv")},
+        }
 
     @property
     def records(self) -> int:

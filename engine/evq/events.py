@@ -1,11 +1,26 @@
 """What happened to the clusters of a model: rows of floats in the kernels, events outside."""
 
 import numpy as np
-from numba.typed import List
 from resonance.engine.arithmetic import jit
 from resonance.engine.base import Event, EventKind, FloatArray, Reason
 from resonance.engine.events import cluster_of
-from resonance.engine.evq.model import EVENTS, K
+from resonance.engine.evq.model import EVENTS, ID, SUPPORT
+from resonance.engine.evq.work import (
+    E_AFTER,
+    E_BEFORE,
+    E_CLUSTER,
+    E_CRITERION,
+    E_FURTHER,
+    E_HEAD,
+    E_KIND,
+    E_NUMBER,
+    E_OTHER,
+    E_RECORD,
+    E_THRESHOLD,
+    E_VALUE,
+    SHAPE_HEAD,
+    Work,
+)
 
 EMERGED, ABSORBED, SPLIT, VANISHED = 0, 1, 2, 3
 KINDS: tuple[EventKind, ...] = ("emerged", "absorbed", "split", "vanished")
@@ -21,111 +36,75 @@ FURTHER: tuple[tuple[str, ...], ...] = (
 )
 """Names of the further values of each criterion."""
 
-# A row: this head, then the clusters before and after, each as id, size, nodes, centre, spread.
-E_RECORD, E_KIND, E_NUMBER, E_CLUSTER, E_OTHER, E_CRITERION, E_VALUE, E_THRESHOLD = 0, 1, 2, 3, 4, 5, 6, 7
-E_FURTHER = 8
-E_BEFORE = 11
-E_HEAD = 12
-SHAPE_HEAD = 3
+_LARGEST = 1.7e308
+"""A reason is a finite number."""
 
 
 @jit
-def shape_of(model, rules, i):
-    """Return slot `i` as a row (id, size, nodes, centre, spread)."""
+def shape_of(model, rules, i, shape):
+    """Write slot `i` as (id, size, nodes, centre, spread) to `shape`."""
     d = rules.d
-    row = np.empty(SHAPE_HEAD + 2 * d)
-    row[0] = model.id[i]
-    row[1] = model.k[i]
-    row[2] = 1.0
+    shape[0] = model.number[i, ID]
+    shape[1] = model.number[i, SUPPORT]
+    shape[2] = 1.0
     for a in range(d):
-        row[SHAPE_HEAD + a] = model.centre[i, a]
-        row[SHAPE_HEAD + d + a] = np.sqrt(model.cov[i, a, a])
-    return row
+        shape[SHAPE_HEAD + a] = model.centre[i, a]
+        shape[SHAPE_HEAD + d + a] = np.sqrt(model.cov[i, a, a])
 
 
 @jit
-def _new_row(model, t, kind, cluster, other, shapes, before, width):
-    """Return the row of the next event with nothing behind its head yet."""
-    row = np.zeros(E_HEAD + shapes * width)
+def tell(model, rules, work, t, kind, criterion, value, threshold):
+    """Begin the row of an event; its clusters, and what else decided, are written by the functions below.
+
+    There is room for it: see `batch.learn_batch`.
+    """
+    row = work.told[work.filled[0]]
+    work.filled[0] += 1
     row[E_RECORD] = t
     row[E_KIND] = kind
     row[E_NUMBER] = model.head[EVENTS]
-    row[E_CLUSTER] = cluster
-    row[E_OTHER] = other
-    row[E_BEFORE] = before
     model.head[EVENTS] += 1
-    return row
-
-
-@jit
-def _describe(row, place, shape):
-    start = E_HEAD + place * len(shape)
-    for a in range(len(shape)):
-        row[start + a] = shape[a]
-
-
-@jit
-def tell_founded(model, rules, t, i, criterion, distance, radius, log):
-    """Tell that the record founded slot `i`: it lay outside the nearest cluster, or was the first."""
-    shape = shape_of(model, rules, i)
-    row = _new_row(model, t, EMERGED, model.id[i], -1, 1, 0, len(shape))
     row[E_CRITERION] = criterion
-    if criterion == OUTSIDE:
-        row[E_VALUE] = min(distance, 1.7e308)  # a reason is a finite number
-        row[E_THRESHOLD] = radius
-    _describe(row, 0, shape)
-    log.append(row)
+    row[E_VALUE] = min(value, _LARGEST)
+    row[E_THRESHOLD] = threshold
+    row[E_CLUSTER] = row[E_OTHER] = -1.0
+    row[E_BEFORE] = row[E_AFTER] = 0.0
+    for further in range(E_FURTHER, E_BEFORE):
+        row[further] = 0.0
 
 
 @jit
-def tell_vanished(model, rules, t, i, criterion, log):
-    """Tell that slot `i` makes room."""
-    shape = shape_of(model, rules, i)
-    row = _new_row(model, t, VANISHED, model.id[i], -1, 1, 1, len(shape))
-    row[E_CRITERION] = criterion
-    row[E_VALUE] = model.head[K]
-    row[E_THRESHOLD] = rules.max_clusters
-    _describe(row, 0, shape)
-    log.append(row)
+def tell_before(model, rules, work, i):
+    """Add a cluster as it was to the last event, before any as it is."""
+    row, width = work.told[work.filled[0] - 1], SHAPE_HEAD + 2 * rules.d
+    shape_of(model, rules, i, row[E_HEAD + np.int64(row[E_BEFORE]) * width :])
+    row[E_BEFORE] += 1.0
 
 
 @jit
-def tell_absorbed(model, rules, t, younger, older, after, overlap, volume_ratio, log):
-    """Tell that a cluster ended in an older one; parts as they were, and `after`, are rows of `shape_of`."""
-    row = _new_row(model, t, ABSORBED, np.int64(younger[0]), np.int64(older[0]), 3, 2, len(after))
-    row[E_CRITERION] = OVERLAP
-    row[E_VALUE] = overlap
-    row[E_THRESHOLD] = rules.thr
-    row[E_FURTHER] = volume_ratio
-    row[E_FURTHER + 1] = rules.volp * rules.d
-    _describe(row, 0, younger)
-    _describe(row, 1, older)
-    _describe(row, 2, after)
-    log.append(row)
+def tell_after(model, rules, work, i):
+    """Add a cluster as it is to the last event."""
+    row, width = work.told[work.filled[0] - 1], SHAPE_HEAD + 2 * rules.d
+    shape_of(model, rules, i, row[E_HEAD + np.int64(row[E_BEFORE] + row[E_AFTER]) * width :])
+    row[E_AFTER] += 1.0
 
 
 @jit
-def tell_split(model, rules, t, parent, i, new, separation, components, gain, log):
-    """Tell that slot `new` came from slot `i`, which was `parent`, a row of `shape_of`."""
-    row = _new_row(model, t, SPLIT, model.id[new], model.id[i], 3, 1, len(parent))
-    row[E_CRITERION] = SEPARATION
-    row[E_VALUE] = separation
-    row[E_THRESHOLD] = rules.crit
-    row[E_FURTHER] = components
-    row[E_FURTHER + 1] = gain
-    row[E_FURTHER + 2] = rules.margin
-    _describe(row, 0, parent)
-    _describe(row, 1, shape_of(model, rules, i))
-    _describe(row, 2, shape_of(model, rules, new))
-    log.append(row)
+def tell_whom(work, cluster, other, first, second, third):
+    """Name the clusters of the last event, and what else decided."""
+    row = work.told[work.filled[0] - 1]
+    row[E_CLUSTER], row[E_OTHER] = cluster, other
+    row[E_FURTHER], row[E_FURTHER + 1], row[E_FURTHER + 2] = first, second, third
 
 
 def event_of(row: FloatArray, d: int) -> Event:
     """Return the event that a row describes."""
-    shapes = row[E_HEAD:].reshape(-1, SHAPE_HEAD + 2 * d)
+    before, after, criterion = (int(row[at]) for at in (E_BEFORE, E_AFTER, E_CRITERION))
+    width = SHAPE_HEAD + 2 * d
+    shapes = row[E_HEAD : E_HEAD + (before + after) * width].reshape(-1, width)
     described = tuple(cluster_of(shape, (), d) for shape in shapes)
-    before, criterion, other = int(row[E_BEFORE]), int(row[E_CRITERION]), int(row[E_OTHER])
-    further = {name: float(value) for name, value in zip(FURTHER[criterion], row[E_FURTHER:E_BEFORE], strict=False)}
+    other = int(row[E_OTHER])
+    further = {name: float(row[E_FURTHER + at]) for at, name in enumerate(FURTHER[criterion])}
     reason = Reason(CRITERIA[criterion], float(row[E_VALUE]), float(row[E_THRESHOLD]), further)
     return Event(
         index=int(row[E_RECORD]),
@@ -140,8 +119,8 @@ def event_of(row: FloatArray, d: int) -> Event:
     )
 
 
-def events_from(log: List, d: int) -> list[Event]:
-    """Return the events of a log, and empty it."""
-    events = [event_of(row, d) for row in log]
-    log.clear()
+def take_events(work: Work, d: int) -> list[Event]:
+    """Return the events that were told, and forget them."""
+    events = [event_of(row, d) for row in work.told[: work.filled[0]]]
+    work.filled[0] = 0
     return events

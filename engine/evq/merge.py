@@ -2,9 +2,9 @@
 
 import numpy as np
 from resonance.engine.arithmetic import exp_minus, inline, jit, log, log1p
-from resonance.engine.evq.events import shape_of, tell_absorbed
+from resonance.engine.evq.events import ABSORBED, OVERLAP, tell, tell_after, tell_before, tell_whom
 from resonance.engine.evq.matrices import factor, squared_norm
-from resonance.engine.evq.model import K, note_shape, place_of, remove
+from resonance.engine.evq.model import FRESH, HELD, ID, LAST, LOGDET, SUPPORT, TRACE, K, note_shape, place_of, remove
 from resonance.engine.evq.step import set_inverse
 
 _NONE = -np.inf
@@ -13,9 +13,9 @@ _NONE = -np.inf
 @inline
 def _logdet(model, rules, i, work):
     """Return ln det C of slot `i`, which is taken once for each C."""
-    if np.isnan(model.logdet[i]):
-        model.logdet[i] = factor(model.cov[i], rules.d, work.scale, work.upper)
-    return model.logdet[i]
+    if np.isnan(model.shape[i, LOGDET]):
+        model.shape[i, LOGDET] = factor(model.cov[i], rules.d, work.scale, work.upper)
+    return model.shape[i, LOGDET]
 
 
 @jit
@@ -30,7 +30,7 @@ def overlap(model, rules, i, j, work):
     for a in range(d):
         v[a] = model.centre[i, a] - model.centre[j, a]
         gap += v[a] * v[a]
-    if gap * (1.0 - 1e-9) > 4.0 * (1.0 - rules.thr) * (model.trace[i] + model.trace[j]):
+    if gap * (1.0 - 1e-9) > 4.0 * (1.0 - rules.thr) * (model.shape[i, TRACE] + model.shape[j, TRACE]):
         return _NONE
     halves = (_logdet(model, rules, i, work) + _logdet(model, rules, j, work)) / 2.0
     for a in range(d):
@@ -44,8 +44,8 @@ def overlap(model, rules, i, j, work):
 @jit
 def _union(model, rules, i, j, cov, centre):
     """Write centre and covariance of the union of two slots (21)(22), corrected; return its support."""
-    k = model.k[i] + model.k[j]
-    share_i, share_j = model.k[i] / k, model.k[j] / k
+    k = model.number[i, SUPPORT] + model.number[j, SUPPORT]
+    share_i, share_j = model.number[i, SUPPORT] / k, model.number[j, SUPPORT] / k
     for a in range(rules.d):
         centre[a] = share_i * model.centre[i, a] + share_j * model.centre[j, a]
     for a in range(rules.d):
@@ -68,10 +68,10 @@ def volume_ratio(model, rules, i, j, work):
 @jit
 def _pool(model, rules, i, j):
     """Fill the buffer of slot `i` from both at one sampling fraction: a plain union would favour the smaller."""
-    k, b_i, b_j = model.k[i] + model.k[j], model.held[i], model.held[j]
-    f = min(1.0, rules.n_sub / k, b_i / model.k[i], b_j / model.k[j])
-    m_i = min(b_i, max(1, np.int64(np.floor(f * model.k[i] + 0.5))))
-    m_j = min(b_j, max(1, np.int64(np.floor(f * model.k[j] + 0.5))))
+    k, b_i, b_j = model.number[i, SUPPORT] + model.number[j, SUPPORT], model.number[i, HELD], model.number[j, HELD]
+    f = min(1.0, rules.n_sub / k, b_i / model.number[i, SUPPORT], b_j / model.number[j, SUPPORT])
+    m_i = min(b_i, max(1, np.int64(np.floor(f * model.number[i, SUPPORT] + 0.5))))
+    m_j = min(b_j, max(1, np.int64(np.floor(f * model.number[j, SUPPORT] + 0.5))))
     while m_i + m_j > rules.n_sub:
         if m_i >= m_j:
             m_i -= 1
@@ -84,15 +84,19 @@ def _pool(model, rules, i, j):
             for a in range(rules.d):
                 model.buffer[i, start + q, a] = model.buffer[slot, source, a]
             model.buffer_label[i, start + q] = model.buffer_label[slot, source]
-    model.held[i] = m_i + m_j
-    model.fresh[i] += model.fresh[j]
+    model.number[i, HELD] = m_i + m_j
+    model.number[i, FRESH] += model.number[j, FRESH]
 
 
 @jit
-def merge(model, rules, t, first, second, value, ratio, told, work):
+def merge(model, rules, t, first, second, value, ratio, work):
     """Merge two slots into that of the older id; tell it, and return the slot. `ratio` is in logs."""
-    i, j = (first, second) if model.id[first] < model.id[second] else (second, first)
-    older, younger = shape_of(model, rules, i), shape_of(model, rules, j)
+    i, j = (first, second) if model.number[first, ID] < model.number[second, ID] else (second, first)
+    ratio = 1.0 / exp_minus(ratio) if ratio > 0.0 else exp_minus(-ratio)
+    tell(model, rules, work, t, ABSORBED, OVERLAP, value, rules.thr)
+    tell_whom(work, model.number[j, ID], model.number[i, ID], ratio, rules.volp * rules.d, 0.0)
+    tell_before(model, rules, work, j)
+    tell_before(model, rules, work, i)
     k = _union(model, rules, i, j, work.square, work.u)
     if rules.splits:
         _pool(model, rules, i, j)
@@ -100,20 +104,19 @@ def merge(model, rules, t, first, second, value, ratio, told, work):
         model.centre[i, a] = work.u[a]
         for b in range(rules.d):
             model.cov[i, a, b] = work.square[a, b]
-    model.k[i] = k
-    model.last[i] = max(model.last[i], model.last[j])
+    model.number[i, SUPPORT] = k
+    model.number[i, LAST] = max(model.number[i, LAST], model.number[j, LAST])
     for label in range(model.votes.shape[1]):
         model.votes[i, label] += model.votes[j, label]
     set_inverse(model, rules, i, work)
     note_shape(model, rules, i)
     remove(model, place_of(model, j))
-    ratio = 1.0 / exp_minus(ratio) if ratio > 0.0 else exp_minus(-ratio)
-    tell_absorbed(model, rules, t, younger, older, shape_of(model, rules, i), value, ratio, told)
+    tell_after(model, rules, work, i)
     return i
 
 
 @jit
-def merge_winner(model, rules, t, i, told, work):
+def merge_winner(model, rules, t, i, work):
     """Merge slot `i` with the cluster that it overlaps most, if they are compact together; return its slot."""
     best, partner = _NONE, np.int64(-1)
     for at in range(model.head[K]):
@@ -127,7 +130,7 @@ def merge_winner(model, rules, t, i, told, work):
     ratio = volume_ratio(model, rules, i, partner, work)
     if not ratio <= _volume_limit(rules):
         return i
-    return merge(model, rules, t, i, partner, best, ratio, told, work)
+    return merge(model, rules, t, i, partner, best, ratio, work)
 
 
 @inline
@@ -136,7 +139,7 @@ def _volume_limit(rules):
 
 
 @jit
-def consolidate(model, rules, t, told, work):
+def consolidate(model, rules, t, work):
     """Merge the pair that overlaps most among those that are compact together, until there is none."""
     clusters = model.head[K]
     value, ratio = np.full((clusters, clusters), _NONE), np.zeros((clusters, clusters))
@@ -151,7 +154,7 @@ def consolidate(model, rules, t, told, work):
                     best, i, j = value[first, second], first, second
         if best == _NONE:
             return
-        merge(model, rules, t, model.slot[i], model.slot[j], best, ratio[i, j], told, work)
+        merge(model, rules, t, model.slot[i], model.slot[j], best, ratio[i, j], work)
         # Clusters stay listed by id: those behind the absorbed one moved up.
         for first in range(model.head[K]):
             for second in range(first + 1, model.head[K]):

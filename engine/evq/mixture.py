@@ -7,7 +7,9 @@ Sayed-Mouchaweh, 2015, as corrected.
 import math
 
 import numpy as np
-from resonance.engine.arithmetic import exp_minus, jit, log
+from resonance.engine.arithmetic import jit, log
+from resonance.engine.evq import lanes
+from resonance.engine.evq.lanes import LANES, MOST_COMPONENTS, PARAMETERS, expect
 
 _FLAT = 1e-12
 """A sample whose deviation is this share of its largest entry is one value."""
@@ -15,6 +17,8 @@ _START_VARIANCE = 1e-5
 _LEAST_VARIANCE = 1e-6
 _LEAST_SUPPORT = 1.5
 _ALIKE = 1e-9
+_FEW = 1000
+"""Records times components up to which a product of their densities, each at most `components`, is a float."""
 LN_2_PI = math.log(2.0 * math.pi)
 
 
@@ -68,60 +72,66 @@ def _start(z, b, components, bound, share, mean, variance):
 
 
 @jit
-def _expect(z, b, components, share, mean, variance, sums):
-    """E-step: write the sums of responsibilities, times 1, z and z^2, to `sums`; return both log-likelihoods."""
-    top = np.empty(components)
+def _expect(components, z, live, b, share, mean, variance, table, out):
+    """E-step: the sums of `lanes.expect`; return the log-likelihood of the mixture, and of the likeliest components."""
     for q in range(components):
-        top[q] = log(share[q]) - 0.5 * (LN_2_PI + log(variance[q]))
-        for moment in range(3):
-            sums[q, moment] = 0.0
-    mixed, hard = 0.0, 0.0
-    r = np.empty(components)
-    for i in range(b):
-        largest = -np.inf
-        for q in range(components):
-            r[q] = top[q] - (z[i] - mean[q]) * (z[i] - mean[q]) / (2.0 * variance[q])
-            largest = max(largest, r[q])
-        total = 0.0
-        for q in range(components):
-            r[q] = exp_minus(largest - r[q])
-            total += r[q]
-        for q in range(components):
-            weight = r[q] / total
-            sums[q, 0] += weight
-            sums[q, 1] += weight * z[i]
-            sums[q, 2] += weight * z[i] * z[i]
-        hard += largest
-        mixed += largest + log(total)
+        table[q, lanes.MEAN] = mean[q]
+        table[q, lanes.HALF] = 0.5 / variance[q]
+        table[q, lanes.TOP] = log(share[q]) - 0.5 * (LN_2_PI + log(variance[q]))
+    padded = (b + 7) & ~7
+    if components == 2:
+        expect(2, z, live, padded, table, out)
+    elif components == 3:
+        expect(3, z, live, padded, table, out)
+    elif components == 4:
+        expect(4, z, live, padded, table, out)
+    elif components == 5:
+        expect(5, z, live, padded, table, out)
+    elif components == 6:
+        expect(6, z, live, padded, table, out)
+    elif components == 7:
+        expect(7, z, live, padded, table, out)
+    else:
+        expect(8, z, live, padded, table, out)
+    hard, products = out[3 * components], out[3 * components + 1 : 3 * components + 1 + LANES]
+    mixed = hard
+    if b * components <= _FEW:
+        together = 1.0
+        for lane in range(LANES):
+            together *= products[lane]
+        mixed += log(together)
+    else:
+        for lane in range(LANES):
+            mixed += log(products[lane])
     return mixed, hard
 
 
 @jit
-def _maximise(b, components, share, mean, variance, sums):
+def _maximise(b, components, share, mean, variance, out):
     """M-step; False where a component has too few records or no width."""
     for q in range(components):
-        if sums[q, 0] < _LEAST_SUPPORT:
+        if out[3 * q] < _LEAST_SUPPORT:
             return False
     for q in range(components):
-        share[q] = sums[q, 0] / b
-        mean[q] = sums[q, 1] / sums[q, 0]
-        variance[q] = sums[q, 2] / sums[q, 0] - mean[q] * mean[q]
+        share[q] = out[3 * q] / b
+        mean[q] = out[3 * q + 1] / out[3 * q]
+        variance[q] = out[3 * q + 2] / out[3 * q] - mean[q] * mean[q]
         if variance[q] < _LEAST_VARIANCE:
             return False
     return True
 
 
 @jit
-def fit(z, b, components, rules, bound, share, mean, variance, sums):
+def fit(z, live, b, components, rules, bound, share, mean, variance, table, out):
     """Fit a mixture from the segments ``bound``; return whether EM converged, and the log-likelihood."""
     _start(z, b, components, bound, share, mean, variance)
     before = 0.0
     for step in range(rules.em_iter):
-        mixed, hard = _expect(z, b, components, share, mean, variance, sums)
+        mixed, hard = _expect(components, z, live, b, share, mean, variance, table, out)
         if step > 0 and abs(mixed - before) <= rules.em_tol * b:
             return True, hard if rules.by_class else mixed
         before = mixed
-        if not _maximise(b, components, share, mean, variance, sums):
+        if not _maximise(b, components, share, mean, variance, out):
             return False, 0.0
     return False, 0.0
 
@@ -167,7 +177,15 @@ def _separation(components, share, mean, variance):
 
 
 @jit
-def score(p, b, rules, work):
+def room_for(n):
+    """Return what `score` needs for samples of up to `n`: sample, mask and prefix sums; components; cuts."""
+    records = np.zeros((3, n + 1 + LANES))
+    components = np.empty((4 + PARAMETERS + 3) * MOST_COMPONENTS + 1 + LANES)
+    return records, components, np.empty((2, MOST_COMPONENTS + 1), dtype=np.int64)
+
+
+@jit
+def score(p, b, rules, room):
     """Return how clearly a sample falls into two (29)-(31), and where to cut it.
 
     Parameters
@@ -186,8 +204,11 @@ def score(p, b, rules, work):
     gain : float
         BIC of one component less that of the mixture.
     """
-    z, prefix, bound, gains, where = work.z, work.prefix, work.bound, work.gain, work.where
-    share, mean, variance, sums = work.share, work.mean, work.variance, work.sums
+    records, reals, places = room
+    z, live, prefix = records[0], records[1], records[2]
+    bound, where = places[0], places[1]
+    gains, share, mean, variance = reals[:8], reals[8:16], reals[16:24], reals[24:32]
+    table, out = reals[32:56].reshape(MOST_COMPONENTS, PARAMETERS), reals[56:]
     centre = 0.0
     for i in range(b):
         centre += p[i]
@@ -201,7 +222,10 @@ def score(p, b, rules, work):
     prefix[0] = 0.0
     for i in range(b):
         z[i] = (p[i] - centre) / sd
+        live[i] = 1.0
         prefix[i + 1] = prefix[i] + z[i]
+    for i in range(b, b + LANES):
+        z[i] = live[i] = 0.0
     ln_b = log(float(b))
     one = b * (LN_2_PI + 1.0) + 2.0 * ln_b
     previous = one
@@ -210,7 +234,7 @@ def score(p, b, rules, work):
     for components in range(2, rules.kmax + 1):
         if not _cut_once_more(prefix, components - 1, bound, gains, where):
             break
-        converged, likelihood = fit(z, b, components, rules, bound, share, mean, variance, sums)
+        converged, likelihood = fit(z, live, b, components, rules, bound, share, mean, variance, table, out)
         if not converged:
             break
         bic = -2.0 * likelihood + (3 * components - 1) * ln_b

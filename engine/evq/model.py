@@ -7,7 +7,6 @@ its slot only goes behind the listed ones. A model that grows is a new set of ar
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from resonance.engine.arithmetic import exp_minus, inline, jit, log1p
 from resonance.engine.base import FloatArray, IntArray
 
@@ -58,6 +57,22 @@ class Rules(NamedTuple):
     seed: np.uint64
 
 
+# Columns of `Model.number`.
+ID = 0
+SUPPORT = 1  # k
+LAST = 2  # number of the record won last
+FRESH = 3  # records that entered the buffer since its last split test
+HELD = 4  # records in the buffer
+MADE = 5  # records accepted when the cluster was founded
+NUMBERS = 6
+
+# Columns of `Model.shape`: what follows from support and covariance.
+RADIUS = 0  # r(k)
+TRACE = 1
+LOGDET = 2  # ln det C; NaN while it is not known
+SHAPES = 3
+
+
 class Model(NamedTuple):
     """A model. `slot` lists the clusters by ascending id; all that follows it has a row for each slot.
 
@@ -65,23 +80,22 @@ class Model(NamedTuple):
     ----------
     head : ndarray of int64
         Counters, see the constants.
-    lo, hi : ndarray of shape (d,)
-        Range of each feature.
+    ranges : ndarray of shape (2, d)
+        Lowest and highest value of each feature.
     waiting : ndarray of shape (warmup, d)
         The records of the warm-up.
     waiting_label : ndarray of int64, shape (warmup,)
         Their labels.
     slot : ndarray of int64
         Slots of the clusters, then the free ones.
-    id, k, last, fresh, held, made : ndarray of int64
-        Id, support, number of the record won last, records in the buffer since its last split test, records in the
-        buffer, records accepted when the cluster was founded.
+    number : ndarray of int64, shape (slots, 6)
+        Columns above.
+    shape : ndarray of shape (slots, 3)
+        Columns above.
     centre : ndarray of shape (slots, d)
         c.
     cov, inv : ndarray of shape (slots, d, d)
         C and P, its inverse; Euclidean clusters have the diagonal of C only.
-    radius, trace, logdet : ndarray
-        What follows from k and C: r(k), the trace, and ln det C (NaN: not known).
     buffer : ndarray of shape (slots, n_sub, d)
         A sample of the records won; none without splits.
     buffer_label : ndarray of int64, shape (slots, n_sub)
@@ -91,55 +105,36 @@ class Model(NamedTuple):
     """
 
     head: IntArray
-    lo: FloatArray
-    hi: FloatArray
+    ranges: FloatArray
     waiting: FloatArray
     waiting_label: IntArray
     slot: IntArray
-    id: IntArray
-    k: IntArray
-    last: IntArray
-    fresh: IntArray
-    held: IntArray
-    made: IntArray
+    number: IntArray
+    shape: FloatArray
     centre: FloatArray
-    cov: NDArray[np.float64]
-    inv: NDArray[np.float64]
-    radius: FloatArray
-    trace: FloatArray
-    logdet: FloatArray
-    buffer: NDArray[np.float64]
+    cov: FloatArray
+    inv: FloatArray
+    buffer: FloatArray
     buffer_label: IntArray
     votes: IntArray
-
-
-ROWS = Model._fields.index("id")
-"""Where the fields begin that have a row for each slot."""
 
 
 def new_model(rules: Rules, low: float, high: float, slots: int, classes: int) -> Model:
     """Return an empty model with room for `slots` clusters and `classes` labels."""
     d, held = rules.d, rules.n_sub if rules.splits else 0
     waiting = rules.warmup if rules.running else 0
+    ends = (np.inf, -np.inf) if rules.running else (low, high)
     return Model(
         head=np.zeros(HEAD, dtype=np.int64),
-        lo=np.full(d, np.inf if rules.running else low),
-        hi=np.full(d, -np.inf if rules.running else high),
+        ranges=np.repeat(np.array(ends)[:, None], d, axis=1),
         waiting=np.zeros((waiting, d)),
         waiting_label=np.zeros(waiting, dtype=np.int64),
         slot=np.arange(slots, dtype=np.int64),
-        id=np.zeros(slots, dtype=np.int64),
-        k=np.zeros(slots, dtype=np.int64),
-        last=np.zeros(slots, dtype=np.int64),
-        fresh=np.zeros(slots, dtype=np.int64),
-        held=np.zeros(slots, dtype=np.int64),
-        made=np.zeros(slots, dtype=np.int64),
+        number=np.zeros((slots, NUMBERS), dtype=np.int64),
+        shape=np.zeros((slots, SHAPES)),
         centre=np.zeros((slots, d)),
         cov=np.zeros((slots, d, d)),
         inv=np.zeros((slots, d, d)),
-        radius=np.zeros(slots),
-        trace=np.zeros(slots),
-        logdet=np.full(slots, np.nan),
         buffer=np.zeros((slots, held, d)),
         buffer_label=np.zeros((slots, held), dtype=np.int64),
         votes=np.zeros((slots, classes), dtype=np.int64),
@@ -150,20 +145,18 @@ def resized(model: Model, rules: Rules, slots: int, classes: int) -> Model:
     """Return a copy of a model with room for `slots` clusters, at least those it has, and `classes` labels."""
     larger = new_model(rules, 0.0, 0.0, slots, classes)
     used = model.slot[: model.head[K]]
-    for at, name in enumerate(Model._fields):
-        if name == "votes":
-            larger.votes[: len(used), : model.votes.shape[1]] = model.votes[used]
-        elif at >= ROWS:
-            larger[at][: len(used)] = model[at][used]
-        elif name != "slot":
-            larger[at][...] = model[at]
+    for name in ("head", "ranges", "waiting", "waiting_label"):
+        getattr(larger, name)[...] = getattr(model, name)
+    for name in ("number", "shape", "centre", "cov", "inv", "buffer", "buffer_label"):
+        getattr(larger, name)[: len(used)] = getattr(model, name)[used]
+    larger.votes[: len(used), : model.votes.shape[1]] = model.votes[used]
     return larger
 
 
 @inline
 def width(model, a):
     """Return the width w of feature `a`."""
-    w = model.hi[a] - model.lo[a]
+    w = model.ranges[1, a] - model.ranges[0, a]
     return w if w > NARROWEST else 1.0
 
 
@@ -181,9 +174,9 @@ def note_shape(model, rules, i):
     total = 0.0
     for a in range(rules.d):
         total += model.cov[i, a, a]
-    model.trace[i] = total
-    model.radius[i] = radius_of(rules, model.k[i])
-    model.logdet[i] = np.nan
+    model.shape[i, TRACE] = total
+    model.shape[i, RADIUS] = radius_of(rules, model.number[i, SUPPORT])
+    model.shape[i, LOGDET] = np.nan
 
 
 @jit
@@ -202,11 +195,11 @@ def append(model):
     """List a new cluster with the next id, founded now; return its slot."""
     i = model.slot[model.head[K]]
     model.head[K] += 1
-    model.id[i] = model.head[NEXT_ID]
+    model.number[i, ID] = model.head[NEXT_ID]
     model.head[NEXT_ID] += 1
-    model.made[i] = model.head[N]
-    model.held[i] = 0
-    model.fresh[i] = 0
+    model.number[i, MADE] = model.head[N]
+    model.number[i, HELD] = 0
+    model.number[i, FRESH] = 0
     for label in range(model.votes.shape[1]):
         model.votes[i, label] = 0
     return i

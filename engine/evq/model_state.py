@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from resonance.engine.base import MAGNITUDE
-from resonance.engine.evq.model import EVENTS, HEAD, NEXT_ID, K, Model, N, Rules, note_shape
+from resonance.engine.evq.model import EVENTS, HEAD, HELD, NEXT_ID, NUMBERS, K, Model, N, Rules, note_shape
 
-_FIELDS = ("id", "k", "last", "fresh", "held", "made")
 _MOST_RECORDS = 2**62
 
 
@@ -16,15 +15,14 @@ def packed_model(model: Model) -> dict[str, NDArray[Any]]:
     """Return the arrays that `unpacked_model` reads: a function of the model alone, not of its room."""
     used = model.slot[: model.head[K]]
     waits = model.head[N] if model.head[N] < len(model.waiting) else 0
-    parts = [(model.buffer[i, : model.held[i]], model.buffer_label[i, : model.held[i]]) for i in used]
+    parts = [(model.buffer[i, : model.number[i, HELD]], model.buffer_label[i, : model.number[i, HELD]]) for i in used]
     none = (model.buffer[0, :0], model.buffer_label[0, :0])
     return {
         "head": model.head,
-        "lo": model.lo,
-        "hi": model.hi,
+        "ranges": model.ranges,
         "waiting": model.waiting[:waits],
         "waiting_label": model.waiting_label[:waits],
-        "clusters": np.stack([getattr(model, name)[used] for name in _FIELDS]),
+        "number": model.number[used],
         "centre": model.centre[used],
         "cov": model.cov[used],
         "inv": model.inv[used],
@@ -54,13 +52,13 @@ def unpacked_model(model: Model, rules: Rules, arrays: Mapping[str, NDArray[Any]
         no numbers.
     """
     d, classes = rules.d, model.votes.shape[1]
-    head, fields = arrays["head"], arrays["clusters"]
-    count = fields.shape[1]
+    head, fields = arrays["head"], arrays["number"]
+    count = len(fields)
     _require(head.shape == (HEAD,) and head[K] == count <= rules.max_clusters, "head")
     _require(_within(head, 0, _MOST_RECORDS) and head[N] > 0 and head[NEXT_ID] <= head[N], "head")
     _require(head[EVENTS] <= 4 * head[N], "events")
-    _require(fields.shape == (len(_FIELDS), count) and fields.dtype == np.int64, "clusters")
-    ids, support, last, fresh, held, made = fields
+    _require(fields.shape == (count, NUMBERS) and fields.dtype == np.int64, "number")
+    ids, support, last, fresh, held, made = fields.T
     _require(_within(ids, 0, head[NEXT_ID] - 1) and (np.diff(ids) > 0).all(), "ids")
     _require(_within(support, 1, head[N]) and _within(last, 0, head[N] - 1), "supports")
     _require(_within(made, 1, head[N]) and _within(fresh, 0, _MOST_RECORDS), "counts")
@@ -68,8 +66,7 @@ def unpacked_model(model: Model, rules: Rules, arrays: Mapping[str, NDArray[Any]
     waits = int(head[N]) if rules.running and head[N] < rules.warmup else 0
     _require(not (waits and count), "waiting")
     shapes = {
-        "lo": (d,),
-        "hi": (d,),
+        "ranges": (2, d),
         "waiting": (waits, d),
         "waiting_label": (waits,),
         "centre": (count, d),
@@ -82,7 +79,7 @@ def unpacked_model(model: Model, rules: Rules, arrays: Mapping[str, NDArray[Any]
     for name, shape in shapes.items():
         whole = name in ("waiting_label", "buffer_label", "votes")
         _require(arrays[name].shape == shape and arrays[name].dtype == (np.int64 if whole else np.float64), name)
-    for name in ("lo", "hi", "waiting", "centre", "buffer"):
+    for name in ("ranges", "waiting", "centre", "buffer"):
         _require(_within(arrays[name], -2.0 * MAGNITUDE, 2.0 * MAGNITUDE), name)
     for name in ("waiting_label", "buffer_label"):
         _require(_within(arrays[name], -1, classes - 1), name)
@@ -92,13 +89,10 @@ def unpacked_model(model: Model, rules: Rules, arrays: Mapping[str, NDArray[Any]
     _require(_within(diagonal, 0.0 if rules.euclidean else np.finfo(float).tiny, np.inf), "covariances")
 
     model.head[:] = head
-    for name in ("lo", "hi"):
-        getattr(model, name)[:] = arrays[name]
+    model.ranges[:] = arrays["ranges"]
     model.waiting[:waits] = arrays["waiting"]
     model.waiting_label[:waits] = arrays["waiting_label"]
-    for name, field in zip(_FIELDS, fields, strict=True):
-        getattr(model, name)[:count] = field
-    for name in ("centre", "cov", "inv", "votes"):
+    for name in ("number", "centre", "cov", "inv", "votes"):
         getattr(model, name)[:count] = arrays[name]
     at = 0
     for i in range(count):

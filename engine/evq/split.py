@@ -2,10 +2,10 @@
 
 import numpy as np
 from resonance.engine.arithmetic import jit
-from resonance.engine.evq.events import shape_of, tell_split
+from resonance.engine.evq.events import SEPARATION, SPLIT, tell, tell_after, tell_before, tell_whom
 from resonance.engine.evq.matrices import eigenvectors
-from resonance.engine.evq.mixture import score
-from resonance.engine.evq.model import K, append, note_shape, width
+from resonance.engine.evq.mixture import room_for, score
+from resonance.engine.evq.model import FRESH, HELD, ID, LAST, SUPPORT, K, append, note_shape, width
 from resonance.engine.evq.step import set_inverse
 
 _CLEARLY = 1.0 + 1e-9
@@ -15,8 +15,8 @@ _AS_LARGE = 1e-9
 
 
 @jit
-def _principal_axes(model, rules, i, work):
-    """Write the eigenvectors of C in units of the ranges to ``work.rows``; False where there are none to tell."""
+def _principal_axes(model, rules, i, rows, work):
+    """Write the eigenvectors of C in units of the ranges to `rows`; False where there are none to tell."""
     d = rules.d
     if not rules.pcs or d == 1:
         return False
@@ -25,22 +25,22 @@ def _principal_axes(model, rules, i, work):
             work.square[a, b] = model.cov[i, a, b] / (width(model, a) * width(model, b))
         if not 1e-290 < work.square[a, a] < 1e290:
             return False
-    eigenvectors(work.square, d, work.scale, work.upper, work.value, work.rows)
+    eigenvectors(work.square, d, work.scale, work.upper, work.u, rows)
     for row in range(d):
         largest = 0
         for a in range(1, d):
-            if abs(work.rows[row, a]) > abs(work.rows[row, largest]) + _AS_LARGE:
+            if abs(rows[row, a]) > abs(rows[row, largest]) + _AS_LARGE:
                 largest = a
-        sign = -1.0 if work.rows[row, largest] < 0.0 else 1.0
+        sign = -1.0 if rows[row, largest] < 0.0 else 1.0
         for a in range(d):
-            work.rows[row, a] *= sign / width(model, a)
+            rows[row, a] *= sign / width(model, a)
     return True
 
 
 @jit
 def _project(model, rules, i, direction, p):
     """Write the projections of the buffer of slot `i` to `p`."""
-    for r in range(model.held[i]):
+    for r in range(model.number[i, HELD]):
         total = 0.0
         for a in range(rules.d):
             total += model.buffer[i, r, a] * direction[a]
@@ -48,61 +48,65 @@ def _project(model, rules, i, direction, p):
 
 
 @jit
-def split(model, rules, t, i, x, log, work):
+def split(model, rules, t, i, x, work):
     """Split slot `i`, if its buffer shows two bumps along any direction; return the slot that holds `x`."""
-    d, b = rules.d, model.held[i]
+    d, b = rules.d, model.number[i, HELD]
     if model.head[K] >= rules.max_clusters:
         return i
-    directions = 2 * d if _principal_axes(model, rules, i, work) else d
-    p = work.p[:b]
+    room, p, axes, side = room_for(b), np.empty(b), np.empty((d, d)), np.empty(b, dtype=np.bool_)
+    direction, chosen = np.zeros(d), np.zeros(d)
+    directions = 2 * d if _principal_axes(model, rules, i, axes, work) else d
     best, cut, components, gain = 0.0, 0.0, 0, 0.0
     for j in range(directions):
         for a in range(d):
-            work.direction[a] = work.rows[j - d, a] if j >= d else 0.0
+            direction[a] = axes[j - d, a] if j >= d else 0.0
         if j < d:
-            work.direction[j] = 1.0
+            direction[j] = 1.0
             for r in range(b):
                 p[r] = model.buffer[i, r, j]
         else:
-            _project(model, rules, i, work.direction, p)
+            _project(model, rules, i, direction, p)
         p.sort()
-        found, at, bumps, gained = score(p, b, rules, work)
+        found, at, bumps, gained = score(p, b, rules, room)
         if found > best * _CLEARLY:
             best, cut, components, gain = found, at, bumps, gained
             for a in range(d):
-                work.best[a] = work.direction[a]
+                chosen[a] = direction[a]
     if best == 0.0:
         return i
-    _project(model, rules, i, work.best, p)
+    _project(model, rules, i, chosen, p)
     left = 0
     for r in range(b):
-        work.side[r] = p[r] <= cut
-        left += work.side[r]
+        side[r] = p[r] <= cut
+        left += side[r]
     if left < 2 or b - left < 2:
         return i
-    parent, k = shape_of(model, rules, i), model.k[i]
+    k = model.number[i, SUPPORT]
+    tell(model, rules, work, t, SPLIT, SEPARATION, best, rules.crit)
+    tell_before(model, rules, work, i)
     k_left = min(max(np.int64(np.floor(k * left / b + 0.5)), 1), k - 1)
     # The larger part keeps slot and id; at equality the left one.
     stays = k_left >= k - k_left
     j = append(model)
-    model.last[j] = model.last[i]
-    model.k[i], model.k[j] = (k_left, k - k_left) if stays else (k - k_left, k_left)
-    _share_buffer(model, rules, i, j, b, stays, work)
+    model.number[j, LAST] = model.number[i, LAST]
+    model.number[i, SUPPORT], model.number[j, SUPPORT] = (k_left, k - k_left) if stays else (k - k_left, k_left)
+    _share_buffer(model, rules, i, j, b, stays, side)
     for part in (i, j):
         _take_from_buffer(model, rules, part, work)
-    tell_split(model, rules, t, parent, i, j, best, components, gain, log)
+        tell_after(model, rules, work, part)
+    tell_whom(work, model.number[j, ID], model.number[i, ID], float(components), gain, rules.margin)
     total = 0.0
     for a in range(d):
-        total += x[a] * work.best[a]
+        total += x[a] * chosen[a]
     return i if (total <= cut) == stays else j
 
 
 @jit
-def _share_buffer(model, rules, i, j, b, stays, work):
+def _share_buffer(model, rules, i, j, b, stays, side):
     """Move the records of the buffer of slot `i` that are not on the side which `stays` to slot `j`, order kept."""
     kept, moved = 0, 0
     for r in range(b):
-        if work.side[r] == stays:
+        if side[r] == stays:
             to, place = i, kept
             kept += 1
         else:
@@ -111,14 +115,14 @@ def _share_buffer(model, rules, i, j, b, stays, work):
         for a in range(rules.d):
             model.buffer[to, place, a] = model.buffer[i, r, a]
         model.buffer_label[to, place] = model.buffer_label[i, r]
-    model.held[i], model.held[j] = kept, moved
-    model.fresh[i] = model.fresh[j] = 0
+    model.number[i, HELD], model.number[j, HELD] = kept, moved
+    model.number[i, FRESH] = model.number[j, FRESH] = 0
 
 
 @jit
 def _take_from_buffer(model, rules, i, work):
     """Take mean, covariance, inverse and labels of a part from its records."""
-    d, b = rules.d, model.held[i]
+    d, b = rules.d, model.number[i, HELD]
     for a in range(d):
         total = 0.0
         for r in range(b):

@@ -5,9 +5,32 @@ Equation numbers are those of Lughofer and Sayed-Mouchaweh, Information Sciences
 
 import numpy as np
 from resonance.engine.arithmetic import inline, jit
-from resonance.engine.evq.events import LIMIT, NO_CRITERION, OUTSIDE, tell_founded, tell_vanished
+from resonance.engine.evq.events import (
+    EMERGED,
+    LIMIT,
+    NO_CRITERION,
+    OUTSIDE,
+    VANISHED,
+    tell,
+    tell_after,
+    tell_before,
+    tell_whom,
+)
 from resonance.engine.evq.matrices import invert
-from resonance.engine.evq.model import K, append, note_shape, remove, width
+from resonance.engine.evq.model import (
+    FRESH,
+    HELD,
+    ID,
+    LAST,
+    RADIUS,
+    SUPPORT,
+    TRACE,
+    K,
+    append,
+    note_shape,
+    remove,
+    width,
+)
 
 _LARGEST = 1e300
 """A covariance beyond it is of no use for further ones."""
@@ -54,7 +77,7 @@ def nearest(model, rules, x):
             for a in range(rules.d):
                 z = x[a] - model.centre[i, a]
                 gap += z * z
-            if gap * _SURE > best * model.trace[i]:
+            if gap * _SURE > best * model.shape[i, TRACE]:
                 continue
         distance = squared_distance(model, rules, i, x)
         if distance < best:
@@ -76,7 +99,7 @@ def _give_covariance(model, rules, i, work):
     if rules.mean:
         for at in range(model.head[K]):
             if model.slot[at] != i:
-                total += model.k[model.slot[at]]
+                total += model.number[model.slot[at], SUPPORT]
     for a in range(d):
         for b in range(d):
             model.cov[i, a, b] = 0.0
@@ -88,7 +111,7 @@ def _give_covariance(model, rules, i, work):
             j = model.slot[at]
             if j == i:
                 continue
-            share = rules.kap * rules.kap * (model.k[j] / total)
+            share = rules.kap * rules.kap * (model.number[j, SUPPORT] / total)
             for a in range(d):
                 for b in range(d):
                     model.cov[i, a, b] += share * model.cov[j, a, b]
@@ -112,29 +135,42 @@ def set_inverse(model, rules, i, work):
 
 
 @jit
-def found(model, rules, x, label, number, t, squared, radius, log, work):
-    """Found a cluster at `x`, which at the bound costs the one that won longest ago; return its slot."""
+def found(model, rules, x, label, number, t, winner, squared, work):
+    """Found a cluster at `x`, outside `winner` or the first; return its slot.
+
+    At the bound it costs the cluster that won longest ago.
+    """
+    radius = model.shape[winner, RADIUS] if winner >= 0 else -1.0
     if model.head[K] >= rules.max_clusters:
         idle = 0
         for at in range(model.head[K]):
-            if model.last[model.slot[at]] < model.last[model.slot[idle]]:
+            if model.number[model.slot[at], LAST] < model.number[model.slot[idle], LAST]:
                 idle = at
-        tell_vanished(model, rules, t, model.slot[idle], LIMIT, log)
+        i = model.slot[idle]
+        tell(model, rules, work, t, VANISHED, LIMIT, float(model.head[K]), float(rules.max_clusters))
+        tell_whom(work, model.number[i, ID], -1, 0.0, 0.0, 0.0)
+        tell_before(model, rules, work, i)
         remove(model, idle)
     i = append(model)
     for a in range(rules.d):
         model.centre[i, a] = x[a]
-    model.k[i] = 1
-    model.last[i] = number
+    model.number[i, SUPPORT] = 1
+    model.number[i, LAST] = number
     _give_covariance(model, rules, i, work)
     note_shape(model, rules, i)
     if rules.splits:
         _put(model, i, 0, x, label)
-        model.held[i] = 1
-        model.fresh[i] = 1
+        model.number[i, HELD] = 1
+        model.number[i, FRESH] = 1
     if label >= 0:
         model.votes[i, label] = 1
-    tell_founded(model, rules, t, i, NO_CRITERION if radius < 0.0 else OUTSIDE, np.sqrt(squared), radius, log)
+    first = radius < 0.0
+    tell(
+        model, rules, work, t, EMERGED,
+        NO_CRITERION if first else OUTSIDE, 0.0 if first else np.sqrt(squared), 0.0 if first else radius,
+    )  # fmt: skip
+    tell_whom(work, model.number[i, ID], -1, 0.0, 0.0, 0.0)
+    tell_after(model, rules, work, i)
     return i
 
 
@@ -149,14 +185,14 @@ def _put(model, i, place, x, label):
 def move(model, rules, i, x, number, work):
     """Move mean (11), covariance (12) and its inverse (15) of the cluster that won `x`."""
     d = rules.d
-    a1 = 1.0 / (model.k[i] + 1)
+    a1 = 1.0 / (model.number[i, SUPPORT] + 1)
     keep, share = 1.0 - a1, a1 * (1.0 - a1)
     v, u = work.v, work.u
     for a in range(d):
         v[a] = x[a] - model.centre[i, a]
         model.centre[i, a] += a1 * v[a]
-    model.k[i] += 1
-    model.last[i] = number
+    model.number[i, SUPPORT] += 1
+    model.number[i, LAST] = number
     if rules.euclidean:
         for a in range(d):
             model.cov[i, a, a] = keep * model.cov[i, a, a] + share * v[a] * v[a]
@@ -175,7 +211,7 @@ def move(model, rules, i, x, number, work):
             for b in range(d):
                 model.cov[i, a, b] = keep * model.cov[i, a, b] + va * v[b]
                 model.inv[i, a, b] = (model.inv[i, a, b] - ua * u[b]) / keep
-        if model.k[i] % rules.refresh == 0 or not inner < _LARGEST:
+        if model.number[i, SUPPORT] % rules.refresh == 0 or not inner < _LARGEST:
             set_inverse(model, rules, i, work)
     note_shape(model, rules, i)
 
@@ -192,21 +228,21 @@ def _random(seed, number):
 @jit
 def keep_record(model, rules, i, x, label, number):
     """Put `x` into the buffer of slot `i`: at its end, or in the place of another by chance (a reservoir)."""
-    held = model.held[i]
+    held = model.number[i, HELD]
     if held < rules.n_sub:
         _put(model, i, held, x, label)
-        model.held[i] = held + 1
-        model.fresh[i] += 1
+        model.number[i, HELD] = held + 1
+        model.number[i, FRESH] += 1
         return
-    place = np.int64(_random(rules.seed, number) % np.uint64(model.k[i]))
+    place = np.int64(_random(rules.seed, number) % np.uint64(model.number[i, SUPPORT]))
     if place < rules.n_sub:
         _put(model, i, place, x, label)
-        model.fresh[i] += 1
+        model.number[i, FRESH] += 1
 
 
 @jit
 def note_range(model, rules, x):
     """Widen the running ranges by `x`."""
     for a in range(rules.d):
-        model.lo[a] = min(model.lo[a], x[a])
-        model.hi[a] = max(model.hi[a], x[a])
+        model.ranges[0, a] = min(model.ranges[0, a], x[a])
+        model.ranges[1, a] = max(model.ranges[1, a], x[a])

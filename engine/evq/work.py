@@ -1,60 +1,56 @@
-"""Room that a step needs beside the model, made once for a batch."""
+"""Room that the steps of a batch need beside the model, and the rows of what they tell."""
 
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from resonance.engine.base import FloatArray, IntArray
 from resonance.engine.evq.model import Rules
 
+# What an event is told by: this head, then up to three clusters before and after, each as id, size, nodes, centre,
+# spread.
+E_RECORD, E_KIND, E_NUMBER, E_CLUSTER, E_OTHER, E_CRITERION, E_VALUE, E_THRESHOLD = 0, 1, 2, 3, 4, 5, 6, 7
+E_FURTHER = 8
+E_BEFORE, E_AFTER = 11, 12
+E_HEAD = 13
+SHAPE_HEAD = 3
+
+FEWEST_EVENTS = 64
+"""Events that there is room for, at least, before a batch is interrupted to take them away."""
+
 
 class Work(NamedTuple):
-    """Room for vectors and matrices of d, for samples of n_sub, and for kmax components."""
+    """Vectors and matrices of d, and rows of events.
+
+    Attributes
+    ----------
+    v, u, scale : ndarray of shape (d,)
+        Vectors.
+    upper, square : ndarray of shape (d, d)
+        Matrices.
+    told : ndarray of shape (rows, E_HEAD + 3 (SHAPE_HEAD + 2 d))
+        Events.
+    filled : ndarray of int64, shape (1,)
+        How many there are.
+    """
 
     v: FloatArray
     u: FloatArray
     scale: FloatArray
     upper: FloatArray
     square: FloatArray
-    rows: FloatArray
-    value: FloatArray
-    direction: FloatArray
-    best: FloatArray
-    side: NDArray[np.bool_]
-    p: FloatArray
-    z: FloatArray
-    prefix: FloatArray
-    bound: IntArray
-    gain: FloatArray
-    where: IntArray
-    share: FloatArray
-    mean: FloatArray
-    variance: FloatArray
-    sums: FloatArray
+    told: FloatArray
+    filled: IntArray
 
 
-def work_for(rules: Rules) -> Work:
-    """Return room for the steps of a batch."""
-    d, n, components = rules.d, rules.n_sub if rules.splits else 0, rules.kmax + 1
+def work_for(rules: Rules, events: int) -> Work:
+    """Return room for steps, and for a number of events."""
+    d = rules.d
     return Work(
         v=np.empty(d),
         u=np.empty(d),
         scale=np.empty(d),
         upper=np.zeros((d, d)),
         square=np.empty((d, d)),
-        rows=np.empty((d, d)),
-        value=np.empty(d),
-        direction=np.empty(d),
-        best=np.empty(d),
-        side=np.empty(n, dtype=np.bool_),
-        p=np.empty(n),
-        z=np.empty(n),
-        prefix=np.empty(n + 1),
-        bound=np.empty(components + 1, dtype=np.int64),
-        gain=np.empty(components),
-        where=np.empty(components, dtype=np.int64),
-        share=np.empty(components),
-        mean=np.empty(components),
-        variance=np.empty(components),
-        sums=np.empty((components, 3)),
+        told=np.empty((events, E_HEAD + 3 * (SHAPE_HEAD + 2 * d))),
+        filled=np.zeros(1, dtype=np.int64),
     )
