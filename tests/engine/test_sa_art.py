@@ -358,3 +358,29 @@ def test_a_crafted_state_is_refused(changes):
 def test_the_switch_is_true_or_false():
     with pytest.raises(ParameterError, match="complement = 1: must be true or false"):
         SAART.make({"complement": 1})
+
+
+@pytest.mark.parametrize("name", ["sa_art", "sa_art-paper", "fuzzy_art"])
+def test_any_number_of_a_state_may_be_any_other(name):
+    """It is refused, or the model learns, answers and keeps its state."""
+    model = VARIANTS[name]()
+    model.learn(topics(12, d=10), labels=[t % 3 - 1 for t in range(12)])
+    header, arrays = unpack(model.state(), model.name, model.revision)
+    X, refused, tried = sparse(topics(30, d=10, seed=3), 10), 0, 0
+    for key, array in arrays.items():
+        values = [-1, 0, 1, 7, 2**31, 2**62] if array.dtype == np.int64 else [-1.0, 0.0, 0.3, 2.0, 1e300, np.nan]
+        for at in np.ndindex(array.shape):
+            for value in values:
+                other = array.copy()
+                other[at] = value
+                tried += 1
+                try:
+                    loaded = type(model).from_state(pack(model.name, model.revision, header, {**arrays, key: other}))
+                except StateError:
+                    refused += 1
+                    continue
+                if value in (7, 0.3):
+                    loaded.learn(X, labels=[0] * 30)
+                    assert len(loaded.clusters()) == len(loaded.categories["id"])
+                    assert type(model).from_state(loaded.state()).state() == loaded.state()
+    assert tried / 2 < refused < tried
