@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from resonance.engine import ENGINES, Engine, make_engine
+from resonance.engine import ENGINES, Engine, SparseBatch, make_engine
 from resonance.engine.arithmetic import exp_minus, jit
 
 from bench import peers
 from bench.plain_caea import PlainCAEA
 from bench.report import Row, alternating, arguments, show
-from bench.streams import SPREADS, blobs, repeated
+from bench.streams import SPREADS, blobs, chosen, repeated, sparse_set
 
 Array = NDArray[np.float64]
 
@@ -29,6 +29,10 @@ WARM = 30_000
 TIMED = 40_000
 SLOW_TIMED = 2_000
 """Records timed of what takes ten microseconds and more for each."""
+SPARSE = ("r52", "mnist5k")
+SPARSE_WARM, SPARSE_TIMED = 1_500, 1_000
+PEER_TIMED = 100
+"""Records timed of what takes milliseconds for each."""
 HIERARCHIES = ("blobs", "s1", "statlog", "digits")
 
 
@@ -197,17 +201,91 @@ def hierarchy(stream: str, rounds: int) -> list[Row]:
     return [Row(f"hcaea depth=3 {stream} {course.case}", "us/record", found["hcaea"], "caea", found["caea"])]
 
 
+class SparseCourse:
+    """A sparse set in random order, and engines that know its beginning."""
+
+    def __init__(self, batch: SparseBatch) -> None:
+        order = np.random.default_rng(0).permutation(len(batch))[: SPARSE_WARM + SPARSE_TIMED]
+        self.warm, self.timed = chosen(batch, order[:SPARSE_WARM]), chosen(batch, order[SPARSE_WARM:])
+
+    def ours(self, name: str) -> tuple[Callable[[], float], int]:
+        """Return what measures microseconds a record of an engine, and its number of clusters."""
+        engine: Any = make_engine(name, {})
+        engine.learn(self.warm)
+        state = engine.state()
+
+        def run() -> float:
+            model: Any = ENGINES[name].from_state(state)
+            return seconds(lambda: model.learn(self.timed)) / len(self.timed) * 1e6
+
+        return run, len(engine.clusters())
+
+    def artlib(self) -> Callable[[], float] | None:
+        """Return what measures microseconds a record of artlib's Fuzzy ART, where that is installed."""
+        try:
+            from artlib import FuzzyART  # noqa: PLC0415
+        except ImportError:
+            return None
+        d = self.warm.dimension
+        assert d is not None
+        model = FuzzyART(rho=0.7, alpha=0.01, beta=0.1)
+        model.set_data_bounds(np.zeros(d), np.ones(d))
+        warm, timed = (model.prepare_data(dense(batch)) for batch in (self.warm, self.timed.part(0, PEER_TIMED)))
+        model.partial_fit(warm)
+
+        def run() -> float:
+            again = copy.deepcopy(model)
+            return seconds(lambda: again.partial_fit(timed)) / len(timed) * 1e6
+
+        return run
+
+
+def dense(batch: SparseBatch) -> Array:
+    """Return a batch with its zeros."""
+    X = np.zeros((len(batch), batch.dimension or 0))
+    X[np.repeat(np.arange(len(batch)), np.diff(batch.indptr)), batch.indices] = batch.data
+    return X
+
+
+def sparse(name: str, rounds: int, course: Course) -> list[Row]:
+    """Measure SA-ART and Fuzzy ART on a sparse set beside CAEA."""
+    found = sparse_set(name)
+    if found is None:
+        return []
+    records = SparseCourse(found[0])
+    entries = len(records.timed.indices) / len(records.timed)
+    contestants: dict[str, Callable[[], float]] = {"caea": course.caea}
+    cases = {}
+    for engine in ("sa_art", "fuzzy_art"):
+        contestants[engine], clusters = records.ours(engine)
+        cases[engine] = f"{engine} {name} nnz={entries:.0f} clusters={clusters}"
+    artlib = records.artlib()
+    if artlib is not None:
+        contestants["artlib fuzzy_art"] = artlib
+    took = alternating(contestants, rounds)
+    rows = [Row(cases[engine], "us/record", took[engine], f"caea {course.case}", took["caea"]) for engine in cases]
+    if artlib is not None:
+        rows.append(
+            Row(cases["fuzzy_art"], "us/record", took["fuzzy_art"], "artlib fuzzy_art", took["artlib fuzzy_art"])
+        )
+    return rows
+
+
 def main() -> None:
     """Run the benchmark."""
     parser = arguments("How fast the engines learn: one core, batches of 1,000, microseconds a record.")
     parser.add_argument("--rounds", type=int, default=9, help="alternating runs that each median is taken of")
     parser.add_argument("--features", type=int, nargs="*", default=list(SPREADS), help="numbers of features")
     parser.add_argument("--no-peers", action="store_true", help="leave out River and plain numpy")
+    parser.add_argument("--no-sparse", action="store_true", help="leave out Fuzzy ART and SA-ART")
     given = parser.parse_args()
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     rows = [row for d in given.features for row in flat(d, given.rounds, not given.no_peers)]
     if "hcaea" in ENGINES:
         rows += [row for stream in HIERARCHIES for row in hierarchy(stream, min(given.rounds, 5))]
+    if not given.no_sparse:
+        course = Course(blobs(WARM + TIMED, 8, SPREADS[8]))
+        rows += [row for name in SPARSE for row in sparse(name, min(given.rounds, 5), course)]
     show(
         "Engines: one core, batches of 1,000, 20 blobs",
         rows,

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from resonance.engine import SparseBatch
 from sklearn import datasets
 
 Array = NDArray[np.float64]
@@ -60,3 +61,29 @@ def load(name: str) -> tuple[Array, NDArray[np.int64]] | None:
         X, y = shipped[name](return_X_y=True)
         return X.astype(np.float64), y.astype(np.int64)
     return None
+
+
+def sparse_set(name: str) -> tuple[SparseBatch, NDArray[np.int64]] | None:
+    """Return records in [0, 1] and classes of a set, or None where its file is not on this machine."""
+    path = DATA / f"{name}.npz"
+    if path.exists():
+        with np.load(path, allow_pickle=False) as found:
+            if "indptr" in found:
+                data = found["data"].astype(np.float64)
+                batch = SparseBatch(found["indices"], found["indptr"].astype(np.int64), data, int(found["shape"][1]))
+                return batch, found["y"].astype(np.int64)
+    dense = load(name)
+    if dense is None:
+        return None
+    X = dense[0] / dense[0].max()
+    record, feature = np.nonzero(X)
+    starts = np.concatenate([[0], np.cumsum((X > 0).sum(axis=1))])
+    return SparseBatch(feature, starts, X[record, feature], X.shape[1]), dense[1]
+
+
+def chosen(batch: SparseBatch, records: NDArray[np.int64]) -> SparseBatch:
+    """Return some records of a batch, in another order."""
+    counts = np.diff(batch.indptr)[records]
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    entries = np.repeat(batch.indptr[records] - starts[:-1], counts) + np.arange(starts[-1])
+    return SparseBatch(batch.indices[entries], starts, batch.data[entries], batch.dimension)

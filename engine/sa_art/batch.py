@@ -3,7 +3,7 @@
 import numpy as np
 from resonance.engine.arithmetic import jit
 from resonance.engine.sa_art.categories import CW, EVENTS, MEAN, SQUARES, D, K, N, S, W, found, longest_idle
-from resonance.engine.sa_art.choice import compare, first_choice, reset_rejected, resonating
+from resonance.engine.sa_art.choice import compare, first_choice, search
 from resonance.engine.sa_art.update import teach
 
 EMERGED, VANISHED = 0, 1
@@ -104,9 +104,7 @@ def learn_batch(
             cluster[t, 0] = categories.id[first]
             value, threshold = categories.match[first], categories.rho[first]
             score[t] = value
-        winner = resonating(categories)
-        if rules.delta > 0.0:
-            reset_rejected(categories, rules.delta, winner)
+        winner = search(categories, rules.delta)
         head[N] += 1
         if winner >= 0:
             teach(categories, features, fields, rules, winner, names, x, values)

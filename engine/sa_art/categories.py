@@ -40,8 +40,10 @@ CS = 7  # s', of the complement
 ALL_FIELDS = 8
 FUZZY_FIELDS = 2
 
-FEWEST_SLOTS = 8
+FEWEST_SLOTS = 24
 FEWEST_ROWS = 16
+LANES = 8
+"""Slots come in such groups."""
 FEWEST_FEATURES = 8
 
 TINY = 1e-200
@@ -114,6 +116,15 @@ def new_categories(rules: Rules, slots: int, rows: int, classes: int) -> Categor
     )
 
 
+def more_slots(slots: int) -> int:
+    """Return the number of slots after `slots`: an odd number of cache lines.
+
+    The update of a category goes down a column. With a power of 2 as its step it would meet the same few sets of the
+    cache over and over.
+    """
+    return 2 * slots + LANES
+
+
 def resized(old: Categories, rules: Rules, slots: int, rows: int, classes: int) -> Categories:
     """Return a copy with room for more slots, rows or classes."""
     new = new_categories(rules, slots, rows, classes)
@@ -165,21 +176,23 @@ def spread_out(categories, rules, slot, own_names, own_entries):
     The sums go through the list in its order, so that they have the same bits after every update and every restore.
     """
     names, entries = borrow(own_names), borrow(own_entries)
+    rows, saliences = borrow(categories.w), borrow(categories.s)
+    others, other_saliences = borrow(categories.cw), borrow(categories.cs)
     plain = missing = unsalient = 0.0
     for k in range(categories.used[slot]):
         i = names[k]
         w, s, cs = entries[W, k], 1.0, 1.0
         if rules.salient:
             s = entries[S, k]
-            categories.s[i, slot] = s
-        categories.w[i, slot] = w
+            saliences[i, slot] = s
+        rows[i, slot] = w
         plain += w * s
         if rules.complement:
             if rules.salient:
                 cs = entries[CS, k]
-                categories.cs[i, slot] = cs
+                other_saliences[i, slot] = cs
             cw = entries[CW, k]
-            categories.cw[i, slot] = cw
+            others[i, slot] = cw
             missing += 1.0 - cw * cs
             unsalient += 1.0 - cs
     categories.plain[slot] = plain

@@ -28,6 +28,7 @@ from resonance.engine.sa_art.categories import (
     N,
     Rules,
     W,
+    more_slots,
     new_categories,
     new_lists,
     spread_out,
@@ -128,7 +129,7 @@ def unpacked(
 
     slots, rows = FEWEST_SLOTS, FEWEST_ROWS
     while slots < count:
-        slots *= 2
+        slots = more_slots(slots)
     while rows < (names.max() + 1 if len(names) else 0):
         rows *= 2
     categories = new_categories(rules, slots, rows, classes)

@@ -2,11 +2,10 @@
 
 from resonance.engine.arithmetic import fma, inline, jit
 from resonance.engine.borrowed import borrow
-from resonance.engine.sa_art.categories import D, K
+from resonance.engine.sa_art.categories import LANES, D, K
 
 SLACK = 1e-9
 """A match of 1 passes a vigilance of 1, whatever the order of its sums."""
-LANES = 8
 TINY_SALIENCE = 1e-12
 """A record whose salient part is no larger matches nothing."""
 
@@ -61,6 +60,7 @@ def compare(categories, rules, indices, data):
     for j in range(count):
         sums[j] = 0.0
         totals[j] = 0.0
+    plain, missing, unsalient = borrow(categories.plain), borrow(categories.missing), borrow(categories.unsalient)
     size = 0.0
     for p in range(len(indices)):
         i, x = indices[p], data[p]
@@ -82,14 +82,14 @@ def compare(categories, rules, indices, data):
     if rules.complement:
         size = d
     for j in range(k):
-        overlap, total, weight = sums[j], size, categories.plain[j]
+        overlap, total, weight = sums[j], size, plain[j]
         if rules.complement:
-            overlap += d - categories.missing[j]
-            weight += d - categories.missing[j]
+            overlap += d - missing[j]
+            weight += d - missing[j]
         if rules.salient:
             total = totals[j]
             if rules.complement:
-                total += d - categories.unsalient[j]
+                total += d - unsalient[j]
         choice[j] = 0.0
         totals[j] = 0.0
         if overlap > rules.floor:
@@ -100,40 +100,44 @@ def compare(categories, rules, indices, data):
 
 
 @inline
-def before(categories, j, other):
+def before(choice, ids, j, other):
     """Whether slot `j` is tried before slot `other`: by choice, then by age."""
-    a, b = categories.choice[j], categories.choice[other]
-    return a > b or (a == b and categories.id[j] < categories.id[other])
+    return choice[j] > choice[other] or (choice[j] == choice[other] and ids[j] < ids[other])
 
 
 @jit
 def first_choice(categories):
     """Return the slot of the best choice, -1 where no category has anything in common with the record."""
+    choice, ids = borrow(categories.choice), borrow(categories.id)
     best = -1
     for j in range(categories.head[K]):
-        if categories.choice[j] > 0.0 and (best < 0 or before(categories, j, best)):
+        if choice[j] > 0.0 and (best < 0 or before(choice, ids, j, best)):
             best = j
     return best
 
 
 @jit
-def resonating(categories):
-    """Return the slot that the search ends at, -1 for none.
+def search(categories, delta):
+    """Search in the order of the choice, and lower the vigilance of those that were tried and rejected (10).
 
-    A rejected category lowers no vigilance but its own, and is tried once: so the search, in the order of the choice,
-    ends at the best choice among those that match.
+    A rejected category lowers no vigilance but its own, and is tried once: so the search ends at the best choice among
+    those that match, and all that come before it, or all if there is none, were rejected.
+
+    Returns
+    -------
+    int
+        The slot that resonates, -1 for none.
     """
-    best = -1
-    for j in range(categories.head[K]):
-        matches = categories.choice[j] > 0.0 and categories.match[j] >= categories.rho[j] - SLACK
-        if matches and (best < 0 or before(categories, j, best)):
-            best = j
-    return best
-
-
-@jit
-def reset_rejected(categories, delta, winner):
-    """Lower the vigilance of every category that was tried before the winner, or of all (10)."""
-    for j in range(categories.head[K]):
-        if j != winner and categories.choice[j] > 0.0 and (winner < 0 or before(categories, j, winner)):
-            categories.rho[j] *= 1.0 - delta
+    choice, ids = borrow(categories.choice), borrow(categories.id)
+    match, rho = borrow(categories.match), borrow(categories.rho)
+    k = categories.head[K]
+    winner = -1
+    for j in range(k):
+        matches = choice[j] > 0.0 and match[j] >= rho[j] - SLACK
+        if matches and (winner < 0 or before(choice, ids, j, winner)):
+            winner = j
+    if delta > 0.0:
+        for j in range(k):
+            if j != winner and choice[j] > 0.0 and (winner < 0 or before(choice, ids, j, winner)):
+                rho[j] *= 1.0 - delta
+    return winner

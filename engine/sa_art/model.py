@@ -48,6 +48,7 @@ from resonance.engine.sa_art.categories import (
     K,
     Rules,
     W,
+    more_slots,
     new_categories,
     new_lists,
     resized,
@@ -158,7 +159,7 @@ class AdaptiveResonance(SparseEngine):
         """Make room for another category, and for so many features and classes."""
         old_rows, slots = self._categories.w.shape
         if self._categories.head[K] == slots:
-            slots *= 2
+            slots = more_slots(slots)
         new_rows = old_rows
         while new_rows < rows:
             new_rows *= 2
@@ -242,8 +243,8 @@ class AdaptiveResonance(SparseEngine):
     def from_state(cls, data: bytes) -> Self:  # noqa: D102
         header, arrays = unpack(data, cls.name, cls.revision)
         try:
-            model = cls.make(header["parameters"])
-        except (KeyError, TypeError, ParameterError) as error:
+            model = cls.make(dict(header["parameters"]))
+        except (KeyError, TypeError, ValueError, ParameterError) as error:
             raise StateError(f"the state of {cls.name} cannot be read: {error}") from error
         fixed = header.get("fixed")
         if fixed is None:

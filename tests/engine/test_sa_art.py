@@ -1,0 +1,386 @@
+"""Fuzzy ART and SA-ART: against their plain versions, on sparse batches, and at the edges of [0, 1]."""
+
+import numpy as np
+import pytest
+from resonance.engine import SAART, FuzzyART, ParameterError, RecordError, SparseBatch, StateError
+from resonance.engine.state import pack, unpack
+
+from tests.engine.plain_sa_art import PlainFuzzyART, PlainSAART
+
+VARIANTS = {
+    "sa_art": SAART,
+    "sa_art-paper": lambda: SAART.make(SAART.presets["paper"]),
+    "sa_art-crowded": lambda: SAART(rho0=0.9, delta=0.0, max_clusters=12),
+    "fuzzy_art": FuzzyART,
+    "fuzzy_art-plain": lambda: FuzzyART(rho=0.5, beta=0.6, complement=False),
+}
+
+
+@pytest.fixture(params=VARIANTS)
+def make(request):
+    return VARIANTS[request.param]
+
+
+def topics(n=400, d=40, seed=0, binary=False):
+    """Records of 5 topics with 8 features each, of which half are there, and a few of other topics."""
+    rng = np.random.default_rng(seed)
+    own = np.repeat(np.eye(5), d // 5, axis=1)[rng.integers(5, size=n)]
+    there = rng.random((n, d)) < np.where(own > 0, 0.6, 0.03)
+    values = np.ones((n, d)) if binary else np.clip(0.4 + 0.2 * rng.normal(size=(n, d)), 0.01, 1.0)
+    return np.where(there, values, 0.0)
+
+
+def sparse(X, dimension=None):
+    record, feature = np.nonzero(X)
+    starts = np.concatenate([[0], np.cumsum((X != 0).sum(axis=1))])
+    return SparseBatch(feature, starts, X[record, feature], dimension)
+
+
+def untidy(X):
+    """The same as `sparse`, features backwards, all zeros told, and in other types."""
+    n, d = X.shape
+    features = np.tile(np.arange(d - 1, -1, -1, dtype=np.int32), n)
+    return SparseBatch(features, np.arange(0, n * d + 1, d, dtype=np.int32), X[:, ::-1].ravel(), d)
+
+
+def answers(step):
+    events = [(e.index, e.kind, e.number, e.cluster, [c.centre.tobytes() for c in e.after]) for e in step.events]
+    return events, *(getattr(step, name).tobytes() for name in ("cluster", "score", "novel", "path"))
+
+
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("given", [{}, {"delta": 0.1, "lambda_": 0.9}, {"complement": True, "rho0": 0.9}])
+def test_sa_art_is_what_its_specification_prints(given, binary):
+    X = topics(binary=binary)
+    plain, model = PlainSAART(**given), SAART(**given)
+    expected = [plain.learn(x) for x in X if x.any() or plain.complement]
+    got = model.learn(X).path[:, 0]
+    assert got[got >= 0].tolist() == expected
+    found, d = model.categories, X.shape[1]
+    np.testing.assert_allclose(found["weight"], plain.w, atol=1e-12)
+    np.testing.assert_allclose(found["rho"], plain.rho, atol=1e-12)
+    np.testing.assert_allclose(found["mean"], np.array(plain.mu)[:, :d], atol=1e-12)
+    np.testing.assert_allclose(found["squares"], np.array(plain.z)[:, :d], atol=1e-12)
+    np.testing.assert_array_equal(found["count"], np.array(plain.cnt)[:, :d])
+    np.testing.assert_allclose(found["salience"], [plain.salience(j) for j in range(len(plain.w))], atol=1e-12)
+
+
+@pytest.mark.parametrize("complement", [True, False])
+def test_fuzzy_art_is_what_its_specification_prints(complement):
+    X = topics()
+    X = X[X.any(axis=1)]
+    plain = PlainFuzzyART(0.8 if complement else 0.4, 0.5, complement)
+    model = FuzzyART(rho=plain.rho, beta=plain.beta, complement=complement)
+    assert model.learn(X).path[:, 0].tolist() == [plain.learn(x) for x in X]
+    np.testing.assert_allclose(model.categories["weight"], plain.w, atol=1e-12)
+
+
+def test_sparse_batches_give_the_bits_of_dense_ones(make):
+    X, Y = topics(), topics(50, seed=1)
+    dense, fixed, other = make(), make(), make()
+    expected = answers(dense.learn(X))
+    assert answers(fixed.learn(sparse(X, X.shape[1]))) == expected
+    assert answers(other.learn(untidy(X))) == expected
+    assert dense.state() == fixed.state() == other.state()
+    asked = dense.predict(Y), fixed.predict(sparse(Y, Y.shape[1]))
+    assert asked[0].cluster.tobytes() == asked[1].cluster.tobytes()
+    assert asked[0].score.tobytes() == asked[1].score.tobytes()
+
+
+def test_open_records_bring_new_features_at_any_time(make):
+    X = topics(300)
+    # Half of the features have never come before the middle of the stream.
+    X[:150, 20:] = 0.0
+    batch = sparse(X)
+    whole, single = make(), make()
+    expected = whole.learn(batch)
+    for at in range(len(X)):
+        step = single.learn(batch.part(at, at + 1))
+        assert step.path[0] == expected.path[at]
+        if at % 100 == 99:
+            assert single.dimension == np.flatnonzero(X[: at + 1].any(axis=0)).max() + 1
+            single = type(single).from_state(single.state())
+    assert single.state() == whole.state()
+    assert whole.dimension == 40
+    for cluster in whole.clusters():
+        assert len(cluster.features) == len(cluster.centre) == len(cluster.spread)
+        assert (np.diff(cluster.features) > 0).all()
+
+
+@pytest.mark.parametrize("name", ["sa_art", "sa_art-crowded", "fuzzy_art-plain"])
+def test_features_to_come_are_as_good_as_zeros(name):
+    X = topics(300)
+    X[:150, 20:] = 0.0
+    whole, growing = VARIANTS[name](), VARIANTS[name]()
+    expected, got = whole.learn(X), growing.learn(sparse(X))
+    for attribute in ("cluster", "score", "novel", "path"):
+        np.testing.assert_array_equal(getattr(got, attribute), getattr(expected, attribute))
+    for cluster, dense in zip(growing.clusters(), whole.clusters(), strict=True):
+        centre = np.zeros(40)
+        centre[cluster.features] = cluster.centre
+        np.testing.assert_array_equal(centre, dense.centre)
+
+
+def test_a_prediction_knows_features_that_no_cluster_has_seen(make):
+    X = topics(200)
+    X[:, 20:] = 0.0
+    asked = topics(20, seed=2)
+    model, same = make(), make()
+    model.learn(sparse(X))
+    same.learn(sparse(X))
+    before = model.state()
+    predicted = model.predict(sparse(asked[:1]))
+    assert model.state() == before
+    step = same.learn(sparse(asked[:1]))
+    assert predicted.cluster.tobytes() == step.cluster.tobytes()
+    assert predicted.score.tobytes() == step.score.tobytes()
+
+
+def test_a_record_of_zeros_has_nothing_in_common_with_anything(make):
+    model = make()
+    model.learn(topics())
+    before = model.state()
+    step = model.learn(np.zeros((2, 40)))
+    if model._given["complement"]:
+        assert (step.path >= 0).all()
+        return
+    assert step.cluster.tolist() == step.path.tolist() == [[-1], [-1]]
+    assert np.isnan(step.score).all()
+    assert not step.novel.any()
+    assert model.state() == before
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.000001, 7.0])
+def test_values_outside_the_unit_interval_are_refused(make, value):
+    model = make()
+    model.learn(topics())
+    before = model.state()
+    X = topics(3)
+    X[1, 5] = value
+    for batch in (X, sparse(X, 40)):
+        with pytest.raises(RecordError, match=rf"record 1 of the batch: feature 5 is {value}: outside \[0, 1\]"):
+            model.learn(batch)
+        with pytest.raises(RecordError, match="outside"):
+            model.predict(batch)
+    assert model.state() == before
+
+
+def test_what_rounding_has_added_is_clipped(make):
+    X = topics(binary=True)
+    rounded = X + np.where(X > 0, 1e-12, -1e-12)
+    exact, dense, entries = make(), make(), make()
+    exact.learn(X)
+    dense.learn(rounded)
+    entries.learn(sparse(rounded, 40))
+    assert exact.state() == dense.state() == entries.state()
+
+
+@pytest.mark.parametrize(
+    ("batch", "record", "problem"),
+    [
+        (SparseBatch([0, 1], [0, 1, 2], [0.5, np.nan], 4), 1, "feature 1 is nan: not finite"),
+        (SparseBatch([0, 1], [0, 1, 2], [0.5, 1e200], 4), 1, "feature 1 is 1e[+]200: beyond 1e[+]150"),
+        (SparseBatch([0, 4], [0, 1, 2], [0.5, 0.5], 4), 1, "there is no feature 4: they count from 0 to 3"),
+        (SparseBatch([0, -1], [0, 1, 2], [0.5, 0.5]), 1, "there is no feature -1: they count from 0 to 9,999"),
+        (SparseBatch([0, 10_000], [0, 1, 2], [0.5, 0.5]), 1, "there is no feature 10000: they count from 0 to 9,999"),
+        (SparseBatch([0, 3, 1, 3], [0, 1, 4], [0.5, 0.5, 0.5, 0.5]), 1, "feature 3 comes twice"),
+        (SparseBatch([0], [0, 1], [0.5], 20_000), 0, "a batch of 20000 features: there may be 1 to 10,000"),
+        (SparseBatch([0, 1], [0, 2, 1], [0.5, 0.5]), 0, "indptr must rise from 0 to 2, the number of entries"),
+        (SparseBatch([0, 1], [1, 2], [0.5, 0.5]), 0, "indptr must rise from 0 to 2"),
+        (SparseBatch([0, 1], [], [0.5, 0.5]), 0, "are no CSR batch"),
+        (SparseBatch([0, 1], [0, 2], [0.5]), 0, "are no CSR batch"),
+        (SparseBatch([0.5], [0, 1], [0.5]), 0, "indices are integers, not float64"),
+        (SparseBatch([0], [0, 1], ["much"]), 0, "not arrays of numbers"),
+    ],
+)
+def test_a_sparse_batch_that_is_none_is_refused(batch, record, problem):
+    with pytest.raises(RecordError, match=problem) as error:
+        SAART().learn(batch)
+    assert error.value.index == record
+
+
+def test_the_length_of_the_first_batch_binds_those_after_it():
+    model = SAART()
+    model.learn(sparse(topics(50), 40))
+    with pytest.raises(RecordError, match="41 features, the model has 40"):
+        model.learn(SparseBatch([0], [0, 1], [0.5], 41))
+    with pytest.raises(RecordError, match="there is no feature 40"):
+        model.learn(SparseBatch([40], [0, 1], [0.5]))
+    with pytest.raises(RecordError, match="11,000 features, more than max_features = 10,000"):
+        SAART().learn(np.zeros((1, 11_000)))
+
+
+def test_a_full_model_lets_the_cluster_go_that_won_longest_ago():
+    model = SAART(max_clusters=2)
+    step = model.learn(np.eye(3)[[0, 1, 0, 2]])
+    assert [(e.index, e.kind, e.cluster) for e in step.events] == [
+        (0, "emerged", 0),
+        (1, "emerged", 1),
+        (3, "vanished", 1),
+        (3, "emerged", 2),
+    ]
+    assert [c.id for c in model.clusters()] == [0, 2]
+    assert model.predict(np.eye(3)).cluster[:, 0].tolist() == [0, -1, 2]
+
+
+def test_an_event_tells_what_decided():
+    model = SAART(rho0=0.9)
+    first, second = model.learn(np.array([[1.0, 0.0], [0.5, 0.0], [1.0, 0.8]])).events[0], model
+    assert first.reason is None
+    step = second.learn(np.array([[0.1, 1.0]]))
+    for event in step.events:
+        assert event.reason.criterion == "match"
+        assert event.reason.value < event.reason.threshold
+
+
+def test_clusters_name_their_most_salient_features():
+    X = topics(n=1000)
+    model = SAART()
+    model.learn(X)
+    largest = max(model.clusters(), key=lambda cluster: cluster.size)
+    telling = [feature.feature for feature in largest.salient]
+    assert len(telling) == len(set(telling)) == 10
+    topic = telling[0] // 8
+    assert {feature // 8 for feature in telling[:5]} == {topic}
+    shares = [feature.salience * feature.weight for feature in largest.salient]
+    assert shares == sorted(shares, reverse=True)
+    row = model.categories["id"].tolist().index(largest.id)
+    for feature in largest.salient:
+        assert feature.salience == model.categories["salience"][row, feature.feature]
+        assert feature.weight == model.categories["weight"][row, feature.feature]
+    assert FuzzyART().learn(X).events[0].after[0].salient == ()
+
+
+def test_labels_are_those_of_the_best_choice_that_has_one():
+    model = SAART()
+    X = np.eye(3)
+    model.learn(X[:2], labels=[7, -1])
+    model.learn(np.array([[0.0, 1.0, 1.0]]), labels=[3])
+    assert model.predict(X).label.tolist() == [7, 3, -1]
+
+
+def test_means_and_deviations_are_those_of_the_records():
+    X = topics()
+    model = SAART()
+    step = model.learn(X)
+    for cluster in model.clusters():
+        own = X[step.path[:, 0] == cluster.id]
+        assert cluster.size == len(own)
+        np.testing.assert_allclose(cluster.centre, own.mean(axis=0), atol=1e-12)
+        np.testing.assert_allclose(cluster.spread, own.std(axis=0), atol=1e-9)
+
+
+def test_a_box_contains_its_records_with_fast_learning():
+    X = topics()
+    model = FuzzyART(rho=0.8, beta=1.0)
+    step = model.learn(X)
+    for cluster in model.clusters():
+        own = X[step.path[:, 0] == cluster.id]
+        np.testing.assert_allclose(cluster.centre - cluster.spread, own.min(axis=0), atol=1e-12)
+        np.testing.assert_allclose(cluster.centre + cluster.spread, own.max(axis=0), atol=1e-12)
+
+
+def crafted(**changes):
+    """The state of a small model with some of its arrays or members of its header changed."""
+    model = SAART()
+    model.learn(topics(60), labels=[t % 3 for t in range(60)])
+    header, arrays = unpack(model.state(), "sa_art", 1)
+    for name, change in changes.items():
+        if name in arrays:
+            arrays[name] = change(arrays[name])
+        else:
+            header[name] = change
+    return pack("sa_art", 1, header, {name: array for name, array in arrays.items() if array is not None})
+
+
+def put(at, value):
+    def change(array):
+        array[at] = value
+        return array
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"features": put(3, 40)},
+        {"features": put(3, -1)},
+        {"features": put(1, 2**62)},
+        {"features": lambda a: put(1, a[0])(a)},
+        {"features": lambda a: a[:-1]},
+        {"features": lambda a: a.astype(float)},
+        {"used": put(0, 2**62)},
+        {"used": put(0, -1)},
+        {"id": put(0, 10**9)},
+        {"id": put(0, -1)},
+        {"id": lambda a: a[::-1].copy()},
+        {"size": put(0, 0)},
+        {"size": put(0, 2**60)},
+        {"won": put(0, 10**9)},
+        {"won": lambda a: put(1, a[0])(a)},
+        {"won": lambda a: a[:-1]},
+        {"head": lambda a: a[:-1]},
+        {"head": put(0, -1)},
+        {"fields": put((0, 0), np.nan)},
+        {"fields": put((0, 0), 1.5)},
+        {"fields": put((1, 0), -0.5)},
+        {"fields": put((2, 0), np.inf)},
+        {"fields": put((3, 0), 0.5)},
+        {"fields": put((3, 0), 1e9)},
+        {"fields": lambda a: a[:-1]},
+        {"fields": lambda _: None},
+        {"rho": put(0, 2.0)},
+        {"rho": put(0, np.nan)},
+        {"labels": put((0, 0), 10**6)},
+        {"labels": put((0, 1), 3)},
+        {"labels": put((0, 2), 0)},
+        {"labels": lambda a: a[:, :2]},
+        {"labels": lambda a: a[::-1].copy()},
+        {"dimension": -1},
+        {"dimension": 10**9},
+        {"dimension": True},
+        {"classes": 10**9},
+        {"classes": None},
+        {"fixed": 1},
+        {"parameters": {"rho0": 7.0}},
+        {"parameters": {"alpha": 0.5, "max_clusters": 1}},
+        {"parameters": "none"},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_a_crafted_state_is_refused(changes):
+    SAART.from_state(crafted())
+    with pytest.raises(StateError):
+        SAART.from_state(crafted(**changes))
+
+
+def test_the_switch_is_true_or_false():
+    with pytest.raises(ParameterError, match="complement = 1: must be true or false"):
+        SAART.make({"complement": 1})
+
+
+@pytest.mark.parametrize("name", ["sa_art", "sa_art-paper", "fuzzy_art"])
+def test_any_number_of_a_state_may_be_any_other(name):
+    """It is refused, or the model learns, answers and keeps its state."""
+    model = VARIANTS[name]()
+    model.learn(topics(12, d=10), labels=[t % 3 - 1 for t in range(12)])
+    header, arrays = unpack(model.state(), model.name, model.revision)
+    X, refused, tried = sparse(topics(30, d=10, seed=3), 10), 0, 0
+    for key, array in arrays.items():
+        values = [-1, 0, 1, 7, 2**31, 2**62] if array.dtype == np.int64 else [-1.0, 0.0, 0.3, 2.0, 1e300, np.nan]
+        for at in np.ndindex(array.shape):
+            for value in values:
+                other = array.copy()
+                other[at] = value
+                tried += 1
+                try:
+                    loaded = type(model).from_state(pack(model.name, model.revision, header, {**arrays, key: other}))
+                except StateError:
+                    refused += 1
+                    continue
+                if value in (7, 0.3):
+                    loaded.learn(X, labels=[0] * 30)
+                    assert len(loaded.clusters()) == len(loaded.categories["id"])
+                    assert type(model).from_state(loaded.state()).state() == loaded.state()
+    assert tried / 2 < refused < tried
