@@ -9,6 +9,7 @@ import math
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from resonance.engine import ENGINES, Engine, SparseBatch, make_engine
 from resonance.engine.arithmetic import exp_minus, jit
 
-from bench import peers
+from bench import ildn, peers
 from bench.plain_caea import PlainCAEA
 from bench.report import Row, alternating, arguments, show
 from bench.streams import SPREADS, blobs, chosen, repeated, sparse_set
@@ -271,6 +272,51 @@ def sparse(name: str, rounds: int, course: Course) -> list[Row]:
     return rows
 
 
+class Network:
+    """A stream that ILDN learns from its first record on, in batches, and its slowest record."""
+
+    def __init__(self, name: str, X: Array, parameters: dict[str, Any], repeats: int = 1) -> None:
+        self.batches, self.parameters, self.repeats = in_batches(X), parameters, repeats
+        self.records = len(X)
+        engine = make_engine("ildn", parameters)
+        learn_all(engine, self.batches)
+        nodes = len(engine.nodes["id"])  # type: ignore[attr-defined]
+        self.case = f"ildn {name} d={X.shape[1]} nodes={nodes}"
+
+    def run(self) -> float:
+        """Return microseconds a record."""
+        found = [
+            seconds(lambda: learn_all(make_engine("ildn", self.parameters), self.batches)) for _ in range(self.repeats)
+        ]
+        return min(found) / self.records * 1e6
+
+    def slowest(self) -> float:
+        """Return microseconds of the slowest single record, each in a batch of its own, the least of three runs."""
+        times = np.full(self.records, np.inf)
+        for _ in range(3):
+            learn = make_engine("ildn", self.parameters).learn
+            records = (x[None] for batch in self.batches for x in batch)
+            times = np.minimum(times, [seconds(partial(learn, x)) for x in records])
+        return float(times.max() * 1e6)
+
+
+def networks(rounds: int) -> list[Row]:
+    """Measure ILDN on the five parts and on Segment, as multiples of CAEA at eight features."""
+    course = Course(blobs(WARM + TIMED, 8, SPREADS[8]))
+    parts = {"k": 0.5, "sigma": 3e-5}
+    cases = [
+        Network("five parts", ildn.parts()[0], parts),
+        Network("five parts open-ended", ildn.parts(open_ended=True)[0], parts),
+    ]
+    segment = ildn.segment(0)
+    if segment is not None:
+        cases.append(Network("segment", segment[0], {}, repeats=5))
+    contestants = {"caea": course.caea} | {case.case: case.run for case in cases}
+    found = alternating(contestants, rounds)
+    rows = [Row(case.case, "us/record", found[case.case], f"caea {course.case}", found["caea"]) for case in cases]
+    return rows + [Row(f"{case.case}: slowest record", "us", case.slowest()) for case in cases]
+
+
 def main() -> None:
     """Run the benchmark."""
     parser = arguments("How fast the engines learn: one core, batches of 1,000, microseconds a record.")
@@ -286,6 +332,7 @@ def main() -> None:
     if not given.no_sparse:
         course = Course(blobs(WARM + TIMED, 8, SPREADS[8]))
         rows += [row for name in SPARSE for row in sparse(name, min(given.rounds, 5), course)]
+    rows += networks(min(given.rounds, 5))
     show(
         "Engines: one core, batches of 1,000, 20 blobs",
         rows,

@@ -3,7 +3,7 @@
 import numpy as np
 from resonance.engine.arithmetic import jit
 from resonance.engine.caea_batch import majority_label
-from resonance.engine.ildn.ellipsoid import add_record, squared_distance, squared_distances
+from resonance.engine.ildn.ellipsoid import add_record, outside_box, squared_distance, squared_distances
 from resonance.engine.ildn.graph import connect, edge, end_of, position
 from resonance.engine.ildn.merging import merge, passes
 from resonance.engine.ildn.model import (
@@ -41,16 +41,16 @@ def holders(model, rules, x, room, keep):
     """Find the nodes whose ellipsoid holds `x` (1)-(3); return how many, written to ``room.inside``.
 
     A node whose largest eigenvalue would have to be exceeded is not asked (exact: its distance would be too large).
-    With `keep` the nodes that were asked keep their ratio, the others get -1.
+    Nor is one beyond whose box `x` lies. With `keep` the holders are written; nodes that were not asked have ratio -1.
     """
-    squares, near, inside = room.squares, model.values[NEAR], 0
+    squares, near, radius, inside = room.squares, model.values[NEAR], model.values[RADIUS], 0
     nodes = model.head[NODES]
     squared_distances(model.centre, nodes, x, squares)
     for row in range(nodes):
         room.ratio[row] = -1.0
-        if squares[row] * near[row] < 1.0:
+        if squares[row] * near[row] < 1.0 and not outside_box(model, rules, row, x, radius[row]):
             _ratio(model, rules, row, x, room)
-            if keep and room.distance[row] < model.values[RADIUS, row]:
+            if keep and room.distance[row] < radius[row]:
                 room.inside[inside] = row
                 inside += 1
     return inside
@@ -81,6 +81,8 @@ def nearest(model, rules, x, marks, room):
         if marks[row] < 0:
             continue
         if ratio[row] < 0.0 and squares[row] * near[row] <= best:
+            if outside_box(model, rules, row, x, best * model.values[RADIUS, row]):
+                continue
             _ratio(model, rules, row, x, room)
         if ratio[row] >= 0.0 and (ratio[row] < best or (ratio[row] == best and row < where)):
             where, best = np.int64(row), ratio[row]

@@ -8,7 +8,7 @@ of a vector with itself, and W follows exactly by one of the same form. Equation
 import numpy as np
 from resonance.engine.arithmetic import fma, inline, jit
 from resonance.engine.borrowed import borrow
-from resonance.engine.ildn.model import COUNT, KNOWN, SLOT, WIDEST, WON, set_reach, take_slot
+from resonance.engine.ildn.model import COUNT, KNOWN, SLACK, SLOT, WIDEST, WON, set_reach, take_slot
 
 
 @jit
@@ -40,6 +40,23 @@ def whiten(whitening, apart, d, lanes, z):
     for i in range(d):
         total = fma(z[i], z[i], total)
     return total
+
+
+@jit
+def outside_box(model, rules, row, x, radius):
+    """Return whether `x` is farther from a node than the squared `radius` for certain, by one feature alone.
+
+    In no direction is ``D^2`` less than the squared difference divided by the variance: so for the axes.
+    """
+    slot = model.fields[SLOT, row]
+    if slot < 0:
+        return False
+    covariance, centre, limit = borrow(model.covariance)[slot], borrow(model.centre), radius * SLACK
+    for i in range(rules.d):
+        apart = x[i] - centre[i, row]
+        if apart * apart > limit * covariance[i, i]:
+            return True
+    return False
 
 
 @jit

@@ -250,7 +250,7 @@ class ILDN(Engine):
         try:
             model = cls.make(header["parameters"])
             dimension, classes = header["dimension"], header.get("classes", 0)
-        except (KeyError, TypeError, AttributeError, ParameterError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, ParameterError) as error:
             raise StateError(f"the state of {cls.name} has no parameters that it can have: {error}") from error
         for name, value, most in (("dimension", dimension, MOST_FEATURES), ("classes", classes, MOST_CLASSES)):
             if type(value) is not int or not 0 <= value <= most:

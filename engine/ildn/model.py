@@ -44,7 +44,7 @@ VALUES = 3
 SMALLEST = 16
 """Nodes that a new model has room for; a multiple of 8, as all capacities."""
 
-_SLACK = 1.0 + 1e-6
+SLACK = 1.0 + 1e-6
 """What rounding may take from a bound is a billionth of this."""
 
 
@@ -188,7 +188,7 @@ def set_reach(model, rules, row, widest):
     radius = radius_of(rules.radii, model.fields[COUNT, row])
     model.values[RADIUS, row] = radius
     model.values[WIDEST, row] = widest
-    model.values[NEAR, row] = 1.0 / (radius * widest * _SLACK)
+    model.values[NEAR, row] = 1.0 / (radius * widest * SLACK)
 
 
 @jit

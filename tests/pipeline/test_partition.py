@@ -27,7 +27,11 @@ from tests.pipeline.streams import (
 )
 
 KEYS = (b"a", b"b", b"sh/op 7", b"\xff")
-ENGINES: list[dict[str, Any]] = [{"engine.name": "caea"}, {"engine.name": "hcaea"}]
+ENGINES: list[dict[str, Any]] = [
+    {"engine.name": "caea"},
+    {"engine.name": "hcaea"},
+    {"engine.name": "ildn", "engine.k": 0.5},
+]
 
 
 def changed(engine: dict[str, Any], **values: Any) -> Any:
