@@ -13,7 +13,7 @@ from resonance.pipeline.replay.jobs import Tell, describe, load_kernels, run_job
 from resonance.pipeline.replay.ranges import Span, choose, resolve
 from resonance.pipeline.replay.verify import Verified
 from resonance.pipeline.states.restore import Source
-from resonance.pipeline.topics.topics import read_deployment
+from resonance.pipeline.topics.topics import read_logs
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Verdict:
 
     def as_json(self) -> dict[str, Any]:
         """Return the verdict as JSON has it."""
-        names = ("records", "assignments", "events", "dead_letters", "repeats", "older")
+        names = ("records", "assignments", "events", "dead_letters", "routes", "repeats", "older")
         return {
             "identical": self.identical,
             **{name: self.total(name) for name in names},
@@ -88,11 +88,12 @@ def verify(
         The models at the beginning of the range are not known any more.
     """
     client = clients.librdkafka(settings)
-    deployment = read_deployment(client, settings.input.topics, settings.broker.answer_timeout)
+    deployment = read_logs(client, settings)
     settings.check_stream(deployment.partitions)
     source = Source.of(settings, client, deployment)
     with LogReader(client, source.group, settings.broker.answer_timeout) as reader:
-        partitions = choose(span, settings.input.topics, deployment.partitions)
+        counts = {topic: identity.partitions for topic, identity in source.identities.items()}
+        partitions = [at for topic, count in counts.items() for at in choose(span, [topic], count)]
         committed = reader.committed(partitions)
         ranges = resolve(reader, client, span, partitions)
     where = f"{', '.join(settings.input.topics)} on {settings.broker.bootstrap}"

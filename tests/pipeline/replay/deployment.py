@@ -15,24 +15,29 @@ from tests.pipeline.streams import TOPIC, settings
 MODULES: tuple[Any, ...] = (bootstrap, bootstrapping, replaying, run, verify, verifying)
 
 
+def put_behind_commands(patch: pytest.MonkeyPatch, deployment: MemoryDeployment) -> None:
+    """Let the commands that replay find a deployment in memory."""
+    for module in MODULES:
+        patch.setattr(module, "LogReader", lambda *_: deployment)
+    for module in (replaying, verifying):
+        patch.setattr(module, "read_logs", lambda *_: deployment.source.deployment)
+    patch.setattr(bootstrapping, "check_start", lambda *_, **__: deployment.source.deployment)
+    patch.setattr(bootstrapping, "wait_for_empty_group", lambda *_: None)
+    patch.setattr(bootstrapping, "write", deployment.write)
+
+    def newest_time(*_: Any) -> int:
+        logs = [deployment.logs[TOPIC, partition] for partition in deployment.partitions]
+        return max(record.timestamp for log in logs for record in log)
+
+    patch.setattr(ranges, "newest_time", newest_time)
+
+
 class ReplayedDeployment(MemoryDeployment):
     """`MemoryDeployment` behind the commands that replay."""
 
     def __init__(self, patch: pytest.MonkeyPatch, partitions: int = 1, records: int = 600, **changed: Any) -> None:
         super().__init__(patch, partitions, records, **changed)
-        for module in MODULES:
-            patch.setattr(module, "LogReader", lambda *_: self)
-        for module in (replaying, verifying):
-            patch.setattr(module, "read_deployment", lambda *_: self.source.deployment)
-        patch.setattr(bootstrapping, "check_start", lambda *_, **__: self.source.deployment)
-        patch.setattr(bootstrapping, "wait_for_empty_group", lambda *_: None)
-        patch.setattr(bootstrapping, "write", self.write)
-        patch.setattr(
-            ranges, "newest_time", lambda *_: max(record.timestamp for log in self.inputs() for record in log)
-        )
-
-    def inputs(self) -> list[Any]:
-        return [self.logs[TOPIC, partition] for partition in self.partitions]
+        put_behind_commands(patch, self)
 
     def expire(self, topic: str, below: int, partition: int = 0) -> None:
         """Delete the first records of a partition, as retention does."""
