@@ -8,7 +8,7 @@ from typing import Any
 
 from resonance.pipeline.broker.log_reader import LogReader
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.records import Record
+from resonance.pipeline.records import Outputs, Record
 from resonance.pipeline.replay import sources
 from resonance.pipeline.replay.jobs import Tell, described
 from resonance.pipeline.replay.sinks import FolderSink, Nowhere, Sink, TopicSink
@@ -36,6 +36,8 @@ class Replayed:
         Records that were learned before the range.
     records : int
         Records of the range.
+    routed : int
+        Those of them that were sent on, to be learned elsewhere.
     assignments, events : int
         Outputs.
     dead_letters : dict of str to int
@@ -50,6 +52,7 @@ class Replayed:
     notes: list[str] = field(default_factory=list)
     silent: int = 0
     records: int = 0
+    routed: int = 0
     assignments: int = 0
     events: int = 0
     dead_letters: dict[str, int] = field(default_factory=dict)
@@ -72,9 +75,9 @@ class Answering:
         self._found, self._task, self._sink = found, task, sink
         self._before: Counter[str] = task.counts.dead_letters
 
-    def take(self, batch: Sequence[Record]) -> None:
-        """Learn the next records, and answer those of the range."""
-        found = self._found
+    def take(self, batch: Sequence[Record]) -> Outputs:
+        """Learn the next records, and answer those of the range; return what is said of them."""
+        found, outputs = self._found, Outputs()
         silent, records = sources.cut(batch, found.begin)
         if silent:
             self._task.catch_up(silent)
@@ -83,9 +86,11 @@ class Answering:
         if records:
             outputs = self._task.process(records)
             found.records += len(records)
+            found.routed += len(outputs.routes)
             found.assignments += len(outputs.assignments)
             found.events += len(outputs.events)
             self._sink.write(outputs)
+        return outputs
 
     def close(self) -> Replayed:
         """See to it that outputs are stored; return what came of it."""
