@@ -36,15 +36,15 @@ class OpenedRanges:
 
 
 @contextmanager
-def open_ranges(settings: Settings, inputs: Collection[str], span: Span) -> Iterator[OpenedRanges]:
-    """Open a deployment and choose ranges of input topics.
+def open_ranges(settings: Settings, topics: Collection[str] | None, span: Span) -> Iterator[OpenedRanges]:
+    """Open a deployment and choose ranges of the topics that its workers process.
 
     Parameters
     ----------
     settings : Settings
         The deployment's.
-    inputs : collection of str
-        Which of its input topics.
+    topics : collection of str or None
+        Which of its input topics, or the routes; None for all of them.
     span : Span
         Which part of them.
 
@@ -60,7 +60,8 @@ def open_ranges(settings: Settings, inputs: Collection[str], span: Span) -> Iter
     settings.check_stream(deployment.partitions)
     source = Source.of(settings, client, deployment)
     with LogReader(client, source.group, settings.broker.answer_timeout) as reader:
-        chosen = [at for topic in inputs for at in choose(span, [topic], source.identities[topic].partitions)]
+        counts = {topic: source.identities[topic].partitions for topic in topics or source.identities}
+        chosen = [at for topic, count in counts.items() for at in choose(span, [topic], count)]
         ranges = resolve(reader, span, chosen)
         yield OpenedRanges(source, reader, ranges)
 
