@@ -17,7 +17,7 @@ from resonance.pipeline.stops import NEW_VERSION, RESET, RESUME
 from typer.main import get_command
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SHOWN = 4150
 """Offset of the demo's record that the README shows."""
 
