@@ -387,6 +387,10 @@ class PartitionTask:
         """Tell from where another task of the partition does."""
         self._emission.restore(other._emission.state())
 
+    def take_place(self, other: "PartitionTask") -> None:
+        """Go on, with other models, where another task of the partition stands."""
+        self.take_emission(other)
+
     def partition_state(self) -> bytes:
         """Return what the partition knows beside its streams, as JSON."""
         own = {"format": FORMAT, "first_version": self._streams.first_version, "emission": self._emission.state()}

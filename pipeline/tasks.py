@@ -81,7 +81,10 @@ class Task(Protocol):
         """Continue from `partition_state`."""
 
     def take_emission(self, other: Any) -> None:
-        """Go on where another task of the partition stands, with new models."""
+        """Tell from where another task of the partition does."""
+
+    def take_place(self, other: Any) -> None:
+        """Go on, with other models, where another task of the partition stands."""
 
     def emit_from_setting(self, offset: int) -> None:
         """Let the present setting say from when on to tell, of the records from an offset on."""

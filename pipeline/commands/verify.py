@@ -84,7 +84,8 @@ def _show(verdict: "Verdict", *, as_json: bool) -> None:
     if as_json:
         print_json(verdict.as_json())
         return
-    names = ("begin", "end", "records", "assignments", "events", "dead_letters")
+    routed = ("routes",) if verdict.total("routes") else ()
+    names = ("begin", "end", "records", *routed, "assignments", "events", "dead_letters")
     rows = [
         (
             part.topic,
@@ -94,8 +95,8 @@ def _show(verdict: "Verdict", *, as_json: bool) -> None:
         )
         for part in verdict.parts
     ]
-    columns = ("topic", "partition", "from", "to", "records", "assignments", "events", "dead letters", "verdict")
-    print_table(columns, rows)
+    head = ("topic", "partition", "from", "to", "records", *routed)
+    print_table((*head, "assignments", "events", "dead letters", "verdict"), rows)
     for source, difference in verdict.differences():
         for sentence in difference.sentences(source):
             typer.echo(sentence)

@@ -189,7 +189,7 @@ def begin_versions(
         if record is not None:
             if learned is None:
                 before.restore_partition(record.state)
-            task.take_emission(before)
+            task.take_place(before)
         # A stream that learned and was never snapshotted has used ids too, below this version.
         task.first_version = max([before.first_version, *known]) + (learned is None)
         for snapshot in old:

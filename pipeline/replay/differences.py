@@ -31,6 +31,8 @@ class Difference:
         before what is said of an earlier record.
     members : list of (str, object, object)
         What differs: the member's path, its recorded and its replayed value; None where it is not there.
+    about : str
+        The record that it is about, where that is none of this partition of the input; ``""`` where it is.
     """
 
     kind: str
@@ -39,6 +41,7 @@ class Difference:
     offset: int
     what: str
     members: list[tuple[str, Any, Any]] = field(default_factory=list)
+    about: str = ""
 
     def sentences(self, source: str) -> list[str]:
         """Return the difference as text, one line for each member.
@@ -48,7 +51,7 @@ class Difference:
         source : str
             The input topic.
         """
-        where = f"{self.topic}[{self.partition}], about {source}[{self.partition}]@{self.offset}"
+        where = f"{self.topic}[{self.partition}], about {self.about or f'{source}[{self.partition}]@{self.offset}'}"
         texts = {
             "other": "is recorded otherwise than it is replayed",
             "missing": "is replayed, but not recorded",

@@ -37,12 +37,15 @@ class Told(NamedTuple):
         Version of the model that said it; 0 where that does not matter.
     identity : tuple
         What tells it from other outputs of its record.
+    partition : int
+        Partition of its record.
     """
 
     topic: str
     offset: int
     version: int = 0
     identity: tuple[Any, ...] = ()
+    partition: int = -1
 
 
 class Recorded(Protocol):
@@ -289,7 +292,7 @@ def assignment_told(message: Message | Record) -> Told | None:
     content = _object(message.value)
     try:
         source = content["source"]
-        return _checked(Told(source["topic"], source["offset"], content["version"]))
+        return _checked(Told(source["topic"], source["offset"], content["version"], (), source["partition"]))
     except (KeyError, TypeError):
         return None
 
@@ -302,25 +305,26 @@ def event_told(message: Message | Record) -> Told | None:
         # Its number first: it says the order of the events of one record.
         places = int(content.get("subtree", -1)), int(content.get("part", 1))
         identity = (int(content["seq"]), str(content["stream"]), version, *places)
-        return _checked(Told(source["topic"], source["offset"], version, identity))
+        return _checked(Told(source["topic"], source["offset"], version, identity, source["partition"]))
     except (KeyError, TypeError, ValueError):
         return None
 
 
 def _checked(told: Told) -> Told | None:
     """Return it, unless a stranger wrote something else where numbers belong."""
-    return told if isinstance(told.offset, int) and isinstance(told.version, int) else None
+    return told if all(isinstance(n, int) for n in (told.offset, told.version, told.partition)) else None
 
 
 def letter_told(name: str) -> Callable[[Message | Record], Told | None]:
     """Return the function that says what a dead letter of a deployment goes back to."""
-    topic, offset = f"{name}.error.topic", f"{name}.error.offset"
+    topic, partition, offset = (f"{name}.error.{part}" for part in ("topic", "partition", "offset"))
 
     def told(message: Message | Record) -> Told | None:
         # A dead letter that was replayed and failed again has both twice: the last are its own.
         headers = dict(message.headers)
         try:
-            return Told((headers[topic] or b"").decode(), int(headers[offset] or b""))
+            number = int(headers.get(partition) or b"-1")
+            return Told((headers[topic] or b"").decode(), int(headers[offset] or b""), partition=number)
         except (KeyError, ValueError):
             return None
 

@@ -1,7 +1,8 @@
 """One partition of a verification: a replay beside what stands on the output topics."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from typing import Any, Final
 
 from resonance.pipeline.broker.log_reader import NO_OFFSET, LogReader, TopicPartition
@@ -10,20 +11,23 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, MismatchError
 from resonance.pipeline.records import Message, Outputs, Record
 from resonance.pipeline.replay import sources
+from resonance.pipeline.replay.compared import (
+    Compared,
+    Range,
+    compared_of_input,
+    compared_of_router,
+    compared_of_routes,
+)
 from resonance.pipeline.replay.differences import Difference, compare
 from resonance.pipeline.replay.jobs import Tell
-from resonance.pipeline.replay.opening import open_job
-from resonance.pipeline.replay.recorded import (
-    Assignments,
-    Others,
-    Recorded,
-    Told,
-    assignment_told,
-    event_told,
-    letter_told,
-)
+from resonance.pipeline.replay.opening import OpenedJob, open_job
+from resonance.pipeline.replay.recorded import Recorded, Told, assignment_told
 from resonance.pipeline.replay.sinks import KINDS
 from resonance.pipeline.replay.starts import Start
+from resonance.pipeline.routing.routed_task import RoutedTask
+
+ATTRIBUTES: Final[Mapping[str, str]] = {**KINDS, "routes": "routes"}
+"""Kind of topic -> attribute of `Outputs`."""
 
 SETTLE_SECONDS: Final = 10.0
 """How long to wait for transactions that are open when the recorded outputs are looked at."""
@@ -47,8 +51,8 @@ class Verified:
         What was left aside on the way.
     silent, records : int
         Records that were learned before the range, and those of it.
-    assignments, events, dead_letters : int
-        Recorded outputs about the range, each counted once.
+    assignments, events, dead_letters, routes : int
+        Recorded outputs about the range, each counted once; routes are those of a first hop.
     repeats : int
         How often one was recorded again, with the same bytes.
     older : int
@@ -70,6 +74,7 @@ class Verified:
     assignments: int = 0
     events: int = 0
     dead_letters: int = 0
+    routes: int = 0
     repeats: int = 0
     older: int = 0
     compared: bool = False
@@ -138,9 +143,12 @@ def work(job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
             found.notes.append(f"the models began at offset {start.offset:,}, behind the range: nothing is compared")
             return asdict(found)
         versions = [start.task.first_version, *(start.task.model(stream).version for stream in start.task.streams)]
-        kinds = _read(reader, opened.settings, found, min(versions), whole=job["whole"])
+        compared = _compared(opened, found, start, min(versions))
+        kinds = _read(reader, opened.settings, found, compared, whole=job["whole"])
         found.compared = any(kind.begin < end for kind in kinds)
-        found.assignments, found.events, found.dead_letters = (kind.recorded.count for kind in kinds)
+        for kind in kinds:
+            attribute = ATTRIBUTES[kind.name]
+            setattr(found, attribute, getattr(found, attribute) + kind.recorded.count)
         found.repeats = sum(kind.recorded.repeats for kind in kinds)
         found.older = sum(kind.recorded.older for kind in kinds)
         difference = _compare(reader, start, found.begin, found, kinds, tell)
@@ -156,33 +164,34 @@ def work(job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
     return asdict(found)
 
 
-def _read(reader: LogReader, settings: Settings, found: Verified, oldest: int, *, whole: bool) -> list[_Kind]:
-    """Read what was recorded about a range, by versions that were not given up before the `oldest`."""
-    at = (found.topic, found.partition)
-    tellers = {
-        "assignments": assignment_told,
-        "cluster_events": event_told,
-        "dead_letters": letter_told(settings.name),
-    }
-    places = {kind: (settings.topic(kind), found.partition) for kind in KINDS}
-    for name, _ in places.values():
-        if not reader.has((name, found.partition)):
+def _compared(opened: OpenedJob, found: Verified, start: Start, oldest: int) -> list[Compared]:
+    """Return what is compared, of versions that were not given up before the `oldest`."""
+    settings, source = opened.settings, opened.source
+    part = Range((found.topic, found.partition), found.begin, found.end, oldest)
+    if not settings.is_rekeyed:
+        return compared_of_input(settings, part)
+    if not isinstance(start.task, RoutedTask):
+        return compared_of_router(settings, source, part)
+    batches = sources.of_topic(opened.reader, part.at, start.offset, found.end)
+    return compared_of_routes(settings, source, part, start.task.kept(), chain.from_iterable(batches))
+
+
+def _read(
+    reader: LogReader, settings: Settings, found: Verified, compared: Sequence[Compared], *, whole: bool
+) -> list[_Kind]:
+    """Read what was recorded about a range."""
+    for one in compared:
+        if not reader.has(one.at):
             raise BrokerError(
-                f"topic {name} does not exist on {settings.broker.bootstrap}: nothing was recorded there; look at name "
-                "and topics.*, or start a worker"
+                f"topic {one.at[0]} does not exist on {settings.broker.bootstrap}: nothing was recorded there; look at "
+                "name and topics.*, or start a worker"
             )
-    settled = reader.settled_bounds(list(places.values()), SETTLE_SECONDS)
+    settled = reader.settled_bounds([one.at for one in compared], SETTLE_SECONDS)
     kinds = []
-    for name, place in places.items():
-        told = tellers[name]
-        recorded: Recorded = (
-            Assignments(at, found.begin, found.end, oldest)
-            if name == "assignments"
-            else Others(at, found.begin, found.end, told, oldest)
-        )
+    for name, place, recorded, told in compared:
         first, last = settled[place]
         kind = _Kind(name, place, recorded, told, first, last, found.begin)
-        if not whole:
+        if not whole and not settings.is_rekeyed:
             # The end is that of the topic: a worker that went back tells what is in the range once more, behind it.
             kind.place = first_offset(reader, place, _behind(told, found.topic, found.begin))
         for _, records in reader.read({place: (kind.place, kind.end)}):
@@ -262,7 +271,7 @@ def _first(
         begin = max(first, kind.begin)
         if begin >= end:
             continue
-        messages: list[Message] = getattr(outputs, KINDS[kind.name])
+        messages = _messages(outputs, kind, found)
         if begin > first:
             messages = [message for message in messages if _offset(kind, message) >= begin]
         offset = kind.recorded.first_difference(messages, begin, end)
@@ -271,13 +280,30 @@ def _first(
     if not places:
         return None
     offset, kind = min(places, key=lambda place: place[0])
-    messages = getattr(outputs, KINDS[kind.name])
+    messages = _messages(outputs, kind, found)
     replayed = [message for message in messages if _offset(kind, message) == offset]
     recorded = _recorded_about(reader, kind, found.topic, offset)
     what, members = compare(recorded, replayed)
     if what == "surplus" and len(set(map(kind.told, recorded))) < len(recorded):
         what, (_, members) = "repeated", compare(recorded[len(replayed) :], replayed[-1:])
-    return Difference(kind.name, kind.at[0], kind.at[1], offset, what, members)
+    return Difference(kind.name, kind.at[0], kind.at[1], offset, what, members, _about(found, [*recorded, *replayed]))
+
+
+def _messages(outputs: Outputs, kind: _Kind, found: Verified) -> list[Message]:
+    """Return what a replay says of a kind, in the partition that is compared."""
+    messages: list[Message] = getattr(outputs, ATTRIBUTES[kind.name])
+    own = found.partition
+    if all(message.partition is None for message in messages):
+        return messages if kind.at[1] == own else []
+    return [message for message in messages if (own if message.partition is None else message.partition) == kind.at[1]]
+
+
+def _about(found: Verified, outputs: Sequence[Message | Record]) -> str:
+    """Return the record that outputs name, where it is none of the log that is compared."""
+    for told in map(assignment_told, outputs):
+        if told is not None and (told.topic, told.partition) != (found.topic, found.partition):
+            return f"{told.topic}[{told.partition}]@{told.offset}"
+    return ""
 
 
 def _offset(kind: _Kind, message: Message) -> int:

@@ -44,7 +44,7 @@ class Verdict:
 
     def as_json(self) -> dict[str, Any]:
         """Return the verdict as JSON has it."""
-        names = ("records", "assignments", "events", "dead_letters", "repeats", "older")
+        names = ("records", "assignments", "events", "dead_letters", "routes", "repeats", "older")
         return {
             "identical": self.identical,
             **{name: self.total(name) for name in names},
@@ -85,7 +85,7 @@ def verify(
     MismatchError
         The models at the beginning of the range are not known any more.
     """
-    with open_ranges(settings, settings.input.topics, span) as opened:
+    with open_ranges(settings, settings.logs, span) as opened:
         source, ranges = opened.source, opened.ranges
         committed = opened.reader.committed(list(ranges))
     where = f"{', '.join(settings.input.topics)} on {settings.broker.bootstrap}"

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any
 
 import orjson
@@ -67,13 +68,17 @@ class RoutedTask(PartitionTask):
         """Routes that were dropped because their record had come, or comes again."""
         return self._repeats.repeated + self._repeats.early
 
+    def kept(self) -> Repeats:
+        """Return what decides which of the routes that come next are learned; asking it changes nothing here."""
+        return deepcopy(self._repeats)
+
     def begin_anywhere(self) -> None:
         """Let the routes begin in the middle: their first records need no predecessor."""
         self._repeats.begin_anywhere()
 
-    def take_emission(self, other: PartitionTask) -> None:
-        """Go on where another task of the partition stands."""
-        super().take_emission(other)
+    def take_place(self, other: PartitionTask) -> None:
+        """Go on, with other models, where another task of the partition stands."""
+        super().take_place(other)
         if isinstance(other, RoutedTask):
             self._repeats.take_over(other._repeats)
 

@@ -235,6 +235,9 @@ class RouterTask:
         """Do nothing: what is told of a record is decided where it is learned."""
 
     def take_emission(self, other: Any) -> None:
+        """Do nothing: what is told of a record is decided where it is learned."""
+
+    def take_place(self, other: Any) -> None:
         """Go on where another task of the partition stands."""
         if isinstance(other, RouterTask):
             self._before = dict(other._before)

@@ -13,20 +13,22 @@ from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import TOPIC, settings
 
 
+def put_behind_commands(patch: pytest.MonkeyPatch, deployment: MemoryDeployment) -> None:
+    """Let the commands that replay find a deployment in memory."""
+    for module in (opening, bootstrapping):
+        patch.setattr(module, "LogReader", lambda *_: deployment)
+    patch.setattr(opening, "read_logs", lambda *_: deployment.source.deployment)
+    patch.setattr(bootstrapping, "check_start", lambda *_, **__: deployment.source.deployment)
+    patch.setattr(bootstrapping, "wait_for_empty_group", lambda *_: None)
+    patch.setattr(bootstrapping, "write", deployment.write)
+
+
 class ReplayedDeployment(MemoryDeployment):
     """`MemoryDeployment` behind the commands that replay."""
 
     def __init__(self, patch: pytest.MonkeyPatch, partitions: int = 1, records: int = 600, **changed: Any) -> None:
         super().__init__(patch, partitions, records, **changed)
-        for module in (opening, bootstrapping):
-            patch.setattr(module, "LogReader", lambda *_: self)
-        patch.setattr(opening, "read_logs", lambda *_: self.source.deployment)
-        patch.setattr(bootstrapping, "check_start", lambda *_, **__: self.source.deployment)
-        patch.setattr(bootstrapping, "wait_for_empty_group", lambda *_: None)
-        patch.setattr(bootstrapping, "write", self.write)
-
-    def inputs(self) -> list[Any]:
-        return [self.logs[TOPIC, partition] for partition in self.partitions]
+        put_behind_commands(patch, self)
 
     def expire(self, topic: str, below: int, partition: int = 0) -> None:
         """Delete the first records of a partition, as retention does."""
