@@ -1,8 +1,9 @@
 """A replay as a whole: which partitions, from where to where, with what output."""
 
+import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from resonance.pipeline.broker import clients
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError
 from resonance.pipeline.files.record_file import Columns
-from resonance.pipeline.replay import lanes
+from resonance.pipeline.replay import hops, lanes
 from resonance.pipeline.replay.jobs import Tell, as_json, describe, load_kernels, run_jobs
 from resonance.pipeline.replay.opening import open_ranges
 from resonance.pipeline.replay.ranges import Span
@@ -37,8 +38,8 @@ class Summary:
 
     @property
     def records(self) -> int:
-        """Records of the ranges."""
-        return sum(part.records for part in self.parts)
+        """Records of the ranges; those that are routed count where they are learned."""
+        return sum(part.records - part.routed for part in self.parts)
 
     @property
     def rate(self) -> float:
@@ -112,7 +113,7 @@ def replay_topics(
         raise BrokerError(f"{', '.join(inputs)} on {settings.broker.bootstrap} {whole}; there is nothing to replay")
     load_kernels(settings)
     common = describe(settings, source.deployment) | {"fresh": fresh}
-    places = _places(settings, output, len(ranges), settings.input.topics)
+    places = _places(settings, output, len(ranges), settings.input.topics, source.deployment.routes)
     jobs = [
         common | {"at": at, "range": found, "output": place}
         for (at, found), place in zip(ranges.items(), places, strict=True)
@@ -165,6 +166,8 @@ def replay_file(
     """
     settings.check_stream(partitions)
     load_kernels(settings)
+    if settings.is_rekeyed:
+        return _replay_hops(settings, path, columns, output, partitions, skip_bad=skip_bad, told=told)
     topic = settings.input.topics[0]
     common = {"settings": as_json(settings), "topic": topic}
     places = _places(settings, output, partitions, inputs=None)
@@ -178,8 +181,27 @@ def replay_file(
     return Summary(sorted(parts, key=lambda part: part.partition), seconds)
 
 
+def _replay_hops(
+    settings: Settings, path: Path, columns: Columns, output: Output, partitions: int, *, skip_bad: bool, told: Tell
+) -> Summary:
+    """Replay a file whose streams are re-keyed: the order of its rows is the order of learning."""
+    routes = settings.topics.routes_partitions or partitions
+    places = _places(settings, output, max(partitions, routes), inputs=None)
+    if output.folder is not None:
+        places = [{"folder": str(output.folder.absolute()), "part": part} for part in range(partitions + routes)]
+    else:
+        places = places[:partitions] + places[:routes]
+    began = time.perf_counter()
+    rows = hops.read_rows(path, columns, settings.input.topics[0], partitions, skip_bad=skip_bad)
+    try:
+        parts = hops.replay_hops(settings, rows, partitions, routes, places, told)
+    finally:
+        _join(output, partitions + routes)
+    return Summary(parts, time.perf_counter() - began)
+
+
 def _places(
-    settings: Settings, output: Output, count: int, inputs: Sequence[str] | None
+    settings: Settings, output: Output, count: int, inputs: Sequence[str] | None, routes: int = 0
 ) -> list[dict[str, Any] | None]:
     """Return where the outputs of each part go, as `run.sink_of` takes it, and see to it that it is there.
 
@@ -193,10 +215,12 @@ def _places(
         Parts; of a file, its partitions.
     inputs : sequence of str or None
         The topics that are replayed; None for a file.
+    routes : int
+        Partitions of the routes, where these are replayed.
     """
     if output.name is not None:
         topics = target_topics(settings, output.name)
-        _make_targets(settings, topics, None if inputs else count)
+        _make_targets(settings, topics, None if inputs else count, routes)
         return [{"topics": topics}] * count
     if output.folder is not None:
         open_folder(output.folder)
@@ -229,7 +253,7 @@ def target_topics(settings: Settings, name: str) -> dict[str, str]:
     return topics
 
 
-def _make_targets(settings: Settings, topics: Mapping[str, str], partitions: int | None) -> None:
+def _make_targets(settings: Settings, topics: Mapping[str, str], partitions: int | None, routes: int) -> None:
     """Make the topics of another name; with a number of partitions where no input topic says it."""
     client = clients.librdkafka(settings)
     if partitions is not None:
@@ -250,7 +274,7 @@ def _make_targets(settings: Settings, topics: Mapping[str, str], partitions: int
         return
     prepare_topics(
         client,
-        Topics.named(settings.input.topics, **topics),
+        replace(Topics.named(settings.input.topics, **topics), routes=routes or None),
         create=settings.topics.create,
         replication_factor=settings.topics.replication_factor,
         timeout=settings.broker.answer_timeout,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.records import Record
+from resonance.pipeline.records import Outputs, Record
 from resonance.pipeline.replay import sources
 from resonance.pipeline.replay.jobs import Tell
 from resonance.pipeline.replay.opening import open_job
@@ -35,6 +35,8 @@ class Replayed:
         Records that were learned before the range.
     records : int
         Records of the range.
+    routed : int
+        Those of them that were sent on, to be learned elsewhere.
     assignments, events : int
         Outputs.
     dead_letters : dict of str to int
@@ -49,6 +51,7 @@ class Replayed:
     notes: list[str] = field(default_factory=list)
     silent: int = 0
     records: int = 0
+    routed: int = 0
     assignments: int = 0
     events: int = 0
     dead_letters: dict[str, int] = field(default_factory=dict)
@@ -77,9 +80,9 @@ class Answering:
         self._dead_letters += self._task.counts.dead_letters - self._before
         self._task, self._before = task, task.counts.dead_letters
 
-    def take(self, batch: Sequence[Record]) -> None:
-        """Learn the next records, and answer those of the range."""
-        found = self._found
+    def take(self, batch: Sequence[Record]) -> Outputs:
+        """Learn the next records, and answer those of the range; return what is said of them."""
+        found, outputs = self._found, Outputs()
         silent, records = sources.cut(batch, found.begin)
         if silent:
             self._task.catch_up(silent)
@@ -88,9 +91,11 @@ class Answering:
         if records:
             outputs = self._task.process(records)
             found.records += len(records)
+            found.routed += len(outputs.routes)
             found.assignments += len(outputs.assignments)
             found.events += len(outputs.events)
             self._sink.write(outputs)
+        return outputs
 
     def close(self) -> Replayed:
         """See to it that outputs are stored; return what came of it."""

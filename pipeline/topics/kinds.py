@@ -222,7 +222,8 @@ class Topics:
     outputs : sequence of Topic
         Written by workers.
     routes : int or None
-        Partitions that the settings want the routes to have; None where they do not say it.
+        Partitions that the routes are wanted to have; None where nobody says it. What goes with streams has at least
+        as many, also where the routes are not among these topics.
     """
 
     inputs: Sequence[Topic]
@@ -239,7 +240,7 @@ class Topics:
                 for kind in KINDS
                 if kind.wanted(settings)
             ],
-            settings.topics.routes_partitions,
+            settings.topics.routes_partitions if settings.is_routed else None,
         )
 
     @classmethod

@@ -253,9 +253,9 @@ def survey(cluster: Cluster, topics: Topics) -> Survey:
             retention[name] = longest
 
     own = next((topic.name for topic in topics.outputs if topic.kind.name == "routes"), None)
-    routes = 0
-    if own is not None:
-        routes = topics.routes or (found[own].partitions if own in found else partitions)
+    routes = topics.routes or 0
+    if own is not None and topics.routes is None:
+        routes = found[own].partitions if own in found else partitions
 
     def status(topic: Topic) -> Status:
         made_with = topic.config(retention)
@@ -263,7 +263,7 @@ def survey(cluster: Cluster, topics: Topics) -> Survey:
         if topic.kind.name == "routes":
             wanted, why = routes, f"topics.routes_partitions = {routes}"
         elif topic.kind.of_streams and routes > partitions:
-            wanted, why = routes, f"the routes {own} have {routes}"
+            wanted, why = routes, f"the routes have {routes}"
         command = cluster.command(topic.name, str(wanted), made_with)
         there = found.get(topic.name)
         differences = _differences(cluster, topic, there, made_with, wanted, why) if there else ()

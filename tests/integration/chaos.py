@@ -24,10 +24,10 @@ from resonance.pipeline.broker.clients import librdkafka
 from resonance.pipeline.broker.log_reader import LogReader
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.fault_points import VARIABLE
-from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Message, Record
 from resonance.pipeline.states.archive_reader import newest_archive
 from resonance.pipeline.states.restore import Restored, Source, restore_partitions
+from resonance.pipeline.tasks import Task, make_task
 from resonance.pipeline.topics.kinds import Topics
 from resonance.pipeline.topics.topics import prepare_topics
 
@@ -42,6 +42,10 @@ REFUSED = re.compile(
 """How the broker refuses the commit of a worker that no longer belongs to its group."""
 
 
+GROUPS = 5
+"""Values of a member by which streams can be re-keyed: some in each of four partitions."""
+
+
 def datasets() -> list[np.ndarray]:
     """Real data of two shapes: statlog, or breast cancer where it is not at hand, and digits."""
     from sklearn.datasets import load_breast_cancer, load_digits
@@ -51,19 +55,25 @@ def datasets() -> list[np.ndarray]:
     return [first, load_digits().data]
 
 
-def values(first: int, count: int, partitions: int, keys: int) -> Iterator[tuple[int, bytes, bytes | None]]:
-    """Yield (partition, key, value): the data sets over and over, and here and there something unusable."""
-    sets = [[json.dumps(row.tolist()) for row in rows] for rows in datasets()]
+def values(
+    first: int, count: int, partitions: int, keys: int, *, alike: bool = False
+) -> Iterator[tuple[int, bytes, bytes | None]]:
+    """Yield (partition, key, value): the data sets over and over, and here and there something unusable.
+
+    With `alike` it is one data set everywhere, as it must be where records of all partitions are learned together.
+    """
+    sets = [[json.dumps(row.tolist()) for row in rows] for rows in datasets()[: 1 if alike else None]]
     for n in range(first, first + count):
         partition, place = n % partitions, n // partitions
         rows = sets[partition % len(sets)]
-        value: bytes | None = b'{"id": "r%d", "features": %s}' % (n, rows[place % len(rows)].encode())
+        row = rows[place % len(rows)].encode()
+        value: bytes | None = b'{"id": "r%d", "group": "g%d", "features": %s}' % (n, place % GROUPS, row)
         if n % 997 == 500:
             value = b"this is no JSON"
         elif n % 1499 == 700:
             value = None
         elif n % 1999 == 900:
-            value = b'{"id": "r%d", "features": [1, 2, 3]}' % n
+            value = b'{"id": "r%d", "group": "g1", "features": [1, 2, 3]}' % n
         yield partition, b"k%d" % (place % keys), value
 
 
@@ -157,7 +167,7 @@ class Chaos:
 
     def _feed(self, count: int) -> None:
         keys = 3 if self.deployment.settings["stream"] == "key" else 5
-        records = values(self.records, count, self.PARTITIONS, keys)
+        records = values(self.records, count, self.PARTITIONS, keys, alike=self.settings().is_rekeyed)
         feed(self.deployment.broker, self.deployment.input, records, self.rng)
         self.records += count
         self._ends = sum(self.deployment.ends().values())
@@ -263,17 +273,33 @@ class Chaos:
         # A few more, so that the end of the log is in no snapshot.
         self._feed(self.TAIL)
         self._wait_until(lambda: self._position() >= self._ends, "the last records", timeout)
+        self._wait_until(self._learned, "the last routes", timeout)
         self.tally.seconds = time.monotonic() - self._began
         self._wait_until(self._archived, "archive of every partition", timeout)
         for number in range(self.WORKERS):
             self._end(number, how)
 
+    @property
+    def learned(self) -> list[tuple[str, int]]:
+        """The partitions that have models."""
+        settings = self.settings()
+        topic = settings.topic("routes") if settings.is_rekeyed else self.deployment.input
+        return [(topic, partition) for partition in range(self.PARTITIONS)]
+
+    def ends(self) -> dict[int, int]:
+        """Where the logs of these end, markers included."""
+        places = {at[1]: TopicPartition(*at) for at in self.learned}
+        return {number: self._progress.get_watermark_offsets(place, timeout=20)[1] for number, place in places.items()}
+
+    def _learned(self) -> bool:
+        places = self._progress.committed([TopicPartition(*at) for at in self.learned], timeout=20)
+        return {place.partition: place.offset for place in places} == self.ends()
+
     def _archived(self) -> bool:
         """Whether every partition was archived at least once."""
         source = self.source()
         with LogReader(source.client, source.group, 30) as reader:
-            places = [(self.deployment.input, partition) for partition in range(self.PARTITIONS)]
-            return all(newest_archive(reader, source, at, sys.maxsize) is not None for at in places)
+            return all(newest_archive(reader, source, at, sys.maxsize) is not None for at in self.learned)
 
     def _wait_until(self, condition: Any, what: str, timeout: float = 120) -> None:
         end = time.monotonic() + timeout
@@ -350,41 +376,47 @@ class Chaos:
             found[message.partition()].append((message.key(), message.value(), list(message.headers() or ())))
         return dict(found)
 
-    def undisturbed(self) -> tuple[dict[int, PartitionTask], dict[str, dict[int, list[Any]]]]:
-        """Tasks at the end of the log and all their outputs, by kind and partition, of a run without a broker."""
-        settings, topic = self.settings(), self.deployment.input
-        tasks = {partition: PartitionTask(settings, topic, partition) for partition in range(self.PARTITIONS)}
+    def undisturbed(self) -> tuple[dict[int, Task], dict[str, dict[int, list[Any]]]]:
+        """Tasks at the end of the log and all their outputs, by kind and partition, of a run without a broker.
+
+        Where streams are re-keyed it begins with the routes as they were recorded.
+        """
+        settings = self.settings()
+        tasks = {at: self._task(*at) for at in self.source().logs}
         outputs: dict[str, dict[int, list[Any]]] = {kind: defaultdict(list) for kind in OUTPUTS}
         with LogReader(librdkafka(settings), settings.group, 30) as reader:
-            for (_, partition), records in reader.read(reader.bounds([(topic, partition) for partition in tasks])):
+            for at, records in reader.read(reader.bounds(list(tasks))):
                 for part in _cut(records, self.rng):
-                    made = tasks[partition].process(part)
+                    made = tasks[at].process(part)
                     kinds = (made.assignments, made.events, made.dead_letters, made.clusters)
                     for kind, messages in zip(OUTPUTS, kinds, strict=True):
-                        outputs[kind][partition] += [_plain(message) for message in messages]
-        return tasks, {kind: dict(found) for kind, found in outputs.items()}
+                        for message in messages:
+                            to = at[1] if message.partition is None else message.partition
+                            outputs[kind][to].append(_plain(message))
+        return {at[1]: tasks[at] for at in self.learned}, {kind: dict(found) for kind, found in outputs.items()}
 
-    def restored(self) -> dict[int, Restored[PartitionTask]]:
+    def _task(self, topic: str, partition: int) -> Task:
+        return make_task(self.settings(), topic, partition, self.PARTITIONS)
+
+    def restored(self) -> dict[int, Restored[Task]]:
         """What the next worker would begin with."""
-        settings = self.settings()
-        assigned = [(self.deployment.input, partition) for partition in range(self.PARTITIONS)]
-        parts = restore_partitions(self.source(), assigned, lambda topic, p: PartitionTask(settings, topic, p))
+        parts = restore_partitions(self.source(), self.learned, self._task)
         return {partition: part for (_, partition), part in parts.items()}
 
-    def from_archives(self) -> dict[int, PartitionTask]:
+    def from_archives(self) -> dict[int, Task]:
         """Tasks at the end of the log that began with an archive of its second half, by partition."""
-        settings, source = self.settings(), self.source()
+        source = self.source()
         tasks = {}
         with LogReader(source.client, source.group, 30) as reader:
-            for partition in range(self.PARTITIONS):
-                at = (self.deployment.input, partition)
+            for at in self.learned:
+                partition = at[1]
                 first, end = reader.bounds([at])[at]
                 for place in ((first + end) // 2, end):
                     archived = newest_archive(reader, source, at, place)
                     if archived is not None:
                         break
                 assert archived is not None, f"partition {partition} has no archive at or before {end}"
-                tasks[partition] = PartitionTask(settings, *at)
+                tasks[partition] = self._task(*at)
                 archived.restore(tasks[partition])
                 for _, records in reader.read({at: (archived.position, end)}):
                     tasks[partition].catch_up(records)
@@ -403,6 +435,6 @@ def _plain(message: Message) -> tuple[bytes | None, bytes | None, list[Any]]:
     return message.key, message.value, [tuple(header) for header in message.headers]
 
 
-def states(task: PartitionTask) -> dict[str, bytes]:
+def states(task: Task) -> dict[str, bytes]:
     """State of every stream that learned since the task's last snapshots."""
     return {stream: task.snapshot(stream).body for stream in task.dirty()}

@@ -3,20 +3,26 @@
 import sys
 import time
 
-from resonance.pipeline import cli, partition
+from resonance.pipeline import cli, tasks
 from resonance.pipeline.worker import worker
 
 
 def main() -> None:
-    """Run the command line with a partition task that sleeps for each record."""
+    """Run the command line with tasks that sleep for each record."""
     seconds = float(sys.argv.pop(1))
 
-    class SlowTask(partition.PartitionTask):
-        def process(self, records):
-            time.sleep(seconds * len(records))
-            return super().process(records)
+    def make_task(*given):
+        task = tasks.make_task(*given)
+        process = task.process
 
-    worker.PartitionTask = SlowTask
+        def slowly(records):
+            time.sleep(seconds * len(records))
+            return process(records)
+
+        task.process = slowly
+        return task
+
+    worker.make_task = make_task
     cli.main()
 
 

@@ -22,12 +22,12 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 CASES = [
     pytest.param("caea", "exactly_once", "key", id="caea-exactly-once"),
     pytest.param("hcaea", "exactly_once", "partition", id="hcaea-exactly-once"),
-    pytest.param("caea", "at_least_once", "partition", id="caea-at-least-once"),
+    pytest.param("caea", "at_least_once", "field:group", id="caea-at-least-once-rekeyed"),
 ]
 SHORT = {
     "caea-exactly-once": ["kill", "during-commit", "after-offsets"],
     "hcaea-exactly-once": ["term", "in-revoke", "during-restore"],
-    "caea-at-least-once": ["after-begin", "between-snapshot-chunks", "after-produce"],
+    "caea-at-least-once-rekeyed": ["after-begin", "between-snapshot-chunks", "after-produce"],
 }
 
 
@@ -59,7 +59,7 @@ def test_outputs_and_state_are_those_of_a_run_that_never_stopped(broker, request
         # Without a clean stop: the last records are in no snapshot.
         chaos.finish(signal.SIGKILL, timeout=600)
     tasks, expected = chaos.undisturbed()
-    parts = chaos.restored()
+    parts, ends = chaos.restored(), chaos.ends()
     from_archives = chaos.from_archives()
     again = sum(part.replayed for part in parts.values())
     case = request.node.callspec.id
@@ -69,11 +69,14 @@ def test_outputs_and_state_are_those_of_a_run_that_never_stopped(broker, request
     assert all(sum(map(len, expected[kind].values())) for kind in OUTPUTS)
     for kind in OUTPUTS:
         written = chaos.written(kind)
-        for partition, messages in expected[kind].items():
-            found = written.get(partition, [])
+        for partition, said in expected[kind].items():
+            messages, found = said, written.get(partition, [])
             if delivery == "at_least_once":
                 found, repeats = without_repeats(found)
                 assert repeats <= len(messages)
+            if stream.startswith("field:"):
+                # What is said of streams that are learned in several places takes turns as it happens.
+                found, messages = sorted(found, key=repr), sorted(messages, key=repr)
             assert found == messages, first_difference(kind, partition, found, messages)
 
     for partition, task in from_archives.items():
@@ -83,7 +86,7 @@ def test_outputs_and_state_are_those_of_a_run_that_never_stopped(broker, request
     for partition, task in tasks.items():
         restored = parts[partition].task
         assert {name: restored.snapshot(name).body for name in task.dirty()} == states(task)
-        assert parts[partition].start == parts[partition].committed == chaos.deployment.ends()[partition]
+        assert parts[partition].start == parts[partition].committed == ends[partition]
     assert chaos.tally.lag_at_last > 0, "the backlog was worked off before the last disturbance"
     assert again > 0
     assert not LONG or chaos.tally.refused >= 1

@@ -6,12 +6,13 @@ from typing import Any
 import orjson
 import pytest
 from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.files.record_file import Columns
 from resonance.pipeline.replay import bootstrapping, replaying, verifying
 from resonance.pipeline.replay.ranges import Span
 
 from tests.pipeline.replay.deployment import put_behind_commands
 from tests.pipeline.routing.deployment import RekeyedDeployment
-from tests.pipeline.routing.two_hops import ROUTES
+from tests.pipeline.routing.two_hops import ROUTES, inputs, settings
 from tests.pipeline.streams import TOPIC
 
 
@@ -91,6 +92,25 @@ def test_empty_models_in_the_middle_of_the_routes(deployment: RekeyedDeployment)
     summary = replaying.replay_topics(deployment.given, [ROUTES], span, fresh=True)
     assert 0 < sum(part.assignments for part in summary.parts) < 900
     assert {part.start for part in summary.parts if part.records} == {"empty models at offset 200, as asked"}
+
+
+@pytest.mark.parametrize("stream", ["topic", "field:country"])
+def test_a_file_is_routed_in_the_order_of_its_rows(tmp_path: Path, stream: str) -> None:
+    logs = inputs(400)
+    rows = sorted((record for log in logs.values() for record in log), key=lambda record: record.timestamp)
+    file = tmp_path / "rows.jsonl"
+    file.write_bytes(b"".join((record.value or b"") + b"\n" for record in rows))
+    given = settings(stream, input__id_path="id", topics__routes_partitions=2)
+    summary = replaying.replay_file(given, file, Columns(), replaying.Output(tmp_path / "out"), partitions=3)
+    assert (summary.records, sum(part.assignments for part in summary.parts)) == (400, 400)
+    lines = [orjson.loads(line)["value"] for line in (tmp_path / "out/assignments.jsonl").read_bytes().splitlines()]
+    by_stream: dict[str, list[int]] = {}
+    for line in lines:
+        by_stream.setdefault(line["stream"], []).append(int(line["id"][1:]))
+        # Rows without keys take the partitions by turns.
+        assert (line["source"]["partition"], line["source"]["offset"]) == divmod(int(line["id"][1:]), 3)[::-1]
+    assert all(numbers == sorted(numbers) for numbers in by_stream.values())
+    assert set(by_stream) == ({TOPIC} if stream == "topic" else {"DE", "FR", "IT"})
 
 
 def test_a_bootstrap_says_what_to_do_instead(deployment: RekeyedDeployment) -> None:
