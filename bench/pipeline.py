@@ -85,7 +85,12 @@ class Bench:
 
     @contextmanager
     def worker(
-        self, source: str, target: str, mode: str = "exactly_once", envelope: str = "cloudevents"
+        self,
+        source: str,
+        target: str,
+        mode: str = "exactly_once",
+        envelope: str = "cloudevents",
+        stream: str = "partition",
     ) -> Iterator[subprocess.Popen[bytes]]:
         """Run the worker on a topic."""
         name = f"bench-{uuid.uuid4().hex[:8]}"
@@ -94,7 +99,7 @@ class Bench:
             port = probe.getsockname()[1]
         values = {
             "name": name,
-            "stream": "partition",
+            "stream": stream,
             "broker": {"bootstrap": self.bootstrap},
             "worker": {"web_port": port},
             "input": {"topics": [source], "id_path": "id"},

@@ -193,6 +193,20 @@ def test_more_routes_are_told_apart_and_a_reset_uses_no_version_again(monkeypatc
     assert {orjson.loads(m.value)["version"] for at in said for m in said[at].assignments} == {2}
 
 
+def test_the_input_may_get_partitions(monkeypatch):
+    deployment = RekeyedDeployment(monkeypatch)
+    deployment.turn(everything=True)
+    for kind in ("input", "assignments", "dead_letters"):
+        deployment.logs[TOPIC if kind == "input" else deployment.given.topic(kind), 2] = []
+    deployment.logs[TOPIC, 2] = [record._replace(partition=2) for record in deployment.logs[TOPIC, 0][:50]]
+    more = replace(deployment.source.deployment, partitions=3)
+    deployment.source = restore.Source.of(deployment.given, {}, more)
+    said = deployment.turn()
+    answers = [orjson.loads(m.value) for at in said for m in said[at].assignments]
+    assert {(a["source"]["partition"], a["version"]) for a in answers} == {(2, 1)}
+    assert len(answers) == 50
+
+
 @pytest.mark.parametrize("stream", ["key", "topic"])
 def test_another_choice_of_streams_is_a_stop_that_only_a_reset_mends(monkeypatch, stream):
     deployment = RekeyedDeployment(monkeypatch)

@@ -48,6 +48,39 @@ def test_missing_topics_are_made_as_they_are_wanted():
     checked(survey(cluster, SHOP))
 
 
+@pytest.mark.parametrize(
+    ("wanted", "there", "routes", "events"), [(None, None, 3, 3), (5, None, 5, 5), (2, None, 2, 3), (None, 7, 7, 7)]
+)
+def test_what_goes_with_streams_has_as_many_partitions_as_the_routes(wanted, there, routes, events):
+    given = {"input.topics": ["in"], "name": "shop", "stream": "topic", "topics.routes_partitions": wanted}
+    topics = Topics.of(Settings.of(given))
+    cluster = FakeCluster({"in": (3, {"retention.ms": "-1"})} | ({"shop.routes": (there, {})} if there else {}))
+    make_missing(cluster, survey(cluster, topics))
+    assert cluster.topics["shop.routes"][0] == routes
+    for kind in ("cluster-events", "clusters", "snapshots", "archive"):
+        assert cluster.topics[f"shop.{kind}"][0] == events
+    for kind in ("assignments", "dead-letters"):
+        assert cluster.topics[f"shop.{kind}"][0] == 3
+    found = checked(survey(cluster, topics))
+    assert (found.partitions, found.routes, found.homes) == (3, routes, events)
+    assert set(found.topic_ids) == {"in", "shop.routes"}
+    if there is None:
+        assert cluster.topics["shop.routes"][1]["retention.ms"] == "-1"
+
+
+def test_routes_of_another_number_than_the_settings_say_stop_the_start():
+    given = {"input.topics": ["in"], "name": "shop", "stream": "topic", "topics.routes_partitions": 4}
+    topics = Topics.of(Settings.of(given))
+    cluster = FakeCluster({"in": (3, {})})
+    make_missing(cluster, survey(cluster, topics))
+    cluster.topics["shop.routes"] = (6, cluster.topics["shop.routes"][1])
+    with pytest.raises(BrokerError, match=r"has 6 partitions, topics\.routes_partitions = 4"):
+        checked(survey(cluster, topics))
+    cluster.topics["shop.routes"] = (4, {"cleanup.policy": "compact"})
+    with pytest.raises(BrokerError, match="would lose records of streams before they are learned"):
+        checked(survey(cluster, topics))
+
+
 def test_a_topic_gets_room_for_what_the_settings_allow():
     settings = Settings.of({"input.topics": ["in"], "name": "shop", "limits.dead_letter_bytes": 5_000_000})
     cluster = FakeCluster({"in": (1, {})})

@@ -1,0 +1,115 @@
+"""What the hop over the routes costs: one worker on a real Kafka with one model for each key, and with one for all.
+
+The records, the engine and its settings are the same; with ``stream = "topic"`` each record is written and read once
+more. The steps of the hop follow, measured alone: the first hop with and without a member to look for, and what the
+second does before it learns.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import orjson
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.records import Record
+from resonance.pipeline.routing.repeats import Repeats
+from resonance.pipeline.routing.route_records import read_route
+from resonance.pipeline.tasks import make_task
+from resonance.pipeline.worker.collector import collect_rarely
+
+from bench.pipeline import FEATURES, PARTITIONS, Bench, median
+from bench.processes import Answers, Pace, pace
+from bench.report import Row, arguments, show
+from bench.streams import SPREADS, blobs
+from tests.brokers import running_broker
+
+STREAMS = ("key", "topic")
+CHUNK, WARM, RECORDS, ROUNDS = 500, 5_000, 25_000, 5
+
+
+def run(bench: Bench, stream: str, source: str, count: int) -> Pace:
+    """Let a worker answer."""
+    with bench.topic("answers") as target:
+        answers = Answers(bench.bootstrap, target, PARTITIONS)
+        with bench.worker(source, target, stream=stream) as process:
+            return pace(process, answers.count, count)
+
+
+def _per_record(work: Callable[[Any], Any], parts: Iterable[Any]) -> float:
+    start = time.thread_time()
+    for part in parts:
+        work(part)
+    return (time.thread_time() - start) / (RECORDS - WARM) * 1e6
+
+
+def step_rows() -> list[Row]:
+    """Return what the steps of the hop cost beside a partition task that learns where it reads."""
+    collect_rarely()
+    X = np.round(blobs(RECORDS, FEATURES, SPREADS[FEATURES], seed=3), 9)
+    members = ({"id": f"r{i:07d}", "country": "DE", "features": row, "time": i} for i, row in enumerate(X.tolist()))
+    values = list(map(orjson.dumps, members))
+    records = [Record("features", 0, i, 1_700_000_000_000 + i // 50, b"k0", value) for i, value in enumerate(values)]
+    chunks = [records[i : i + CHUNK] for i in range(0, RECORDS, CHUNK)]
+    found: dict[str, list[float]] = {}
+
+    def note(step: str, microseconds: float) -> None:
+        found.setdefault(step, []).append(microseconds)
+
+    for _ in range(ROUNDS):
+        for stream in ("key", "topic", "field:country"):
+            given = Settings.of({"stream": stream, "input.topics": ["features"], "input.id_path": "id"})
+            task = make_task(given, "features", 0, 1)
+            made = [task.process(chunk) for chunk in chunks[: WARM // CHUNK]]
+            timed = chunks[WARM // CHUNK :]
+            if stream == "key":
+                note("partition task", _per_record(task.process, timed))
+                continue
+            note(f"first hop, stream = {stream}", _per_record(task.process, timed))
+            made += map(task.process, timed)
+        log = [message for outputs in made for message in outputs.routes]
+        routes = [Record("routes", 0, i, 0, m.key, m.value, m.headers) for i, m in enumerate(log)]
+        parts = [routes[i : i + CHUNK] for i in range(0, RECORDS, CHUNK)]
+        repeats = Repeats("routes", 0)
+        for part in parts[: WARM // CHUNK]:
+            repeats.kept([route for record in part if (route := read_route(record))])
+
+        def read(some: list[Record], kept: Callable[[Any], Any] = repeats.kept) -> None:
+            kept([route for record in some if (route := read_route(record))])
+
+        note("second hop: routes read, repeats looked for", _per_record(read, parts[WARM // CHUNK :]))
+        second = make_task(given, given.topic("routes"), 0, 1)
+        for part in parts[: WARM // CHUNK]:
+            second.process(part)
+        note("second hop, all of it", _per_record(second.process, parts[WARM // CHUNK :]))
+    best = {step: min(times) for step, times in found.items()}
+    base = best.pop("partition task")
+    rows = [Row("partition task, stream = key, chunks of 500", "us CPU/record", base)]
+    return rows + [Row(step, "us CPU/record", cost, "partition task", base) for step, cost in best.items()]
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = arguments("What the hop over the routes costs.")
+    parser.add_argument("--records", type=int, default=300_000, help="records of the input topic")
+    parser.add_argument("--rounds", type=int, default=3, help="alternating runs that each median is taken of")
+    given = parser.parse_args()
+    paces: dict[str, list[Pace]] = {stream: [] for stream in STREAMS}
+    with running_broker() as bootstrap:
+        bench = Bench(bootstrap)
+        with bench.topic("features") as source:
+            bench.load(source, given.records)
+            for _ in range(given.rounds):
+                for stream in STREAMS:
+                    paces[stream].append(run(bench, stream, source, given.records))
+    key, topic = (median(paces[stream]) for stream in STREAMS)
+    case = f"worker exactly_once d={FEATURES} partitions={PARTITIONS} stream = topic"
+    rows = [
+        Row(case, "records/s", topic.rate, "stream = key", key.rate),
+        Row(case, "us CPU/record", topic.cpu, "stream = key", key.cpu),
+    ]
+    show("The hop over the routes", rows + step_rows(), given.json)
+
+
+if __name__ == "__main__":
+    main()
