@@ -10,7 +10,7 @@ from resonance.pipeline.replay.ranges import Span
 from resonance.pipeline.replay.verifying import Verdict
 
 from tests.pipeline.memory_deployment import MemoryDeployment
-from tests.pipeline.streams import TOPIC, settings
+from tests.pipeline.streams import settings
 
 
 def put_behind_commands(patch: pytest.MonkeyPatch, deployment: MemoryDeployment) -> None:
