@@ -36,15 +36,15 @@ class OpenedRanges:
 
 
 @contextmanager
-def open_ranges(settings: Settings, topics: Collection[str] | None, span: Span) -> Iterator[OpenedRanges]:
-    """Open a deployment and choose ranges of the topics that its workers process.
+def open_ranges(settings: Settings, inputs: Collection[str], span: Span) -> Iterator[OpenedRanges]:
+    """Open a deployment and choose ranges of input topics.
 
     Parameters
     ----------
     settings : Settings
         The deployment's.
-    topics : collection of str or None
-        Which of its input topics, or the routes; None for all of them.
+    inputs : collection of str
+        Which of its input topics.
     span : Span
         Which part of them.
 
@@ -60,8 +60,7 @@ def open_ranges(settings: Settings, topics: Collection[str] | None, span: Span) 
     settings.check_stream(deployment.partitions)
     source = Source.of(settings, client, deployment)
     with LogReader(client, source.group, settings.broker.answer_timeout) as reader:
-        counts = {topic: source.identities[topic].partitions for topic in topics or source.identities}
-        chosen = [at for topic, count in counts.items() for at in choose(span, [topic], count)]
+        chosen = [at for topic in inputs for at in choose(span, [topic], source.identities[topic].partitions)]
         ranges = resolve(reader, span, chosen)
         yield OpenedRanges(source, reader, ranges)
 

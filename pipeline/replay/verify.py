@@ -143,8 +143,8 @@ def work(job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
             found.notes.append(f"the models began at offset {start.offset:,}, behind the range: nothing is compared")
             return asdict(found)
         versions = [start.task.first_version, *(start.task.model(stream).version for stream in start.task.streams)]
-        settings, compared = opened.settings, _compared(opened, found, start, min(versions))
-        kinds = _read(reader, settings, found, compared, job)
+        compared = _compared(opened, found, start, min(versions))
+        kinds = _read(reader, opened.settings, found, compared, whole=job["whole"])
         found.compared = any(kind.begin < end for kind in kinds)
         for kind in kinds:
             attribute = ATTRIBUTES[kind.name]
@@ -177,7 +177,7 @@ def _compared(opened: OpenedJob, found: Verified, start: Start, oldest: int) -> 
 
 
 def _read(
-    reader: LogReader, settings: Settings, found: Verified, compared: Sequence[Compared], job: Mapping[str, Any]
+    reader: LogReader, settings: Settings, found: Verified, compared: Sequence[Compared], *, whole: bool
 ) -> list[_Kind]:
     """Read what was recorded about a range."""
     for one in compared:
@@ -191,7 +191,7 @@ def _read(
     for name, place, recorded, told in compared:
         first, last = settled[place]
         kind = _Kind(name, place, recorded, told, first, last, found.begin)
-        if not job["whole"] and not settings.is_rekeyed:
+        if not whole and not settings.is_rekeyed:
             # The end is that of the topic: a worker that went back tells what is in the range once more, behind it.
             kind.place = first_offset(reader, place, _behind(told, found.topic, found.begin))
         for _, records in reader.read({place: (kind.place, kind.end)}):

@@ -85,7 +85,7 @@ def verify(
     MismatchError
         The models at the beginning of the range are not known any more.
     """
-    with open_ranges(settings, None, span) as opened:
+    with open_ranges(settings, settings.logs, span) as opened:
         source, ranges = opened.source, opened.ranges
         committed = opened.reader.committed(list(ranges))
     where = f"{', '.join(settings.input.topics)} on {settings.broker.bootstrap}"
