@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from resonance.engine.errors import RecordError
+from resonance.engine.facts import ModelFacts, Path
 from resonance.engine.parameters import Parameter, check_parameters
 
 FloatArray = NDArray[np.float64]
@@ -231,6 +232,10 @@ class Engine(abc.ABC):
     @abc.abstractmethod
     def clusters(self) -> list[Cluster]:
         """Present confirmed clusters, by path and id, as last read."""
+
+    def models(self) -> dict[Path, ModelFacts]:
+        """Return what is known of each model of the engine, by its path; none before the first record."""
+        return {}
 
     @abc.abstractmethod
     def state(self) -> bytes:

@@ -12,6 +12,7 @@ from resonance.engine.caea_batch import learn_batch, predict_batch
 from resonance.engine.caea_step import TOLD, bandwidth_factors
 from resonance.engine.errors import ParameterError, RecordError, StateError
 from resonance.engine.events import cluster_of, events_from
+from resonance.engine.facts import ModelFacts, Path, packed_facts
 from resonance.engine.model_block import (
     AGE,
     CAPACITY,
@@ -232,6 +233,12 @@ class CAEA(Engine):
             return []
         shapes = stored_shapes(self._floats, self._integers, self._rules)
         return [cluster_of(row, (), self.dimension) for row in shapes]
+
+    def models(self) -> dict[Path, ModelFacts]:  # noqa: D102
+        if not self.dimension:
+            return {}
+        _, integers = packed_model(self._floats, self._integers, self.dimension, self._rules.h)
+        return packed_facts(integers, kept_records=False)
 
     def state(self) -> bytes:  # noqa: D102
         header: dict[str, Any] = {"parameters": self._given, "dimension": self.dimension}

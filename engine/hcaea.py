@@ -10,6 +10,7 @@ from resonance.engine.caea import MOST_CLASSES, nodes_of, record_labels, rules_f
 from resonance.engine.caea_batch import majority_label
 from resonance.engine.errors import StateError
 from resonance.engine.events import events_from
+from resonance.engine.facts import ModelFacts, Path, state_facts
 from resonance.engine.hcaea_batch import learn_batch, pack_tree, predict_clusters, predict_labels, unpack_tree
 from resonance.engine.model_block import CAPACITY, CHILD, ID, K, at_field
 from resonance.engine.model_tree import ModelTree
@@ -158,6 +159,9 @@ class HCAEA(ModelTree, Engine):
         if self.dimension:
             self._collect(ROOT, (), found)
         return sorted(found, key=lambda cluster: (cluster.path, cluster.id))
+
+    def models(self) -> dict[Path, ModelFacts]:  # noqa: D102
+        return state_facts(self.state(), self.name, self.revision)
 
     def state(self) -> bytes:  # noqa: D102
         header: dict[str, Any] = {"parameters": self._given, "dimension": self.dimension}

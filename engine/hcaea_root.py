@@ -10,6 +10,7 @@ from resonance.engine.caea import MOST_CLASSES, record_labels, rules_from
 from resonance.engine.caea_batch import predict_batch
 from resonance.engine.errors import StateError
 from resonance.engine.events import cluster_of, events_from
+from resonance.engine.facts import ModelFacts, Path, state_facts
 from resonance.engine.hcaea_batch import pack_models, unpack_tree
 from resonance.engine.model_block import CLUSTERS, K
 from resonance.engine.model_tree import ModelTree
@@ -122,6 +123,9 @@ class HCAEARoot(ModelTree, Engine):
             return []
         shapes = stored_shapes(self._floats[ROOT], self._integers[ROOT], self._rules)
         return [cluster_of(row, (), self.dimension) for row in shapes]
+
+    def models(self) -> dict[Path, ModelFacts]:  # noqa: D102
+        return state_facts(self.state(), self.name, self.revision)
 
     def state(self) -> bytes:  # noqa: D102
         header: dict[str, Any] = {"parameters": self._given, "dimension": self.dimension}

@@ -8,6 +8,7 @@ from resonance.engine.base import Cluster, check_batch
 from resonance.engine.caea import MOST_CLASSES, record_labels, rules_from
 from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.events import events_from
+from resonance.engine.facts import ModelFacts, Path, state_facts
 from resonance.engine.hcaea_batch import pack_tree, unpack_tree
 from resonance.engine.model_block import PARENT_ID
 from resonance.engine.model_tree import ModelTree
@@ -141,6 +142,10 @@ class HCAEASubtree(ModelTree):
         if self.dimension and not self.ended:
             self._collect(TOP, (self.node,), found)
         return sorted(found, key=lambda cluster: (cluster.path, cluster.id))
+
+    def models(self) -> dict[Path, ModelFacts]:
+        """Return what is known of each model of the subtree, by its path."""
+        return state_facts(self.state(), self.name, self.revision)
 
     def state(self) -> bytes:
         """Everything the next operation depends on: versioned, checksummed, canonical (equal states, equal bytes).

@@ -38,11 +38,14 @@ class EventReason(TypedDict):
         What was measured.
     value, threshold : float or None
         The measure and the bound it met or missed; None where it is not a finite number.
+    further : dict of str to float or None, optional
+        Other numbers that decided, by name, such as the ``volume_ratio`` of two clusters and its ``volume_limit``.
     """
 
     criterion: str
     value: float | None
     threshold: float | None
+    further: NotRequired[dict[str, float | None]]
 
 
 class ClusterEvent(TypedDict):

@@ -16,6 +16,7 @@ from resonance.engine.evq.model import HELD, ID, LAST, MADE, RADIUS, SMALLEST, S
 from resonance.engine.evq.model_state import packed_model, unpacked_model
 from resonance.engine.evq.parameters import PAPER, PARAMETERS, check_together, rules_from
 from resonance.engine.evq.work import FEWEST_EVENTS, SHAPE_HEAD, work_for
+from resonance.engine.facts import ModelFacts, Path
 from resonance.engine.parameters import Parameter, check_parameters
 from resonance.engine.state import pack, unpack
 
@@ -173,6 +174,15 @@ class EVQ(Engine):
         consolidate(self._model, self._rules, -1, work)
         return take_events(work, self.dimension)
 
+    def models(self) -> dict[Path, ModelFacts]:  # noqa: D102
+        if not self.dimension:
+            return {}
+        found = self.ellipsoids
+        ids = found["id"].tolist()
+        since = dict(zip(ids, found["made"].tolist(), strict=True))
+        # A cluster is its own node.
+        return {(): ModelFacts((), int(self._model.head[N]), since, {each: each for each in ids})}
+
     def state(self) -> bytes:  # noqa: D102
         header: dict[str, Any] = {"parameters": self._given, "dimension": self.dimension}
         return pack(self.name, self.revision, header, packed_model(self._model) if self.dimension else {})
@@ -220,8 +230,3 @@ class EVQ(Engine):
             "radius": self._model.shape[used, RADIUS],
             **{name: getattr(self._model, name)[used] for name in ("centre", "cov", "inv")},
         }
-
-    @property
-    def records(self) -> int:
-        """Records accepted."""
-        return int(self._model.head[N]) if self.dimension else 0

@@ -204,7 +204,10 @@ class Settings(BaseSettings):
         preset = self.engine_class.presets[self.engine.preset] if self.engine.preset else {}
         by_name = {parameter.name: parameter for parameter in declared}
         given = {name: _from_text(value, by_name.get(name)) for name, value in self.engine.given.items()}
-        return check_parameters(declared, {**preset, **given})
+        # Where ranges are given the engine sees 0 to 1; one that asks for the range need not take it from the stream.
+        asks = self.prepare.scale == "given" and {"low", "high", "ranges"} <= by_name.keys()
+        known = {"low": 0.0, "high": 1.0} if asks and not {"low", "high", "ranges"} & given.keys() else {}
+        return check_parameters(declared, {**preset, **known, **given})
 
     def _check_broker(self, origins: Origins) -> None:
         if not self.broker.security_protocol.startswith("SASL"):

@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import orjson
+from resonance.engine.facts import parent_of
 from resonance.pipeline.broker.log_reader import LogReader, TopicPartition
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.states.cluster_facts import models_of, parent_of
 from resonance.pipeline.states.stored_states import StoredPartition, StoredStream, empty_task, stream_of
 from resonance.pipeline.task.encoding import StreamTexts, describe
 from resonance.pipeline.task.stream_model import StreamModel
@@ -167,7 +167,7 @@ def _inspected(
     model = parts[0]
     name = model.name
     texts = StreamTexts(name, model.version, model.engine.depth)
-    models = {path: facts for part in parts for path, facts in models_of(part.engine).items()}
+    models = {path: facts for part in parts for path, facts in part.engine.models().items()}
     clusters = []
     for cluster in (cluster for part in parts for cluster in part.engine.clusters()):
         told = describe(model, texts, cluster)

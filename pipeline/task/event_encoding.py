@@ -125,6 +125,8 @@ class EventEncoder:
         if event.reason is not None:
             reason = event.reason
             payload["reason"] = {"criterion": reason.criterion, "value": reason.value, "threshold": reason.threshold}
+            if reason.further:
+                payload["reason"]["further"] = dict(reason.further)
         path = ".".join(map(str, event.path)) or "root"
         name = f"{path}/{event.number}"
         message = self._event_message(payload, cause, name)

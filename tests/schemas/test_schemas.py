@@ -115,7 +115,7 @@ def good(name: str) -> dict[str, Any]:
         "other": "p3/1/2",
         "before": [CLUSTER],
         "after": [CLUSTER, CLUSTER],
-        "reason": {"criterion": "affinity", "value": 0.05, "threshold": 0.08},
+        "reason": {"criterion": "overlap", "value": 0.05, "threshold": 0.0, "further": {"volume_ratio": 0.9}},
         "cause": {"id": "a", "source": SOURCE},
         "time": TIME,
     }

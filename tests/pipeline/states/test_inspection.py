@@ -7,7 +7,7 @@ import numpy as np
 import orjson
 import pytest
 from resonance.engine import make_engine
-from resonance.pipeline.states.cluster_facts import models_of, parent_of
+from resonance.engine.facts import parent_of
 from resonance.pipeline.states.inspection import inspect
 from resonance.pipeline.states.stored_states import read_states
 from resonance.schemas import ClusterTable
@@ -24,11 +24,17 @@ def _elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize(("engine", "depth"), [("caea", 1), ("hcaea", 2)])
-def test_the_state_tells_since_when_clusters_are_there(engine: str, depth: int) -> None:
-    given = {"lambda": 20, "min_cluster_records": 5} | ({"min_child_records": 30} if depth > 1 else {})
+TOLD: list[tuple[str, int, dict[str, Any]]] = [
+    ("caea", 1, {"lambda": 20, "min_cluster_records": 5}),
+    ("hcaea", 2, {"lambda": 20, "min_cluster_records": 5, "min_child_records": 30}),
+    ("evq", 1, {}),
+]
+
+
+@pytest.mark.parametrize(("engine", "depth", "given"), TOLD)
+def test_the_engine_tells_since_when_clusters_are_there(engine: str, depth: int, given: dict[str, Any]) -> None:
     model = make_engine(engine, given)
-    assert models_of(model) == {}
+    assert model.models() == {}
     began: dict[tuple[Any, int], int] = {}
     rows = points(3_000) / np.array([1.0, 400.0, 8.0])
     for start in range(0, 3_000, 50):
@@ -36,7 +42,7 @@ def test_the_state_tells_since_when_clusters_are_there(engine: str, depth: int) 
         for event in step.events:
             if event.kind in ("emerged", "split") and not event.path:
                 began[event.path, event.cluster] = start + event.index + 1
-    models = models_of(model)
+    models = model.models()
     clusters = model.clusters()
     assert max(len(cluster.path) for cluster in clusters) >= depth - 1
     assert models[()].records == 3_000
@@ -54,7 +60,7 @@ def test_the_state_tells_since_when_clusters_are_there(engine: str, depth: int) 
 def test_a_child_lies_below_the_cluster_of_its_node() -> None:
     model = make_engine("hcaea", {"lambda": 20, "min_cluster_records": 5, "min_child_records": 30})
     model.learn(points(3_000) / np.array([1.0, 400.0, 8.0]))
-    models = models_of(model)
+    models = model.models()
     roots = {cluster.id for cluster in model.clusters() if not cluster.path}
     children = [cluster for cluster in model.clusters() if cluster.path]
     assert {parent_of(models, cluster.path) for cluster in children} <= {None, *roots}

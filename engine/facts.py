@@ -1,22 +1,18 @@
-"""What an engine's state knows of its clusters beside what answers say: since when each is there, and below which.
+"""What a model knows of its clusters beside what answers say: since when each is there, and which nodes are in it.
 
-It is read from the state's packed integers (`engine.model_state`): of each model, root first and depth first, its head,
-a row for each field of its nodes and of its clusters, its links and labels; in a tree, what its nodes keep follows.
+CAEA and its tree tell it from their packed integers (`model_state`): of each model, root first and depth first, its
+head, a row for each field of its nodes and of its clusters, its links and labels; in a tree, what its nodes keep
+follows.
 """
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from resonance.engine import HCAEASubtree
-from resonance.engine.base import Engine
 from resonance.engine.state import unpack
 
 Path = tuple[int, ...]
-
-TREES: Final = ("hcaea", "hcaea-root", "hcaea-subtree")
-"""Engines whose nodes keep records: the tree, and the parts that it has where the levels learn apart."""
 
 # Places in the head of a packed model, whose last two members count links and labels.
 _RECORDS, _NODES, _CLUSTERS, _PARENT, _LEVEL = 0, 1, 4, 6, 7
@@ -49,12 +45,8 @@ class ModelFacts:
     cluster_of: dict[int, int]
 
 
-def models_of(engine: Engine | HCAEASubtree) -> dict[Path, ModelFacts]:
-    """Return the models of an engine by their paths; none before its first record, or where they are not known."""
-    _, arrays = unpack(engine.state(), engine.name, engine.revision)
-    if engine.name not in ("caea", *TREES) or "integers" not in arrays:
-        return {}
-    packed: NDArray[Any] = arrays["integers"]
+def packed_facts(packed: NDArray[np.int64], kept_records: bool) -> dict[Path, ModelFacts]:
+    """Return what packed models tell, by their paths; with `kept_records` where nodes keep records, as in a tree."""
     found: dict[Path, ModelFacts] = {}
     path: Path = ()
     at = 0
@@ -72,10 +64,16 @@ def models_of(engine: Engine | HCAEASubtree) -> dict[Path, ModelFacts]:
         )
         links, labels = int(packed[at + _HEAD - 2]), int(packed[at + _HEAD - 1])
         at = behind + _CLUSTER_ROWS * clusters + _LINK * links + _LABEL * labels
-        if engine.name in TREES:
+        if kept_records:
             kept = packed[at : at + nodes + 1]
             at += nodes + 1 + int(np.add.reduce(kept))
     return found
+
+
+def state_facts(state: bytes, name: str, revision: int) -> dict[Path, ModelFacts]:
+    """Return what the state of a tree, or of a part of one, tells."""
+    _, arrays = unpack(state, name, revision)
+    return packed_facts(arrays["integers"], kept_records=True) if "integers" in arrays else {}
 
 
 def parent_of(models: dict[Path, ModelFacts], path: Path) -> int | None:

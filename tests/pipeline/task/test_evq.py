@@ -1,0 +1,94 @@
+"""The eVQ family behind the partition task: chosen by name, its parameters checked, its reasons told in full."""
+
+from typing import Any
+
+import orjson
+import pytest
+from jsonschema import Draft202012Validator
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.errors import ConfigurationError
+from resonance.schemas import ClusterTable, load_schema
+
+from tests.pipeline.streams import TOPIC, payloads, points, records, run, states, task
+
+COMMON: dict[str, Any] = {
+    "input.topics": [TOPIC],
+    "input.features": ["cpu", "latency_ms", "net.in"],
+    "prepare.warmup_records": 60,
+    "stream": "partition",
+    "engine.name": "evq",
+}
+
+
+def given(**changes: Any) -> Settings:
+    return Settings.of({**COMMON, **{name.replace("__", "."): value for name, value in changes.items()}})
+
+
+@pytest.mark.parametrize("mode", ["evq-ams", "evq-a"])
+def test_however_the_log_is_cut_the_bytes_are_the_same(mode: str) -> None:
+    log = records(points(900).tolist())
+    whole = task(given(engine__mode=mode, engine__consolidate_every=250))
+    expected = run(whole, log)
+    assert len(expected.assignments) == 900
+    part = task(given(engine__mode=mode, engine__consolidate_every=250))
+    assert run(part, log, 7) == expected
+    assert states(part) == states(whole)
+
+
+def test_events_fold_to_the_present_clusters_and_carry_all_values_that_decided() -> None:
+    worker = task(given())
+    events = payloads(run(worker, records(points(1500).tolist())).events)
+    table = ClusterTable()
+    check = Draft202012Validator(load_schema("cluster_event"))
+    for event in events:
+        check.validate(event)
+        table.apply(event)
+    present = worker.model("p0").engine.clusters()
+    assert set(table.clusters("p0")) == {f"p0/1/{cluster.id}" for cluster in present}
+    splits = [event["reason"] for event in events if event["kind"] == "split"]
+    assert splits
+    for reason in splits:
+        assert reason["criterion"] == "separation"
+        assert reason["value"] > reason["threshold"]
+        assert reason["further"]["bic_gain"] > reason["further"]["bic_margin"]
+        assert set(reason["further"]) == {"components", "bic_gain", "bic_margin"}
+    outside = [event["reason"] for event in events if event["kind"] == "emerged" and "reason" in event]
+    assert all("further" not in reason for reason in outside)
+
+
+def test_assignments_name_the_nearest_ellipsoid() -> None:
+    answers = [orjson.loads(message.value) for message in run(task(given()), records(points(400).tolist())).assignments]
+    assigned = [answer for answer in answers if answer["status"] == "assigned" and answer["cluster"]]
+    assert len(assigned) > 300
+    assert all(0.0 <= answer["score"] <= 1.0 for answer in assigned)
+
+
+def test_ranges_that_are_configured_are_known_to_the_engine() -> None:
+    ranges = {name: [0.0, 1.0] for name in COMMON["input.features"]}
+    known = given(prepare__scale="given", prepare__ranges=ranges).engine_parameters
+    assert (known["low"], known["high"]) == (0.0, 1.0)
+    taken = given().engine_parameters
+    assert (taken["low"], taken["high"]) == (None, None)
+    running = given(prepare__scale="given", prepare__ranges=ranges, engine__ranges="running").engine_parameters
+    assert running["low"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("kmax", 1, "must be an integer of at least 2 and of at most 8"),
+        ("mode", "evq-amx", "must be one of evq-ams, evq-am, evq-a, evq"),
+        ("pcs", "perhaps", "must be true or false"),
+        ("min_sub", 301, "must be at most n_sub = 300"),
+        ("low", 0.0, "engine.high"),
+        ("lambda", 50, "must be one of the parameters mode, "),
+    ],
+)
+def test_a_wrong_parameter_is_named_with_what_it_may_be(name: str, value: Any, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        given(**{f"engine__{name}": value})
+
+
+def test_parameters_may_be_written_as_text() -> None:
+    written = given(engine__pcs="false", engine__fac="2.5", engine__consolidate_every="none").engine_parameters
+    assert (written["pcs"], written["fac"], written["consolidate_every"]) == (False, 2.5, None)
