@@ -1,11 +1,19 @@
 """Fuzzy ART and SA-ART: against their plain versions, on sparse batches, and at the edges of [0, 1]."""
 
+import hashlib
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 from resonance.engine import SAART, FuzzyART, ParameterError, RecordError, SparseBatch, StateError
 from resonance.engine.state import pack, unpack
+from sklearn.datasets import load_digits
 
 from tests.engine.plain_sa_art import PlainFuzzyART, PlainSAART
+
+ARTLIB = json.loads((Path(__file__).parents[1] / "data" / "fuzzy_art_artlib.json").read_text())
+"""What artlib says of digits: how many categories, and the hashes of labels and weights."""
 
 VARIANTS = {
     "sa_art": SAART,
@@ -73,6 +81,17 @@ def test_fuzzy_art_is_what_its_specification_prints(complement):
     model = FuzzyART(rho=plain.rho, beta=plain.beta, complement=complement)
     assert model.learn(X).path[:, 0].tolist() == [plain.learn(x) for x in X]
     np.testing.assert_allclose(model.categories["weight"], plain.w, atol=1e-12)
+
+
+@pytest.mark.parametrize("case", ARTLIB["cases"], ids=str)
+def test_fuzzy_art_has_the_labels_and_the_weights_of_artlib(case):
+    X = load_digits(return_X_y=True)[0][:600] / 16
+    model = FuzzyART(rho=case["rho"], beta=case["beta"], alpha=ARTLIB["alpha"], max_clusters=1000)
+    labels = model.learn(X).path[:, 0].astype("<i8")
+    weights = model.categories["weight"].astype("<f8")
+    assert len(weights) == case["clusters"]
+    assert hashlib.sha256(labels.tobytes()).hexdigest() == case["labels"]
+    assert hashlib.sha256(weights.tobytes()).hexdigest() == case["weights"]
 
 
 def test_sparse_batches_give_the_bits_of_dense_ones(make):
