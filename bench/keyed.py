@@ -65,6 +65,8 @@ def settings_of(hierarchy: str, **more: Any) -> dict[str, Any]:
 def task_rows(count: int, features: int, rounds: int) -> list[Row]:
     """Return the cost of a record in each task, of the hop, and above which cost of a record the hop pays."""
     collect_rarely()
+    for hierarchy in ("local", "keyed"):
+        Settings.of(settings_of(hierarchy)).compile_engine()
     records = [
         Record("features", 0, i, 1_700_000_000_000 + i // 50, b"k0", value)
         for i, value in enumerate(values(count, features))

@@ -20,9 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-import numpy as np
 import orjson
-from resonance.engine.base import FloatArray
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import RoutedRecord, SourceRecord
 from resonance.pipeline.routing.route_records import KEY, REST_BYTES, SOURCE
@@ -32,6 +30,8 @@ VECTORS_BYTES: Final = 100_000
 
 LEAST_BYTES: Final = 1_000_000
 """What a message may have at least; beside the vectors it has room for what goes into the answer."""
+
+NAN: Final = float("nan")
 
 NUMBER_BYTES: Final = 26
 """Longest float64 as JSON, with its comma."""
@@ -77,8 +77,8 @@ class Ask:
         Copied members as a JSON object, where ``output.include`` is set.
     answer : Answer or None
         The record is answered here.
-    vectors : ndarray of shape (k, d)
-        What is learned, in order.
+    vectors : sequence of sequence of float
+        What is learned, in order: k vectors of d numbers.
     labels : sequence of int
         Their classes, -1 for none.
     answered : int
@@ -97,7 +97,7 @@ class Ask:
     id: bytes | None
     included: str | None
     answer: Answer | None
-    vectors: FloatArray
+    vectors: Sequence[Sequence[float]]
     labels: Sequence[int]
     answered: int
     removed: bool
@@ -146,13 +146,12 @@ def read_ask(record: SourceRecord) -> AskRoute | None:
 
 def _ask_of(content: dict[str, Any]) -> Ask:
     number, answer, included = content["number"], content.get("answer"), content.get("include")
-    rows = content.get("vectors", ())
-    vectors = np.array(rows, dtype=np.float64) if rows else np.empty((0, 0))
-    if vectors.ndim != 2 or not np.isfinite(vectors).all():
+    vectors = content.get("vectors", ())
+    if len(vectors) > 1 and len(set(map(len, vectors))) > 1:
         raise ValueError("vectors of different lengths")
     if answer is not None:
         cluster, score, novel = answer
-        answer = Answer(int(cluster), float("nan") if score is None else float(score), bool(novel))
+        answer = Answer(int(cluster), NAN if score is None else float(score), bool(novel))
     preparation = content.get("preparation")
     return Ask(
         stream=str(content["stream"]),

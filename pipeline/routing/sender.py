@@ -2,10 +2,12 @@
 
 import base64
 from collections.abc import Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Self
 
 import numpy as np
 import orjson
+from resonance.engine import Operations
 from resonance.engine.base import Step
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
@@ -13,7 +15,7 @@ from resonance.pipeline.files.partitioner import partition_of
 from resonance.pipeline.records import Message
 from resonance.pipeline.routing.operation_records import NUMBER_BYTES, VECTORS_BYTES, ask_bytes, part_name
 from resonance.pipeline.routing.route_records import KEY, REST_BYTES, SOURCE
-from resonance.pipeline.task.encoding import Origins
+from resonance.pipeline.task.encoding import KEPT, Origins
 from resonance.pipeline.task.sizes import ANSWER_BYTES
 from resonance.pipeline.task.stream_model import Asked, Fed, StreamModel
 
@@ -21,6 +23,41 @@ _NOVEL: Final = (b",false]", b",true]")
 
 _FRAME: Final = 3_000
 """What else a message has, in bytes."""
+
+
+class _Way(NamedTuple):
+    """Where a subtree is reached: the key of its messages, how they begin, and their partition."""
+
+    key: bytes
+    head: bytes
+    partition: int
+
+
+@dataclass(slots=True, eq=False)
+class _Columns:
+    """Operations as lists, of which single members are taken quickly; `most` fit into one message."""
+
+    records: list[int]
+    nodes: list[int]
+    removed: list[bool]
+    answered: list[bool]
+    labels: list[int]
+    labelled: bool
+    texts: list[bytes]
+    most: int
+
+    @classmethod
+    def of(cls, operations: Operations, *, told: bool) -> Self:
+        return cls(
+            operations.record.tolist(),
+            operations.node.tolist(),
+            operations.removed.tolist(),
+            operations.answered.tolist(),
+            operations.label.tolist(),
+            bool((operations.label >= 0).any()),
+            _rows_of(operations.vector) if told else [],
+            max(1, VECTORS_BYTES // (NUMBER_BYTES * max(1, operations.vector.shape[1]))),
+        )
 
 
 class Sender:
@@ -43,6 +80,7 @@ class Sender:
         self._where = f"{topic}[{partition}]"
         self._routes = routes
         self._most = ask_bytes(settings)
+        self._ways: dict[tuple[str, int, int], _Way] = {}
         # Of each model what its subtrees need to describe clusters in the units of the input.
         self._preparations: dict[str, tuple[int, bytes]] = {}
 
@@ -85,24 +123,29 @@ class Sender:
         told: bool,
     ) -> None:
         """Send each learned record to the subtree of its node, with what it asks there and of others."""
-        operations, at = asked.operations, 0
-        records, nodes = operations.record.tolist(), operations.node.tolist()
-        texts = _rows_of(operations.vector) if told else []
+        columns = _Columns.of(asked.operations, told=told)
+        records, nodes, count, at = columns.records, columns.nodes, len(columns.records), 0
         clusters, paths = step.cluster[:, 0].tolist(), step.path[:, 0].tolist()
         novel = step.novel.tolist()
         scores = orjson.dumps(step.score, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].split(b",") if told else []
         for t, place in enumerate(asked.places):
-            own_node = paths[t]
-            groups: dict[int, list[int]] = {own_node: []}
-            while at < len(records) and records[at] == t:
-                groups.setdefault(nodes[at], []).append(at)
+            own_node, first = paths[t], at
+            while at < count and records[at] == t:
                 at += 1
+            answer = b""
+            if told and wanted[t]:
+                answer = b',"answer":[%d,%b%b' % (clusters[t], scores[t], _NOVEL[novel[t]])
+            if at == first + 1 and nodes[first] == own_node:
+                # Nearly always.
+                self._message(model, own, place, place, own_node, columns, [first], answer, messages, told)
+                continue
+            groups: dict[int, list[int]] = {own_node: []}
+            for each in range(first, at):
+                groups.setdefault(nodes[each], []).append(each)
             for node, some in groups.items():
-                answer = b""
-                if node == own_node and wanted[t]:
-                    answer = b',"answer":[%d,%b%b' % (clusters[t], scores[t], _NOVEL[novel[t]]) if told else b""
-                if answer or some:
-                    self._message(model, own, place, place, node, asked, some, texts, answer, messages, told)
+                reply = answer if node == own_node else b""
+                if reply or some:
+                    self._message(model, own, place, place, node, columns, some, reply, messages, told)
 
     def _asking(
         self,
@@ -115,15 +158,13 @@ class Sender:
         alone: bool,
     ) -> None:
         """Send what follows from records that were answered before, or with one that is answered elsewhere."""
-        operations = asked.operations
-        texts = _rows_of(operations.vector) if told else []
+        columns = _Columns.of(asked.operations, told=told)
         groups: dict[tuple[int, int], list[int]] = {}
-        places = [asked.places[record] for record in operations.record.tolist()]
-        for at, (place, node) in enumerate(zip(places, operations.node.tolist(), strict=True)):
-            groups.setdefault((0 if alone else place, node), []).append(at)
+        for at, (record, node) in enumerate(zip(columns.records, columns.nodes, strict=True)):
+            groups.setdefault((0 if alone else asked.places[record], node), []).append(at)
         for (place, node), some in groups.items():
             row = place if not alone else asked.places[0]
-            self._message(model, own, place, row, node, asked, some, texts, b"", messages, told)
+            self._message(model, own, place, row, node, columns, some, b"", messages, told)
 
     def _message(
         self,
@@ -132,67 +173,80 @@ class Sender:
         place: int,
         row: int,
         node: int,
-        asked: Asked,
+        columns: "_Columns",
         some: list[int],
-        texts: list[bytes],
         answer: bytes,
         messages: list[tuple[int, Message]],
         told: bool,
     ) -> None:
         """Send one subtree what one record asks of it, cut where it is long."""
-        operations = asked.operations
-        pieces = self._pieces(operations.vector.shape[1], some)
+        pieces = [some] if len(some) <= columns.most else _cut(some, columns.most)
         if some and node not in model.sent:
             # A subtree begins.
             pieces.insert(0, [])
-        for number, piece in enumerate(pieces):
-            last = number == len(pieces) - 1
+        for piece in pieces:
             count = model.sent.get(node, 0) if some else None
             if count is not None:
                 model.sent[node] = count + 1
-            removed = bool(piece) and bool(operations.removed[piece[-1]])
+            removed = bool(piece) and columns.removed[piece[-1]]
             if removed:
                 del model.sent[node]
-            if not told:
-                continue
-            parts = [self._head(model, node), b"null" if count is None else b"%d" % count]
-            parts.append(b',"time":"%b"' % own.times[place].encode())
-            if own.ids is not None:
-                parts += [b',"id":', own.ids[place]]
-            if last and answer:
-                parts.append(answer)
-                if own.included is not None:
-                    parts += [b',"include":', own.included[place].encode()]
-            learned = piece[:-1] if removed else piece
-            if learned:
-                parts.append(b',"vectors":[[%b]]' % b"],[".join(texts[i] for i in learned))
-                labels = operations.label[learned]
-                if (labels >= 0).any():
-                    parts.append(b',"labels":%b' % orjson.dumps(labels.tolist()))
-                if last and answer:
-                    where = np.flatnonzero(operations.answered[learned])
-                    if len(where):
-                        parts.append(b',"answered":%d' % where[0])
-            if removed:
-                parts.append(b',"removed":true')
-            if count == 0:
-                parts.append(b',"preparation":"%b"' % self._preparation(model))
-            parts.append(b"}")
-            part = part_name(model.stream, model.version, node).encode()
-            source = self._place + b"%d]" % own.offsets[place]
-            headers: list[tuple[str, bytes | None]] = [(SOURCE, source), (KEY, own.keys[place])]
-            if own.traces is not None and (trace := own.traces[place]) is not None:
-                headers.append(("traceparent", trace))
-            messages.append((row, Message(part, b"".join(parts), headers, partition_of(part, self._routes))))
+            if told:
+                last = piece is pieces[-1]
+                value = self._value(model, own, place, columns, piece, count, answer if last else b"", removed)
+                way = self._way(model, node)
+                headers: list[tuple[str, bytes | None]] = [
+                    (SOURCE, self._place + b"%d]" % own.offsets[place]),
+                    (KEY, own.keys[place]),
+                ]
+                if own.traces is not None and (trace := own.traces[place]) is not None:
+                    headers.append(("traceparent", trace))
+                messages.append((row, Message(way.key, way.head + value, headers, way.partition)))
 
-    def _head(self, model: StreamModel, node: int) -> bytes:
-        return b'{"stream":"%b","version":%d,"node":%d,"number":' % (model.stream.encode(), model.version, node)
+    def _value(
+        self,
+        model: StreamModel,
+        own: Origins,
+        place: int,
+        columns: "_Columns",
+        piece: list[int],
+        count: int | None,
+        answer: bytes,
+        removed: bool,
+    ) -> bytes:
+        """Return a message behind what all messages to its subtree begin with."""
+        parts = [b"null" if count is None else b"%d" % count, b',"time":"%b"' % own.times[place].encode()]
+        if own.ids is not None:
+            parts += [b',"id":', own.ids[place]]
+        if answer:
+            parts.append(answer)
+            if own.included is not None:
+                parts += [b',"include":', own.included[place].encode()]
+        learned = piece[:-1] if removed else piece
+        if learned:
+            parts.append(b',"vectors":[[%b]]' % b"],[".join([columns.texts[i] for i in learned]))
+            if columns.labelled:
+                parts.append(b',"labels":%b' % orjson.dumps([columns.labels[i] for i in learned]))
+            if answer:
+                parts += [b',"answered":%d' % at for at, i in enumerate(learned) if columns.answered[i]]
+        if removed:
+            parts.append(b',"removed":true')
+        if count == 0:
+            parts.append(b',"preparation":"%b"' % self._preparation(model))
+        parts.append(b"}")
+        return b"".join(parts)
 
-    @staticmethod
-    def _pieces(dimension: int, some: list[int]) -> list[list[int]]:
-        """Cut operations into messages that are not too long."""
-        most = max(1, VECTORS_BYTES // (NUMBER_BYTES * max(1, dimension)))
-        return [some[at : at + most] for at in range(0, len(some), most)] or [[]]
+    def _way(self, model: StreamModel, node: int) -> "_Way":
+        """Return where a subtree is reached."""
+        place = (model.name, model.version, node)
+        way = self._ways.get(place)
+        if way is None:
+            if len(self._ways) >= KEPT:
+                self._ways.clear()
+            key = part_name(model.stream, model.version, node).encode()
+            head = b'{"stream":"%b","version":%d,"node":%d,"number":' % (model.stream.encode(), model.version, node)
+            way = self._ways[place] = _Way(key, head, partition_of(key, self._routes))
+        return way
 
     def _preparation(self, model: StreamModel) -> bytes:
         """Return what a new subtree of a stream must know, as text; refuse features that no message has room for."""
@@ -209,6 +263,10 @@ class Sender:
                 )
             known = self._preparations[model.name] = (model.version, text)
         return known[1]
+
+
+def _cut(some: list[int], most: int) -> list[list[int]]:
+    return [some[at : at + most] for at in range(0, len(some), most)]
 
 
 def _rows_of(vectors: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> list[bytes]:

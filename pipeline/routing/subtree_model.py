@@ -1,5 +1,6 @@
 """The model of one subtree: what lies below one root node of a stream, and where in the routes it stands."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -163,21 +164,19 @@ def _operations(asked: list[tuple[int, Ask]], node: int) -> Operations:
     """Return what messages ask as the engine takes it; `Operations.record` is the place of the message."""
     records: list[int] = []
     labels: list[int] = []
-    vectors = []
+    vectors: list[Sequence[float]] = []
+    answers_to: list[int] = []
     for place, ask in asked:
-        if len(ask.vectors):
-            records += [place] * len(ask.vectors)
-            labels += ask.labels
-            vectors.append(ask.vectors)
+        if ask.answered >= 0:
+            answers_to.append(len(vectors) + ask.answered)
+        records += [place] * len(ask.vectors)
+        labels += ask.labels
+        vectors += ask.vectors
     learned = len(records)
     answered = np.zeros(learned, dtype=np.bool_)
-    at = 0
-    for _, ask in asked:
-        if ask.answered >= 0:
-            answered[at + ask.answered] = True
-        at += len(ask.vectors)
+    answered[answers_to] = True
     removed = np.zeros(learned, dtype=np.bool_)
-    whole = np.concatenate(vectors) if vectors else np.empty((0, 1))
+    whole = np.array(vectors, dtype=np.float64) if vectors else np.empty((0, 1))
     if asked and asked[-1][1].removed:
         records.append(asked[-1][0])
         labels.append(-1)

@@ -169,7 +169,8 @@ def _inspected(
     texts = StreamTexts(name, model.version, model.engine.depth)
     models = {path: facts for part in parts for path, facts in part.engine.models().items()}
     clusters = []
-    for cluster in (cluster for part in parts for cluster in part.engine.clusters()):
+    present = [cluster for part in parts for cluster in part.engine.clusters()]
+    for cluster in sorted(present, key=lambda cluster: (cluster.path, cluster.id)):
         told = describe(model, texts, cluster)
         own = models.get(cluster.path)
         above = parent_of(models, cluster.path)

@@ -4,7 +4,7 @@ import json
 import sys
 
 import pytest
-from resonance.engine import ENGINES
+from resonance.engine import ENGINES, PARTS
 from resonance.engine.cache import prepare_cache
 from resonance.pipeline import cli, kernels
 
@@ -23,18 +23,19 @@ def run(monkeypatch, capsys):
 def test_the_folder_is_the_result_and_everything_else_a_message(run):
     code, out, messages = run()
     assert (code, out) == (0, f"{prepare_cache()}\n")
-    assert messages.splitlines() == [f"kernels of {name}" for name in ENGINES]
+    assert messages.splitlines() == [f"kernels of {name}" for name in (*ENGINES, *PARTS)]
 
 
 def test_for_machines(run, monkeypatch):
     monkeypatch.setattr("numba.config.CPU_NAME", "generic")
     code, out, _ = run("--json")
     assert code == 0
-    assert json.loads(out) == {"folder": str(prepare_cache()), "engines": list(ENGINES), "cpu": "generic"}
+    assert json.loads(out) == {"folder": str(prepare_cache()), "engines": [*ENGINES, *PARTS], "cpu": "generic"}
 
 
 def test_a_folder_that_cannot_be_written_is_said(run, monkeypatch, tmp_path):
     monkeypatch.setattr(kernels, "ENGINES", {})
+    monkeypatch.setattr(kernels, "PARTS", {})
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     code, out, messages = run()
     assert (code, out) == (2, "")

@@ -11,6 +11,8 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Outputs, Record
+from resonance.pipeline.states import inspection, stored_states
+from resonance.pipeline.states.stored_states import StoredPartition, StoredStream
 from resonance.schemas import ClusterTable, load_schema
 
 from tests.conformance import SHARED
@@ -21,9 +23,11 @@ KEYS = (b"a", b"sh/op 7", b"\xff")
 DEEP: dict[str, Any] = {
     **LIVELY,
     "engine.name": "hcaea",
-    "engine.min_child_records": 6,
+    "engine.lambda": 6,
+    "engine.min_cluster_records": 3,
+    "engine.min_child_records": 3,
     "engine.max_leaves": 25,
-    "engine.max_nodes": 30,
+    "engine.max_nodes": 12,
     "input.id_path": "id",
     "output.include": ["net.in"],
     "snapshots.records": 100,
@@ -71,7 +75,7 @@ def logs() -> list[list[Record]]:
 def expected(logs: list[list[Record]]) -> Outputs:
     found = local(given("local"), logs)
     levels = [orjson.loads(message.value or b"")["level"] for message in found.events]
-    assert min(levels.count(1), levels.count(2)) > 5
+    assert min(levels.count(level) for level in (1, 2, 3)) > 30
     return found
 
 
@@ -185,7 +189,7 @@ def test_events_of_subtrees_count_for_themselves_and_fit_the_schema(logs: list[l
 
 
 def test_a_removed_subtree_leaves_nothing_behind(logs: list[list[Record]]) -> None:
-    deployment = KeyedDeployment(given("keyed", engine__max_nodes=12), logs)
+    deployment = KeyedDeployment(given("keyed"), logs)
     outputs = deployment.run()
     for held in deployment.held.values():
         held.write(held.task.dirty())
@@ -232,3 +236,21 @@ def test_snapshots_of_another_hierarchy_are_refused_by_name(logs: list[list[Reco
     task = KeyedDeployment(given("keyed"), logs).make((TOPIC, 0))
     with pytest.raises(Exception, match="hierarchy"):
         task.restore(snapshot)
+
+
+def test_inspecting_a_stream_shows_it_with_its_subtrees(logs: list[list[Record]]) -> None:
+    deployment, whole = KeyedDeployment(given("keyed"), logs[:1], 2), PartitionTask(given("local"), TOPIC, 0)
+    deployment.run()
+    whole.process(logs[0])
+    states = []
+    for at, held in deployment.held.items():
+        held.write(held.task.streams)
+        streams = [StoredStream(snapshot, STAMP) for snapshot in held.snapshots.values()]
+        states.append(StoredPartition(at, -1, None, streams))
+    assert stored_states.names_of(states) == whole.streams
+    found = inspection.inspect(given("keyed"), None, states)  # type: ignore[arg-type]
+    snapshots = [StoredStream(whole.snapshot(name), STAMP) for name in whole.streams]
+    one = inspection.inspect(given("local"), None, [StoredPartition((TOPIC, 0), -1, None, snapshots)])  # type: ignore[arg-type]
+    assert [stream.clusters for stream in found] == [stream.clusters for stream in one]
+    assert [stream.records for stream in found] == [stream.records for stream in one]
+    assert any(cluster.level > 1 for stream in found for cluster in stream.clusters)
