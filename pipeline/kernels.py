@@ -1,7 +1,10 @@
 """The kernels of all engines, compiled before anybody waits for them."""
 
+import multiprocessing
 import os
-from collections.abc import Callable
+import signal
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +12,7 @@ import numba
 from resonance.engine import ENGINES, PARTS
 from resonance.engine.prepare import Preparation
 from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.machine import cores
 
 
 @dataclass(frozen=True)
@@ -31,12 +35,12 @@ class Kernels:
 
 
 def compile_all(told: Callable[[str], None] = lambda name: None) -> Kernels:
-    """Compile every kernel that is not in the cache yet.
+    """Compile every kernel that is not in the cache yet, on all cores.
 
     Parameters
     ----------
     told : callable
-        Is called with the name of each engine before its kernels are compiled.
+        Is called with the name of each engine, or part of one, when its kernels are there.
 
     Raises
     ------
@@ -45,12 +49,28 @@ def compile_all(told: Callable[[str], None] = lambda name: None) -> Kernels:
     """
     folder = Path(os.environ["NUMBA_CACHE_DIR"])
     Preparation.compile()
-    for name, engine in ENGINES.items():
-        told(name)
-        engine.compile()
-    for name, part in PARTS.items():
-        told(name)
-        part.compile()
+    families = _families()
+    if families:
+        # Spawned: a fork would not survive what numba holds in this process. Leaving the pool ends its processes.
+        context = multiprocessing.get_context("spawn")
+        with context.Pool(min(cores(), len(families)), signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
+            for names in pool.imap_unordered(_compile, families):
+                for name in names:
+                    told(name)
     if not any(folder.rglob("*.nbi")):
         raise ConfigurationError(f"{folder}: no kernels were kept there; let it be a folder that can be written")
     return Kernels(folder, (*ENGINES, *PARTS), numba.config.CPU_NAME or "host")
+
+
+def _families() -> list[list[str]]:
+    """Return the names of engines and parts whose kernels call one another."""
+    families: dict[str, list[str]] = defaultdict(list)
+    for name, engine in {**ENGINES, **PARTS}.items():
+        families[engine.__module__.removeprefix("resonance.engine.").rpartition(".")[0]].append(name)
+    return list(families.values())
+
+
+def _compile(names: Sequence[str]) -> Sequence[str]:
+    for name in names:
+        (ENGINES[name] if name in ENGINES else PARTS[name]).compile()
+    return names

@@ -59,8 +59,8 @@ def bootstrap(
     from dataclasses import asdict  # noqa: PLC0415 - imports that --help can do without
 
     from resonance.pipeline.commands.progress import records_bar  # noqa: PLC0415
+    from resonance.pipeline.machine import cores  # noqa: PLC0415
     from resonance.pipeline.replay import bootstrapping  # noqa: PLC0415
-    from resonance.pipeline.replay.jobs import cores  # noqa: PLC0415
     from resonance.pipeline.replay.ranges import Span  # noqa: PLC0415
     from resonance.pipeline.worker.collector import collect_rarely  # noqa: PLC0415
 

@@ -89,8 +89,8 @@ def replay(
 ) -> None:
     """Replay a topic or a file."""
     from resonance.pipeline.commands.progress import records_bar  # noqa: PLC0415
+    from resonance.pipeline.machine import cores  # noqa: PLC0415
     from resonance.pipeline.replay import replaying  # noqa: PLC0415
-    from resonance.pipeline.replay.jobs import cores  # noqa: PLC0415
     from resonance.pipeline.replay.ranges import Span  # noqa: PLC0415
     from resonance.pipeline.worker.collector import collect_rarely  # noqa: PLC0415 - imports that --help can do without
 

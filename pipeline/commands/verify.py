@@ -53,8 +53,8 @@ def verify(
 ) -> None:
     """Verify what was recorded."""
     from resonance.pipeline.commands.progress import records_bar  # noqa: PLC0415
+    from resonance.pipeline.machine import cores  # noqa: PLC0415
     from resonance.pipeline.replay import verifying  # noqa: PLC0415
-    from resonance.pipeline.replay.jobs import cores  # noqa: PLC0415
     from resonance.pipeline.replay.ranges import Span  # noqa: PLC0415
     from resonance.pipeline.worker.collector import collect_rarely  # noqa: PLC0415 - imports that --help can do without
 

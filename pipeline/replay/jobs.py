@@ -2,7 +2,6 @@
 
 import importlib
 import multiprocessing
-import os
 import signal
 import time
 import traceback
@@ -303,8 +302,3 @@ def _error(message: Mapping[str, Any]) -> Exception:
     if isinstance(kind, type) and issubclass(kind, ResonanceError):
         return kind(message["text"])
     return RuntimeError(message["text"])
-
-
-def cores() -> int:
-    """Return how many processes can run at once; a container may have fewer cores than its machine."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
