@@ -11,12 +11,14 @@ from resonance.engine.base import Cluster, Engine, IntArray, Prediction, Step, c
 from resonance.engine.caea import MOST, MOST_CLASSES, record_labels
 from resonance.engine.errors import ParameterError, RecordError, StateError
 from resonance.engine.events import cluster_of, events_from
+from resonance.engine.facts import ModelFacts, Path
 from resonance.engine.ildn.batch import learn_batch, nearest_nodes, predict_batch
 from resonance.engine.ildn.model import (
     CLUSTER,
     COUNT,
     EDGES,
     ID,
+    LEARNED,
     NODES,
     RADIUS,
     SLOT,
@@ -236,6 +238,15 @@ class ILDN(Engine):
             return []
         shapes = shapes_of(self._model, self._rules, present_clusters(self._model))
         return [cluster_of(row, (), self.dimension) for row in shapes]
+
+    def models(self) -> dict[Path, ModelFacts]:
+        """Return what is known of the model; since when a cluster is there is not kept."""
+        if not self.dimension:
+            return {}
+        rows = int(self._model.head[NODES])
+        ids, clusters = self._model.fields[ID, :rows].tolist(), self._model.fields[CLUSTER, :rows].tolist()
+        own = {node: cluster for node, cluster in zip(ids, clusters, strict=True) if cluster >= 0}
+        return {(): ModelFacts((), int(self._model.head[LEARNED]), {}, own)}
 
     def state(self) -> bytes:  # noqa: D102
         header: dict[str, Any] = {"parameters": self._given, "dimension": self.dimension}

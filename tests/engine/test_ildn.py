@@ -339,6 +339,19 @@ def test_an_untouched_crafted_state_is_not():
     assert ILDN.from_state(tampered(lambda header, arrays: None)).state() == trained().state()
 
 
+def test_a_model_says_how_many_records_it_has_learned_and_which_nodes_are_in_clusters():
+    engine = ILDN()
+    assert engine.models() == {}
+    engine = trained()
+    (facts,) = engine.models().values()
+    assert facts.records == 600
+    nodes = engine.nodes
+    clustered = nodes["cluster"] >= 0
+    assert list(facts.cluster_of.items()) == list(
+        zip(nodes["id"][clustered].tolist(), nodes["cluster"][clustered].tolist(), strict=True)
+    )
+
+
 def test_more_features_than_matrices_are_kept_for_are_refused():
     with pytest.raises(RecordError, match="257 features: ildn keeps matrices and takes up to 256"):
         ILDN().learn(np.zeros((1, 257)))
