@@ -37,6 +37,15 @@ def _salient_overlaps(row, salience, x, sums, totals, count):
 
 
 @inline
+def _two_salient_overlaps(row, salience, x, next_row, next_salience, next_x, sums, totals, count):
+    """Do so for two features, one behind the other: the same bits with half the loads and stores of the sums."""
+    for j in range(count):
+        w, s, next_w, next_s = row[j], salience[j], next_row[j], next_salience[j]
+        sums[j] = fma(next_w if next_w < next_x else next_x, next_s, fma(w if w < x else x, s, sums[j]))
+        totals[j] = fma(next_x, next_s, fma(x, s, totals[j]))
+
+
+@inline
 def _salient_complement_overlaps(row, salience, x, sums, totals, count):
     """Add (min(1 - x, w') - w') s', and -x s', of one feature for all slots."""
     rest = 1.0 - x
@@ -61,8 +70,13 @@ def compare(categories, rules, indices, data):
         sums[j] = 0.0
         totals[j] = 0.0
     plain, missing, unsalient = borrow(categories.plain), borrow(categories.missing), borrow(categories.unsalient)
-    size = 0.0
-    for p in range(len(indices)):
+    size, done = 0.0, 0
+    if rules.salient and not rules.complement:
+        while done + 1 < len(indices) and indices[done + 1] < len(w):
+            a, b = indices[done], indices[done + 1]
+            _two_salient_overlaps(w[a], s[a], data[done], w[b], s[b], data[done + 1], sums, totals, count)
+            done += 2
+    for p in range(done, len(indices)):
         i, x = indices[p], data[p]
         size += x
         if i >= len(w):
