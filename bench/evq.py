@@ -149,7 +149,8 @@ def shares_table(title: str, rows: Iterable[tuple[str, ...]]) -> Table:
 def described(found: list[Run]) -> tuple[str, str]:
     """Return the range of the counts and the median quality."""
     low, high = min(each.found for each in found), max(each.found for each in found)
-    return f"{low}-{high}", f"{statistics.median(each.quality for each in found):.2f}"
+    known = [each.quality for each in found if not math.isnan(each.quality)]
+    return f"{low}-{high}", f"{statistics.median(known):.2f}"
 
 
 def file_rows() -> Iterator[tuple[str, ...]]:
@@ -191,7 +192,7 @@ def best_table() -> Table:
                 cells.append("")
                 continue
             results = [run(name, *found, {"mode": mode, parameter: value, **UNIT}, mode == "evq-am") for value in grid]
-            best = min((each for each in results if each.quality == each.quality), key=lambda each: each.quality)
+            best = min((each for each in results if not math.isnan(each.quality)), key=lambda each: each.quality)
             cells.append(f"{best.found}/{best.quality:.2f} ({clusters}/{figure:.2f})")
         table.add_row(mode, *cells)
     return table
