@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from resonance.engine import ENGINES, Engine, SparseBatch, make_engine
 from resonance.engine.arithmetic import exp_minus, jit
 
-from bench import ildn, peers
+from bench import evq, ildn, peers
 from bench.plain_caea import PlainCAEA
 from bench.report import Row, alternating, arguments, show
 from bench.streams import SPREADS, blobs, chosen, repeated, sparse_set
@@ -273,35 +273,48 @@ def sparse(name: str, rounds: int, course: Course) -> list[Row]:
 
 
 class Network:
-    """A stream that ILDN learns from its first record on, in batches, and its slowest record."""
+    """A stream that an engine of ellipsoids learns from its first record on, in batches, and its slowest record."""
 
-    def __init__(self, name: str, X: Array, parameters: dict[str, Any], repeats: int = 1) -> None:
+    def __init__(
+        self, name: str, X: Array, parameters: dict[str, Any], repeats: int = 1, engine_name: str = "ildn"
+    ) -> None:
         self.batches, self.parameters, self.repeats = in_batches(X), parameters, repeats
-        self.records = len(X)
-        engine = make_engine("ildn", parameters)
+        self.records, self.engine = len(X), engine_name
+        engine = make_engine(engine_name, parameters)
         learn_all(engine, self.batches)
-        nodes = len(engine.nodes["id"])  # type: ignore[attr-defined]
-        self.case = f"ildn {name} d={X.shape[1]} nodes={nodes}"
+        nodes = sum(cluster.nodes for cluster in engine.clusters())
+        if engine_name == "ildn":
+            nodes = len(engine.nodes["id"])  # type: ignore[attr-defined]
+        self.case = f"{engine_name} {name} d={X.shape[1]} nodes={nodes}"
 
     def run(self) -> float:
         """Return microseconds a record."""
         found = [
-            seconds(lambda: learn_all(make_engine("ildn", self.parameters), self.batches)) for _ in range(self.repeats)
+            seconds(lambda: learn_all(make_engine(self.engine, self.parameters), self.batches))
+            for _ in range(self.repeats)
         ]
         return min(found) / self.records * 1e6
+
+    def slowest_batch(self) -> float:
+        """Return microseconds of the slowest batch, the least of three runs."""
+        times = np.full(len(self.batches), np.inf)
+        for _ in range(3):
+            learn = make_engine(self.engine, self.parameters).learn
+            times = np.minimum(times, [seconds(partial(learn, batch)) for batch in self.batches])
+        return float(times.max() * 1e6)
 
     def slowest(self) -> float:
         """Return microseconds of the slowest single record, each in a batch of its own, the least of three runs."""
         times = np.full(self.records, np.inf)
         for _ in range(3):
-            learn = make_engine("ildn", self.parameters).learn
+            learn = make_engine(self.engine, self.parameters).learn
             records = (x[None] for batch in self.batches for x in batch)
             times = np.minimum(times, [seconds(partial(learn, x)) for x in records])
         return float(times.max() * 1e6)
 
 
 def networks(rounds: int) -> list[Row]:
-    """Measure ILDN on the five parts and on Segment, as multiples of CAEA at eight features."""
+    """Measure ILDN on the five parts and on Segment, and the eVQ family, as multiples of CAEA at eight features."""
     course = Course(blobs(WARM + TIMED, 8, SPREADS[8]))
     parts = {"k": 0.5, "sigma": 3e-5}
     cases = [
@@ -311,9 +324,16 @@ def networks(rounds: int) -> list[Row]:
     segment = ildn.segment(0)
     if segment is not None:
         cases.append(Network("segment", segment[0], {}, repeats=5))
+    unit: dict[str, Any] = {"low": 0.0, "high": 1.0}
+    for mode in ("evq-a", "evq-am"):
+        by_cluster = evq.squares(shuffled=False)
+        cases.append(Network(f"{mode} cluster by cluster", by_cluster, unit | {"mode": mode}, 5, "evq"))
+    cases.append(Network("evq-ams shuffled", evq.squares(), unit, engine_name="evq"))
+    cases.append(Network("evq-ams correlated", evq.correlated(), unit, engine_name="evq"))
     contestants = {"caea": course.caea} | {case.case: case.run for case in cases}
     found = alternating(contestants, rounds)
     rows = [Row(case.case, "us/record", found[case.case], f"caea {course.case}", found["caea"]) for case in cases]
+    rows += [Row(f"{case.case}: slowest batch", "us", case.slowest_batch()) for case in cases]
     return rows + [Row(f"{case.case}: slowest record", "us", case.slowest()) for case in cases]
 
 
@@ -323,11 +343,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9, help="alternating runs that each median is taken of")
     parser.add_argument("--features", type=int, nargs="*", default=list(SPREADS), help="numbers of features")
     parser.add_argument("--no-peers", action="store_true", help="leave out River and plain numpy")
+    parser.add_argument("--no-hierarchies", action="store_true", help="leave out HCAEA")
     parser.add_argument("--no-sparse", action="store_true", help="leave out Fuzzy ART and SA-ART")
     given = parser.parse_args()
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     rows = [row for d in given.features for row in flat(d, given.rounds, not given.no_peers)]
-    if "hcaea" in ENGINES:
+    if not given.no_hierarchies:
         rows += [row for stream in HIERARCHIES for row in hierarchy(stream, min(given.rounds, 5))]
     if not given.no_sparse:
         course = Course(blobs(WARM + TIMED, 8, SPREADS[8]))

@@ -49,7 +49,7 @@ class Parameter:
     def allowed(self) -> str:
         """The range in words."""
         if self.choices:
-            return "one of " + ", ".join(self.choices)
+            return "one of " + ", ".join(self.choices) + (", or none" if self.optional else "")
         if self.kind is bool:
             return "true or false"
         text = "an integer" if self.kind is int else "a number"

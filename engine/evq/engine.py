@@ -6,8 +6,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from resonance.engine.base import BoolArray, Cluster, Engine, Event, IntArray, Prediction, Step, check_batch
-from resonance.engine.caea import record_labels
-from resonance.engine.errors import StateError
+from resonance.engine.caea import MOST_CLASSES, record_labels
+from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.events import cluster_of
 from resonance.engine.evq.batch import DONE, NO_SLOT, learn_batch, predict_batch
 from resonance.engine.evq.events import shape_of, take_events
@@ -190,15 +190,18 @@ class EVQ(Engine):
     @classmethod
     def from_state(cls, data: bytes) -> Self:  # noqa: D102
         header, arrays = unpack(data, cls.name, cls.revision)
-        model = cls.make(header["parameters"])
-        if header["dimension"]:
-            try:
+        try:
+            model = cls.make(header["parameters"])
+            dimension = header["dimension"]
+            if arrays or dimension:
                 clusters, classes = arrays["votes"].shape
+                if type(dimension) is not int or arrays["ranges"].shape != (2, dimension) or classes > MOST_CLASSES:
+                    raise ValueError("shapes")
                 slots = min(max(SMALLEST, 2 * clusters), model._given["max_clusters"])
-                model._begin(int(header["dimension"]), slots, classes)
+                model._begin(dimension, slots, classes)
                 unpacked_model(model._model, model._rules, arrays)
-            except (KeyError, TypeError, ValueError) as error:
-                raise StateError(f"the state of {cls.name} does not hold the model that it says it holds") from error
+        except (KeyError, TypeError, ValueError, AttributeError, ParameterError) as error:
+            raise StateError(f"the state of {cls.name} does not hold what it says it holds: {error}") from error
         return model
 
     @classmethod

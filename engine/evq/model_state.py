@@ -57,6 +57,7 @@ def unpacked_model(model: Model, rules: Rules, arrays: Mapping[str, NDArray[Any]
     _require(head.shape == (HEAD,) and head[K] == count <= rules.max_clusters, "head")
     _require(_within(head, 0, _MOST_RECORDS) and head[N] > 0 and head[NEXT_ID] <= head[N], "head")
     _require(head[EVENTS] <= 4 * head[N], "events")
+    _require(count <= len(model.slot), "clusters")
     _require(fields.shape == (count, NUMBERS) and fields.dtype == np.int64, "number")
     ids, support, last, fresh, held, made = fields.T
     _require(_within(ids, 0, head[NEXT_ID] - 1) and (np.diff(ids) > 0).all(), "ids")

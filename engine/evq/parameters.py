@@ -17,7 +17,7 @@ PARAMETERS = (
         "mode",
         str,
         "evq-ams",
-        "evq-ams merges and splits, evq-am merges, evq-a does neither, evq has one threshold for all clusters",
+        "the algorithm: evq-ams merges and splits, evq-am merges, evq-a does neither, evq has one threshold for all",
         choices=MODES,
     ),
     Parameter(

@@ -1,0 +1,201 @@
+"""What the eVQ family does beyond what every engine keeps: merges, splits, consolidation, labels, crafted states."""
+
+import numpy as np
+import pytest
+from resonance.engine import EVQ, ParameterError, StateError
+from resonance.engine.state import pack, unpack
+
+from tests.engine.streams import shifting
+
+
+def two_blobs(n=600, gap=1.0, seed=0):
+    rng = np.random.default_rng(seed)
+    own = np.arange(n) % 2
+    return rng.normal(size=(n, 2)) * 0.05 + own[:, None] * gap, own
+
+
+def halves(n=300):
+    """A stream that comes as two neighbouring ends first, then as what lies between: two clusters that are one."""
+    rng = np.random.default_rng(4)
+    ends = np.where(np.arange(60)[:, None] % 2 == 0, [0.35, 0.5], [0.65, 0.5]) + rng.normal(size=(60, 2)) * 0.01
+    return np.concatenate([ends, [0.5, 0.5] + rng.normal(size=(n, 2)) * [0.12, 0.05]])
+
+
+def test_a_split_tells_separation_components_and_bic():
+    step = EVQ(low=0.0, high=1.0).learn(two_blobs()[0])
+    (split,) = [e for e in step.events if e.kind == "split"]
+    assert split.reason.criterion == "separation"
+    assert split.reason.value > split.reason.threshold == 2.57
+    assert split.reason.further["bic_gain"] > split.reason.further["bic_margin"] == 10.0
+    assert split.reason.further["components"] >= 2
+    (parent,), (stays, new) = split.before, split.after
+    assert (parent.id, stays.id, new.id) == (split.other, split.other, split.cluster)
+    assert stays.size + new.size == parent.size
+    assert stays.size >= new.size
+
+
+def test_a_merge_tells_overlap_and_volume_and_the_older_id_survives():
+    model = EVQ(mode="evq-am", low=0.0, high=1.0, sig0=0.03, fac=1.2)
+    events = model.learn(halves()).events + model.consolidate()
+    merges = [e for e in events if e.kind == "absorbed"]
+    assert merges
+    for e in merges:
+        assert e.cluster > e.other
+        assert e.reason.criterion == "overlap"
+        assert e.reason.value > e.reason.threshold == 0.0
+        assert 0.0 < e.reason.further["volume_ratio"] <= e.reason.further["volume_limit"] == 2.0
+        assert e.after[0].size == sum(cluster.size for cluster in e.before)
+        assert e.after[0].id == e.other
+
+
+def test_reading_consolidated_clusters_changes_nothing():
+    model = EVQ(mode="evq-am", low=0.0, high=1.0, sig0=0.03, fac=1.2, check_every=10**6)
+    model.learn(halves())
+    before = model.state()
+    seen = [(c.id, c.size) for c in model.clusters(consolidated=True)]
+    assert model.state() == before
+    assert len(seen) < len(model.clusters())
+    events = model.consolidate()
+    assert {e.index for e in events} == {-1}
+    assert [(c.id, c.size) for c in model.clusters()] == seen
+    assert model.consolidate() == []
+    assert EVQ().consolidate() == []
+
+
+def test_consolidation_comes_at_its_record_whatever_the_batch():
+    X = halves()
+    model = EVQ(mode="evq-am", low=0.0, high=1.0, sig0=0.03, fac=1.2, check_every=10**6, consolidate_every=200)
+    merges = [e.index for e in model.learn(X).events if e.kind == "absorbed"]
+    assert merges
+    assert set(merges) == {199}
+
+
+def test_the_first_warm_up_records_wait_and_are_then_learned_in_order():
+    X, own = two_blobs(100)
+    model = EVQ(warmup=30)
+    step = model.learn(X[:29], own[:29])
+    assert (step.path == -1).all()
+    assert not step.events
+    assert model.clusters() == []
+    step = EVQ.from_state(model.state()).learn(X[29:30], own[29:30])
+    assert step.path[0, 0] >= 0
+    assert step.cluster[0, 0] == -1
+    assert {e.index for e in step.events} == {0}
+
+
+def test_score_is_one_half_on_the_border():
+    model = EVQ(mode="evq-a", low=0.0, high=1.0)
+    model.learn(np.random.default_rng(0).normal(size=(200, 2)) * 0.05 + 0.5)
+    found = model.ellipsoids
+    centre, root = found["centre"][0], np.linalg.cholesky(found["cov"][0])
+    border = centre + root @ np.array([0.6, -0.8]) * found["radius"][0]
+    answer, outside = model.judge(np.array([centre, border, centre + 1.0001 * (border - centre)]))
+    np.testing.assert_allclose(answer.score, [1.0, 0.5, 0.5], atol=1e-4)
+    assert outside[[0, 2]].tolist() == [False, True]
+
+
+def test_labels_follow_their_records_into_the_parts():
+    X, own = two_blobs()
+    model = EVQ(low=0.0, high=1.0)
+    model.learn(X, own)
+    assert len(model.clusters()) == 2
+    assert (model.predict(X).label == own).all()
+
+
+def test_rescaled_and_moved_features_give_the_same_clusters():
+    X = shifting(1200, d=3)
+    plain, scaled = EVQ(), EVQ()
+    ids = plain.learn(X).path
+    np.testing.assert_array_equal(scaled.learn(X * [1e-6, 1e4, 8.0] + [0.0, 5.0, -1e3]).path, ids)
+
+
+def crafted(change):
+    model = EVQ(max_clusters=20)
+    model.learn(shifting(400), np.arange(400) % 3)
+    header, arrays = unpack(model.state(), "evq", 1)
+    change(header, arrays)
+    return pack("evq", 1, header, arrays)
+
+
+def put(name, at, value):
+    def change(header, arrays):
+        arrays[name][at] = value
+
+    return change
+
+
+def drop(name):
+    return lambda header, arrays: arrays.pop(name)
+
+
+def cut(name):
+    def change(header, arrays):
+        arrays[name] = arrays[name][:-1]
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        put("head", 0, 0),
+        put("head", 1, 19),
+        put("head", 1, 2**40),
+        put("head", 2, 0),
+        put("head", 3, -1),
+        put("number", (0, 0), -1),
+        put("number", (0, 0), 2**40),
+        put("number", (-1, 0), 0),
+        put("number", (0, 1), 0),
+        put("number", (0, 1), 401),
+        put("number", (0, 2), 400),
+        put("number", (0, 3), -1),
+        put("number", (0, 4), 2**40),
+        put("number", (0, 4), -1),
+        put("number", (0, 5), 0),
+        put("centre", (0, 0), np.nan),
+        put("centre", (0, 0), 1e200),
+        put("cov", (0, 0, 0), np.inf),
+        put("cov", (0, 1, 1), -1.0),
+        put("inv", (0, 0, 0), np.nan),
+        put("buffer", (0, 0), np.nan),
+        put("buffer_label", 0, 3),
+        put("buffer_label", 0, -2),
+        put("votes", (0, 0), -5),
+        put("ranges", (0, 0), np.nan),
+        *map(drop, ("head", "ranges", "waiting", "number", "centre", "votes", "buffer_label")),
+        *map(cut, ("head", "ranges", "number", "centre", "cov", "inv", "buffer", "buffer_label", "votes")),
+        lambda header, arrays: header.update(dimension=3),
+        lambda header, arrays: header.update(dimension="x"),
+        lambda header, arrays: header.update(dimension=2**40),
+        lambda header, arrays: header["parameters"].update(n_sub=10, min_sub=5),
+        lambda header, arrays: header["parameters"].update(mode="evq-a"),
+        lambda header, arrays: header["parameters"].update(warmup=1000),
+        lambda header, arrays: header["parameters"].update(max_clusters=2),
+        lambda header, arrays: header["parameters"].update(kmax=99),
+        lambda header, arrays: header.pop("parameters"),
+    ],
+)
+def test_a_crafted_state_with_a_right_checksum_is_refused(change):
+    with pytest.raises(StateError):
+        EVQ.from_state(crafted(change))
+
+
+def test_what_was_not_crafted_is_taken():
+    state = crafted(lambda header, arrays: None)
+    assert EVQ.from_state(state).state() == state
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"min_sub": 301}, "min_sub = 301: must be at most n_sub = 300"),
+        ({"low": 0.0}, "high = None: must be given too"),
+        ({"low": 1.0, "high": 1.0}, "high = 1.0: must be above low = 1.0"),
+        ({"ranges": "given"}, "ranges = 'given': must be with low and high"),
+        ({"ranges": "running", "low": 0, "high": 1}, "ranges = 'running': must be without low and high"),
+    ],
+)
+def test_parameters_that_do_not_fit_each_other_are_refused(given, message):
+    with pytest.raises(ParameterError, match=message):
+        EVQ(**given)
