@@ -24,7 +24,8 @@ from resonance.pipeline.broker.clients import librdkafka
 from resonance.pipeline.broker.log_reader import LogReader
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.fault_points import VARIABLE
-from resonance.pipeline.records import Message, Record
+from resonance.pipeline.partition import PartitionTask
+from resonance.pipeline.records import Message, Outputs, Record
 from resonance.pipeline.states.archive_reader import newest_archive
 from resonance.pipeline.states.restore import Restored, Source, restore_partitions
 from resonance.pipeline.tasks import Task, make_task
@@ -174,7 +175,7 @@ class Chaos:
 
     def __enter__(self) -> "Chaos":
         # Once, for both of them: on a fresh machine it takes longer than they have to get ready.
-        self.settings().engine_class.compile()
+        self.settings().compile_engine()
         self._began = time.monotonic()
         self._set_pace(60.0, self._ends)
         for number in range(self.WORKERS):
@@ -376,6 +377,18 @@ class Chaos:
             found[message.partition()].append((message.key(), message.value(), list(message.headers() or ())))
         return dict(found)
 
+    def local(self) -> Outputs:
+        """What one task for each partition says that learns whole trees, of a run without a broker."""
+        given = dict(self.deployment.settings)
+        settings = Settings.of({**given, "input.topics": [given["input.topics"]], "hierarchy": "local"})
+        outputs, topic = Outputs(), self.deployment.input
+        with LogReader(librdkafka(settings), settings.group, 30) as reader:
+            bounds = reader.bounds([(topic, partition) for partition in range(self.PARTITIONS)])
+            tasks = {at: PartitionTask(settings, *at) for at in bounds}
+            for at, records in reader.read(bounds):
+                outputs.add(tasks[at].process(records))
+        return outputs
+
     def undisturbed(self) -> tuple[dict[int, Task], dict[str, dict[int, list[Any]]]]:
         """Tasks at the end of the log and all their outputs, by kind and partition, of a run without a broker.
 
@@ -421,6 +434,20 @@ class Chaos:
                 for _, records in reader.read({at: (archived.position, end)}):
                     tasks[partition].catch_up(records)
         return tasks
+
+
+class KeyedChaos(Chaos):
+    """The same with a hierarchy whose levels learn apart: either hop may be at the worker that ends."""
+
+    expected: Outputs | None = None
+
+    def _archived(self) -> bool:
+        """Whether everything was answered, behind the routes as well."""
+        if self.expected is None:
+            self.expected = self.local()
+        answers = (message for messages in self.written("assignments").values() for message in messages)
+        places = {(source["partition"], source["offset"]) for source in (json.loads(m[1])["source"] for m in answers)}
+        return len(places) == len(self.expected.assignments)
 
 
 def _cut(records: Sequence[Record], rng: random.Random) -> Iterator[Sequence[Record]]:

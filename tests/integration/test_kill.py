@@ -6,14 +6,17 @@ The short form runs with all tests: every named point in one of its cases. The l
     make kill
 """
 
+import json
 import os
 import random
 import signal
 
 import pytest
 from resonance.pipeline.fault_points import FAULT_POINTS
+from resonance.pipeline.records import Message
 
-from tests.integration.chaos import OUTPUTS, Chaos, states
+from tests.integration.chaos import OUTPUTS, Chaos, KeyedChaos, states
+from tests.pipeline.routing.keyed_deployment import by_id, by_record
 
 LONG = os.environ.get("RESONANCE_KILL_TEST") == "long"
 
@@ -90,6 +93,51 @@ def test_outputs_and_state_are_those_of_a_run_that_never_stopped(broker, request
     assert chaos.tally.lag_at_last > 0, "the backlog was worked off before the last disturbance"
     assert again > 0
     assert not LONG or chaos.tally.refused >= 1
+
+
+@pytest.mark.parametrize(
+    ("delivery", "kinds"),
+    [
+        pytest.param("exactly_once", ["kill", "during-commit"], id="keyed-exactly-once"),
+        pytest.param("at_least_once", ["kill", "after-produce"], id="keyed-at-least-once"),
+    ],
+)
+def test_a_keyed_hierarchy_says_what_one_task_says_whichever_hop_ends(broker, request, tmp_path, delivery, kinds):
+    every = ["kill"] * 10 + ["term"] * 5 + ["stop"] * 3 + list(FAULT_POINTS)
+    chaos = KeyedChaos(
+        broker,
+        records=100_000 if LONG else 4_000,
+        settings={
+            "hierarchy": "keyed",
+            "engine.name": "hcaea",
+            "engine.lambda": 20,
+            "engine.min_cluster_records": 5,
+            "engine.max_nodes": 40,
+            "delivery.mode": delivery,
+            "stream": "partition",
+            "snapshots.records": 300,
+        },
+        folder=tmp_path,
+        seed=int(os.environ.get("RESONANCE_KILL_SEED", "1")),
+    )
+    with chaos:
+        chaos.disturb(every if LONG else kinds, stop_seconds=15)
+        chaos.finish(signal.SIGKILL, timeout=600)
+    expected = chaos.expected
+    print(f"{request.node.callspec.id}, {chaos.records:,} records: {chaos.tally}")  # noqa: T201
+
+    def told(kind):
+        messages = [Message(*message) for found in chaos.written(kind).values() for message in found]
+        if delivery == "exactly_once":
+            return messages
+        return list({repr(message): message for message in messages}.values())
+
+    assert by_record(told("assignments")) == by_record(expected.assignments)
+    assert by_id(told("cluster_events")) == by_id(expected.events)
+    letters = [(m.key, m.value, list(map(tuple, m.headers))) for m in told("dead_letters")]
+    assert sorted(letters) == sorted((m.key, m.value, list(map(tuple, m.headers))) for m in expected.dead_letters)
+    assert any("subtree" in json.loads(message.value) for message in told("cluster_events"))
+    assert chaos.tally.lag_at_last > 0, "the backlog was worked off before the last disturbance"
 
 
 def without_repeats(found):
