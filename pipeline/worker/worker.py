@@ -287,7 +287,7 @@ class Worker:
         archives = await asyncio.to_thread(lambda: archive_writers(self._source, assigned, interval, cancelled))
         member = await self._app.consumer.is_member(membership)
         if not member or rebalance != self._rebalances or cancelled.is_set() or self._told.is_set():
-            # Whatever changed brings a rebalance, and that another restore; or the worker stops, and closed before this.
+            # Whatever changed brings a rebalance, and that another restore; or the worker stops and has closed already.
             raise RestoreCancelledError
         partitions = {
             TP(*at): Partition(
