@@ -172,7 +172,7 @@ class Limits(Section):
     record_bytes: Count = Field(default=1_000_000, ge=1)
     """Bytes of a record's value."""
     key_bytes: Count = Field(default=256, ge=1)
-    """Bytes of a record's key with ``stream = "key"``."""
+    """Bytes of a record's key with ``stream = "key"``, or of the member with ``"field:..."``."""
     dead_letter_bytes: Count = Field(default=900_000, ge=2_000)
     """Bytes of a dead letter, below what its topic takes (max.message.bytes): a longer value is cut."""
     dead_letters_in_a_row: Count = Field(default=1_000, ge=1)

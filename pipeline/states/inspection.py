@@ -8,6 +8,7 @@ import orjson
 from resonance.engine.facts import parent_of
 from resonance.pipeline.broker.log_reader import LogReader, TopicPartition
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.routing.route_records import read_route
 from resonance.pipeline.states.stored_states import StoredPartition, StoredStream, empty_task, stream_of
 from resonance.pipeline.task.encoding import StreamTexts, describe
 from resonance.pipeline.task.stream_model import StreamModel
@@ -224,7 +225,8 @@ def _time(reader: LogReader, at: TopicPartition, next_: int) -> str | None:
     first, _ = reader.bounds([at])[at]
     if next_ > first:
         for _, records in reader.read({at: (next_ - 1, next_)}, 1):
-            return TimeTexts()[records[-1].timestamp]
+            route = read_route(records[-1])
+            return TimeTexts()[records[-1].timestamp if route is None else route.record.timestamp]
     return None
 
 

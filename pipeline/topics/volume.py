@@ -27,6 +27,9 @@ FRAMING: Final = 12
 ANSWER_BYTES: Final = 450
 """An assignment with its headers, where there is none to measure; the record's key comes on top."""
 
+ROUTE_BYTES: Final = 120
+"""What a route has beside the record, where there is none to measure."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:
@@ -149,6 +152,8 @@ def volumes(
         if kind == "archive" and own is not None and own.archived and settings.snapshots.archive_interval:
             # One of every partition, as large as the last, once an interval.
             return own.archived * SECONDS_A_DAY / settings.snapshots.archive_interval
+        if kind == "routes":
+            return records * (own.record_bytes if own else record_bytes + ROUTE_BYTES)
         if kind == "archive" or own is None or not learned:
             return None
         return records * own.record_bytes * own.records / learned

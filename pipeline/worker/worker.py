@@ -285,8 +285,9 @@ class Worker:
         )
         interval = self._settings.snapshots.archive_interval
         archives = await asyncio.to_thread(lambda: archive_writers(self._source, assigned, interval, cancelled))
-        if not await self._app.consumer.is_member(membership) or rebalance != self._rebalances:
-            # Whatever changed brings a rebalance, and that another restore.
+        member = await self._app.consumer.is_member(membership)
+        if not member or rebalance != self._rebalances or cancelled.is_set() or self._told.is_set():
+            # Whatever changed brings a rebalance, and that another restore; or the worker stops and has closed already.
             raise RestoreCancelledError
         partitions = {
             TP(*at): Partition(

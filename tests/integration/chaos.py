@@ -33,7 +33,7 @@ from resonance.pipeline.topics.kinds import Topics
 from resonance.pipeline.topics.topics import prepare_topics
 
 from tests.brokers import read_topic
-from tests.integration.workers import Deployment, WorkerProcess
+from tests.integration.workers import Deployment, WorkerProcess, consumer
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared"
 OUTPUTS = ("assignments", "cluster_events", "dead_letters", "clusters")
@@ -290,7 +290,8 @@ class Chaos:
     def ends(self) -> dict[int, int]:
         """Where the logs of these end, markers included."""
         places = {at[1]: TopicPartition(*at) for at in self.learned}
-        return {number: self._progress.get_watermark_offsets(place, timeout=20)[1] for number, place in places.items()}
+        with consumer(self.deployment.broker, self.deployment.name) as asked:
+            return {number: asked.get_watermark_offsets(place, timeout=20)[1] for number, place in places.items()}
 
     def _learned(self) -> bool:
         places = self._progress.committed([TopicPartition(*at) for at in self.learned], timeout=20)

@@ -6,18 +6,20 @@ from collections import Counter, defaultdict
 
 import pytest
 from resonance.pipeline.broker.clients import librdkafka
+from resonance.pipeline.broker.embedded import EmbeddedBroker
 from resonance.pipeline.broker.log_reader import LogReader
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.tasks import make_task
 
 from tests.brokers import produce, read_topic
-from tests.integration.workers import Deployment, records
+from tests.integration.workers import Deployment, WorkerProcess, records
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 COUNT = 6_000
 
 
+@pytest.mark.broker
 def test_two_workers_learn_one_topic_exactly_once_though_one_is_killed(broker):
     deployment = Deployment(broker, partitions=3, settings={"stream": "topic", "input.id_path": "id"})
     settings = Settings.of({**deployment.settings, "input.topics": [deployment.input]})
@@ -59,6 +61,21 @@ def test_two_workers_learn_one_topic_exactly_once_though_one_is_killed(broker):
         for message in read_topic(broker, settings.topic(kind)):
             written[message.partition()].append((message.key(), message.value()))
         assert written == expected
+
+
+def test_the_embedded_broker_carries_both_hops():
+    with EmbeddedBroker(["features"]) as broker:
+        for partition, key, value in records(400):
+            broker.append("features", partition, value, key)
+        broker.flush()
+        given = {"broker.bootstrap": broker.bootstrap, "input.topics": "features", "delivery.mode": "at_least_once"}
+        with WorkerProcess({**given, "name": "small", "stream": "topic"}, forked=True) as worker:
+            worker.wait_for(lambda _: sum(seen(worker, "small.routes").values()) == 400, 60)
+            assert worker.terminate() == 0
+        found = [json.loads(message.value()) for message in read_topic(broker.bootstrap, "small.assignments")]
+    sources = Counter((answer["source"]["partition"], answer["source"]["offset"]) for answer in found)
+    assert sources == {(partition, offset): 1 for partition in range(4) for offset in range(100)}
+    assert {answer["stream"] for answer in found} == {"features"}
 
 
 def seen(worker, topic):

@@ -5,6 +5,7 @@ from contextlib import suppress
 
 import pytest
 from resonance.pipeline import cli
+from resonance.pipeline.broker.acls import needed
 from resonance.pipeline.broker.embedded import EmbeddedBroker
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError, ResonanceError
@@ -79,6 +80,15 @@ def test_routes_of_another_number_than_the_settings_say_stop_the_start():
     cluster.topics["shop.routes"] = (4, {"cleanup.policy": "compact"})
     with pytest.raises(BrokerError, match="would lose records of streams before they are learned"):
         checked(survey(cluster, topics))
+
+
+def test_workers_read_and_write_the_routes_and_nobody_else_subscribes():
+    rights = needed(Settings.of({"input.topics": ["in"], "name": "shop", "stream": "topic"}))
+    (worker,) = [right for right in rights["worker"] if right.name == "shop.routes"]
+    assert worker.operations == ("Create", "Write", "Read", "DescribeConfigs")
+    assert not any(right.name == "shop.routes" for right in rights["subscriber"])
+    plain = needed(Settings.of({"input.topics": ["in"], "name": "shop", "stream": "key"}))
+    assert not any(right.name == "shop.routes" for some in plain.values() for right in some)
 
 
 def test_a_topic_gets_room_for_what_the_settings_allow():
