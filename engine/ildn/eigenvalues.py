@@ -13,6 +13,8 @@ from resonance.engine.arithmetic import fma, jit
 from resonance.engine.borrowed import borrow
 
 _EPSILON = 2.0**-52
+_NOTHING = 1e-280
+"""What a square of an element is taken for 0 below: beside a largest element of 1 it is, and divisions stay sound."""
 _MOST_STEPS = 50
 """QL steps for one eigenvalue; two or three are usual. Beyond it what is left of the off-diagonal is rounding."""
 
@@ -33,7 +35,7 @@ def _reduce(own, d, lanes, diagonal, off, v, w):
         first = row[k + 1]
         norm2 = fma(first, first, rest)
         off[k] = norm2
-        if rest == 0.0:
+        if rest < _NOTHING:
             continue
         # The reflection takes row k to (norm, 0, ..., 0); v is its direction.
         norm = np.sqrt(norm2)
@@ -72,7 +74,7 @@ def _diagonalise(diagonal, off, d):
         for _ in range(_MOST_STEPS):
             end = low
             while end < d - 1:
-                if off[end] <= _EPSILON * _EPSILON * abs(diagonal[end] * diagonal[end + 1]) or off[end] < 1e-280:
+                if off[end] <= _EPSILON * _EPSILON * abs(diagonal[end] * diagonal[end + 1]) or off[end] < _NOTHING:
                     break
                 end += 1
             if end < d - 1:

@@ -241,6 +241,16 @@ def test_eigenvalues_are_those_of_the_library(d):
         assert (out[:d] > 0).all()
 
 
+@pytest.mark.parametrize("beside", [1e-130, 1e-150, 1e-155, 1e-160, 1e-165])
+def test_eigenvalues_stay_numbers_beside_elements_whose_squares_are_none(beside):
+    """Features that are almost 0, beside a founder's variance: what they have in common is next to nothing."""
+    for d in (3, 5):
+        padded, out, wanted = np.zeros((d, 8)), np.empty(8), np.arange(d, 0.0, -1.0)
+        padded[:, :d] = np.diag(wanted[::-1]) + beside * (np.ones((d, d)) - np.eye(d))
+        eigenvalues(padded, d, 8, 1e-14, np.empty((d, 8)), *np.empty((3, 8)), out)
+        np.testing.assert_allclose(out[:d], wanted, rtol=1e-14)
+
+
 def test_radii_are_quantiles_of_chi_square_that_shrink_with_the_records():
     for q in (1e-3, 0.5, 0.9, 0.95, 0.9999):
         for d in (1, 2, 3, 19, 64, 255, 256):
