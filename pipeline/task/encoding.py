@@ -253,6 +253,9 @@ class Encoder:
         scores = orjson.dumps(step.score, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].split(b",")
         paths = orjson.dumps(np.ascontiguousarray(step.path), option=orjson.OPT_SERIALIZE_NUMPY)[2:-2]
         nodes = paths.replace(b",-1", b"").split(b"],[")
+        if len(step.path) and step.path[:, 0].min() < 0:
+            # A record without anything in common with others, and nothing to found: no node learned it.
+            nodes = [b"" if path == b"-1" else path for path in nodes]
         novel = map(_NOVEL.__getitem__, step.novel.tolist())
         return self._messages(origins, texts.clusters(step), scores, novel, nodes)
 
