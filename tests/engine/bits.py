@@ -5,11 +5,18 @@ import json
 import sys
 
 import numpy as np
-from resonance.engine import CAEA, HCAEA, ILDN, SAART, Engine, FuzzyART
+from resonance.engine import CAEA, EVQ, HCAEA, ILDN, SAART, Engine, FuzzyART
 
 from tests.engine.streams import shifting
 
-CASES: dict[str, type[Engine]] = {"caea": CAEA, "hcaea": HCAEA, "fuzzy_art": FuzzyART, "sa_art": SAART, "ildn": ILDN}
+CASES: dict[str, type[Engine]] = {
+    "caea": CAEA,
+    "hcaea": HCAEA,
+    "fuzzy_art": FuzzyART,
+    "sa_art": SAART,
+    "ildn": ILDN,
+    "evq": EVQ,
+}
 
 
 def hashes() -> dict[str, str]:
