@@ -325,6 +325,8 @@ def head(name, value):
         first("labels", (0, 0), 10**6),
         first("labels", (0, 1), 3),
         first("labels", (0, 2), 0),
+        first("labels", (0, 2), 600),
+        first("head", 0, 2**53),
         without("edges"),
         without("whitening"),
         lambda _, arrays: arrays.update(edges=arrays["edges"][::-1].copy()),
