@@ -39,7 +39,7 @@ MOST_FEATURES = 256
 
 PARAMETERS = (
     Parameter("sigma", float, 1e-3, "variance of a new node in every feature, in prepared units", 1e-20, 1e20),
-    Parameter("q", float, 0.9, "share of a cluster's records that an ellipsoid is to hold", 0, 1, True, True),
+    Parameter("q", float, 0.9, "share of a cluster's records that an ellipsoid is to hold", 0.01, 1, open_high=True),
     Parameter(
         "radius", str, "sq", "what widens for young nodes: the squared radius, or its root", choices=("sq", "sqrt")
     ),
@@ -72,7 +72,7 @@ class ILDN(Engine):
     sigma : float, default 1e-3
         Variance of a new node in every feature, in squared prepared units: how near records must lie to be one
         node's. Small, and every record is a node; large, and all are one.
-    q : float in (0, 1), default 0.9
+    q : float in [0.01, 1), default 0.9
         Share of a normal distribution that an ellipsoid holds.
     radius : {"sq", "sqrt"}, default "sq"
         Whether the squared radius is ``eps X`` or ``eps^2 X``, with ``eps = 1 + 2 * 1.05^(1 - n)`` for a node of n

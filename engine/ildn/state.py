@@ -33,7 +33,8 @@ from resonance.engine.ildn.model import (
 
 _HEAD = (LEARNED, NEXT_ID, NEXT_CLUSTER, EVENTS)
 _FIELDS = (ID, COUNT, WON, CLUSTER)
-_END = 2**62
+_END = 2**53
+"""No stream is longer, and what counts its records stays far from the end of an int64."""
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -133,7 +134,7 @@ def _check_values(arrays: Arrays, rules: Rules, classes: int) -> None:
     _need(0 <= next_cluster <= learned * rules.max_nodes and 0 <= events < _END, "its counters")
     _need(1 <= nodes <= rules.max_nodes, f"{nodes} nodes")
     _need(ids[0] >= 0 and (np.diff(ids) > 0).all() and ids[-1] < next_id, "ids of nodes")
-    _need((counts >= 1).all() and (counts <= learned).all() and int(counts.sum()) <= learned, "counts of nodes")
+    _need((counts >= 1).all() and (counts <= learned).all() and sum(counts.tolist()) <= learned, "counts of nodes")
     _need((won >= 1).all() and (won <= learned).all() and len(np.unique(won)) == nodes, "when nodes won")
     _need((clusters >= -1).all() and (clusters < next_cluster).all(), "clusters of nodes")
     for name in ("centre", "widest", "covariance", "whitening"):
@@ -147,7 +148,7 @@ def _check_values(arrays: Arrays, rules: Rules, classes: int) -> None:
     row, label, count = arrays["labels"].T
     _need((row >= 0).all() and (row < nodes).all() and (label >= 0).all() and (label < classes).all(), "labels")
     _need((np.diff(row * (classes + 1) + label) > 0).all() and (count >= 1).all(), "labels")
-    _need((count <= learned).all(), "labels")
+    _need((count <= counts[row]).all(), "labels")
 
 
 def _check_clusters(model: Model, rules: Rules) -> None:

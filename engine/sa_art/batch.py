@@ -53,7 +53,8 @@ def described(categories, rules, slot, names, entries):
             out[4, r] = entries[S, k]
         else:
             low = entries[W, k]
-            high = 1.0 - entries[CW, k] if rules.complement else low
+            # Rounding may leave the upper end a little below the lower one.
+            high = max(low, 1.0 - entries[CW, k]) if rules.complement else low
             out[1, r] = 0.5 * (low + high)
             out[2, r] = 0.5 * (high - low)
             out[4, r] = 1.0

@@ -251,8 +251,8 @@ class AdaptiveResonance(SparseEngine):
             return model
         dimension = _whole(header, "dimension", model._given["max_features"], cls.name)
         classes = _whole(header, "classes", MOST_CLASSES, cls.name)
-        if type(fixed) is not bool:
-            raise StateError(f"the state of {cls.name} cannot be read: fixed = {fixed!r}")
+        if type(fixed) is not bool or (fixed and dimension == 0):
+            raise StateError(f"the state of {cls.name} cannot be read: {dimension} features, fixed = {fixed!r}")
         model._begin(fixed, dimension)
         model._categories, model._features, model._fields = unpacked(
             arrays, model._kernel_rules, dimension, classes, cls.name

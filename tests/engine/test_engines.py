@@ -193,6 +193,11 @@ def test_answers_are_in_their_ranges(make, shifting):
     learned = step.path[:, 0] >= 0
     assert learned[known].all()
     assert learned[20:].all()
+    told = [c for e in step.events for c in (*e.before, *e.after)]
+    assert told
+    for cluster in (*told, *engine.clusters()):
+        assert np.isfinite(cluster.centre).all()
+        assert (cluster.spread >= 0).all()
 
 
 @pytest.mark.parametrize(

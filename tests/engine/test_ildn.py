@@ -4,7 +4,7 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
-from resonance.engine import ILDN, RecordError, StateError
+from resonance.engine import ILDN, ParameterError, RecordError, StateError
 from resonance.engine.ildn.eigenvalues import eigenvalues
 from resonance.engine.ildn.ellipsoid import add_record, set_whitening, squared_distance, squared_distances
 from resonance.engine.ildn.model import SLOT, WIDEST, Rules, append_node, new_model, room_for
@@ -261,6 +261,12 @@ def test_radii_are_quantiles_of_chi_square_that_shrink_with_the_records():
         assert radii[-1] == chi_square_quantile(0.9, 4)
 
 
+def test_a_share_so_small_that_no_radius_is_left_is_refused():
+    assert chi_square_quantile(1e-200, 1) == 0.0
+    with pytest.raises(ParameterError, match=r"q = 1e-200: must be a number of at least 0\.01 and below 1"):
+        ILDN(q=1e-200)
+
+
 def trained():
     engine = ILDN(sigma=1e-3, min_cluster_records=8)
     engine.learn(wandering_ring(600), np.arange(600) % 3)
@@ -319,6 +325,8 @@ def head(name, value):
         first("labels", (0, 0), 10**6),
         first("labels", (0, 1), 3),
         first("labels", (0, 2), 0),
+        first("labels", (0, 2), 600),
+        first("head", 0, 2**53),
         without("edges"),
         without("whitening"),
         lambda _, arrays: arrays.update(edges=arrays["edges"][::-1].copy()),

@@ -374,6 +374,14 @@ def test_a_crafted_state_is_refused(changes):
         SAART.from_state(crafted(**changes))
 
 
+def test_records_of_fixed_length_have_features():
+    model = SAART()
+    model.learn(np.zeros((1, 4)))
+    header, arrays = unpack(model.state(), "sa_art", 1)
+    with pytest.raises(StateError, match="0 features, fixed = True"):
+        SAART.from_state(pack("sa_art", 1, {**header, "dimension": 0}, arrays))
+
+
 def test_the_switch_is_true_or_false():
     with pytest.raises(ParameterError, match="complement = 1: must be true or false"):
         SAART.make({"complement": 1})
