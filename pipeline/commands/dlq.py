@@ -74,7 +74,7 @@ def list_letters(
     from resonance.pipeline.dlq.progress import replay_group  # noqa: PLC0415
 
     choice = chosen(kinds, stages, partition, start)
-    loaded = load_settings(config, settings, name=name, broker__bootstrap=broker, input__topics=topics)
+    loaded = load_settings(config, settings, name=name, broker=broker, topics=topics)
     client, partitions = connected(loaded, choice)
     counts: Counter[tuple[str, str]] = Counter()
     shown: deque[Any] = deque(maxlen=limit)
@@ -139,7 +139,7 @@ def replay_letters(
     from resonance.pipeline.dlq import replay as work  # noqa: PLC0415 - imports that --help can do without
 
     choice = chosen(kinds, stages, partition, start)
-    loaded = load_settings(config, settings, name=name, broker__bootstrap=broker, input__topics=topics)
+    loaded = load_settings(config, settings, name=name, broker=broker, topics=topics)
     source = replay_source(loaded, choice)
     if yes:
         with says_when_stopped(REPLAYING), progress("replaying", None) as draw:
