@@ -6,7 +6,7 @@ call the same thing, and what comes out is a function of the input log alone, ho
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 
@@ -315,6 +315,15 @@ class PartitionTask:
     def event_bytes(self, size: int) -> None:
         self._learner.event_bytes = size
 
+    @property
+    def topic_ids(self) -> Mapping[str, str]:
+        """Kafka's id of each input topic, as far as it is known; can be set before the first record."""
+        return self._letters.topic_ids
+
+    @topic_ids.setter
+    def topic_ids(self, known: Mapping[str, str]) -> None:
+        self._letters.topic_ids = known
+
     # Snapshots
 
     @property
@@ -381,7 +390,7 @@ class PartitionTask:
 
     @first_version.setter
     def first_version(self, version: int) -> None:
-        self._streams.first_version = version
+        self._streams.first_version = self._letters.version = version
 
     def take_emission(self, other: "PartitionTask") -> None:
         """Tell from where another task of the partition does."""
@@ -413,7 +422,7 @@ class PartitionTask:
             self._emission.restore(content.get("emission"))
         except (ValueError, KeyError, TypeError, IndexError):
             raise stops.unreadable(self._where, "the state of the partition") from None
-        self._streams.first_version = first_version
+        self.first_version = first_version
 
 
 def _by_position(messages: list[tuple[int, Message]]) -> list[Message]:

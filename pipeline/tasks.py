@@ -1,6 +1,6 @@
 """Which task a partition gets: the one place that decides it, for workers, replays, mending and inspection alike."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from resonance.pipeline.config.settings import Settings
@@ -23,6 +23,7 @@ class Task(Protocol):
     health: ModelHealth
     event_bytes: int
     first_version: int
+    topic_ids: Mapping[str, str]
     record_after: int
 
     def process(self, records: Sequence[SourceRecord]) -> Outputs:

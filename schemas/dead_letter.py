@@ -37,6 +37,8 @@ DeadLetter = TypedDict(
         "truncated": NotRequired[str],
         "length": NotRequired[str],
         "sha256": NotRequired[str],
+        "topic_id": NotRequired[str],
+        "version": NotRequired[str],
     },
 )
 """Members of the text headers.
@@ -57,6 +59,12 @@ length : str, optional
     Bytes of the whole value, when it was cut.
 sha256 : str, optional
     SHA-256 of the whole value in hexadecimal digits, when it was cut.
+topic_id : str, optional
+    Kafka's id of the topic of the original, which changes when a topic is deleted and made again. Not there where the
+    broker gives none, nor in letters of releases before it was written.
+version : str, optional
+    Version with which the models of new streams began in that partition when it was written: a number below that of a
+    later letter belongs to a history that was given up. Not there in letters of releases before it was written.
 """
 
 

@@ -173,7 +173,7 @@ def test_commands_are_those_of_the_command_line_and_variables_are_settings(monke
 def test_workers_have_names_of_their_own_and_time_to_stop():
     workers = [service for name, service in OURS.items() if name.startswith("worker")]
     assert len({worker["environment"]["RESONANCE_WORKER__ID"] for worker in workers}) == len(workers) == 2
-    from resonance.pipeline.worker.worker import STOP_SECONDS
+    from resonance.pipeline.worker.ending import STOP_SECONDS
 
     assert all(float(worker["stop_grace_period"].removesuffix("s")) > STOP_SECONDS for worker in workers)
 

@@ -74,7 +74,7 @@ def list_letters(
     from resonance.pipeline.dlq.progress import replay_group  # noqa: PLC0415
 
     choice = chosen(kinds, stages, partition, start)
-    loaded = load_settings(config, settings, name=name, broker__bootstrap=broker, input__topics=topics)
+    loaded = load_settings(config, settings, name=name, broker=broker, topics=topics)
     client, partitions = connected(loaded, choice)
     counts: Counter[tuple[str, str]] = Counter()
     shown: deque[Any] = deque(maxlen=limit)
@@ -132,20 +132,29 @@ def replay_letters(
     """Produce dead letters into their input topic again, after a fix: same partition, key, value and headers.
 
     They go in the order of their originals, each once: what was replayed before is left out, and a replay that was
-    interrupted goes on where it stopped. Letters that were cut cannot be replayed and are listed.
+    interrupted goes on where it stopped. Letters that were cut cannot be replayed and are listed, and so are letters
+    of an input topic that was deleted and made again since.
     """
     from resonance.pipeline.commands.progress import progress  # noqa: PLC0415
     from resonance.pipeline.dlq import replay as work  # noqa: PLC0415 - imports that --help can do without
 
     choice = chosen(kinds, stages, partition, start)
-    loaded = load_settings(config, settings, name=name, broker__bootstrap=broker, input__topics=topics)
+    loaded = load_settings(config, settings, name=name, broker=broker, topics=topics)
     source = replay_source(loaded, choice)
     if yes:
         with says_when_stopped(REPLAYING), progress("replaying", None) as draw:
             made = work.replay(source, choice, limit, draw)
     else:
         made = work.plan(source, choice, limit)
-    refused = [("cut", entry) for entry in made.truncated] + [("no input topic", entry) for entry in made.foreign]
+    refused = [
+        (reason, entry)
+        for reason, entries in (
+            ("cut", made.truncated),
+            ("no input topic", made.foreign),
+            ("of an earlier topic of that name", made.earlier),
+        )
+        for entry in entries
+    ]
     if as_json:
         print_json(
             {
@@ -170,6 +179,13 @@ def replay_letters(
         say(
             "nothing is known of earlier replays of these partitions, and some letters are older than a week, after "
             "which brokers forget such progress (offsets.retention.minutes); if they were replayed, choose with --from"
+        )
+    if made.earlier:
+        names = ", ".join(sorted({entry.source[0] for entry in made.earlier}))
+        say(
+            f"{names} was deleted and made again since {len(made.earlier):,} of these letters were written: they "
+            "belong to another log and are not sent; dlq list --export FILE writes their keys and values, to be "
+            "produced from there where they are still wanted"
         )
     before = f"; {made.done:,} were replayed before" if made.done else ""
     if not made.records:
@@ -202,7 +218,16 @@ def replay_source(settings: "Settings", choice: "Choice") -> "Source":
         cluster.check_seen(missing)
     configs = cluster.configs(list(inputs)) if inputs else {}
     sizes = {name: int(config["max.message.bytes"]) for name, config in configs.items()}
-    return Source(client, settings.name, partitions, cluster.find([topic])[topic].topic_id, inputs, sizes)
+    ids = {name: found.topic_id for name, found in cluster.find([topic, *inputs]).items()}
+    return Source(
+        client,
+        settings.name,
+        partitions,
+        ids[topic],
+        inputs,
+        sizes,
+        input_ids={name: ids[name] for name in inputs},
+    )
 
 
 def chosen(kinds: list[str] | None, stages: list[str] | None, partition: str | None, start: str) -> "Choice":

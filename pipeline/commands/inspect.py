@@ -44,7 +44,7 @@ def inspect(
     as_json: Json = False,
 ) -> None:
     """Show clusters."""
-    loaded = load_settings(config, settings, name=name, broker__bootstrap=broker, input__topics=topics)
+    loaded = load_settings(config, settings, name=name, broker=broker, topics=topics)
     from resonance.pipeline.broker.log_reader import LogReader  # noqa: PLC0415
     from resonance.pipeline.states import inspection, stored_states  # noqa: PLC0415 - imports that --help can do without
 

@@ -33,6 +33,9 @@ Broker = Annotated[
 ]
 Topics = Annotated[str | None, typer.Option("--topics", metavar="TOPIC,...", help="Input topics (input.topics).")]
 Stream = Annotated[str | None, typer.Option(metavar="partition|key", help="Which records share one model (stream).")]
+OPTIONS = {"broker": "broker.bootstrap", "topics": "input.topics"}
+"""Settings whose option has another name."""
+
 Json = Annotated[bool, typer.Option("--json", help="For machines: JSON instead of text.")]
 
 
@@ -50,7 +53,8 @@ def load_settings(
     otherwise : mapping, optional
         Settings by dotted name that count where no source has them.
     **named : object
-        Settings that have an option of their own, by name with ``__`` for the dot; None where it was not given.
+        Settings that have an option of their own, by its name (`OPTIONS`), or by theirs with ``__`` for the dot; None
+        where it was not given.
 
     Raises
     ------
@@ -59,9 +63,8 @@ def load_settings(
     """
     from resonance.pipeline.config.settings import Settings  # noqa: PLC0415 - seconds of imports that --help can do without
 
-    return Settings.load(
-        config, given(pairs, {name.replace("__", "."): value for name, value in named.items()}), otherwise
-    )
+    values = {OPTIONS.get(name, name.replace("__", ".")): value for name, value in named.items()}
+    return Settings.load(config, given(pairs, values), otherwise)
 
 
 def given(pairs: Sequence[str] | None, named: Mapping[str, Any]) -> dict[str, Any]:

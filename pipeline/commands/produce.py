@@ -85,8 +85,8 @@ def produce(
         settings,
         otherwise={"input.topics": topic_from(file)},
         name=name,
-        broker__bootstrap=broker,
-        input__topics=topic,
+        broker=broker,
+        topics=topic,
     )
     topic = loaded.input.topics[0]
     with RecordFile(file, columns, skip_bad=skip_bad) as source:

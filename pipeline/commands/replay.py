@@ -160,8 +160,8 @@ def load_for(
         pairs,
         {"input.topics": instead} if instead else None,
         name=name,
-        broker__bootstrap=broker,
-        input__topics=topics,
+        broker=broker,
+        topics=topics,
         stream=stream,
     )
     if topic is not None and topic not in loaded.logs:

@@ -68,7 +68,7 @@ def reset(
             "--stream and --to-archive: an archive has all streams of a partition, and they stand at one offset; "
             "choose one of the options"
         )
-    loaded = load_settings(config, settings, name=name, broker__bootstrap=broker, input__topics=topics)
+    loaded = load_settings(config, settings, name=name, broker=broker, topics=topics)
     loaded.check_local(
         "resonance reset",
         "roots and subtrees stand in two logs and would have to go back together; give the deployment another name, "

@@ -49,7 +49,7 @@ def list_snapshots(
     as_json: Json = False,
 ) -> None:
     """List the newest snapshot of every stream: where it stands, its size, its version, and how old it is."""
-    loaded = load_settings(config, settings, name=name, broker__bootstrap=broker, input__topics=topics)
+    loaded = load_settings(config, settings, name=name, broker=broker, topics=topics)
     now = time.time()
     rows: list[dict[str, Any]] = []
     for state in _read(loaded):
@@ -101,7 +101,7 @@ def export_snapshots(
     as_json: Json = False,
 ) -> None:
     """Write the newest snapshots into one file, with what they belong to and where they stand."""
-    loaded = load_settings(config, settings, name=name, broker__bootstrap=broker, input__topics=topics)
+    loaded = load_settings(config, settings, name=name, broker=broker, topics=topics)
     partitions = _present(loaded, stream)
     from resonance.pipeline.states.snapshot_file import write_file  # noqa: PLC0415
     from resonance.pipeline.times import TimeTexts  # noqa: PLC0415
@@ -131,7 +131,7 @@ def import_snapshots(
     Without --yes it is only shown what would be changed. Partitions of which the file has every stream are put back to
     where they stood; single streams are put beside what is there.
     """
-    loaded = load_settings(config, settings, name=name, broker__bootstrap=broker, input__topics=topics)
+    loaded = load_settings(config, settings, name=name, broker=broker, topics=topics)
     loaded.check_local(
         "resonance snapshots import",
         "roots and subtrees would have to come from the same moment of both logs; go on from the snapshots that the "
@@ -174,7 +174,7 @@ def diff_snapshots(
     as_json: Json = False,
 ) -> None:
     """Compare two files, or a file and what is stored now; exit code 0 says identical, 3 that something differs."""
-    loaded = load_settings(config, settings, name=name, broker__bootstrap=broker, input__topics=topics)
+    loaded = load_settings(config, settings, name=name, broker=broker, topics=topics)
     from resonance.pipeline.states.snapshot_diff import compare  # noqa: PLC0415
     from resonance.pipeline.states.snapshot_file import read_file  # noqa: PLC0415
 

@@ -164,7 +164,7 @@ def check(
 def _load(
     config: Any, pairs: Any, name: str | None, broker: str | None, topics: str | None, stream: str | None = None
 ) -> "Settings":
-    return load_settings(config, pairs, name=name, broker__bootstrap=broker, input__topics=topics, stream=stream)
+    return load_settings(config, pairs, name=name, broker=broker, topics=topics, stream=stream)
 
 
 def _cluster(settings: "Settings", client: dict[str, Any]) -> Any:

@@ -59,7 +59,7 @@ def verify(
     from resonance.pipeline.worker.collector import collect_rarely  # noqa: PLC0415 - imports that --help can do without
 
     span = Span.parse(begin, end, last, partition)
-    loaded = load_settings(config, settings, name=name, broker__bootstrap=broker, input__topics=topics, stream=stream)
+    loaded = load_settings(config, settings, name=name, broker=broker, topics=topics, stream=stream)
     loaded.check_local(
         "resonance verify",
         "what both hops told stands mixed in the partitions of their topics; replay the input with --fresh and "

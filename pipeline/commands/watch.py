@@ -2,6 +2,8 @@
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -44,6 +46,14 @@ def add_to(app: typer.Typer) -> None:
     app.command(help=TEXT, short_help="Follow the outputs as they come.")(watch)
 
 
+# Whatever it is at: it has no end of its own, so that Ctrl-C is how it ends.
+@contextmanager
+def _until_stopped() -> Iterator[None]:
+    with suppress(KeyboardInterrupt):
+        yield
+
+
+@_until_stopped()
 def watch(
     streams: Streams = None,
     kinds: Kinds = None,
@@ -66,7 +76,7 @@ def watch(
 
     wanted = Filter.of(kinds or (), streams or ())
     begin = parse_start(start)
-    loaded = load_settings(config, settings, name=name, broker__bootstrap=broker, input__topics=inputs)
+    loaded = load_settings(config, settings, name=name, broker=broker, topics=inputs)
     topics, partitions = _places(loaded, wanted, chosen=bool(kinds))
     client = librdkafka(loaded)
     group = f"{loaded.name}-watch"
@@ -86,8 +96,6 @@ def watch(
                 shown += len(outputs)
                 if shown == limit:
                     return
-        except KeyboardInterrupt:
-            return
         except BrokenPipeError:
             # Whoever read the lines has seen enough; nothing is left to be written at the end of the program, either.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

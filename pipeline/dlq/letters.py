@@ -36,6 +36,10 @@ class DeadLetter:
         As they stand in the letter.
     headers : tuple of (str, bytes)
         The original's, without those that say why it is a dead letter.
+    topic_id : str
+        Kafka's id of the topic of the original; empty where the letter does not say it.
+    version : int
+        Version with which new streams began then; 0 where the letter does not say it.
     """
 
     at: tuple[str, int, int]
@@ -49,6 +53,8 @@ class DeadLetter:
     key: bytes | None
     value: bytes | None
     headers: tuple[Header, ...]
+    topic_id: str = ""
+    version: int = 0
 
     @classmethod
     def of(cls, record: Record, name: str) -> Self | None:
@@ -59,6 +65,7 @@ class DeadLetter:
         try:
             source = texts["topic"], int(texts["partition"]), int(texts["offset"])
             length = int(texts.get("length", len(record.value or b"")))
+            version = int(texts.get("version", 0))
         except (KeyError, ValueError):
             return None
         return cls(
@@ -73,6 +80,8 @@ class DeadLetter:
             record.key,
             record.value,
             tuple(header for header in record.headers if not header[0].startswith(prefix)),
+            texts.get("topic_id", ""),
+            version,
         )
 
     @property
@@ -99,6 +108,8 @@ class DeadLetter:
             "message": self.message,
             "bytes": self.length,
             "truncated": self.truncated or None,
+            "topic_id": self.topic_id or None,
+            "version": self.version or None,
         }
         if content:
             told |= _text("key", self.key) | _text("value", self.value)

@@ -49,6 +49,8 @@ class Source:
         What those take in one message, where the broker tells.
     atomic : bool
         The broker has transactions.
+    input_ids : mapping of str to str
+        Kafka's id of each input topic, where it has one.
     """
 
     client: Mapping[str, Any]
@@ -58,6 +60,7 @@ class Source:
     inputs: Mapping[str, int]
     message_bytes: Mapping[str, int] = field(default_factory=dict)
     atomic: bool = True
+    input_ids: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def group(self) -> str:
@@ -96,6 +99,8 @@ class Plan:
         Letters to replay, in order.
     truncated, foreign : list of Entry
         Letters that were cut, and letters whose topic is no input of the deployment: they cannot be replayed.
+    earlier : list of Entry
+        Letters whose topic was deleted and made again since: their record belongs to another log.
     done : int
         Letters that were replayed before.
     kinds : Counter of str
@@ -109,6 +114,7 @@ class Plan:
     entries: dict[TopicPartition, list[Entry]] = field(default_factory=dict)
     truncated: list[Entry] = field(default_factory=list)
     foreign: list[Entry] = field(default_factory=list)
+    earlier: list[Entry] = field(default_factory=list)
     done: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
     oldest: int | None = None
@@ -172,9 +178,16 @@ def _sort_in(
 ) -> None:
     entry = Entry(letter.source, letter.at[2], letter.kind, len(letter.key or b"") + len(letter.value or b""))
     topic, partition, _ = letter.source
-    if letter.truncated or partition >= source.inputs.get(topic, 0):
+    refused = None
+    if letter.truncated:
+        refused = made.truncated
+    elif partition >= source.inputs.get(topic, 0):
+        refused = made.foreign
+    elif letter.topic_id and source.input_ids.get(topic, letter.topic_id) != letter.topic_id:
+        refused = made.earlier
+    if refused is not None:
         if choice.has(letter):
-            (made.truncated if letter.truncated else made.foreign).append(entry)
+            refused.append(entry)
         return
     made._letters.setdefault(at, []).append(entry.offset)
     if progress.has(entry.offset):

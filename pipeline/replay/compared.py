@@ -20,6 +20,7 @@ from resonance.pipeline.replay.recorded import (
     Told,
     assignment_told,
     event_told,
+    letter_history,
     letter_told,
 )
 from resonance.pipeline.routing.repeats import Repeats
@@ -76,7 +77,6 @@ class Range(NamedTuple):
 def compared_of_input(settings: Settings, part: Range) -> list[Compared]:
     """Return what is compared of a partition that is learned where it is read."""
     at, begin, end, oldest = part
-    letters = letter_told(settings.name)
 
     def place(kind: str) -> TopicPartition:
         return settings.topic(kind), at[1]
@@ -84,8 +84,13 @@ def compared_of_input(settings: Settings, part: Range) -> list[Compared]:
     return [
         Compared("assignments", place("assignments"), Assignments(at, begin, end, oldest), assignment_told),
         Compared("cluster_events", place("cluster_events"), Others(at, begin, end, event_told, oldest), event_told),
-        Compared("dead_letters", place("dead_letters"), Others(at, begin, end, letters, oldest), letters),
+        _letters(settings, place("dead_letters"), part, letter_told(settings.name)),
     ]
+
+
+def _letters(settings: Settings, place: TopicPartition, part: Range, told: Teller) -> Compared:
+    at, begin, end, oldest = part
+    return Compared("dead_letters", place, Others(at, begin, end, told, oldest, letter_history(settings.name)), told)
 
 
 def compared_of_router(settings: Settings, source: Source, part: Range) -> list[Compared]:
@@ -115,12 +120,7 @@ def compared_of_router(settings: Settings, source: Source, part: Range) -> list[
     places = [(source.routes, number) for number in range(source.deployment.routes)]
     return [
         *(Compared("routes", place, Others(at, begin, end, route_told), route_told) for place in places),
-        Compared(
-            "dead_letters",
-            (settings.topic("dead_letters"), at[1]),
-            Others(at, begin, end, letter_of_router),
-            letter_of_router,
-        ),
+        _letters(settings, (settings.topic("dead_letters"), at[1]), part, letter_of_router),
     ]
 
 
@@ -150,9 +150,8 @@ def compared_of_routes(
         answers = RoutedAssignments(at, begin, end, learned.of(assignment_told), oldest)
         found.append(Compared("assignments", place, answers, answers.told))
     for number in range(source.deployment.partitions):
-        letters = learned.of(letter_told(settings.name))
         place = (settings.topic("dead_letters"), number)
-        found.append(Compared("dead_letters", place, Others(at, begin, end, letters, oldest), letters))
+        found.append(_letters(settings, place, part, learned.of(letter_told(settings.name))))
     events = learned.of(event_told)
     place = (settings.topic("cluster_events"), at[1])
     return [*found, Compared("cluster_events", place, Others(at, begin, end, events, oldest), events)]

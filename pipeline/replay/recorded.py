@@ -9,7 +9,7 @@ Outputs have to stand in the order of their records. Who goes back tells everyth
 first mentions stand in order, or, where the log of outputs begins within what was told again, the last ones do.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Final, NamedTuple, Protocol
@@ -85,6 +85,9 @@ class Recorded(Protocol):
             The part.
         """
 
+    def bare(self, message: Message | Record) -> Message:
+        """Return what of an output is compared."""
+
 
 class Assignments:
     """Digests of the assignments of a range: one for each offset at most.
@@ -111,6 +114,10 @@ class Assignments:
         self._last = np.zeros(max(0, end - first), np.int32)
         self._taken, self._highest, self._late = 0, -1, False
         self._unequal: int | None = None
+
+    def bare(self, message: Message | Record) -> Message:
+        """Return what of an assignment is compared: all of it."""
+        return Message(message.key, message.value, list(message.headers))
 
     def _said(self, message: Message | Record) -> tuple[int, int] | None:
         """Return offset and version of an assignment, -1 for another input's; None for what is none."""
@@ -199,6 +206,8 @@ class Others:
         Returns what an output goes back to; None for what is no output of this kind.
     oldest : int
         Versions below it were given up; what has no version was not.
+    aside : collection of str
+        Headers that say whose history an output belongs to, and are not compared.
     """
 
     def __init__(
@@ -208,12 +217,14 @@ class Others:
         end: int,
         told: Callable[[Message | Record], Told | None],
         oldest: int = 0,
+        aside: Collection[str] = (),
     ) -> None:
         self.count = self.repeats = self.older = self.foreign = 0
         self.lowest: int | None = None
         self._topic = at[0]
         self._first, self._end, self._oldest = first, end, oldest
         self._told = told
+        self._aside = aside
         self._digests: dict[int, dict[tuple[Any, ...], int]] = {}
         self._versions: dict[int, int] = {}
         self._last: dict[tuple[int, tuple[Any, ...]], int] = {}
@@ -236,7 +247,12 @@ class Others:
             if self.lowest is None or told.offset < self.lowest:
                 self.lowest = told.offset
             if inside:
-                self._take(told, _digest(record))
+                self._take(told, _digest(self.bare(record)))
+
+    def bare(self, message: Message | Record) -> Message:
+        """Return what of an output is compared: all but the headers that are set aside."""
+        headers = [header for header in message.headers if header[0] not in self._aside]
+        return Message(message.key, message.value, headers)
 
     def _take(self, told: Told, number: int) -> None:
         known = self._versions.get(told.offset, told.version)
@@ -278,7 +294,7 @@ class Others:
         for message in messages:
             found = self._told(message)
             if found is not None:
-                told.setdefault(found.offset, {})[found.identity] = _digest(message)
+                told.setdefault(found.offset, {})[found.identity] = _digest(self.bare(message))
         recorded = {offset: own for offset, own in self._digests.items() if first <= offset < end}
         different = [offset for offset in {*told, *recorded} if told.get(offset) != recorded.get(offset)]
         more = (self._unequal, self._disorder)
@@ -317,18 +333,23 @@ def _checked(told: Told) -> Told | None:
 
 def letter_told(name: str) -> Callable[[Message | Record], Told | None]:
     """Return the function that says what a dead letter of a deployment goes back to."""
-    topic, partition, offset = (f"{name}.error.{part}" for part in ("topic", "partition", "offset"))
+    topic, partition, offset, version = (f"{name}.error.{part}" for part in ("topic", "partition", "offset", "version"))
 
     def told(message: Message | Record) -> Told | None:
         # A dead letter that was replayed and failed again has both twice: the last are its own.
         headers = dict(message.headers)
         try:
-            number = int(headers.get(partition) or b"-1")
-            return Told((headers[topic] or b"").decode(), int(headers[offset] or b""), partition=number)
+            number, said_by = int(headers.get(partition) or b"-1"), int(headers.get(version) or b"0")
+            return Told((headers[topic] or b"").decode(), int(headers[offset] or b""), said_by, partition=number)
         except (KeyError, ValueError):
             return None
 
     return told
+
+
+def letter_history(name: str) -> frozenset[str]:
+    """Return the headers that say to which history a dead letter belongs; those of earlier releases have none."""
+    return frozenset((f"{name}.error.topic_id", f"{name}.error.version"))
 
 
 def _object(value: bytes | None) -> Any:

@@ -81,6 +81,7 @@ def find_start(
     """
     task = make_task(*at)
     task.event_bytes = UNBOUNDED
+    task.topic_ids = source.deployment.topic_ids
     if fresh:
         _begin_anywhere(task)
         return Start(task, begin, f"empty models at offset {begin:,}, as asked", [])
@@ -144,6 +145,7 @@ def later_version(
         return None
     task = make_task(*at)
     task.event_bytes = UNBOUNDED
+    task.topic_ids = source.deployment.topic_ids
     found.restore(task)
     return Start(task, found.position, f"from {_named(found)}", [])
 

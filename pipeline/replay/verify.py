@@ -281,8 +281,8 @@ def _first(
         return None
     offset, kind = min(places, key=lambda place: place[0])
     messages = _messages(outputs, kind, found)
-    replayed = [message for message in messages if _offset(kind, message) == offset]
-    recorded = _recorded_about(reader, kind, found.topic, offset)
+    replayed = [kind.recorded.bare(message) for message in messages if _offset(kind, message) == offset]
+    recorded = list(map(kind.recorded.bare, _recorded_about(reader, kind, found.topic, offset)))
     what, members = compare(recorded, replayed)
     if what == "surplus" and len(set(map(kind.told, recorded))) < len(recorded):
         what, (_, members) = "repeated", compare(recorded[len(replayed) :], replayed[-1:])

@@ -1,6 +1,6 @@
 """The first hop of a re-keyed stream: finds the stream of each record, and sends it on to where that is learned."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -48,8 +48,6 @@ class RouterTask:
         Of no model.
     event_bytes : int
         Of no meaning here.
-    first_version : int
-        Of no meaning here; kept as it is.
     record_after : int
         Records after which where it stands is written.
     """
@@ -59,7 +57,6 @@ class RouterTask:
         self.partition = partition
         self.health = ModelHealth()
         self.event_bytes = EVENT_BYTES
-        self.first_version = 1
         self.record_after = settings.snapshots.records
         self._where = f"{topic}[{partition}]"
         self._routes = routes
@@ -191,6 +188,24 @@ class RouterTask:
     def dead_letter_run(self) -> tuple[str, int]:
         """Class and number of the dead letters in a row at the end of what was seen."""
         return self._letters.run
+
+    @property
+    def first_version(self) -> int:
+        """Version that dead letters say; of no other meaning here."""
+        return self._letters.version
+
+    @first_version.setter
+    def first_version(self, version: int) -> None:
+        self._letters.version = version
+
+    @property
+    def topic_ids(self) -> Mapping[str, str]:
+        """Kafka's id of each input topic, as far as it is known; can be set before the first record."""
+        return self._letters.topic_ids
+
+    @topic_ids.setter
+    def topic_ids(self, known: Mapping[str, str]) -> None:
+        self._letters.topic_ids = known
 
     @property
     def replay_from(self) -> int | None:

@@ -61,6 +61,8 @@ class Task(Snapshotted, Protocol):
     """What the topics of the events and of the clusters take in one message."""
     first_version: int
     """Version of the models of streams that are new."""
+    topic_ids: Mapping[str, str]
+    """Kafka's id of each input topic, as far as it is known."""
 
     @property
     def counts(self) -> Counts:

@@ -1,7 +1,7 @@
 """Records that could not be used: what is wrong with a stream's key, how many there were, and their dead letters."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 
 from resonance.pipeline.config.settings import Settings
@@ -24,10 +24,16 @@ class DeadLetters:
     ----------
     run : tuple of (str, int)
         Class and number of the dead letters in a row at the end of what was seen.
+    version : int
+        Version with which the models of new streams begin in the partition; letters say it.
+    topic_ids : mapping of str to str
+        Kafka's id of each input topic, as far as it is known; letters say it.
     """
 
     def __init__(self, settings: Settings, encoder: Encoder) -> None:
         self.run: tuple[str, int] = ("", 0)
+        self.version = 1
+        self.topic_ids: Mapping[str, str] = {}
         self._limits = settings.limits
         self._encoder = encoder
         self._seen: dict[tuple[str, str], int] = {}
@@ -58,7 +64,9 @@ class DeadLetters:
             self._seen[fault.stage, kind] = self._seen.get((fault.stage, kind), 0) + 1
         self.run = (kind, count) if before == len(records) - 1 else ("", 0)
         if outputs is not None:
-            outputs.dead_letters += [self._encoder.dead_letter(records[fault.index], fault) for fault in faults]
+            outputs.dead_letters += [
+                self._encoder.dead_letter(records[fault.index], fault, self.version, self.topic_ids) for fault in faults
+            ]
 
     def key_fault(self, key: bytes | None) -> FaultError | None:
         """Return what is wrong with a key that names a stream."""

@@ -5,7 +5,7 @@ is offset, id, score and time. A test holds that the bytes are those that orjson
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
@@ -311,11 +311,24 @@ class Encoder:
                     own.append(("traceparent", trace))
         return headers
 
-    def dead_letter(self, record: SourceRecord, fault: Fault) -> Message:
+    def dead_letter(
+        self, record: SourceRecord, fault: Fault, version: int, topic_ids: Mapping[str, str] = {}
+    ) -> Message:
         """Return a record that could not be used, as it was, with the reason in its headers.
 
         What its topic would not take is cut: the value; also the original headers, and the key, where these alone are
         too long.
+
+        Parameters
+        ----------
+        record : SourceRecord
+            The record.
+        fault : Fault
+            What is wrong with it.
+        version : int
+            Version with which the models of new streams begin.
+        topic_ids : mapping of str to str
+            Kafka's id of each input topic, as far as it is known.
         """
         (topic, partition), offset, to = self._place, record.offset, None
         if isinstance(record, RoutedRecord):
@@ -328,7 +341,10 @@ class Encoder:
             "stage": fault.stage,
             "class": fault.kind,
             "message": fault.message,
+            "version": str(version),
         }
+        if topic_id := topic_ids.get(topic):
+            letter["topic_id"] = topic_id
         key, value, headers = record.key or b"", record.value or b"", list(record.headers or ())
         text = dead_letter_headers(self._name, letter)
         if len(key) + len(value) + _size(headers) + _size(text) <= self._largest:

@@ -11,8 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
 
 from faust.types import TP
@@ -23,6 +21,7 @@ from resonance.pipeline.states.archives import ArchiveWriter
 from resonance.pipeline.worker.activity import WORK_SECONDS, Activity
 from resonance.pipeline.worker.chunk import Chunk, Membership
 from resonance.pipeline.worker.delivery import Batch, Delivery
+from resonance.pipeline.worker.inbox import Inbox, Item
 from resonance.pipeline.worker.owned import Counters, Destinations, Histograms, Partition
 from resonance.pipeline.worker.pauses import Pauses
 
@@ -37,30 +36,6 @@ GIVE_UP_SECONDS: Final = 5.0
 
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class _Command:
-    """Something the loop asks for, done between two chunks."""
-
-    do: Callable[[], None]
-    answer: "Future[None]"
-
-    def run(self) -> None:
-        # Who asked may have been cancelled; what was asked for is done all the same.
-        wanted = self.answer.set_running_or_notify_cancel()
-        try:
-            self.do()
-        except BaseException as error:
-            if wanted:
-                self.answer.set_exception(error)
-            raise
-        if wanted:
-            self.answer.set_result(None)
-
-    def refuse(self, error: BaseException) -> None:
-        if self.answer.set_running_or_notify_cancel():
-            self.answer.set_exception(error)
 
 
 class Processor:
@@ -121,13 +96,10 @@ class Processor:
         self._commit_activity = Activity()
         self._done = done
         self._failed = failed
-        self._queue: queue.SimpleQueue[Chunk | _Command | Callable[[], None] | None] = queue.SimpleQueue()
+        self._inbox = Inbox()
         self._committer = ThreadPoolExecutor(1, "commit")
         self.partitions: dict[TP, Partition] = {}
         self._closing = True
-        # What ended the thread. Under the lock: a command is queued before the end and answered there, or never queued.
-        self._error: BaseException | None = None
-        self._ending = threading.Lock()
         # Since when something waits for a commit; None when everything is committed or on its way.
         self._since: float | None = None
         self._commit: Future[float] | None = None
@@ -143,7 +115,7 @@ class Processor:
 
     def submit(self, chunk: Chunk) -> None:
         """Hand over a chunk; while the processor is closed it is dropped."""
-        self._queue.put(chunk)
+        self._inbox.put(chunk)
 
     def open(self, membership: Membership, partitions: Mapping[TP, Partition]) -> "Future[None]":
         """Take over partitions; the result comes when the processor is ready for their chunks, or has failed."""
@@ -159,7 +131,7 @@ class Processor:
             if chosen or self._next_archive() is not None:
                 self._since = time.monotonic() - self._interval
 
-        return self._ask(take)
+        return self._inbox.ask(take)
 
     def close(self, *, everything: bool = False) -> "Future[None]":
         """Commit what was processed and give all partitions up; chunks that wait are dropped.
@@ -172,15 +144,15 @@ class Processor:
             Snapshot every stream that changed, for a start that has nothing to learn again.
         """
         self._closing = True
-        return self._ask(lambda: self._close(everything))
+        return self._inbox.ask(lambda: self._close(everything))
 
     def resume(self, tps: Collection[TP]) -> "Future[None]":
         """Let paused partitions go on, at the record behind the last one that was processed."""
-        return self._ask(lambda: self._resume(tps))
+        return self._inbox.ask(lambda: self._resume(tps))
 
     def stop(self) -> None:
         """End the thread, after `close`."""
-        self._queue.put(None)
+        self._inbox.put(None)
         self._thread.join(5.0)
         self._committer.shutdown(wait=False)
 
@@ -190,17 +162,8 @@ class Processor:
         def fail() -> None:
             raise error
 
-        self._queue.put(fail)
+        self._inbox.put(fail)
         self._thread.join(GIVE_UP_SECONDS)
-
-    def _ask(self, do: Callable[[], None]) -> "Future[None]":
-        command = _Command(do, Future())
-        with self._ending:
-            if self._error is None:
-                self._queue.put(command)
-                return command.answer
-        command.refuse(self._error)
-        return command.answer
 
     def hang(self) -> str:
         """Return what has been going on for so long that it never ends; nothing while all is well.
@@ -217,14 +180,12 @@ class Processor:
                 self._activity.begin("records have been processed")
                 if isinstance(item, Chunk):
                     self._chunk(item)
-                elif isinstance(item, _Command):
-                    item.run()
                 elif item is None:
                     return
                 else:
                     item()
         except BaseException as error:  # whatever it is, nothing after it may be committed
-            self._refuse_all(error)
+            self._inbox.refuse_all(error)
             try:
                 self._delivery.abort()
             except Exception as another:  # a thread that ends and tells nobody would be a worker that hangs
@@ -233,25 +194,15 @@ class Processor:
         finally:
             self._activity.rest()
 
-    def _refuse_all(self, error: BaseException) -> None:
-        """Answer every command that waits, and from now on every new one."""
-        with self._ending:
-            self._error = error
-        with suppress(queue.Empty):
-            while True:
-                item = self._queue.get_nowait()
-                if isinstance(item, _Command):
-                    item.refuse(error)
-
-    def _next(self) -> Chunk | _Command | Callable[[], None] | None:
+    def _next(self) -> Item:
         """Return what is to be done next: what waits in the queue, or a commit whose time has come."""
         if self._since is None:
-            return self._queue.get()
+            return self._inbox.get()
         left = self._since + self._interval - time.monotonic()
-        if left <= 0 or (self._queue.empty() and not any(p.behind for p in self.partitions.values())):
+        if left <= 0 or (self._inbox.empty and not any(p.behind for p in self.partitions.values())):
             return self._begin_commit
         try:
-            return self._queue.get(timeout=left)
+            return self._inbox.get(timeout=left)
         except queue.Empty:
             return self._begin_commit
 
@@ -355,7 +306,7 @@ class Processor:
         self._offsets = offsets
         self._commit = self._committer.submit(self._deliver, offsets)
         # The thread may be waiting for records when the commit ends; a failure must not wait for the next one.
-        self._commit.add_done_callback(lambda _: self._queue.put(self._finish_commit))
+        self._commit.add_done_callback(lambda _: self._inbox.put(self._finish_commit))
 
     def _archive(self) -> dict[TP, int]:
         """Send the archive of the partition that has waited longest; others' come with later commits.

@@ -16,7 +16,7 @@ from resonance.pipeline.broker import clients, embedded
 from resonance.pipeline.broker.fetch_errors import explained
 from resonance.pipeline.broker.log_reader import RestoreCancelledError
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.errors import DeliveryError, ResonanceError
+from resonance.pipeline.errors import ResonanceError
 from resonance.pipeline.mending.mending import mend
 from resonance.pipeline.pages.metrics import make_registry
 from resonance.pipeline.pages.pages import Pages, address
@@ -33,6 +33,7 @@ from resonance.pipeline.worker.at_least_once import AtLeastOnce
 from resonance.pipeline.worker.chunk import Chunk, Membership
 from resonance.pipeline.worker.collector import collect_rarely
 from resonance.pipeline.worker.delivery import Delivery, producer_settings
+from resonance.pipeline.worker.ending import STOP_SECONDS, Ending, leave
 from resonance.pipeline.worker.exactly_once import ExactlyOnce
 from resonance.pipeline.worker.owned import Destinations, Histograms, Partition
 from resonance.pipeline.worker.pauses import Pauses
@@ -40,15 +41,6 @@ from resonance.pipeline.worker.processor import Processor
 from resonance.pipeline.worker.transport import FETCH_WAIT_MS, TransportOptions, check_versions
 
 OUTPUTS = ("assignments", "cluster_events", "dead_letters", "clusters")
-STOP_SECONDS = 20.0
-"""How long a stop that was asked for may take, from the signal to the end of the process."""
-AWAY_SECONDS = 5.0
-"""How long of it no broker may be there before the last commit is given up."""
-AWAY_LOOK_SECONDS = 0.2
-GOODBYE_SECONDS = 5.0
-"""How long of it Faust may take once everything is committed."""
-LEAVE_SECONDS = 2.0
-"""How long a failing worker tries to tell its group."""
 
 _log = logging.getLogger(__name__)
 
@@ -104,9 +96,7 @@ class Worker:
         self._cancelled = threading.Event()
         self._positions: tuple[Membership, dict[TP, int]] | None = None
         self._delivery_started = False
-        self._closed = False
-        self._gave_up = False
-        self._ending: asyncio.Timeout | None = None
+        self._ending = Ending(self._status)
         self._mending_began = False
         self._starting_delivery = threading.Lock()
         self._app: WorkerApp
@@ -146,9 +136,9 @@ class Worker:
         if self._failure is None:
             await self._end()
         if self._failure is not None:
-            if not self._gave_up:
+            if not self._ending.gave_up:
                 await asyncio.to_thread(self._processor.give_up, self._failure)
-            await self._leave()
+            await leave(self._app)
             raise self._failure
         return self._why
 
@@ -338,12 +328,7 @@ class Worker:
         self._cancelled.set()
         self._app.consumer.stop_flow()
         await self._close(everything=True)
-        self._closed = True
-        if self._ending is not None:
-            # What is left is the good-bye to the group, which a broker that is away never answers.
-            sooner = asyncio.get_running_loop().time() + GOODBYE_SECONDS
-            with contextlib.suppress(RuntimeError):  # the time is up already
-                self._ending.reschedule(min(self._ending.when() or sooner, sooner))
+        self._ending.closed()
 
     async def _close(self, *, everything: bool = False) -> None:
         try:
@@ -397,45 +382,8 @@ class Worker:
     async def _end(self) -> None:
         """Stop Faust; its consumer closes our transaction first."""
         _log.info("stopping: %s", self._why)
-        began = self._loop.time()
-        self._ending = asyncio.timeout(STOP_SECONDS - LEAVE_SECONDS)
-        watch = asyncio.ensure_future(self._end_without_brokers())
-        try:
-            async with self._ending:
-                await self._app.stop()
-        except TimeoutError:
-            _log.warning("not everything ended in time; the group learns it by the session's timeout")
-            if not self._closed:
-                # The thread that would abort it is the one that waits; the next start of this worker ends it.
-                self._gave_up = True
-                seconds = self._loop.time() - began
-                self._note_failure(
-                    DeliveryError(
-                        f"the last commit did not end within {seconds:.0f} s and may not count; a restart goes on at "
-                        "the last one that does, and learns again what came after it"
-                    )
-                )
-        finally:
-            watch.cancel()
+        if (error := await self._ending.stop(self._app)) is not None:
+            self._note_failure(error)
         await asyncio.sleep(0)
         if self._failure is None:
             await asyncio.to_thread(self._processor.stop)
-
-    async def _end_without_brokers(self) -> None:
-        """Give the last commit up where no broker answers."""
-        away = 0.0
-        while not self._closed and self._ending is not None:
-            consumer = self._status.consumer
-            away = 0.0 if consumer is None or consumer.has_coordinator else away + AWAY_LOOK_SECONDS
-            if away > AWAY_SECONDS:
-                self._ending.reschedule(self._loop.time())
-                return
-            await asyncio.sleep(AWAY_LOOK_SECONDS)
-
-    async def _leave(self) -> None:
-        """Tell the group, so that the others get the partitions at once; nothing is committed any more."""
-        consumer = getattr(self._app, "_consumer", None)
-        if consumer is not None:
-            with contextlib.suppress(Exception):
-                async with asyncio.timeout(LEAVE_SECONDS):
-                    await consumer.leave_group()

@@ -59,7 +59,8 @@ def interrupt(*_, **__):
 )
 def test_what_is_left_is_said_at_ctrl_c(monkeypatch, capsys, tmp_path, command, where, said):
     # What comes before the place where it is stopped needs no broker here.
-    source = SimpleNamespace(snapshots="n.snapshots", archive="n.archive", clusters="n.clusters")
+    names = {"snapshots": "n.snapshots", "archive": "n.archive", "clusters": "n.clusters"}
+    source = SimpleNamespace(**names, deployment=SimpleNamespace(routes=0))
     monkeypatch.setattr(stored_states, "open_source", lambda _: source)
     monkeypatch.setattr(snapshot_file, "read_file", lambda _: [])
     monkeypatch.setattr(snapshot_import, "plan_import", lambda *_: [])

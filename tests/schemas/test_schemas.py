@@ -154,6 +154,8 @@ def good(name: str) -> dict[str, Any]:
         "stage": "decode",
         "class": "not_json",
         "message": "no",
+        "topic_id": "b3pN9hJxQ9S0",
+        "version": "2",
     }
     payloads: dict[str, Any] = {"assignment": assignment, "cluster_event": event, "cluster": cluster}
     return {**payloads, "drift_event": drift, "dead_letter": letter}[name]
@@ -180,6 +182,8 @@ def test_a_good_payload_passes(name: Any) -> None:
         ("cluster", {"since": "yesterday"}),
         ("dead_letter", {"stage": "somewhere"}),
         ("dead_letter", {"offset": 17}),
+        ("dead_letter", {"topic_id": ""}),
+        ("dead_letter", {"version": "second"}),
         ("drift_event", {"value": None}),
     ],
 )
@@ -209,4 +213,5 @@ def test_dead_letter_headers_are_text_under_the_name_of_the_deployment() -> None
     headers = dict(dead_letter_headers("shop", letter))
     assert headers["shop.error.class"] == b"not_json"
     assert headers["shop.error.offset"] == b"17"
-    assert len(headers) == 6
+    assert headers["shop.error.topic_id"] == b"b3pN9hJxQ9S0"
+    assert len(headers) == 8

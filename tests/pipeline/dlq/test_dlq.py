@@ -2,10 +2,12 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from resonance.pipeline import cli
+from resonance.pipeline.broker.cluster import FoundTopic
 from resonance.pipeline.broker.embedded import PARTITIONS, EmbeddedBroker
 from resonance.pipeline.commands import dlq
 from resonance.pipeline.config.settings import Settings
@@ -14,7 +16,7 @@ from resonance.pipeline.dlq.letters import Choice, DeadLetter
 from resonance.pipeline.dlq.progress import Progress
 from resonance.pipeline.dlq.replay import Source, original, plan, replay
 from resonance.pipeline.errors import BrokerError, ConfigurationError
-from resonance.pipeline.records import Record
+from resonance.pipeline.records import Message, Record
 from resonance.schemas import dead_letter_headers
 
 
@@ -206,10 +208,51 @@ def test_letters_of_a_topic_that_is_no_input_stay(broker):
     assert made.records == 0
 
 
+def test_letters_of_an_earlier_topic_of_that_name_stay(monkeypatch, capsys, broker):
+    filled(
+        broker,
+        (letter(5), b"unsaid"),
+        (letter(6, topic_id="first", version="1"), b"old"),
+        (letter(6, topic_id="second", version="2"), b"new"),
+    )
+    made_again = source(broker)
+    monkeypatch.setattr(dlq, "replay_source", lambda *_: replace(made_again, input_ids={"orders": "second"}))
+    assert run(monkeypatch, broker.bootstrap, "replay", "--yes") == 0
+    said = capsys.readouterr()
+    assert said.out.splitlines()[-1] == "orders[0]@6  of an earlier topic of that name"
+    assert "orders was deleted and made again since 1 of these letters were written" in said.err
+    assert "dlq list --export FILE" in said.err
+    assert [message.value() for message in stored(broker)] == [b"unsaid", b"new"]
+    assert run(monkeypatch, broker.bootstrap, "list", "--json") == 0
+    letters = json.loads(capsys.readouterr().out)["letters"]
+    assert [(one["topic_id"], one["version"]) for one in letters] == [(None, None), ("first", 1), ("second", 2)]
+
+
+def test_the_ids_of_the_inputs_are_asked_for(monkeypatch):
+    class Cluster:
+        embedded = False
+
+        def __init__(self, *_):
+            pass
+
+        def partition_counts(self):
+            return {"shop.dead-letters": 1, "orders": 2}
+
+        def configs(self, topics):
+            return {topic: {"max.message.bytes": "1000"} for topic in topics}
+
+        def find(self, topics):
+            return {topic: FoundTopic(f"id of {topic}", 1, []) for topic in topics}
+
+    monkeypatch.setattr("resonance.pipeline.broker.cluster.Cluster", Cluster)
+    made = dlq.replay_source(Settings.of({"name": "shop", "input.topics": "orders"}), Choice())
+    assert (made.topic_id, made.input_ids) == ("id of shop.dead-letters", {"orders": "id of orders"})
+
+
 def test_a_record_that_fails_again_keeps_the_place_of_its_first_original():
     headers = [("shop.dlq.source", b"orders-0-3"), *letter(77)]
     found = DeadLetter.of(Record("shop.dead-letters", 0, 1, 0, None, b"v", headers), "shop")
-    assert original(found, "shop") == (None, b"v", [("shop.dlq.source", b"orders-0-3")])
+    assert original(found, "shop") == Message(None, b"v", [("shop.dlq.source", b"orders-0-3")])
     assert DeadLetter.of(Record("shop.dead-letters", 0, 1, 0, None, b"v", headers), "other") is None
 
 

@@ -148,6 +148,37 @@ def test_a_surplus_output_is_found(deployment: ReplayedDeployment, kind: str) ->
     assert (difference.kind, difference.what, difference.offset) == (kind, "surplus", 600)
 
 
+def test_letters_say_their_log_and_their_version(deployment: ReplayedDeployment) -> None:
+    (letter,) = deployment.recorded("dead_letters")
+    headers = dict(letter.headers)
+    assert (headers["resonance.error.topic_id"], headers["resonance.error.version"]) == (b"id-1", b"1")
+
+
+def test_letters_of_an_earlier_release_verify_as_before(deployment: ReplayedDeployment) -> None:
+    (letter,) = deployment.recorded("dead_letters")
+    said = [header for header in letter.headers if not header[0].endswith((".topic_id", ".version"))]
+    deployment.replace("dead_letters", 0, headers=said)
+    assert deployment.verify().identical
+    deployment.replace("dead_letters", 0, headers=[*said, ("strange", b"")])
+    ((_, difference),) = deployment.verify().differences()
+    assert difference.members == [("headers.strange", "", None)]
+
+
+def test_letters_of_a_history_that_was_given_up_are_older(deployment: ReplayedDeployment) -> None:
+    (letter,) = deployment.recorded("dead_letters")
+    deployment.take_settings(deployment.changed(engine__lambda=35))
+    resetting.reset(deployment.source, deployment.task)
+    deployment.work(601)
+    place = (deployment.given.topic("dead_letters"), 0)
+    # About a record that can be used under the present settings.
+    headers = [(name, b"7" if name.endswith(".offset") else value) for name, value in letter.headers]
+    deployment.append(place, Message(letter.key, letter.value, headers))
+    told = [dict(one.headers)["resonance.error.version"] for one in deployment.recorded("dead_letters")]
+    assert told == [b"1", b"2", b"1"]
+    (part,) = deployment.verify().parts
+    assert (part.dead_letters, part.difference) == (1, None)
+
+
 def test_equal_repeats_count_once(deployment: ReplayedDeployment) -> None:
     deployment.again("assignments", 300, 350)
     deployment.again("cluster_events", 2, 4)
@@ -221,7 +252,7 @@ def test_another_header_is_a_difference(deployment: ReplayedDeployment) -> None:
     assert (difference.what, difference.members) == ("other", [("headers.ce_specversion", "1.1", "1.0")])
 
 
-def test_events_before_a_reset_that_went_back_to_the_beginning_are_left_aside(
+def test_all_that_was_told_before_a_reset_that_went_back_to_the_beginning_is_left_aside(
     deployment: ReplayedDeployment,
 ) -> None:
     events = len(deployment.recorded("cluster_events"))
@@ -230,7 +261,7 @@ def test_events_before_a_reset_that_went_back_to_the_beginning_are_left_aside(
     deployment.work(601)
     verdict = deployment.verify()
     assert verdict.identical
-    assert verdict.total("older") == 600 + events
+    assert verdict.total("older") == 600 + events + 1
     assert verdict.total("events") == len(deployment.recorded("cluster_events")) - events > 5
     assert deployment.verify(begin="300", end="400").identical
 

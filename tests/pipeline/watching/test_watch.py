@@ -191,6 +191,16 @@ def test_who_waits_is_told_so_once_and_sees_what_comes(broker):
     assert said[0] == "nothing yet; waiting for outputs on later.assignments (Ctrl-C ends it); look back"
 
 
+@pytest.mark.parametrize("place", ["log_reader.LogReader.__enter__", "cluster.Cluster.partition_counts"])
+def test_ctrl_c_is_how_it_ends_while_it_connects_too(monkeypatch, capsys, broker, place):
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"resonance.pipeline.broker.{place}", stopped)
+    assert run(monkeypatch, broker.bootstrap) == 0
+    assert capsys.readouterr() == ("", "")
+
+
 def test_letters_of_different_records_are_no_repeats_though_their_sender_gave_them_one_id(broker):
     topic = "shop.dead-letters"
     sent = [("ce_id", b"1")]

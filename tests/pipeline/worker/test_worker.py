@@ -14,6 +14,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryError
 from resonance.pipeline.topics.start_check import check_delivery
 from resonance.pipeline.topics.topics import Deployment
+from resonance.pipeline.worker import ending
 from resonance.pipeline.worker import worker as process
 from resonance.pipeline.worker.chunk import Membership
 from resonance.pipeline.worker.delivery import producer_settings
@@ -35,7 +36,7 @@ def test_whatever_a_topic_takes_a_producer_can_be_made(taken):
 @pytest.fixture
 def stopped(monkeypatch):
     """A worker told to stop, whose processor answers as given and whose Faust needs some seconds more."""
-    monkeypatch.setattr(process, "STOP_SECONDS", process.LEAVE_SECONDS + 0.05)
+    monkeypatch.setattr(ending, "STOP_SECONDS", ending.LEAVE_SECONDS + 0.05)
 
     def stop(closing, faust_seconds=0.0, *, brokers=True):
         async def run():
@@ -65,9 +66,9 @@ def test_a_last_commit_that_does_not_end_is_a_failure(stopped):
 
 
 def test_without_a_broker_the_last_commit_is_given_up_soon(stopped, monkeypatch):
-    monkeypatch.setattr(process, "STOP_SECONDS", 1000)
-    monkeypatch.setattr(process, "AWAY_SECONDS", 0.05)
-    monkeypatch.setattr(process, "AWAY_LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(ending, "STOP_SECONDS", 1000)
+    monkeypatch.setattr(ending, "AWAY_SECONDS", 0.05)
+    monkeypatch.setattr(ending, "AWAY_LOOK_SECONDS", 0.02)
     failure = stopped(Future(), brokers=False)
     assert isinstance(failure, DeliveryError)
     assert "a restart goes on at the last one that does, and learns again what came after it" in str(failure)
@@ -81,7 +82,7 @@ def test_a_commit_that_was_given_up_is_not_waited_for_again(monkeypatch):
         pass
 
     async def end():
-        worker._gave_up, worker._failure = True, DeliveryError("late")
+        worker._ending.gave_up, worker._failure = True, DeliveryError("late")
 
     async def run():
         worker._told.set()
@@ -112,8 +113,8 @@ def test_a_stop_that_only_faust_delays_is_none(stopped):
 
 
 def test_the_good_bye_to_the_group_is_short_once_everything_is_committed(stopped, monkeypatch):
-    monkeypatch.setattr(process, "STOP_SECONDS", 1000)
-    monkeypatch.setattr(process, "GOODBYE_SECONDS", 0.05)
+    monkeypatch.setattr(ending, "STOP_SECONDS", 1000)
+    monkeypatch.setattr(ending, "GOODBYE_SECONDS", 0.05)
     closing = Future()
     closing.set_result(None)
     assert stopped(closing, faust_seconds=900) is None
