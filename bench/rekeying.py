@@ -60,14 +60,16 @@ def step_rows() -> list[Row]:
         for stream in ("key", "topic", "field:country"):
             given = Settings.of({"stream": stream, "input.topics": ["features"], "input.id_path": "id"})
             task = make_task(given, "features", 0, 1)
-            made = [task.process(chunk) for chunk in chunks[: WARM // CHUNK]]
+            for chunk in chunks[: WARM // CHUNK]:
+                task.process(chunk)
             timed = chunks[WARM // CHUNK :]
             if stream == "key":
                 note("partition task", _per_record(task.process, timed))
                 continue
             note(f"first hop, stream = {stream}", _per_record(task.process, timed))
-            made += map(task.process, timed)
-        log = [message for outputs in made for message in outputs.routes]
+        # Once more, by a task that nobody timed.
+        router = make_task(given, "features", 0, 1)
+        log = [message for chunk in chunks for message in router.process(chunk).routes]
         routes = [Record("routes", 0, i, 0, m.key, m.value, m.headers) for i, m in enumerate(log)]
         parts = [routes[i : i + CHUNK] for i in range(0, RECORDS, CHUNK)]
         repeats = Repeats("routes", 0)
