@@ -129,11 +129,14 @@ class Bench:
             with contestant as process:
                 return pace(process, answers.count, watched)
 
-    def latency(self, mode: str, rate: float) -> list[float]:
+    def latency(self, mode: str, rate: float, stream: str = "partition") -> list[float]:
         """Feed a worker at a steady rate and return the milliseconds that its assignments took."""
         with self.topic("paced", message_timestamp_type="LogAppendTime") as source, self.topic(mode) as target:
             command = [sys.executable, "-m", "bench.latency", self.bootstrap, source, str(PARTITIONS), str(rate)]
-            with self.worker(source, target, mode), subprocess.Popen(command, stdin=subprocess.PIPE) as feed:
+            with (
+                self.worker(source, target, mode, stream=stream),
+                subprocess.Popen(command, stdin=subprocess.PIPE) as feed,
+            ):
                 try:
                     assert feed.stdin is not None
                     feed.stdin.write(b"\n".join(records(50_000)))
