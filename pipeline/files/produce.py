@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from resonance.pipeline.broker.acls import for_topic
 from resonance.pipeline.broker.cluster import Cluster
 from resonance.pipeline.broker.denials import right_refused
-from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryError, nearest
+from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryError, InputFileError, nearest
 from resonance.pipeline.files.partitioner import partition_of
 from resonance.pipeline.files.record_file import BATCH, FileRecord
 from resonance.pipeline.worker.delivery import producer_settings
@@ -186,6 +186,8 @@ def produce(
     ------
     DeliveryError
         A record that the topic does not take, or a broker that no longer answers.
+    InputFileError
+        What the batches raise, with what of the file is stored by then.
     """
     limits = {target.topic: target.message_bytes} if target.message_bytes else {}
     sender = _Sender({**producer_settings(client, compression=compression, message_bytes=limits)}, target)
@@ -204,6 +206,12 @@ def produce(
                 break
     except KeyboardInterrupt:
         interrupted = True
+    except InputFileError as error:
+        sender.flush()
+        raise InputFileError(
+            f"{error}; {sender.sent:,} records before it stand on {target.topic} already, so produce into a new topic, "
+            "or the rest only"
+        ) from error
     sender.flush()
     return Produced(tuple(sender.counts), sender.bytes, time.monotonic() - began, interrupted)
 

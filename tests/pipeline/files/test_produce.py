@@ -13,7 +13,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryError
 from resonance.pipeline.files.partitioner import partition_of
 from resonance.pipeline.files.produce import Target, _Sender, check_times, find_target, produce
-from resonance.pipeline.files.record_file import FileRecord
+from resonance.pipeline.files.record_file import BATCH, FileRecord
 
 DAY = 86_400_000
 
@@ -227,6 +227,17 @@ def test_a_record_that_the_topic_does_not_take_is_named(broker):
     records = [FileRecord(None, b"{}", None), FileRecord(None, bytes(1_500_000), None)]
     with pytest.raises(DeliveryError, match=r"small: record 2, 1,500,000 bytes, was refused .*too large"):
         produce(broker.client_settings(), target, [records])
+
+
+def test_a_bad_line_in_the_middle_is_told_with_what_is_stored_by_then(monkeypatch, capsys, tmp_path, broker):
+    rows = ["1"] * BATCH + ["1,2"] + ["1"] * 5
+    (tmp_path / "in.csv").write_text("\n".join(["x", *rows]) + "\n")
+    assert run(monkeypatch, "in.csv", "-t", "half", "--broker", broker.bootstrap) == 66
+    count = len(stored(broker, "half"))
+    assert 0 < count <= BATCH
+    said = capsys.readouterr().err
+    assert f"in.csv, line {BATCH + 2:,}: 2 cells where the header has 1; mend it, or" in said
+    assert f"; {count:,} records before it stand on half already, so produce into a new topic, or the rest only" in said
 
 
 def test_without_any_settings_the_topic_has_the_name_of_the_file(monkeypatch, capsys, tmp_path, broker):
