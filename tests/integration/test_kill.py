@@ -26,11 +26,15 @@ CASES = [
     pytest.param("caea", "exactly_once", "key", id="caea-exactly-once"),
     pytest.param("hcaea", "exactly_once", "partition", id="hcaea-exactly-once"),
     pytest.param("caea", "at_least_once", "field:group", id="caea-at-least-once-rekeyed"),
+    pytest.param("evq", "exactly_once", "key", id="evq-exactly-once"),
+    pytest.param("ildn", "exactly_once", "key", id="ildn-exactly-once"),
 ]
 SHORT = {
     "caea-exactly-once": ["kill", "during-commit", "after-offsets"],
     "hcaea-exactly-once": ["term", "in-revoke", "during-restore"],
     "caea-at-least-once-rekeyed": ["after-begin", "between-snapshot-chunks", "after-produce"],
+    "evq-exactly-once": ["kill", "after-produce"],
+    "ildn-exactly-once": ["kill", "during-commit"],
 }
 
 
