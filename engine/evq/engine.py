@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from resonance.engine.base import BoolArray, Cluster, Engine, Event, IntArray, Prediction, Step, check_batch
 from resonance.engine.caea import MOST_CLASSES, record_labels
-from resonance.engine.errors import ParameterError, StateError
+from resonance.engine.errors import ParameterError, RecordError, StateError
 from resonance.engine.events import cluster_of
 from resonance.engine.evq.batch import DONE, NO_SLOT, learn_batch, predict_batch
 from resonance.engine.evq.events import shape_of, take_events
@@ -19,6 +19,9 @@ from resonance.engine.evq.work import FEWEST_EVENTS, SHAPE_HEAD, work_for
 from resonance.engine.facts import ModelFacts, Path
 from resonance.engine.parameters import Parameter, check_parameters
 from resonance.engine.state import pack, unpack
+
+MOST_FEATURES = 256
+"""Every cluster has two matrices of d x d: with 256 features a megabyte."""
 
 
 class EVQ(Engine):
@@ -106,6 +109,8 @@ class EVQ(Engine):
             return Step(cluster, score, novel, node), counted
         classes = int(marks.max()) + 1
         if not self.dimension:
+            if batch.shape[1] > MOST_FEATURES:
+                raise RecordError(0, f"{batch.shape[1]} features: evq keeps matrices and takes up to {MOST_FEATURES}")
             self._begin(batch.shape[1], min(SMALLEST, self._given["max_clusters"]), classes)
         slots = len(self._model.slot)
         if classes > self._model.votes.shape[1]:
@@ -195,8 +200,10 @@ class EVQ(Engine):
             dimension = header["dimension"]
             if arrays or dimension:
                 clusters, classes = arrays["votes"].shape
-                if type(dimension) is not int or arrays["ranges"].shape != (2, dimension) or classes > MOST_CLASSES:
-                    raise ValueError("shapes")
+                if type(dimension) is not int or not 0 < dimension <= MOST_FEATURES or classes > MOST_CLASSES:
+                    raise ValueError(f"{dimension!r} features, {classes} classes")
+                if clusters != len(arrays["number"]):
+                    raise ValueError("votes")
                 slots = min(max(SMALLEST, 2 * clusters), model._given["max_clusters"])
                 model._begin(dimension, slots, classes)
                 unpacked_model(model._model, model._rules, arrays)

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from resonance.engine.base import MAGNITUDE
 from resonance.engine.evq.model import EVENTS, HEAD, HELD, NEXT_ID, NUMBERS, K, Model, N, Rules, note_shape
 
-_MOST_RECORDS = 2**62
+_MOST_RECORDS = 2**53
+"""No stream is longer, and what counts its records stays far from the end of an int64."""
 
 
 def packed_model(model: Model) -> dict[str, NDArray[Any]]:
@@ -62,6 +63,7 @@ def unpacked_model(model: Model, rules: Rules, arrays: Mapping[str, NDArray[Any]
     ids, support, last, fresh, held, made = fields.T
     _require(_within(ids, 0, head[NEXT_ID] - 1) and (np.diff(ids) > 0).all(), "ids")
     _require(_within(support, 1, head[N]) and _within(last, 0, head[N] - 1), "supports")
+    _require(sum(support.tolist()) <= head[N], "supports")
     _require(_within(made, 1, head[N]) and _within(fresh, 0, _MOST_RECORDS), "counts")
     _require(_within(held, 1 if rules.splits else 0, rules.n_sub if rules.splits else 0), "buffers")
     waits = int(head[N]) if rules.running and head[N] < rules.warmup else 0
@@ -84,7 +86,7 @@ def unpacked_model(model: Model, rules: Rules, arrays: Mapping[str, NDArray[Any]
         _require(_within(arrays[name], -2.0 * MAGNITUDE, 2.0 * MAGNITUDE), name)
     for name in ("waiting_label", "buffer_label"):
         _require(_within(arrays[name], -1, classes - 1), name)
-    _require(_within(arrays["votes"], 0, _MOST_RECORDS), "votes")
+    _require((arrays["votes"] >= 0).all() and (arrays["votes"] <= support[:, None]).all(), "votes")
     _require(np.isfinite(arrays["cov"]).all() and np.isfinite(arrays["inv"]).all(), "covariances")
     diagonal = np.diagonal(arrays["cov"], axis1=1, axis2=2)
     _require(_within(diagonal, 0.0 if rules.euclidean else np.finfo(float).tiny, np.inf), "covariances")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from resonance.engine.base import MAGNITUDE
 from resonance.engine.errors import StateError
 from resonance.engine.ildn.graph import spread_from
 from resonance.engine.ildn.model import (
@@ -35,6 +36,8 @@ _HEAD = (LEARNED, NEXT_ID, NEXT_CLUSTER, EVENTS)
 _FIELDS = (ID, COUNT, WON, CLUSTER)
 _END = 2**53
 """No stream is longer, and what counts its records stays far from the end of an int64."""
+_WIDEST = 1e304
+"""No variance of records of a few hundred features, each at most `MAGNITUDE`, is larger."""
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -139,9 +142,14 @@ def _check_values(arrays: Arrays, rules: Rules, classes: int) -> None:
     _need((clusters >= -1).all() and (clusters < next_cluster).all(), "clusters of nodes")
     for name in ("centre", "widest", "covariance", "whitening"):
         _need(np.isfinite(arrays[name]).all(), f"{name} is not finite")
-    _need((arrays["widest"] > 0.0).all(), "eigenvalues")
+    _need((np.abs(arrays["centre"]) <= 2.0 * MAGNITUDE).all(), "centres")
+    _need((arrays["widest"] > 0.0).all() and (arrays["widest"] <= _WIDEST).all(), "eigenvalues")
     diagonal = np.cumsum(np.arange(1, rules.d + 1)) - 1
-    _need((arrays["covariance"][:, diagonal] > 0.0).all(), "variances")
+    variances = arrays["covariance"][:, diagonal]
+    _need((variances > 0.0).all() and (variances <= _WIDEST).all(), "variances")
+    row, column = np.tril_indices(rules.d)
+    most = (variances[:, row] + variances[:, column]) * (0.5 + 1e-9)
+    _need((np.abs(arrays["covariance"]) <= most).all(), "covariances")
     a, b = arrays["edges"].T
     _need((a >= 0).all() and (a < b).all() and (b < nodes).all(), "ends of edges")
     _need((np.diff(a << 32 | b) > 0).all(), "the order of edges")

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from resonance.engine import EVQ, ParameterError, StateError
+from resonance.engine import EVQ, ParameterError, RecordError, StateError
 from resonance.engine.state import pack, unpack
 
 from tests.engine.streams import shifting
@@ -162,12 +162,17 @@ def cut(name):
         put("buffer_label", 0, 3),
         put("buffer_label", 0, -2),
         put("votes", (0, 0), -5),
+        put("votes", (0, 0), 400),
+        put("head", 0, 2**54),
+        put("number", (slice(None), 1), 400),
         put("ranges", (0, 0), np.nan),
         *map(drop, ("head", "ranges", "waiting", "number", "centre", "votes", "buffer_label")),
         *map(cut, ("head", "ranges", "number", "centre", "cov", "inv", "buffer", "buffer_label", "votes")),
         lambda header, arrays: header.update(dimension=3),
         lambda header, arrays: header.update(dimension="x"),
         lambda header, arrays: header.update(dimension=2**40),
+        lambda header, arrays: [header.update(dimension=10**6), arrays.update(ranges=np.zeros((2, 10**6)))],
+        lambda header, arrays: arrays.update(votes=np.zeros((20, 0), dtype=np.int64)),
         lambda header, arrays: header["parameters"].update(n_sub=10, min_sub=5),
         lambda header, arrays: header["parameters"].update(mode="evq-a"),
         lambda header, arrays: header["parameters"].update(warmup=1000),
@@ -199,3 +204,17 @@ def test_what_was_not_crafted_is_taken():
 def test_parameters_that_do_not_fit_each_other_are_refused(given, message):
     with pytest.raises(ParameterError, match=message):
         EVQ(**given)
+
+
+def test_more_features_than_matrices_are_kept_for_are_refused():
+    with pytest.raises(RecordError, match="257 features: evq keeps matrices and takes up to 256"):
+        EVQ().learn(np.zeros((1, 257)))
+
+
+@pytest.mark.parametrize("given", [{"fac": 1e-200}, {"mode": "evq", "vig": 1e-200}])
+def test_radii_whose_squares_are_none_are_refused(given):
+    with pytest.raises(ParameterError, match="= 1e-200: must be a number of at least"):
+        EVQ(**given)
+    (name,) = {"fac", "vig"} & set(given)
+    engine = EVQ(**{**given, name: 1e-6, "warmup": 1})
+    assert engine.learn(np.ones((9, 1))).score[1:].tolist() == [1.0] * 8
