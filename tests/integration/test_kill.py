@@ -29,6 +29,10 @@ CASES = [
     pytest.param("evq", "exactly_once", "key", id="evq-exactly-once"),
     pytest.param("ildn", "exactly_once", "key", id="ildn-exactly-once"),
 ]
+ONLY_LONG = [
+    pytest.param("caea", "at_least_once", "partition", id="caea-at-least-once"),
+    pytest.param("caea", "exactly_once", "field:group", id="caea-exactly-once-rekeyed"),
+]
 SHORT = {
     "caea-exactly-once": ["kill", "during-commit", "after-offsets"],
     "hcaea-exactly-once": ["term", "in-revoke", "during-restore"],
@@ -42,7 +46,7 @@ def test_the_short_form_reaches_every_named_point():
     assert set(FAULT_POINTS) <= {kind for kinds in SHORT.values() for kind in kinds}
 
 
-@pytest.mark.parametrize(("engine", "delivery", "stream"), CASES)
+@pytest.mark.parametrize(("engine", "delivery", "stream"), [*CASES, *(ONLY_LONG if LONG else ())])
 def test_outputs_and_state_are_those_of_a_run_that_never_stopped(broker, request, tmp_path, engine, delivery, stream):
     seed = int(os.environ.get("RESONANCE_KILL_SEED", "1"))
     every = ["kill"] * 10 + ["term"] * 5 + ["stop"] * 3 + list(FAULT_POINTS)
