@@ -69,11 +69,12 @@ def reset(
             "choose one of the options"
         )
     loaded = load_settings(config, settings, name=name, broker=broker, topics=topics)
-    loaded.check_local(
-        "resonance reset",
-        "roots and subtrees stand in two logs and would have to go back together; give the deployment another name, "
-        "which begins anew beside this one",
-    )
+    if stream is not None or to_archive is not None:
+        loaded.check_local(
+            "resonance reset --stream or --to-archive",
+            "roots and subtrees stand in two logs and would have to go back together; reset the whole deployment, or "
+            "give it another name, which begins anew beside this one",
+        )
     from resonance.pipeline.mending.changes import is_atomic, write  # noqa: PLC0415 - imports that --help can do without
     from resonance.pipeline.mending.resetting import carry_out_reset  # noqa: PLC0415
     from resonance.pipeline.states.stored_states import open_source  # noqa: PLC0415

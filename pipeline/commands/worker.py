@@ -93,10 +93,10 @@ def worker(
         worker__web_port=web_port,
         worker__log_level=log_level,
     )
-    for command in mending:
+    for command in set(mending) - {stops.RESET}:
         loaded.check_local(
             f"resonance worker {command}",
-            "give the deployment another name, which begins anew beside this one, or go on without the option",
+            "begin anew by --reset, or give the deployment another name",
         )
     from resonance.pipeline.worker import worker as process  # noqa: PLC0415
 

@@ -166,7 +166,7 @@ def replay_file(
     """
     settings.check_stream(partitions)
     load_kernels(settings)
-    if settings.is_rekeyed:
+    if settings.is_routed:
         return _replay_hops(settings, path, columns, output, partitions, skip_bad=skip_bad, told=told)
     topic = settings.input.topics[0]
     common = {"settings": as_json(settings), "topic": topic}

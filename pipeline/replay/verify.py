@@ -18,13 +18,16 @@ from resonance.pipeline.replay.compared import (
     compared_of_router,
     compared_of_routes,
 )
+from resonance.pipeline.replay.compared_keyed import compared_of_roots, compared_of_subtrees
 from resonance.pipeline.replay.differences import Difference, compare
 from resonance.pipeline.replay.jobs import Tell
 from resonance.pipeline.replay.opening import OpenedJob, open_job
 from resonance.pipeline.replay.recorded import Recorded, Told, assignment_told
 from resonance.pipeline.replay.sinks import KINDS
 from resonance.pipeline.replay.starts import Start
+from resonance.pipeline.routing.root_task import RootTask
 from resonance.pipeline.routing.routed_task import RoutedTask
+from resonance.pipeline.routing.subtree_task import SubtreeTask
 
 ATTRIBUTES: Final[Mapping[str, str]] = {**KINDS, "routes": "routes"}
 """Kind of topic -> attribute of `Outputs`."""
@@ -168,8 +171,14 @@ def _compared(opened: OpenedJob, found: Verified, start: Start, oldest: int) -> 
     """Return what is compared, of versions that were not given up before the `oldest`."""
     settings, source = opened.settings, opened.source
     part = Range((found.topic, found.partition), found.begin, found.end, oldest)
-    if not settings.is_rekeyed:
+    if not settings.is_routed:
         return compared_of_input(settings, part)
+    if isinstance(start.task, RootTask):
+        return compared_of_roots(settings, source, part)
+    if isinstance(start.task, SubtreeTask):
+        # What stands before the range is told to be elsewhere, as what other partitions of the routes led to.
+        messages = sources.of_topic(opened.reader, part.at, start.offset, found.end)
+        return compared_of_subtrees(settings, source, part, chain.from_iterable(messages))
     if not isinstance(start.task, RoutedTask):
         return compared_of_router(settings, source, part)
     batches = sources.of_topic(opened.reader, part.at, start.offset, found.end)
@@ -191,7 +200,7 @@ def _read(
     for name, place, recorded, told in compared:
         first, last = settled[place]
         kind = _Kind(name, place, recorded, told, first, last, found.begin)
-        if not whole and not settings.is_rekeyed:
+        if not whole and not settings.is_routed:
             # The end is that of the topic: a worker that went back tells what is in the range once more, behind it.
             kind.place = first_offset(reader, place, _behind(told, found.topic, found.begin))
         for _, records in reader.read({place: (kind.place, kind.end)}):
@@ -244,6 +253,7 @@ def _compare(
 ) -> Difference | None:
     """Replay the range from an offset on, up to the first difference."""
     place, task = begin, start.task
+    held: list[Message] = []
     for batch in sources.of_topic(reader, (found.topic, found.partition), start.offset, found.end):
         silent, records = sources.cut(batch, begin)
         if silent:
@@ -252,6 +262,11 @@ def _compare(
         if records:
             outputs = task.process(records)
             behind = records[-1].offset + 1
+            if isinstance(task, SubtreeTask):
+                # What a record asks of a subtree can take several messages: events belong to the last one.
+                outputs.events[:0] = held
+                held = [message for message in outputs.events if _is_behind(kinds, message, behind)]
+                outputs.events = [message for message in outputs.events if message not in held]
             if difference := _first(reader, outputs, place, behind, found, kinds):
                 found.records += len(sources.cut(records, difference.offset)[0])
                 return difference
@@ -259,7 +274,12 @@ def _compare(
             place = behind
         tell(len(batch))
     # Something may be recorded about records that are not there.
-    return _first(reader, Outputs(), place, found.end, found, kinds)
+    return _first(reader, Outputs(events=held), place, found.end, found, kinds)
+
+
+def _is_behind(kinds: Sequence[_Kind], message: Message, offset: int) -> bool:
+    kind = next(kind for kind in kinds if kind.name == "cluster_events")
+    return _offset(kind, message) >= offset
 
 
 def _first(

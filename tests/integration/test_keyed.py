@@ -9,6 +9,8 @@ from resonance.pipeline.broker.log_reader import LogReader
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Message, Outputs
+from resonance.pipeline.replay.ranges import Span
+from resonance.pipeline.replay.verifying import verify
 from resonance.schemas import ClusterTable
 
 from tests.brokers import produce, read_topic
@@ -67,11 +69,35 @@ def test_both_hops_say_what_one_task_says_though_workers_end_and_join(broker, de
     assert by_record(got["assignments"]) == by_record(expected.assignments)
     assert by_id(got["cluster_events"]) == by_id(expected.events)
     assert sum("subtree" in json.loads(message.value) for message in got["cluster_events"]) > 5
+    if delivery == "exactly_once":
+        verdict = verify(settings, Span.parse())
+        assert verdict.identical, verdict
+        assert verdict.total("assignments") == COUNT
+        assert verdict.total("events") == len(expected.events)
+        assert verdict.total("routes") > 0
     table, one = ClusterTable(), ClusterTable()
     for found, messages in ((table, got["cluster_events"]), (one, expected.events)):
         for message in messages:
             found.apply(message.value)
     assert table.clusters() == one.clusters()
+
+
+def test_a_reset_tells_everything_again_with_the_same_bytes(broker):
+    deployment = Deployment(broker, partitions=PARTITIONS, settings=SETTINGS)
+    settings = Settings.of({**deployment.settings, "input.topics": [deployment.input]})
+    produce(broker, deployment.input, records(1_200, PARTITIONS))
+    with deployment.worker() as worker:
+        wait_until(lambda: len(answers(deployment)) == 1_200, 120)
+        assert worker.terminate() == 0
+    kinds = ("assignments", "cluster_events")
+    before = {kind: written(deployment, settings.topic(kind)) for kind in kinds}
+    with deployment.worker(arguments=["--reset"]) as worker:
+        wait_until(lambda: len(answers(deployment)) == 2_400, 120)
+        assert worker.terminate() == 0
+    after = {kind: written(deployment, settings.topic(kind)) for kind in kinds}
+    assert {kind: sorted(map(repr, after[kind])) for kind in kinds} == {
+        kind: sorted(map(repr, [*before[kind], *before[kind]])) for kind in kinds
+    }
 
 
 def written(deployment, topic):

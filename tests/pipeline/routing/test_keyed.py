@@ -11,12 +11,13 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Outputs, Record
+from resonance.pipeline.replay.hops import replay_hops
 from resonance.pipeline.states import inspection, stored_states
 from resonance.pipeline.states.stored_states import StoredPartition, StoredStream
 from resonance.schemas import ClusterTable, load_schema
 
 from tests.conformance import SHARED
-from tests.pipeline.routing.keyed_deployment import KeyedDeployment, by_id, by_record
+from tests.pipeline.routing.keyed_deployment import ROUTES, KeyedDeployment, by_id, by_record
 from tests.pipeline.streams import LIVELY, STAMP, TOPIC, points, records
 
 KEYS = (b"a", b"sh/op 7", b"\xff")
@@ -254,3 +255,10 @@ def test_inspecting_a_stream_shows_it_with_its_subtrees(logs: list[list[Record]]
     assert [stream.clusters for stream in found] == [stream.clusters for stream in one]
     assert [stream.records for stream in found] == [stream.records for stream in one]
     assert any(cluster.level > 1 for stream in found for cluster in stream.clusters)
+
+
+def test_a_file_is_replayed_through_both_hops(logs: list[list[Record]], expected: Outputs) -> None:
+    batches = iter([log[at : at + 100] for at in range(0, 900, 100) for log in logs])
+    found = replay_hops(given("keyed"), batches, 2, ROUTES, [None] * (2 + ROUTES), lambda count: None)
+    assert sum(part.assignments for part in found) == len(expected.assignments)
+    assert sum(part.events for part in found) == len(expected.events)

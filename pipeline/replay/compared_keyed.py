@@ -1,0 +1,143 @@
+"""Which recorded outputs a verification compares where the levels of a hierarchy learn apart.
+
+Both hops write to the same partitions of the same topics. An answer of a warm-up and an event of the first level are
+the first hop's, and so are the messages on the routes; everything else is the second hop's. What that one says names
+the record and the subtree; the messages bring both together with a place among the routes.
+"""
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable
+
+import orjson
+from resonance.pipeline.broker.log_reader import TopicPartition
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.records import Message, Record
+from resonance.pipeline.replay.compared import ELSEWHERE, Compared, Range, RoutedAssignments
+from resonance.pipeline.replay.recorded import Others, Told, assignment_told, event_told, letter_told
+from resonance.pipeline.routing.operation_records import read_ask
+from resonance.pipeline.states.restore import Source
+
+
+class Unordered(Others):
+    """Digests of outputs of which those of one record stand in no order that they tell."""
+
+    @property
+    def _disorder(self) -> int | None:
+        return None
+
+
+def compared_of_roots(settings: Settings, source: Source, part: Range) -> list[Compared]:
+    """Return what is compared of the first hop: warm-ups, events of the first level, dead letters and messages."""
+    at, begin, end, oldest = part
+    letters = letter_told(settings.name)
+
+    def warm_told(message: Message | Record) -> Told | None:
+        told = assignment_told(message)
+        own = told is not None and (told.topic, told.partition) == at and _status(message) == "warming_up"
+        return told if own or told is None else told._replace(topic=ELSEWHERE)
+
+    def root_told(message: Message | Record) -> Told | None:
+        told = event_told(message)
+        own = told is not None and (told.topic, told.partition) == at and _subtree(message) is None
+        return told if own or told is None else told._replace(topic=ELSEWHERE)
+
+    def ask_told(message: Message | Record) -> Told | None:
+        # Offset and time of the message are of no meaning here.
+        route = read_ask(Record("", 0, 0, 0, message.key, message.value, message.headers))
+        if route is None:
+            return None
+        record, ask = route
+        if (record.topic, record.partition) != at:
+            return Told(ELSEWHERE, -1)
+        identity = (ask.node, -1 if ask.number is None else ask.number, ask.stream)
+        return Told(record.topic, record.source_offset, ask.version, identity, record.partition)
+
+    def place(kind: str) -> TopicPartition:
+        return settings.topic(kind), at[1]
+
+    routes = [(source.routes, number) for number in range(source.deployment.routes)]
+    return [
+        *(Compared("routes", way, Unordered(at, begin, end, ask_told, oldest), ask_told) for way in routes),
+        Compared("assignments", place("assignments"), RoutedAssignments(at, begin, end, warm_told, oldest), warm_told),
+        Compared("cluster_events", place("cluster_events"), Others(at, begin, end, root_told, oldest), root_told),
+        Compared("dead_letters", place("dead_letters"), Others(at, begin, end, letters, oldest), letters),
+    ]
+
+
+def compared_of_subtrees(settings: Settings, source: Source, part: Range, records: Iterable[Record]) -> list[Compared]:
+    """Return what is compared of the second hop; `records` are the messages of the range and those before it."""
+    at, begin, end, oldest = part
+    asked = AskedAt(at[0], records)
+    found = []
+    for number in range(source.deployment.partitions):
+        place = (settings.topic("assignments"), number)
+        answers = RoutedAssignments(at, begin, end, asked.answer_told, oldest)
+        found.append(Compared("assignments", place, answers, asked.answer_told))
+        place = (settings.topic("cluster_events"), number)
+        events = Others(at, begin, end, asked.event_told, oldest)
+        found.append(Compared("cluster_events", place, events, asked.event_told))
+    return found
+
+
+class AskedAt:
+    """Where among the routes the messages stand that outputs follow from: the last one of a record to a subtree.
+
+    Parameters
+    ----------
+    topic : str
+        The topic of the routes.
+    records : iterable of Record
+        The messages.
+    """
+
+    def __init__(self, topic: str, records: Iterable[Record]) -> None:
+        self._topic = topic
+        # Records ascend, and few have several messages in one partition: 24 bytes for each, found by halving.
+        self._columns: dict[TopicPartition, tuple[array[int], array[int], array[int]]] = {}
+        for record in records:
+            if (route := read_ask(record)) is None:
+                continue
+            (cause, ask), fresh = route, (array("q"), array("q"), array("q"))
+            sources, nodes, offsets = self._columns.setdefault((cause.topic, cause.partition), fresh)
+            sources.append(cause.source_offset)
+            nodes.append(ask.node)
+            offsets.append(record.offset)
+
+    def answer_told(self, message: Message | Record) -> Told | None:
+        """Return where the message stands with which a record was answered; elsewhere for an answer of a warm-up."""
+        told = assignment_told(message)
+        if told is None or _status(message) == "warming_up":
+            return told and told._replace(topic=ELSEWHERE)
+        path = orjson.loads(message.value or b"null").get("path") or [-1]
+        return self._among(told, path[0])
+
+    def event_told(self, message: Message | Record) -> Told | None:
+        """Return where the message stands that caused an event; elsewhere for one of the first level."""
+        told, node = event_told(message), _subtree(message)
+        if told is None or node is None:
+            return told and told._replace(topic=ELSEWHERE)
+        return self._among(told, node)
+
+    def _among(self, told: Told, node: int) -> Told:
+        columns = self._columns.get((told.topic, told.partition))
+        if columns is not None:
+            sources, nodes, offsets = columns
+            place, last = bisect_left(sources, told.offset), -1
+            while place < len(sources) and sources[place] == told.offset:
+                last = offsets[place] if nodes[place] == node else last
+                place += 1
+            if last >= 0:
+                return told._replace(topic=self._topic, offset=last)
+        return told._replace(topic=ELSEWHERE)
+
+
+def _status(message: Message | Record) -> str | None:
+    content = orjson.loads(message.value or b"null")
+    return content.get("status") if isinstance(content, dict) else None
+
+
+def _subtree(message: Message | Record) -> int | None:
+    content = orjson.loads(message.value or b"null")
+    node = content.get("subtree") if isinstance(content, dict) else None
+    return node if isinstance(node, int) else None
