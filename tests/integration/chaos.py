@@ -386,6 +386,8 @@ class Chaos:
         with LogReader(librdkafka(settings), settings.group, 30) as reader:
             bounds = reader.bounds([(topic, partition) for partition in range(self.PARTITIONS)])
             tasks = {at: PartitionTask(settings, *at) for at in bounds}
+            for task in tasks.values():
+                task.topic_ids = self.source().deployment.topic_ids
             for at, records in reader.read(bounds):
                 outputs.add(tasks[at].process(records))
         return outputs
@@ -410,7 +412,9 @@ class Chaos:
         return {at[1]: tasks[at] for at in self.learned}, {kind: dict(found) for kind, found in outputs.items()}
 
     def _task(self, topic: str, partition: int) -> Task:
-        return make_task(self.settings(), topic, partition, self.PARTITIONS)
+        task = make_task(self.settings(), topic, partition, self.PARTITIONS)
+        task.topic_ids = self.source().deployment.topic_ids
+        return task
 
     def restored(self) -> dict[int, Restored[Task]]:
         """What the next worker would begin with."""
