@@ -1,18 +1,28 @@
 """The kernels of all engines, compiled before anybody waits for them."""
 
+import contextlib
+import logging
 import multiprocessing
 import os
 import signal
+import threading
+import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import numba
 from resonance.engine import ENGINES, PARTS
 from resonance.engine.prepare import Preparation
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.machine import cores
+
+TOLD_EVERY: Final = 30.0
+"""Seconds between two lines that say that kernels are still being compiled."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -74,3 +84,30 @@ def _compile(names: Sequence[str]) -> Sequence[str]:
     for name in names:
         (ENGINES[name] if name in ENGINES else PARTS[name]).compile()
     return names
+
+
+@contextlib.contextmanager
+def told_while_compiling(engine: str, seconds: float = TOLD_EVERY) -> Iterator[None]:
+    """Say now and then that kernels are still being compiled: on a busy machine it takes minutes.
+
+    Parameters
+    ----------
+    engine : str
+        Whose kernels they are.
+    seconds : float
+        How long it may last in silence.
+    """
+    done = threading.Event()
+    began = time.monotonic()
+
+    def tell() -> None:
+        while not done.wait(seconds):
+            _log.info("still compiling the kernels of %s, after %.0f s", engine, time.monotonic() - began)
+
+    teller = threading.Thread(target=tell, name="compiling", daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        done.set()
+        teller.join()

@@ -37,6 +37,22 @@ def lower(record: logging.LogRecord) -> bool:
     return True
 
 
+LATE: Final = ("Thread keepalive is not responding", "is overlapping (interval=")
+"""Parts of what mode says, under Faust, where its threads and timers had to wait for the processor."""
+
+
+def explain_late(record: logging.LogRecord) -> bool:
+    """Say what mode's reports of late threads and timers mean to a user: nothing failed, but the machine is busy."""
+    if record.levelno in (logging.WARNING, logging.ERROR) and any(part in str(record.msg) for part in LATE):
+        lower(record)
+        record.msg = (
+            "a thread of the worker had to wait for seconds: this machine has too little processor time for what runs "
+            f"on it; answers come late, none is lost ({record.getMessage()})"
+        )
+        record.args = None
+    return True
+
+
 def hide(record: logging.LogRecord) -> bool:
     """Leave out of a library's line what it sends to log in: under PLAIN that is the password as it is."""
     if "sasl_auth_bytes" in record.getMessage():
@@ -143,6 +159,7 @@ def configure(level: str, style: Literal["text", "json"] = "text") -> None:
 
     def shown(record: logging.LogRecord) -> bool:
         # A filter of a logger is asked for its own records only: aiokafka has one for each of its modules.
+        explain_late(record)
         return not record.name.startswith("aiokafka") or (hide(record) and lower(record) and sparing(record))
 
     handler.addFilter(shown)

@@ -17,6 +17,7 @@ from resonance.pipeline.broker.fetch_errors import explained
 from resonance.pipeline.broker.log_reader import RestoreCancelledError
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ResonanceError
+from resonance.pipeline.kernels import told_while_compiling
 from resonance.pipeline.mending.mending import mend
 from resonance.pipeline.pages.metrics import make_registry
 from resonance.pipeline.pages.pages import Pages, address
@@ -168,7 +169,8 @@ class Worker:
         where = os.environ["NUMBA_CACHE_DIR"]
         _log.info("loading the kernels of %s; the first time they are compiled, into %s", settings.engine.name, where)
         self._status.enter("compiling kernels")
-        settings.compile_engine()
+        with told_while_compiling(settings.engine.name):
+            settings.compile_engine()
         self._source = Source.of(settings, client, deployment)
         if self._mending:
             self._status.enter("mending")

@@ -1,7 +1,9 @@
 """Compiling ahead: where the kernels are, and what is said where they cannot be kept."""
 
 import json
+import logging
 import sys
+import threading
 
 import pytest
 from resonance.engine import ENGINES, PARTS
@@ -40,3 +42,21 @@ def test_a_folder_that_cannot_be_written_is_said(run, monkeypatch, tmp_path):
     code, out, messages = run()
     assert (code, out) == (2, "")
     assert messages == f"error: {tmp_path}: no kernels were kept there; let it be a folder that can be written\n"
+
+
+def test_a_long_compilation_is_told_until_it_ends(caplog):
+    told = threading.Event()
+
+    class Told(logging.Handler):
+        def emit(self, record):
+            told.set()
+
+    logger, handler = logging.getLogger(kernels.__name__), Told()
+    logger.addHandler(handler)
+    try:
+        with caplog.at_level(logging.INFO, kernels.__name__), kernels.told_while_compiling("caea", 0.001):
+            assert told.wait(60.0)
+    finally:
+        logger.removeHandler(handler)
+    assert caplog.messages[0].startswith("still compiling the kernels of caea, after ")
+    assert "compiling" not in {thread.name for thread in threading.enumerate()}

@@ -66,6 +66,22 @@ def test_a_librarys_errors_are_warnings(capsys):
     assert json.loads(capsys.readouterr().err)["level"] == "warning"
 
 
+@pytest.mark.parametrize(
+    ("level", "message", "values"),
+    [
+        (logging.ERROR, "[^--ConsumerThread]: Thread keepalive is not responding...", ()),
+        (logging.WARNING, "Timer %s is overlapping (interval=%r runtime=%r)", ("watchdog", 1.0, 2.8)),
+    ],
+)
+def test_late_threads_are_told_as_a_busy_machine(capsys, level, message, values):
+    logs.configure("info", "json")
+    logging.getLogger("mode.threads").log(level, message, *values)
+    said = json.loads(capsys.readouterr().err)
+    assert said["level"] == "warning"
+    assert said["message"].startswith("a thread of the worker had to wait for seconds: this machine has too little")
+    assert said["message"].endswith(f"({message % values})")
+
+
 def test_a_library_repeats_itself_once_in_a_while():
     now = [0.0]
     sparing = logs.Sparing(30.0, lambda: now[0])
