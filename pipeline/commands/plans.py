@@ -86,9 +86,11 @@ def show(
         print_table(
             ("stream", "newest snapshot", "becomes"), [(s.stream, _told(s.before), _told(s.after)) for s in streams]
         )
-    if not done:
-        say(f"\nnothing was changed; this does it: {command}")
-        warn_of_members(source)
+    if done:
+        say("\nthis was done; workers that are started now go on from there")
+        return
+    say(f"\nnothing was changed; this does it: {command}")
+    warn_of_members(source)
 
 
 def _as_json(change: "Change") -> dict[str, Any]:

@@ -107,6 +107,16 @@ def test_a_reset_does_what_the_worker_does(
     assert deployment.work(400).assignments == first.assignments
 
 
+def test_what_was_done_is_told_as_done(
+    deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deployment.work(100)
+    assert run(monkeypatch, *OPTIONS, "--yes") == 0
+    said = capsys.readouterr()
+    assert said.out.splitlines()[3].split() == ["features[0]", "100", "0"]
+    assert said.err.endswith("\nthis was done; workers that are started now go on from there\n")
+
+
 def test_a_reset_leaves_no_cluster_of_before_behind(
     deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
