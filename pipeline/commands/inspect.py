@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 SHOWN = 6
 """Features that the table shows; --json has them all."""
 
+ROUNDING = 1e-12
+"""A spread below this share of the centre is what additions in floating point leave of equal values."""
+
 OneStream = Annotated[str | None, typer.Option("--stream", metavar="STREAM", help="The stream, such as p0.")]
 
 
@@ -70,6 +73,11 @@ def inspect(
         )
 
 
+def place(centre: float, spread: float) -> str:
+    """Return where a cluster lies in one feature; a spread that is nothing but rounding is none."""
+    return f"{cell(centre)} ± {cell(spread) if spread > ROUNDING * abs(centre) else '0'}"
+
+
 def _show(stream: "InspectedStream") -> None:
     """Print a stream."""
     at = f"{stream.topic}[{stream.partition}]"
@@ -89,7 +97,7 @@ def _show(stream: "InspectedStream") -> None:
     for cluster in stream.clusters:
         emerged = cluster.emerged
         came = f"{emerged.time}" + (f" from {emerged.split_from}" if emerged.split_from else "") if emerged else None
-        places = [f"{cell(cluster.centre[n])} ± {cell(cluster.spread[n])}" for n in features[:SHOWN]]
+        places = [place(cluster.centre[name], cluster.spread[name]) for name in features[:SHOWN]]
         rows.append(
             ("  " * (cluster.level - 1) + cluster.id, cluster.size, cluster.nodes, cluster.records, came, *places)
         )

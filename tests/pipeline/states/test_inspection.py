@@ -8,6 +8,7 @@ import orjson
 import pytest
 from resonance.engine import make_engine
 from resonance.engine.facts import parent_of
+from resonance.pipeline.commands.inspect import place
 from resonance.pipeline.states.inspection import inspect
 from resonance.pipeline.states.stored_states import read_states
 from resonance.schemas import ClusterTable
@@ -104,6 +105,10 @@ def test_the_table_names_clusters_and_features(
     assert "age in records" in out
     assert "latency_ms" in out
     assert "p0:a/1/0" in out or "p0:a/1/1" in out
+
+
+def test_a_spread_of_rounding_alone_is_none() -> None:
+    assert [place(8.0, 9.437e-16), place(8.0, 0.25), place(0.0, 1e-9)] == ["8 ± 0", "8 ± 0.25", "0 ± 1e-09"]
 
 
 def test_machines_get_everything(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
