@@ -243,8 +243,10 @@ def _emergences(settings: Settings, reader: LogReader, at: TopicPartition, entry
                 continue
             event = orjson.loads(record.value)
             offset = event["cause"]["source"]["offset"]
-            # Routes are counted otherwise than the records that cause events; what emerged later is in no snapshot.
-            known = at[0] == settings.topic("routes") or offset < entry.snapshot.next
+            # What emerged behind a snapshot is not in it. Subtrees have snapshots of their own, which may be newer than
+            # the root's, and routes are counted otherwise than the records that cause events.
+            apart = "subtree" in event or at[0] == settings.topic("routes")
+            known = apart or offset < entry.snapshot.next
             if event["kind"] in ("emerged", "split") and known:
                 # The first one: where delivery is at least once it can come again.
                 found.setdefault(event["cluster"], Emergence(offset, event["time"], event.get("other")))

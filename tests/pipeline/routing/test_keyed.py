@@ -1,6 +1,7 @@
 """hierarchy = "keyed": both hops together say what one task says, bit for bit."""
 
 import itertools
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -237,6 +238,29 @@ def test_snapshots_of_another_hierarchy_are_refused_by_name(logs: list[list[Reco
     task = KeyedDeployment(given("keyed"), logs).make((TOPIC, 0))
     with pytest.raises(Exception, match="hierarchy"):
         task.restore(snapshot)
+
+
+def test_what_emerged_in_a_subtree_behind_the_snapshot_of_its_root_is_told(logs: list[list[Record]]) -> None:
+    def event(cluster: str, offset: int, **subtree: int) -> bytes:
+        cause = {"source": {"offset": offset}}
+        told = {"kind": "emerged", "stream": "p0", "cluster": cluster, "cause": cause, "time": f"at {offset}"}
+        return orjson.dumps(told | subtree)
+
+    values = [event("p0/1/0", 90), event("p0/1/1", 110), event("p0/1/4.0", 110, subtree=4)]
+
+    class Events:
+        def has(self, at: Any) -> bool:
+            return True
+
+        def bounds(self, of: Any) -> Any:
+            return of
+
+        def read(self, bounds: Any) -> Any:
+            yield bounds[0], [Record("events", 0, place, STAMP, None, value) for place, value in enumerate(values)]
+
+    entry = StoredStream(SimpleNamespace(stream="p0", next=100), STAMP)  # type: ignore[arg-type]
+    found = inspection._emergences(given("keyed"), Events(), (TOPIC, 0), entry)  # type: ignore[arg-type]
+    assert {cluster: emerged.time for cluster, emerged in found.items()} == {"p0/1/0": "at 90", "p0/1/4.0": "at 110"}
 
 
 def test_inspecting_a_stream_shows_it_with_its_subtrees(logs: list[list[Record]]) -> None:
