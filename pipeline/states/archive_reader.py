@@ -215,14 +215,19 @@ def present_line(reader: LogReader, source: Source, at: TopicPartition) -> Line:
 def last_manifest(reader: LogReader, source: Source, at: TopicPartition) -> tuple[int, int] | None:
     """Return position and Kafka timestamp, in milliseconds, of the last archive that was begun and finished.
 
-    None where the last record of the partition does not say it, so that there may be none.
+    None where the last records of the partition do not say it, so that there may be none. Archives of other inputs, or
+    of the routes, may stand behind it.
     """
     archive = (source.archive, at[1])
     first, end = reader.bounds([archive])[archive]
-    for entry, manifest in _manifests(reader, archive, at[0], max(first, end - LOOK_BACK), end):
-        if _is_ours(source, at, manifest):
-            return manifest.position, entry.timestamp
-    return None
+    first = max(first, end - NEAR)
+    last = _last_key(reader, archive, at[0], first, end)
+    if last is None or last.kind != "archive":
+        return None
+    entry, manifest = next(_manifests(reader, archive, at[0], first, end), (None, None))
+    if entry is None or manifest is None or not _is_ours(source, at, manifest):
+        return None
+    return manifest.position, entry.timestamp
 
 
 def _is_ours(source: Source, at: TopicPartition, manifest: ArchiveManifest) -> bool:

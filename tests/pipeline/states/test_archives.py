@@ -227,6 +227,9 @@ def test_the_last_manifest_says_when_the_next_is_due(shelf: Shelf) -> None:
     assert last_manifest(shelf, SOURCE, AT) is None
     positions = shelf.work()
     assert last_manifest(shelf, SOURCE, AT) == (positions[-1], 7_000 + positions[-1])
+    for kind in ("chunk", "chunk", "chunk", "chunk", "list", "archive"):
+        shelf.append(ARCHIVE, Message(orjson.dumps([kind, "resonance.routes", 7]), b"{}", []))
+    assert last_manifest(shelf, SOURCE, AT) == (positions[-1], 7_000 + positions[-1]), "that of the routes is behind it"
     for _ in range(5):
         shelf.append(ARCHIVE, Message(orjson.dumps(["chunk", TOPIC, 9_999, "p0:a", 0]), b"", []))
     assert last_manifest(shelf, SOURCE, AT) is None
