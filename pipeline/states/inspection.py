@@ -153,12 +153,15 @@ def inspect(
         time = None if stream is None else _time(reader, state.at, entry.snapshot.next)
         began = {} if stream is None else _emergences(settings, reader, state.at, entry)
         subtrees = [tree for tree in below.get(model.name, ()) if tree.version == model.version]
-        found.append(_inspected([model, *subtrees], state, entry, time, began))
+        # A root that learns apart is still the tree's: people know it by the name that they gave.
+        engine = settings.engine.name if settings.hierarchy == "keyed" else model.engine.name
+        found.append(_inspected([model, *subtrees], engine, state, entry, time, began))
     return found
 
 
 def _inspected(
     parts: Sequence[StreamModel],
+    engine: str,
     state: StoredPartition,
     entry: StoredStream,
     time: str | None,
@@ -192,7 +195,7 @@ def _inspected(
         stream=name,
         topic=state.at[0],
         partition=state.at[1],
-        engine=model.engine.name,
+        engine=engine,
         version=model.version,
         next=entry.snapshot.next,
         time=time,

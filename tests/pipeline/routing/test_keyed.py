@@ -278,6 +278,7 @@ def test_inspecting_a_stream_shows_it_with_its_subtrees(logs: list[list[Record]]
     one = inspection.inspect(given("local"), None, [StoredPartition((TOPIC, 0), -1, None, snapshots)])  # type: ignore[arg-type]
     assert [stream.clusters for stream in found] == [stream.clusters for stream in one]
     assert [stream.records for stream in found] == [stream.records for stream in one]
+    assert [stream.engine for stream in found] == [stream.engine for stream in one]
     assert any(cluster.level > 1 for stream in found for cluster in stream.clusters)
 
 
