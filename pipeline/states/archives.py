@@ -118,7 +118,7 @@ class ArchiveWriter:
         yield Message(manifest.key(), manifest.value(), [])
         self._position, self.due_at = position, self._clock() + self._interval
         told = (topic, self._partition, position, len(streams), size)
-        _log.info("%s[%d]@%d: archived %d streams, %d bytes", *told, extra=logs.at(topic, self._partition, position))
+        _log.info("%s[%d]@%d: archived: %d streams, %d bytes", *told, extra=logs.at(topic, self._partition, position))
 
     def _cut(self, body: bytes, keys: list[bytes]) -> Iterator[Message]:
         size = self._chunk_bytes

@@ -239,7 +239,7 @@ def test_the_log_says_of_which_partition_an_archive_is(shelf: Shelf, caplog: pyt
     caplog.set_level("INFO", "resonance.pipeline.states.archives")
     list(ArchiveWriter("a", 3, SOURCE.identities[TOPIC], 0.0).messages(shelf.task, 5, STAMP))
     (line,) = caplog.records
-    assert line.getMessage().startswith(f"{TOPIC}[3]@5: archived 0 streams, ")
+    assert line.getMessage().startswith(f"{TOPIC}[3]@5: archived: 0 streams, ")
     assert (line.__dict__["partition"], line.__dict__["offset"]) == (3, 5)
 
 
