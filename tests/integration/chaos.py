@@ -67,7 +67,8 @@ def values(
     for n in range(first, first + count):
         partition, place = n % partitions, n // partitions
         rows = sets[partition % len(sets)]
-        row = rows[place % len(rows)].encode()
+        # Where all partitions are learned together, the same row four times in a row would be no data with clusters.
+        row = rows[(n if alike else place) % len(rows)].encode()
         value: bytes | None = b'{"id": "r%d", "group": "g%d", "features": %s}' % (n, place % GROUPS, row)
         if n % 997 == 500:
             value = b"this is no JSON"
