@@ -9,7 +9,7 @@ from pathlib import Path
 
 import orjson
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.files.record_file import Columns
+from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Record
 from resonance.pipeline.replay.jobs import load_kernels

@@ -7,7 +7,7 @@ import typer
 from resonance.pipeline.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from resonance.pipeline.files.record_file import Columns
+    from resonance.pipeline.files.rows import Columns
 
 Map = Annotated[
     list[str] | None,
@@ -33,7 +33,7 @@ def as_columns(
     ConfigurationError
         A ``--map`` that is not ``name=column``, or two for one name.
     """
-    from resonance.pipeline.files.record_file import Columns  # noqa: PLC0415
+    from resonance.pipeline.files.rows import Columns  # noqa: PLC0415
 
     members: dict[str, str] = {}
     for pair in mapping or ():

@@ -10,7 +10,7 @@ from resonance.pipeline.commands.output import print_json, print_table, say
 
 if TYPE_CHECKING:
     from resonance.pipeline.mending.changes import Change, Standing
-    from resonance.pipeline.states.restore import Source
+    from resonance.pipeline.states.source import Source
 
 WRITING = "stopped while it was being written: it may be done, in part or as a whole; give the same command again"
 """What is said where somebody stops a command that changes a deployment, once it has begun to."""

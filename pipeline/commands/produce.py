@@ -14,7 +14,8 @@ from resonance.pipeline.errors import ConfigurationError, InputFileError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from resonance.pipeline.files.record_file import FileRecord, RecordFile
+    from resonance.pipeline.files.record_file import RecordFile
+    from resonance.pipeline.files.rows import FileRecord
     from resonance.pipeline.files.survey import Survey
 
 SHOWN = 3

@@ -21,7 +21,7 @@ from resonance.pipeline.errors import ConfigurationError
 if TYPE_CHECKING:
     from resonance.pipeline.config.settings import Settings
     from resonance.pipeline.mending.changes import Change
-    from resonance.pipeline.states.restore import Source
+    from resonance.pipeline.states.source import Source
 
 OneStream = Annotated[
     str | None,

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Final
 import orjson
 from resonance.pipeline.errors import InputFileError
 from resonance.pipeline.files.members import chosen, in_order, template
-from resonance.pipeline.files.record_file import BATCH, BadRowError, Columns, FileRecord, as_key
+from resonance.pipeline.files.rows import BATCH, BadRowError, Columns, FileRecord, as_key
 from resonance.pipeline.times import milliseconds
 
 DELIMITERS: Final = ",;\t|"

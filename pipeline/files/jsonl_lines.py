@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import orjson
 from resonance.pipeline.errors import InputFileError
 from resonance.pipeline.files.members import builder, places
-from resonance.pipeline.files.record_file import BATCH, BadRowError, Columns, FileRecord, as_key, missing_column
+from resonance.pipeline.files.rows import BATCH, BadRowError, Columns, FileRecord, as_key, missing_column
 from resonance.pipeline.paths import ABSENT, Path, find, parse_path
 from resonance.pipeline.times import milliseconds
 

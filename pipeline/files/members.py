@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 from resonance.pipeline.errors import ConfigurationError
-from resonance.pipeline.files.record_file import Columns, missing_column
+from resonance.pipeline.files.rows import Columns, missing_column
 from resonance.pipeline.paths import ABSENT, Path, parse_path
 
 Places = dict[str, Any]

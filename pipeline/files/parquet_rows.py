@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 import orjson
 from resonance.pipeline.errors import ConfigurationError, InputFileError
 from resonance.pipeline.files.members import builder, chosen
-from resonance.pipeline.files.record_file import BATCH, BadRowError, Columns, FileRecord, as_key
+from resonance.pipeline.files.rows import BATCH, BadRowError, Columns, FileRecord, as_key
 from resonance.pipeline.times import TimeTexts, milliseconds
 
 try:

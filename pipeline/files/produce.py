@@ -11,7 +11,7 @@ from resonance.pipeline.broker.cluster import Cluster
 from resonance.pipeline.broker.denials import right_refused
 from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryError, InputFileError, nearest
 from resonance.pipeline.files.partitioner import partition_of
-from resonance.pipeline.files.record_file import BATCH, FileRecord
+from resonance.pipeline.files.rows import BATCH, FileRecord
 from resonance.pipeline.worker.delivery import producer_settings
 
 PATIENCE: Final = 60.0

@@ -1,21 +1,20 @@
 """Records of a file, as they would be produced: JSONL, CSV and Parquet.
 
 A row becomes a JSON object, one member for each column; a column whose name has dots becomes a nested member, so that
-the path ``geo.lat`` finds it. What the formats have in common stands here, each of them in a file of its own.
+the path ``geo.lat`` finds it. Each format stands in a file of its own, what they have in common in `rows`.
 """
 
 import gzip
 import os
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple, Protocol
+from typing import BinaryIO, Final
 
-from resonance.pipeline.errors import ConfigurationError, InputFileError, nearest
-
-BATCH: Final = 2_000
-"""Records of a batch."""
+from resonance.pipeline.errors import ConfigurationError, InputFileError
+from resonance.pipeline.files.csv_rows import CsvRows
+from resonance.pipeline.files.jsonl_lines import JsonlRows
+from resonance.pipeline.files.rows import BadRowError, Columns, FileRecord, Rows
 
 FORMATS: Final[Mapping[str, str]] = {
     ".jsonl": "jsonl",
@@ -30,62 +29,6 @@ FORMATS: Final[Mapping[str, str]] = {
 """Format by suffix; the first two also with ``.gz`` behind it."""
 
 _BUFFER: Final = 256 * 1024
-
-
-class FileRecord(NamedTuple):
-    """A record as it would be produced.
-
-    Attributes
-    ----------
-    key : bytes or None
-        Its key; None without a key column, or where that is empty.
-    value : bytes
-        A JSON object on one line.
-    timestamp : int or None
-        Milliseconds since 1970; None without a time column, or where that is empty.
-    """
-
-    key: bytes | None
-    value: bytes
-    timestamp: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """Which columns of a file are used, and for what.
-
-    Attributes
-    ----------
-    members : mapping of str to str
-        Member of the value -> column; empty: all columns under their own names. Members are dotted paths.
-    key, time : str or None
-        Columns that give key and timestamp: RFC 3339 text, or milliseconds since 1970. In JSONL, paths.
-    nulls : tuple of str
-        Cells of CSV that mean that nothing is there, besides empty ones and NaN.
-    """
-
-    members: Mapping[str, str] = field(default_factory=dict)
-    key: str | None = None
-    time: str | None = None
-    nulls: tuple[str, ...] = ()
-
-
-class BadRowError(Exception):
-    """A row that cannot be a record, and why; never leaves this package of formats."""
-
-    def __init__(self, line: int, reason: str) -> None:
-        super().__init__(reason)
-        self.line = line
-        self.reason = reason
-
-
-class Rows(Protocol):
-    """The rows of one format."""
-
-    names: list[str]
-
-    def batches(self) -> Iterator[list[FileRecord | BadRowError]]:
-        """Yield the rows in order."""
 
 
 class RecordFile:
@@ -199,11 +142,7 @@ class RecordFile:
         if self._path.suffix.lower() == ".gz":
             stream = gzip.GzipFile(fileobj=self._raw)  # type: ignore[assignment]
         if self._format == "csv":
-            from resonance.pipeline.files.csv_rows import CsvRows  # noqa: PLC0415
-
             return CsvRows(stream, self._path, self._columns)
-        from resonance.pipeline.files.jsonl_lines import JsonlRows  # noqa: PLC0415
-
         return JsonlRows(stream, self._path, self._columns)
 
 
@@ -219,28 +158,3 @@ def _format_of(path: Path) -> str:
             "compressed, with .gz behind it"
         )
     return found
-
-
-def missing_column(path: Path, name: str, known: Sequence[str]) -> ConfigurationError:
-    """Return the error of a column that is not there."""
-    listed = ", ".join(known[:20]) + (", ..." if len(known) > 20 else "")
-    return ConfigurationError(f"{path} has no column {name}{nearest(name, known)}; it has {listed}")
-
-
-def as_key(value: Any) -> bytes | None:
-    """Return a value as a key: text as it is, numbers as JSON has them; None for null and for no text.
-
-    Raises
-    ------
-    ValueError
-        An object or an array.
-    """
-    if value is None or value == "":
-        return None
-    if isinstance(value, str):
-        return value.encode()
-    if isinstance(value, bool):
-        return b"true" if value else b"false"
-    if isinstance(value, int | float):
-        return repr(value).encode()
-    raise ValueError("the key is an object or an array; it must be text or a number")

@@ -22,7 +22,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, DeliveryError
 from resonance.pipeline.records import Message
 from resonance.pipeline.states.placing import NOT_OF_THE_LOG
-from resonance.pipeline.states.restore import Source
+from resonance.pipeline.states.source import Source
 from resonance.pipeline.worker.delivery import Batch, Outlet, producer_settings
 from resonance.pipeline.worker.exactly_once import ABORT_SECONDS
 

@@ -21,9 +21,10 @@ from resonance.pipeline.mending.changes import Change, acknowledged, inputs_of, 
 from resonance.pipeline.mending.resetting import reset
 from resonance.pipeline.records import StreamSnapshot
 from resonance.pipeline.states.archives import archive_of
-from resonance.pipeline.states.restore import Source, read_tables, restore_partitions
+from resonance.pipeline.states.restore import read_tables, restore_partitions
 from resonance.pipeline.states.snapshot_records import Identity, PartitionRecord
 from resonance.pipeline.states.snapshot_table import SnapshotTable
+from resonance.pipeline.states.source import Source
 from resonance.pipeline.tasks import Task, make_task, task_maker
 
 _log = logging.getLogger(__name__)

@@ -13,8 +13,8 @@ from resonance.pipeline.broker.log_reader import TopicPartition
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.mending.changes import is_stream_of
 from resonance.pipeline.records import StreamSnapshot
-from resonance.pipeline.states.restore import Source
 from resonance.pipeline.states.snapshot_records import UNREADABLE
+from resonance.pipeline.states.source import Source
 from resonance.pipeline.task.stream_model import KIND, STATE_REVISION
 from resonance.pipeline.tasks import MakeTask
 

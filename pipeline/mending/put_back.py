@@ -26,9 +26,9 @@ from resonance.pipeline.mending.resetting import checked_epoch, live_records, st
 from resonance.pipeline.records import Message, StreamSnapshot
 from resonance.pipeline.states.archive_reader import Archived, newest_archive
 from resonance.pipeline.states.placing import check_record
-from resonance.pipeline.states.restore import Source
 from resonance.pipeline.states.snapshot_records import UNREADABLE, PartitionRecord, partition_key
 from resonance.pipeline.states.snapshots import GivenStates, SnapshotWriter
+from resonance.pipeline.states.source import Source
 from resonance.pipeline.tasks import MakeTask
 from resonance.pipeline.times import TimeTexts, milliseconds
 

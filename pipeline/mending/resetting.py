@@ -27,9 +27,9 @@ from resonance.pipeline.mending.changes import (
 )
 from resonance.pipeline.records import Message
 from resonance.pipeline.states.placing import offset_note
-from resonance.pipeline.states.restore import Source
 from resonance.pipeline.states.snapshot_records import UNREADABLE, Manifest, PartitionRecord
 from resonance.pipeline.states.snapshots import SnapshotWriter, Task
+from resonance.pipeline.states.source import Source
 
 _log = logging.getLogger(__name__)
 

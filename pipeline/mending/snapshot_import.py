@@ -14,10 +14,11 @@ from resonance.pipeline.mending.model_checks import check_models
 from resonance.pipeline.mending.put_back import check_versions, put_back
 from resonance.pipeline.mending.resetting import live_records
 from resonance.pipeline.states.placing import check_record
-from resonance.pipeline.states.restore import Source, read_tables
+from resonance.pipeline.states.restore import read_tables
 from resonance.pipeline.states.snapshot_file import ExportedPartition
 from resonance.pipeline.states.snapshot_table import SnapshotTable
 from resonance.pipeline.states.snapshots import GivenStates
+from resonance.pipeline.states.source import Source
 from resonance.pipeline.tasks import MakeTask
 
 

@@ -12,7 +12,8 @@ from resonance.pipeline.mending.changes import (
     is_stream_of,
 )
 from resonance.pipeline.states.archives import archive_of
-from resonance.pipeline.states.restore import Source, restore_partitions
+from resonance.pipeline.states.restore import restore_partitions
+from resonance.pipeline.states.source import Source
 from resonance.pipeline.states.stored_states import check_stream
 from resonance.pipeline.tasks import MakeTask
 

@@ -14,8 +14,8 @@ from resonance.pipeline.replay.jobs import Tell
 from resonance.pipeline.replay.opening import open_job
 from resonance.pipeline.replay.spool import spool
 from resonance.pipeline.states.archives import archive_of
-from resonance.pipeline.states.restore import Source
 from resonance.pipeline.states.snapshots import SnapshotWriter
+from resonance.pipeline.states.source import Source
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from resonance.pipeline.broker import clients
 from resonance.pipeline.broker.log_reader import NO_OFFSET, LogReader, Range, TopicPartition
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError, MismatchError
-from resonance.pipeline.files.record_file import Columns
+from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.mending.changes import Change, inputs_of, is_atomic, wait_for_empty_group, write
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.replay.bootstrap import Learned
@@ -21,8 +21,9 @@ from resonance.pipeline.replay.lanes import route, share
 from resonance.pipeline.replay.ranges import Span, resolve
 from resonance.pipeline.replay.spool import unspool
 from resonance.pipeline.states.placing import offset_note
-from resonance.pipeline.states.restore import Source, read_tables
+from resonance.pipeline.states.restore import read_tables
 from resonance.pipeline.states.snapshot_table import SnapshotTable
+from resonance.pipeline.states.source import Source
 from resonance.pipeline.stops import RESET
 from resonance.pipeline.times import epoch_ms
 from resonance.pipeline.topics.start_check import check_start

@@ -25,7 +25,7 @@ from resonance.pipeline.replay.recorded import (
 )
 from resonance.pipeline.routing.repeats import Repeats
 from resonance.pipeline.routing.route_records import read_route
-from resonance.pipeline.states.restore import Source
+from resonance.pipeline.states.source import Source
 
 Teller = Callable[[Message | Record], Told | None]
 """Says what an output goes back to; None for what is no output of a kind."""

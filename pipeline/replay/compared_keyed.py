@@ -16,7 +16,7 @@ from resonance.pipeline.records import Message, Record
 from resonance.pipeline.replay.compared import ELSEWHERE, Compared, Range, RoutedAssignments
 from resonance.pipeline.replay.recorded import Others, Told, assignment_told, event_told, letter_told
 from resonance.pipeline.routing.operation_records import read_ask
-from resonance.pipeline.states.restore import Source
+from resonance.pipeline.states.source import Source
 
 
 class Unordered(Others):

@@ -9,7 +9,8 @@ from typing import Any
 
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.files.partitioner import partition_of
-from resonance.pipeline.files.record_file import Columns, RecordFile
+from resonance.pipeline.files.record_file import RecordFile
+from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.records import Record
 from resonance.pipeline.replay.jobs import Tell
 from resonance.pipeline.replay.run import Answering, Replayed, sink_of

@@ -19,7 +19,7 @@ from resonance.pipeline.broker import clients
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import MismatchError, ResonanceError
 from resonance.pipeline.replay.feeder import Feeder, frames_of
-from resonance.pipeline.states.restore import Source
+from resonance.pipeline.states.source import Source
 from resonance.pipeline.topics.topics import Deployment
 from resonance.pipeline.worker.collector import collect_rarely
 

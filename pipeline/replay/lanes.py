@@ -15,7 +15,8 @@ from typing import Any, Final
 import orjson
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.files.partitioner import partition_of
-from resonance.pipeline.files.record_file import Columns, FileRecord, RecordFile
+from resonance.pipeline.files.record_file import RecordFile
+from resonance.pipeline.files.rows import Columns, FileRecord
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Record
 from resonance.pipeline.replay.jobs import Tell, run_fed

@@ -11,7 +11,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.replay.jobs import described
 from resonance.pipeline.replay.ranges import Span, choose, resolve
 from resonance.pipeline.replay.starts import Start, find_start, later_version
-from resonance.pipeline.states.restore import Source
+from resonance.pipeline.states.source import Source
 from resonance.pipeline.tasks import task_maker
 from resonance.pipeline.topics.topics import read_logs
 

@@ -10,7 +10,7 @@ from typing import Any
 from resonance.pipeline.broker import clients
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError
-from resonance.pipeline.files.record_file import Columns
+from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.replay import hops, lanes
 from resonance.pipeline.replay.jobs import Tell, as_json, describe, load_kernels, run_jobs
 from resonance.pipeline.replay.opening import open_ranges

@@ -10,8 +10,9 @@ from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.routing.routed_task import RoutedTask
 from resonance.pipeline.states.archive_reader import Archived, ListedArchive, archives_before, newest_archive
 from resonance.pipeline.states.archive_records import ArchiveManifest
-from resonance.pipeline.states.restore import Source, read_tables
+from resonance.pipeline.states.restore import read_tables
 from resonance.pipeline.states.snapshot_records import Identity, PartitionRecord
+from resonance.pipeline.states.source import Source
 from resonance.pipeline.tasks import MakeTask, Task
 from resonance.pipeline.times import TimeTexts
 

@@ -10,8 +10,8 @@ from resonance.pipeline.broker.log_search import first_offset
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.records import Record, StreamSnapshot
 from resonance.pipeline.states.archive_records import ArchiveKey, ArchiveManifest, snapshot_of, streams_of
-from resonance.pipeline.states.restore import Source
 from resonance.pipeline.states.snapshot_records import UNREADABLE, Identity
+from resonance.pipeline.states.source import Source
 
 LOOK_BACK: Final = 4
 """Records read at first where a manifest should be: it and the marker of its transaction."""

@@ -16,9 +16,9 @@ from resonance.pipeline.broker.log_reader import LogReader, TopicPartition
 from resonance.pipeline.records import Message, StreamSnapshot
 from resonance.pipeline.states.archive_reader import FIRST_LINE, LOOK_BACK, Line, last_manifest, present_line
 from resonance.pipeline.states.archive_records import ArchivedStream, ArchiveManifest, Parts, list_of
-from resonance.pipeline.states.restore import Source
 from resonance.pipeline.states.snapshot_records import Identity
 from resonance.pipeline.states.snapshots import CHUNK_BYTES
+from resonance.pipeline.states.source import Source
 
 _log = logging.getLogger(__name__)
 

@@ -5,16 +5,14 @@ What does not belong together is a named stop (`stops`).
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from resonance.pipeline import logs, stops
 from resonance.pipeline.broker.log_reader import NO_OFFSET, LogReader, TopicPartition
 from resonance.pipeline.states.snapshot_records import Identity, PartitionRecord
 from resonance.pipeline.states.snapshot_table import SnapshotTable
+from resonance.pipeline.states.source import Source
 from resonance.pipeline.times import epoch_ms
-
-if TYPE_CHECKING:
-    from resonance.pipeline.states.restore import Source
 
 ADDED_LIMITS: Final = ("output.clusters_grace",)
 """Limits that partition records of earlier releases do not have."""
@@ -63,7 +61,7 @@ class Place:
     pinned: bool = True
 
 
-def locate(source: "Source", table: SnapshotTable, at: TopicPartition, committed: int, first: int, end: int) -> Place:
+def locate(source: Source, table: SnapshotTable, at: TopicPartition, committed: int, first: int, end: int) -> Place:
     """Return where a partition stands, or stop where its log, offset and snapshots contradict each other.
 
     Parameters
@@ -94,7 +92,7 @@ def locate(source: "Source", table: SnapshotTable, at: TopicPartition, committed
     return Place(record.replay_from, start, committed, record)
 
 
-def _locate_unknown(source: "Source", at: TopicPartition, committed: int, first: int, end: int) -> Place:
+def _locate_unknown(source: Source, at: TopicPartition, committed: int, first: int, end: int) -> Place:
     """Place a partition of which the snapshots topic has no record."""
     topic, partition = at
     if committed == NO_OFFSET:
@@ -118,7 +116,7 @@ def _locate_unknown(source: "Source", at: TopicPartition, committed: int, first:
     return Place(0, committed, committed, None)
 
 
-def begin(source: "Source", reader: LogReader, at: TopicPartition, first: int, end: int) -> Place:
+def begin(source: Source, reader: LogReader, at: TopicPartition, first: int, end: int) -> Place:
     """Place a partition of a new group where the settings say that it begins.
 
     Parameters
@@ -141,7 +139,7 @@ def begin(source: "Source", reader: LogReader, at: TopicPartition, first: int, e
     return Place(chosen, chosen, NO_OFFSET, None, pinned=False)
 
 
-def check_record(source: "Source", at: TopicPartition, record: PartitionRecord) -> None:
+def check_record(source: Source, at: TopicPartition, record: PartitionRecord) -> None:
     """Stop where snapshots that come from elsewhere are not those of this partition, or cannot go on in it.
 
     Parameters
@@ -164,7 +162,7 @@ def check_record(source: "Source", at: TopicPartition, record: PartitionRecord) 
     check_relearning(source, at, Place(record.replay_from, record.position, NO_OFFSET, record), record.replay_from)
 
 
-def check_owner(source: "Source", found: Identity) -> None:
+def check_owner(source: Source, found: Identity) -> None:
     """Stop where the snapshots topic is another pipeline's, or its streams mean others.
 
     Raises
@@ -181,7 +179,7 @@ def check_owner(source: "Source", found: Identity) -> None:
         raise stops.inputs_changed(source.snapshots, found.inputs, now.inputs)
 
 
-def _check_log(source: "Source", found: Identity) -> None:
+def _check_log(source: Source, found: Identity) -> None:
     now = source.identities[found.topic]
     if found.topic_id != now.topic_id:
         raise stops.topic_made_again(found.topic, found.topic_id, now.topic_id)
@@ -192,7 +190,7 @@ def _check_log(source: "Source", found: Identity) -> None:
         raise stops.partitions_changed(found.topic, found.partitions, now.partitions)
 
 
-def check_settings(source: "Source", at: TopicPartition, record: PartitionRecord) -> None:
+def check_settings(source: Source, at: TopicPartition, record: PartitionRecord) -> None:
     """Stop where the models would have been others under the present settings.
 
     Raises
@@ -209,7 +207,7 @@ def check_settings(source: "Source", at: TopicPartition, record: PartitionRecord
         raise stops.settings_differ(f"{at[0]}[{at[1]}]", changed)
 
 
-def check_relearning(source: "Source", at: TopicPartition, place: Place, replay_from: int) -> None:
+def check_relearning(source: Source, at: TopicPartition, place: Place, replay_from: int) -> None:
     """Stop where records must be learned again and would now come out otherwise.
 
     What a snapshot contains stays as it was learned, so after a clean stop these may change: the release, the limits,

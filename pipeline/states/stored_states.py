@@ -15,8 +15,9 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError, nearest, several_nearest
 from resonance.pipeline.mending.mending import settings_then
 from resonance.pipeline.records import StreamSnapshot
-from resonance.pipeline.states.restore import Source, read_tables
+from resonance.pipeline.states.restore import read_tables
 from resonance.pipeline.states.snapshot_records import PartitionRecord
+from resonance.pipeline.states.source import Source
 from resonance.pipeline.task.names import StreamNames
 from resonance.pipeline.task.streams import FIRST_RECORDS
 from resonance.pipeline.tasks import Task, make_task

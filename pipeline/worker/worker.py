@@ -25,7 +25,8 @@ from resonance.pipeline.pages.samples import durations, samples
 from resonance.pipeline.pages.status import Status, named
 from resonance.pipeline.states.archives import archive_writers
 from resonance.pipeline.states.placing import offset_note
-from resonance.pipeline.states.restore import Progress, Source, restore_partitions
+from resonance.pipeline.states.restore import Progress, restore_partitions
+from resonance.pipeline.states.source import Source
 from resonance.pipeline.tasks import Task, make_task
 from resonance.pipeline.topics.start_check import check_start
 from resonance.pipeline.topics.topics import Deployment

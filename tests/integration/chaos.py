@@ -27,7 +27,8 @@ from resonance.pipeline.fault_points import VARIABLE
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Message, Outputs, Record
 from resonance.pipeline.states.archive_reader import newest_archive
-from resonance.pipeline.states.restore import Restored, Source, restore_partitions
+from resonance.pipeline.states.restore import Restored, restore_partitions
+from resonance.pipeline.states.source import Source
 from resonance.pipeline.tasks import Task, make_task
 from resonance.pipeline.topics.kinds import Topics
 from resonance.pipeline.topics.topics import prepare_topics

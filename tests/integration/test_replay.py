@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.files.record_file import Columns
+from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.replay.bootstrapping import bootstrap
 from resonance.pipeline.replay.ranges import Span
 from resonance.pipeline.replay.replaying import Output, replay_file, replay_topics

@@ -7,7 +7,8 @@ from confluent_kafka import Producer
 from resonance.pipeline.broker.clients import librdkafka
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.partition import PartitionTask
-from resonance.pipeline.states.restore import Source, restore_partitions
+from resonance.pipeline.states.restore import restore_partitions
+from resonance.pipeline.states.source import Source
 from resonance.pipeline.topics.topics import read_deployment
 
 from tests.integration.workers import Deployment, records

@@ -2,8 +2,9 @@
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from resonance.pipeline.broker.log_reader import LogReader
-from resonance.pipeline.states.restore import Source, restore_partitions
+from resonance.pipeline.states.restore import restore_partitions
 from resonance.pipeline.states.snapshot_records import Identity
+from resonance.pipeline.states.source import Source
 from resonance.pipeline.topics.kinds import Topics
 from resonance.pipeline.topics.topics import prepare_topics
 

@@ -15,7 +15,8 @@ from resonance.pipeline.states import archives, restore, stored_states
 from resonance.pipeline.states.archive_reader import present_line
 from resonance.pipeline.states.archives import ArchiveWriter
 from resonance.pipeline.states.placing import offset_note
-from resonance.pipeline.states.restore import Source, restore_partitions
+from resonance.pipeline.states.restore import restore_partitions
+from resonance.pipeline.states.source import Source
 from resonance.pipeline.topics.topics import Deployment
 
 from tests.pipeline.logs import MemoryReader

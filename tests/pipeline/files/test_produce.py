@@ -13,7 +13,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryError
 from resonance.pipeline.files.partitioner import partition_of
 from resonance.pipeline.files.produce import Target, _Sender, check_times, find_target, produce
-from resonance.pipeline.files.record_file import BATCH, FileRecord
+from resonance.pipeline.files.rows import BATCH, FileRecord
 
 DAY = 86_400_000
 

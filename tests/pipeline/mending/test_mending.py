@@ -9,8 +9,9 @@ from resonance.pipeline.mending import changes, mending, resetting
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Message, Outputs
 from resonance.pipeline.states import archives
-from resonance.pipeline.states.restore import Source, restore_partitions
+from resonance.pipeline.states.restore import restore_partitions
 from resonance.pipeline.states.snapshot_records import manifest_key, partition_key
+from resonance.pipeline.states.source import Source
 from resonance.pipeline.topics.topics import Deployment
 
 from tests.pipeline.states.test_restore import Log

@@ -10,7 +10,8 @@ import pytest
 from resonance.pipeline import cli
 from resonance.pipeline.commands import replay as options_module
 from resonance.pipeline.errors import ConfigurationError, MismatchError
-from resonance.pipeline.files.record_file import Columns, RecordFile
+from resonance.pipeline.files.record_file import RecordFile
+from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.mending.resetting import reset
 from resonance.pipeline.records import Message, Outputs
 from resonance.pipeline.replay import bootstrap_file, lanes

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from resonance.pipeline.files.record_file import Columns
+from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.records import Record
 from resonance.pipeline.replay.lanes import Routed, gather, pack, route, unpack
 

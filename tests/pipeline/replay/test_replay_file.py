@@ -10,7 +10,7 @@ from resonance.pipeline import cli
 from resonance.pipeline.commands.replay import _sentence
 from resonance.pipeline.errors import ConfigurationError, InputFileError
 from resonance.pipeline.files.partitioner import partition_of
-from resonance.pipeline.files.record_file import Columns
+from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Message, Record
 from resonance.pipeline.replay.replaying import Output, Summary, replay_file, target_topics

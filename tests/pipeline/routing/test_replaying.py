@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 from resonance.pipeline.errors import ConfigurationError
-from resonance.pipeline.files.record_file import Columns
+from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.replay import bootstrapping, replaying, verifying
 from resonance.pipeline.replay.ranges import Span
 

@@ -15,6 +15,7 @@ from resonance.pipeline.routing.repeats import Repeats
 from resonance.pipeline.routing.route_records import read_route
 from resonance.pipeline.states import restore, stored_states
 from resonance.pipeline.states.inspection import inspect
+from resonance.pipeline.states.source import Source
 from resonance.pipeline.tasks import make_task, task_maker
 
 from tests.pipeline.routing.deployment import KINDS, RekeyedDeployment
@@ -184,7 +185,7 @@ def test_more_routes_are_told_apart_and_a_reset_uses_no_version_again(monkeypatc
     for kind in ("routes", "snapshots", "cluster_events", "clusters", "archive"):
         for partition in (3, 4):
             deployment.logs[deployment.given.topic(kind), partition] = []
-    deployment.source = restore.Source.of(deployment.given, {}, more)
+    deployment.source = Source.of(deployment.given, {}, more)
     with pytest.raises(MismatchError, match=r"the routes .* have 5 partitions") as stopped:
         deployment.models()
     assert stopped.value.remedies == (stops.RESET,)
@@ -200,7 +201,7 @@ def test_the_input_may_get_partitions(monkeypatch):
         deployment.logs[TOPIC if kind == "input" else deployment.given.topic(kind), 2] = []
     deployment.logs[TOPIC, 2] = [record._replace(partition=2) for record in deployment.logs[TOPIC, 0][:50]]
     more = replace(deployment.source.deployment, partitions=3)
-    deployment.source = restore.Source.of(deployment.given, {}, more)
+    deployment.source = Source.of(deployment.given, {}, more)
     said = deployment.turn()
     answers = [orjson.loads(m.value) for at in said for m in said[at].assignments]
     assert {(a["source"]["partition"], a["version"]) for a in answers} == {(2, 1)}
@@ -212,7 +213,7 @@ def test_another_choice_of_streams_is_a_stop_that_only_a_reset_mends(monkeypatch
     deployment = RekeyedDeployment(monkeypatch)
     deployment.turn(everything=True)
     deployment.given = any_settings(stream=stream, input__id_path="id")
-    deployment.source = restore.Source.of(deployment.given, {}, deployment.source.deployment)
+    deployment.source = Source.of(deployment.given, {}, deployment.source.deployment)
     with pytest.raises(MismatchError, match=f"learned with stream = field:country, it is {stream}") as stopped:
         restore.restore_partitions(deployment.source, [(TOPIC, 0)], deployment.task)
     assert stopped.value.remedies == (stops.RESET,)
@@ -222,7 +223,7 @@ def test_a_new_version_goes_on_in_both_hops(monkeypatch):
     deployment = RekeyedDeployment(monkeypatch)
     deployment.turn(0.7)
     deployment.given = settings("field:country", input__id_path="id", engine__lambda=30)
-    deployment.source = restore.Source.of(deployment.given, {}, deployment.source.deployment)
+    deployment.source = Source.of(deployment.given, {}, deployment.source.deployment)
     with pytest.raises(MismatchError, match=r"engine.lambda was 20, is 30"):
         deployment.turn()
     changed = mending.mend(stops.NEW_VERSION, deployment.given, deployment.source)

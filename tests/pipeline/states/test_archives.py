@@ -12,7 +12,7 @@ from resonance.pipeline.records import Message
 from resonance.pipeline.states.archive_reader import NEAR, Archived, last_manifest, newest_archive, present_line
 from resonance.pipeline.states.archive_records import ArchiveKey
 from resonance.pipeline.states.archives import ArchiveWriter
-from resonance.pipeline.states.restore import Source
+from resonance.pipeline.states.source import Source
 from resonance.pipeline.topics.topics import Deployment
 
 from tests.pipeline import streams

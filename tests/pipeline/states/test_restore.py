@@ -13,10 +13,12 @@ from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Record
 from resonance.pipeline.states import restore
+from resonance.pipeline.states import source as states_source
 from resonance.pipeline.states.placing import offset_note
-from resonance.pipeline.states.restore import Progress, Source, restore_partitions
+from resonance.pipeline.states.restore import Progress, restore_partitions
 from resonance.pipeline.states.snapshot_records import Identity, chunk_key, manifest_key
 from resonance.pipeline.states.snapshots import SnapshotWriter
+from resonance.pipeline.states.source import Source
 from resonance.pipeline.topics.topics import Deployment
 
 from tests.pipeline.toy_task import ToyTask
@@ -433,7 +435,7 @@ def test_the_revision_counts_engine_preparation_and_decoding(monkeypatch):
     before = described().identities["in"].revision
     for name in ("PREPARE_REVISION", "DECODE_REVISION"):
         with monkeypatch.context() as patched:
-            patched.setattr(restore, name, 99)
+            patched.setattr(states_source, name, 99)
             assert described().identities["in"].revision != before
 
 

@@ -4,8 +4,9 @@ from confluent_kafka import Consumer, TopicPartition
 from resonance.pipeline.broker.embedded import EmbeddedBroker
 from resonance.pipeline.broker.log_reader import LogReader
 from resonance.pipeline.mending.mending import reset
-from resonance.pipeline.states.restore import Source, restore_partitions
+from resonance.pipeline.states.restore import restore_partitions
 from resonance.pipeline.states.snapshot_records import Identity
+from resonance.pipeline.states.source import Source
 from resonance.pipeline.topics.kinds import Topics
 from resonance.pipeline.topics.topics import prepare_topics
 

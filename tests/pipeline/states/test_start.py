@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 import pytest
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError, MismatchError
-from resonance.pipeline.states.restore import Source, restore_partitions
+from resonance.pipeline.states.restore import restore_partitions
 from resonance.pipeline.states.snapshots import SnapshotWriter
+from resonance.pipeline.states.source import Source
 from resonance.pipeline.topics.topics import Deployment
 
 from tests.pipeline.states.test_restore import AT, IDENTITY, Log, source

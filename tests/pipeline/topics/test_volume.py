@@ -4,7 +4,7 @@ import pytest
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Message, StreamSnapshot
 from resonance.pipeline.states.archives import ArchiveWriter
-from resonance.pipeline.states.restore import Source
+from resonance.pipeline.states.source import Source
 from resonance.pipeline.topics import volume
 from resonance.pipeline.topics.topics import Deployment, Topics, survey
 
