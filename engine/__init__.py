@@ -11,11 +11,15 @@ from resonance.engine.base import Cluster, Engine, Event, Prediction, Reason, Sa
 from resonance.engine.caea import CAEA  # noqa: E402
 from resonance.engine.errors import EngineError, ParameterError, RecordError, StateError  # noqa: E402
 from resonance.engine.evq import EVQ  # noqa: E402
-from resonance.engine.hcaea import HCAEA  # noqa: E402
-from resonance.engine.hcaea_root import HCAEARoot  # noqa: E402
-from resonance.engine.hcaea_subtree import HCAEASubtree  # noqa: E402
+from resonance.engine.hcaea import (  # noqa: E402
+    HCAEA,
+    HCAEARoot,
+    HCAEASubtree,
+    Operations,
+    RootStep,
+    SubtreeStep,
+)
 from resonance.engine.ildn import ILDN  # noqa: E402
-from resonance.engine.operations import Operations, RootStep, SubtreeStep  # noqa: E402
 from resonance.engine.parameters import Parameter  # noqa: E402
 from resonance.engine.sa_art import SAART, FuzzyART  # noqa: E402
 from resonance.engine.sparse import SparseBatch, SparseEngine  # noqa: E402

@@ -3,24 +3,20 @@
 from collections.abc import Sequence
 
 from numba.typed import List
-from resonance.engine.base import Cluster, Event, FloatArray, Reason
-from resonance.engine.reading import (
-    CRITERIA,
-    E_AFTER,
-    E_BEFORE,
-    E_CLUSTER,
-    E_CRITERION,
-    E_HEAD,
-    E_KIND,
-    E_LEVEL,
-    E_NUMBER,
-    E_OTHER,
-    E_RECORD,
-    E_THRESHOLD,
-    E_VALUE,
-    KINDS,
-    SHAPE_HEAD,
-)
+from resonance.engine.base import Cluster, Event, EventKind, FloatArray, Reason
+
+EMERGED, ABSORBED, SPLIT, VANISHED = 0, 1, 2, 3
+KINDS: tuple[EventKind, ...] = ("emerged", "absorbed", "split", "vanished")
+
+NO_REASON = 0
+"""Stands for the criterion where no number decided; the others are the engine's own."""
+
+# An event is a row of floats: this head, the path of the model, then the clusters before and after, each as
+# id, size, nodes, centre, spread.
+E_RECORD, E_KIND, E_LEVEL, E_NUMBER, E_CLUSTER, E_OTHER = 0, 1, 2, 3, 4, 5
+E_CRITERION, E_VALUE, E_THRESHOLD, E_BEFORE, E_AFTER = 6, 7, 8, 9, 10
+E_HEAD = 11
+SHAPE_HEAD = 3
 
 
 def cluster_of(row: FloatArray, path: tuple[int, ...], d: int) -> Cluster:
@@ -35,7 +31,7 @@ def cluster_of(row: FloatArray, path: tuple[int, ...], d: int) -> Cluster:
     )
 
 
-def event_of(row: FloatArray, d: int, criteria: Sequence[str] = CRITERIA) -> Event:
+def event_of(row: FloatArray, d: int, criteria: Sequence[str]) -> Event:
     """Return the event that a row describes; `criteria` are the names of the engine's reasons."""
     level = int(row[E_LEVEL])
     path = tuple(int(node) for node in row[E_HEAD : E_HEAD + level])
@@ -58,8 +54,8 @@ def event_of(row: FloatArray, d: int, criteria: Sequence[str] = CRITERIA) -> Eve
     )
 
 
-def events_from(log: List, d: int, criteria: Sequence[str] = CRITERIA) -> list[Event]:
-    """Return the events of a log, and empty it."""
+def events_from(log: List, d: int, criteria: Sequence[str]) -> list[Event]:
+    """Return the events of a log, and empty it; `criteria` as in `event_of`."""
     if not len(log):
         return []
     events = [event_of(row, d, criteria) for row in log]

@@ -2,7 +2,7 @@
 
 import numpy as np
 from resonance.engine.arithmetic import jit
-from resonance.engine.caea_batch import majority_label
+from resonance.engine.classes import majority_label
 from resonance.engine.evq.merge import consolidate, merge_winner
 from resonance.engine.evq.model import FRESH, HELD, ID, RADIUS, SUPPORT, K, N
 from resonance.engine.evq.split import split

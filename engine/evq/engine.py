@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from resonance.engine.base import BoolArray, Cluster, Engine, Event, IntArray, Prediction, Step, check_batch
-from resonance.engine.caea import MOST_CLASSES, record_labels
+from resonance.engine.classes import MOST_CLASSES, record_labels
 from resonance.engine.errors import ParameterError, RecordError, StateError
 from resonance.engine.events import cluster_of
 from resonance.engine.evq.batch import DONE, NO_SLOT, learn_batch, predict_batch

@@ -2,7 +2,7 @@
 
 import numpy as np
 from resonance.engine.arithmetic import jit
-from resonance.engine.caea_batch import majority_label
+from resonance.engine.classes import majority_label
 from resonance.engine.ildn.ellipsoid import add_record, outside_box, squared_distance, squared_distances
 from resonance.engine.ildn.graph import connect, edge, end_of, position
 from resonance.engine.ildn.merging import merge, passes

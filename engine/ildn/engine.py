@@ -8,7 +8,7 @@ from numba import types
 from numba.typed import List
 from numpy.typing import ArrayLike, NDArray
 from resonance.engine.base import Cluster, Engine, IntArray, Prediction, Step, check_batch
-from resonance.engine.caea import MOST, MOST_CLASSES, record_labels
+from resonance.engine.classes import MOST_CLASSES, record_labels
 from resonance.engine.errors import ParameterError, RecordError, StateError
 from resonance.engine.events import cluster_of, events_from
 from resonance.engine.facts import ModelFacts, Path
@@ -31,7 +31,7 @@ from resonance.engine.ildn.model import (
 from resonance.engine.ildn.radius import squared_radii
 from resonance.engine.ildn.reading import CRITERIA, present_clusters, shapes_of
 from resonance.engine.ildn.state import packed, unpacked
-from resonance.engine.parameters import Parameter, check_parameters
+from resonance.engine.parameters import MOST, Parameter, check_parameters
 from resonance.engine.state import pack, unpack
 
 MOST_FEATURES = 256

@@ -7,9 +7,7 @@ it has too few records.
 
 import numpy as np
 from resonance.engine.arithmetic import jit
-from resonance.engine.ildn.graph import rows_of, spread_from
-from resonance.engine.ildn.model import CLUSTER, COUNT, EVENTS, NEXT_CLUSTER, NODES, SLOT
-from resonance.engine.reading import (
+from resonance.engine.events import (
     ABSORBED,
     E_AFTER,
     E_BEFORE,
@@ -28,6 +26,8 @@ from resonance.engine.reading import (
     SPLIT,
     VANISHED,
 )
+from resonance.engine.ildn.graph import rows_of, spread_from
+from resonance.engine.ildn.model import CLUSTER, COUNT, EVENTS, NEXT_CLUSTER, NODES, SLOT
 
 SIZE, DISTANCE, DENOISING, CROWDED = 1, 2, 3, 4
 CRITERIA = ("", "min_cluster_records", "distance", "denoising", "max_nodes")

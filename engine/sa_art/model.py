@@ -18,8 +18,7 @@ from resonance.engine.base import (
     Step,
     check_batch,
 )
-from resonance.engine.caea import MOST_CLASSES, record_labels
-from resonance.engine.caea_batch import majority_label
+from resonance.engine.classes import MOST_CLASSES, majority_label, record_labels
 from resonance.engine.errors import ParameterError, RecordError, StateError
 from resonance.engine.parameters import Parameter, check_parameters
 from resonance.engine.sa_art.batch import (

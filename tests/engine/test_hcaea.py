@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from resonance.engine import HCAEA
-from resonance.engine.model_block import CAPACITY, CHILD, LEAVES, LEVEL, K, at_field
+from resonance.engine.caea.block import CAPACITY, CHILD, LEAVES, LEVEL, K, at_field
 
 from tests.engine.streams import nested, shifting
 

@@ -8,13 +8,13 @@ import numpy as np
 from numba import types
 from numba.typed import List
 from resonance.engine.arithmetic import jit
-from resonance.engine.caea_batch import longest_idle, scratch_for
-from resonance.engine.caea_step import ANSWER, FOUNDED, SCORE
-from resonance.engine.hcaea_tree import adopt, drop_settled, learn_here, let_go
-from resonance.engine.kept_records import label_of, next_record
-from resonance.engine.model_block import CAPACITY, CHILD, FIRST, ID, KEPT, WAIT_FIRST, K, N, at_field, remove_nodes
-from resonance.engine.reading import read_clusters
-from resonance.engine.tree_memory import AT_INTEGERS, POOL, ROOT, address, block_of, drop_kept, head_of
+from resonance.engine.caea.batch import longest_idle, scratch_for
+from resonance.engine.caea.block import CAPACITY, CHILD, FIRST, ID, KEPT, WAIT_FIRST, K, N, at_field, remove_nodes
+from resonance.engine.caea.reading import read_clusters
+from resonance.engine.caea.step import ANSWER, FOUNDED, SCORE
+from resonance.engine.hcaea.kept_records import label_of, next_record
+from resonance.engine.hcaea.memory import AT_INTEGERS, POOL, ROOT, address, block_of, drop_kept, head_of
+from resonance.engine.hcaea.tree import adopt, drop_settled, learn_here, let_go
 
 THERE = 0
 """Stands where a tree has the entry of a child model: the child is there, but elsewhere."""

@@ -5,20 +5,23 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from resonance.engine.base import Cluster, check_batch
-from resonance.engine.caea import MOST_CLASSES, record_labels, rules_from
+from resonance.engine.caea.block import PARENT_ID
+from resonance.engine.caea.engine import rules_from
+from resonance.engine.caea.packed_facts import state_facts
+from resonance.engine.caea.reading import CRITERIA
+from resonance.engine.caea.state_checks import check_fault, opened
+from resonance.engine.classes import MOST_CLASSES, record_labels
 from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.events import events_from
-from resonance.engine.facts import ModelFacts, Path, state_facts
-from resonance.engine.hcaea_batch import pack_tree, unpack_tree
-from resonance.engine.model_block import PARENT_ID
-from resonance.engine.model_tree import ModelTree
-from resonance.engine.operations import Operations, SubtreeStep
+from resonance.engine.facts import ModelFacts, Path
+from resonance.engine.hcaea.batch import pack_tree, unpack_tree
+from resonance.engine.hcaea.faults import tree_fault
+from resonance.engine.hcaea.memory import ROOT, new_model
+from resonance.engine.hcaea.model_tree import ModelTree
+from resonance.engine.hcaea.operations import Operations, SubtreeStep
+from resonance.engine.hcaea.subtree_step import TOP, hold_place, learn_below, remove_below
 from resonance.engine.parameters import check_parameters
 from resonance.engine.state import pack, unpack
-from resonance.engine.state_checks import check_fault, opened
-from resonance.engine.state_faults import tree_fault
-from resonance.engine.subtree_step import TOP, hold_place, learn_below, remove_below
-from resonance.engine.tree_memory import ROOT, new_model
 
 MOST_NODES = 2**53
 """Node ids stay below it: events hold them as floats on the way out of a kernel."""
@@ -127,7 +130,7 @@ class HCAEASubtree(ModelTree):
             )
         if len(gone):
             self._remove(int(operations.record[-1]))
-        events = events_from(self._log, self.dimension) if self.dimension else []
+        events = events_from(self._log, self.dimension, CRITERIA) if self.dimension else []
         return SubtreeStep(cluster, np.full(count, np.nan), np.zeros(count, dtype=np.bool_), path, events)
 
     def _remove(self, record: int) -> None:

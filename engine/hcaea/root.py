@@ -5,18 +5,21 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from resonance.engine.base import Cluster, Engine, Prediction, check_batch
-from resonance.engine.caea import MOST_CLASSES, record_labels, rules_from
-from resonance.engine.caea_batch import predict_batch
+from resonance.engine.base import Cluster, Prediction, check_batch
+from resonance.engine.caea.batch import predict_batch
+from resonance.engine.caea.block import CLUSTERS, K
+from resonance.engine.caea.engine import rules_from
+from resonance.engine.caea.reading import CRITERIA, stored_shapes
+from resonance.engine.caea.state_checks import check_fault, opened
+from resonance.engine.classes import MOST_CLASSES
 from resonance.engine.errors import StateError
 from resonance.engine.events import cluster_of, events_from
-from resonance.engine.facts import ModelFacts, Path, state_facts
-from resonance.engine.hcaea_batch import pack_models, unpack_tree
-from resonance.engine.model_block import CLUSTERS, K
-from resonance.engine.model_tree import ModelTree
-from resonance.engine.operations import Operations, RootStep
-from resonance.engine.reading import stored_shapes
-from resonance.engine.root_step import (
+from resonance.engine.hcaea.batch import pack_models, unpack_tree
+from resonance.engine.hcaea.faults import tree_fault
+from resonance.engine.hcaea.memory import ROOT
+from resonance.engine.hcaea.model_tree import RootedTree
+from resonance.engine.hcaea.operations import Operations, RootStep
+from resonance.engine.hcaea.root_step import (
     O_ANSWERED,
     O_LABEL,
     O_NODE,
@@ -28,12 +31,9 @@ from resonance.engine.root_step import (
     room_for_operations,
 )
 from resonance.engine.state import pack, unpack
-from resonance.engine.state_checks import check_fault, opened
-from resonance.engine.state_faults import tree_fault
-from resonance.engine.tree_memory import ROOT, new_model
 
 
-class HCAEARoot(ModelTree, Engine):
+class HCAEARoot(RootedTree):
     """The first level of `HCAEA`, whose other levels live elsewhere.
 
     Together with one `HCAEASubtree` for each root node that has a child, which are given the operations of that node
@@ -68,19 +68,12 @@ class HCAEARoot(ModelTree, Engine):
     revision: ClassVar[int] = 1
 
     def learn(self, X: ArrayLike, labels: Sequence[int] | NDArray[np.int64] | None = None) -> RootStep:  # noqa: D102
-        batch = check_batch(X, self.dimension)
-        marks = record_labels(labels, len(batch))
-        count = len(batch)
-        cluster = np.full((count, self.depth), -1, dtype=np.int64)
-        path = np.full((count, self.depth), -1, dtype=np.int64)
-        score, novel = np.empty(count), np.empty(count, dtype=np.bool_)
-        if count == 0:
+        batch, marks = self._received(X, labels)
+        answers = self._no_answers(len(batch))
+        cluster, score, novel, path = answers.cluster, answers.score, answers.novel, answers.path
+        if not len(batch):
             return RootStep(cluster, score, novel, path, operations=Operations.none(self.dimension))
-        if not self.dimension:
-            self._begin(batch.shape[1])
-            new_model(self._floats, self._integers, self._indexes, self._rules, -1, -1, 0, 0)
-        self._make_room_for_labels(int(marks.max()) + 1)
-        rows, vectors = room_for_operations(count + 64, self.dimension)
+        rows, vectors = room_for_operations(len(batch) + 64, self.dimension)
         asked = learn_root(
             self._floats,
             self._integers,
@@ -106,7 +99,7 @@ class HCAEARoot(ModelTree, Engine):
             label=row[:, O_LABEL].copy(),
             vector=vectors[0][:asked],
         )
-        return RootStep(cluster, score, novel, path, events_from(self._log, self.dimension), operations)
+        return RootStep(cluster, score, novel, path, events_from(self._log, self.dimension, CRITERIA), operations)
 
     def predict(self, X: ArrayLike) -> Prediction:  # noqa: D102
         batch = check_batch(X, self.dimension)
@@ -123,9 +116,6 @@ class HCAEARoot(ModelTree, Engine):
             return []
         shapes = stored_shapes(self._floats[ROOT], self._integers[ROOT], self._rules)
         return [cluster_of(row, (), self.dimension) for row in shapes]
-
-    def models(self) -> dict[Path, ModelFacts]:  # noqa: D102
-        return state_facts(self.state(), self.name, self.revision)
 
     def state(self) -> bytes:  # noqa: D102
         header: dict[str, Any] = {"parameters": self._given, "dimension": self.dimension}
@@ -156,11 +146,3 @@ class HCAEARoot(ModelTree, Engine):
                 raise StateError(f"the state of {cls.name} does not have the children that it says it has")
             give_children(model._indexes[0], there)
         return model
-
-    @classmethod
-    def compile(cls) -> None:
-        """Compile every kernel, or load it from the cache, before the first record comes."""
-        model = cls(lambda_=3, min_child_records=2)
-        model.learn(np.arange(48.0).reshape(24, 2) % 7.0, labels=[0] * 24)
-        model.predict(np.zeros((1, 2)))
-        cls.from_state(model.state())

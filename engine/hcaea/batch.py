@@ -4,11 +4,8 @@ import numpy as np
 from numba import types
 from numba.typed import List
 from resonance.engine.arithmetic import jit
-from resonance.engine.caea_batch import scratch_for
-from resonance.engine.caea_step import FAR, cim, scale_of, smallest, squared_cim
-from resonance.engine.hcaea_tree import learn_record
-from resonance.engine.kept_records import FREE, append_record, label_of, next_record, put_record
-from resonance.engine.model_block import (
+from resonance.engine.caea.batch import scratch_for
+from resonance.engine.caea.block import (
     CAPACITY,
     CHILD,
     CLUSTER,
@@ -28,9 +25,12 @@ from resonance.engine.model_block import (
     at_field,
     mean_sigma,
 )
-from resonance.engine.model_state import model_lengths, packed_model, unpacked_model
-from resonance.engine.tree_leaves import leaves_below
-from resonance.engine.tree_memory import AT_INTEGERS, POOL, ROOT, add, address, block_of, grow_pool, head_of, subtree
+from resonance.engine.caea.packing import model_lengths, packed_model, unpacked_model
+from resonance.engine.caea.step import FAR, cim, scale_of, smallest, squared_cim
+from resonance.engine.hcaea.kept_records import FREE, append_record, label_of, next_record, put_record
+from resonance.engine.hcaea.leaves import leaves_below
+from resonance.engine.hcaea.memory import AT_INTEGERS, POOL, ROOT, add, address, block_of, grow_pool, head_of, subtree
+from resonance.engine.hcaea.tree import learn_record
 
 FLOATS, INTEGERS, INDEX = types.float64[::1], types.int64[::1], types.int64[:, ::1]
 

@@ -7,30 +7,8 @@ deletion step do to a sibling happens before the next record comes, as in learni
 import numpy as np
 from resonance.engine.arithmetic import jit
 from resonance.engine.borrowed import borrow
-from resonance.engine.caea_batch import longest_idle
-from resonance.engine.caea_step import (
-    ANSWER,
-    CASE,
-    FOUNDED,
-    SCORE,
-    SECOND_AT,
-    isolated_nodes,
-    learn_one,
-    scale_of,
-    smallest,
-    squared_cim,
-)
-from resonance.engine.kept_records import (
-    FREE,
-    append_record,
-    drop_first,
-    free_record,
-    label_of,
-    move_all,
-    next_record,
-    put_record,
-)
-from resonance.engine.model_block import (
+from resonance.engine.caea.batch import longest_idle
+from resonance.engine.caea.block import (
     CAPACITY,
     CHILD,
     DEGREE,
@@ -53,9 +31,31 @@ from resonance.engine.model_block import (
     mean_sigma,
     with_room,
 )
-from resonance.engine.reading import read_clusters
-from resonance.engine.tree_leaves import bound_leaves, count_founded, evict, take_out
-from resonance.engine.tree_memory import POOL, block_of, drop_kept, grow_pool, head_of, new_model, put
+from resonance.engine.caea.reading import read_clusters
+from resonance.engine.caea.step import (
+    ANSWER,
+    CASE,
+    FOUNDED,
+    SCORE,
+    SECOND_AT,
+    isolated_nodes,
+    learn_one,
+    scale_of,
+    smallest,
+    squared_cim,
+)
+from resonance.engine.hcaea.kept_records import (
+    FREE,
+    append_record,
+    drop_first,
+    free_record,
+    label_of,
+    move_all,
+    next_record,
+    put_record,
+)
+from resonance.engine.hcaea.leaves import bound_leaves, count_founded, evict, take_out
+from resonance.engine.hcaea.memory import POOL, block_of, drop_kept, grow_pool, head_of, new_model, put
 
 
 @jit

@@ -9,8 +9,7 @@ twenty nanoseconds, and a record needs dozens of them.
 import numpy as np
 from resonance.engine.arithmetic import jit
 from resonance.engine.borrowed import floats_at, integers_at
-from resonance.engine.kept_records import FREE, FREE_MODEL, P_HEAD, ROOM, drop_all, new_pool
-from resonance.engine.model_block import (
+from resonance.engine.caea.block import (
     CAPACITY,
     CHILD,
     CLUSTER_ID,
@@ -31,7 +30,9 @@ from resonance.engine.model_block import (
     at_field,
     new_block,
 )
-from resonance.engine.reading import NO_REASON, VANISHED, stored_shapes, tell
+from resonance.engine.caea.reading import stored_shapes, tell
+from resonance.engine.events import NO_REASON, VANISHED
+from resonance.engine.hcaea.kept_records import FREE, FREE_MODEL, P_HEAD, ROOM, drop_all, new_pool
 
 POOL, ROOT = 0, 1
 

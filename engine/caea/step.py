@@ -11,7 +11,7 @@ import numpy as np
 from resonance.engine.arithmetic import bits_of, exp_minus, float_of, inline, jit
 from resonance.engine.base import FloatArray
 from resonance.engine.borrowed import borrow
-from resonance.engine.model_block import (
+from resonance.engine.caea.block import (
     AGE,
     CAPACITY,
     CHILD,

@@ -1,19 +1,24 @@
 """What HCAEA and its two parts have in common: the parameters, and the memory that a tree of models lies in."""
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from numba.typed import List
-from resonance.engine.base import Cluster
-from resonance.engine.caea import MOST, PAPER, PARAMETERS, check_room, rules_from, with_classes
-from resonance.engine.caea_step import bandwidth_factors
+from numpy.typing import ArrayLike, NDArray
+from resonance.engine.base import Cluster, Engine, FloatArray, IntArray, Step, check_batch
+from resonance.engine.caea.block import CAPACITY, CHILD, CLUSTERS, ID, K, at_field
+from resonance.engine.caea.engine import PAPER, PARAMETERS, check_room, rules_from, with_classes
+from resonance.engine.caea.packed_facts import state_facts
+from resonance.engine.caea.reading import stored_shapes
+from resonance.engine.caea.step import bandwidth_factors
+from resonance.engine.classes import record_labels
 from resonance.engine.events import cluster_of
-from resonance.engine.hcaea_batch import FLOATS, INDEX, INTEGERS
-from resonance.engine.kept_records import new_pool
-from resonance.engine.model_block import CAPACITY, CHILD, CLUSTERS, ID, K, at_field
-from resonance.engine.parameters import Parameter, check_parameters
-from resonance.engine.reading import stored_shapes
-from resonance.engine.tree_memory import ROOT, add, address
+from resonance.engine.facts import ModelFacts, Path
+from resonance.engine.hcaea.batch import FLOATS, INDEX, INTEGERS
+from resonance.engine.hcaea.kept_records import new_pool
+from resonance.engine.hcaea.memory import ROOT, add, address, new_model
+from resonance.engine.parameters import MOST, Parameter, check_parameters
 
 NO_LIMIT = 64
 """Levels that a tree without `max_depth` may have: more than any stream has reached."""
@@ -118,3 +123,34 @@ class ModelTree:
         children = head[at_field(CHILD, capacity) : at_field(CHILD, capacity) + k]
         for node in np.flatnonzero(children >= 0):
             self._collect(int(children[node]), (*path, int(names[node])), found)
+
+
+class RootedTree(ModelTree, Engine):
+    """A tree with a root, which records come to."""
+
+    def _received(self, X: ArrayLike, labels: Sequence[int] | NDArray[np.int64] | None) -> tuple[FloatArray, IntArray]:
+        """Return a batch and its labels, checked; the tree has begun then, and has room for them."""
+        batch = check_batch(X, self.dimension)
+        marks = record_labels(labels, len(batch))
+        if len(batch):
+            if not self.dimension:
+                self._begin(batch.shape[1])
+                new_model(self._floats, self._integers, self._indexes, self._rules, -1, -1, 0, 0)
+            self._make_room_for_labels(int(marks.max()) + 1)
+        return batch, marks
+
+    def _no_answers(self, count: int) -> Step:
+        """Return room for the answers of `count` records."""
+        shape = (count, self.depth)
+        cluster, path = np.full(shape, -1, dtype=np.int64), np.full(shape, -1, dtype=np.int64)
+        return Step(cluster, np.full(count, np.nan), np.zeros(count, dtype=np.bool_), path)
+
+    def models(self) -> dict[Path, ModelFacts]:  # noqa: D102
+        return state_facts(self.state(), self.name, self.revision)
+
+    @classmethod
+    def compile(cls) -> None:  # noqa: D102
+        model = cls(lambda_=3, min_child_records=2)
+        model.learn(np.arange(48.0).reshape(24, 2) % 7.0, labels=[0] * 24)
+        model.predict(np.zeros((1, 2)))
+        cls.from_state(model.state())

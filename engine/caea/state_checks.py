@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 from resonance.engine.base import FloatArray, IntArray
+from resonance.engine.caea.faults import FITS
 from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.state import unpack
-from resonance.engine.state_faults import FITS
 
 
 class Stated(Protocol):

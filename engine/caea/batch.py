@@ -3,20 +3,7 @@
 import numpy as np
 from resonance.engine.arithmetic import jit
 from resonance.engine.borrowed import borrow
-from resonance.engine.caea_step import (
-    ANSWER,
-    FAR,
-    FOUNDED,
-    SCORE,
-    TOLD,
-    cim,
-    isolated_nodes,
-    learn_one,
-    scale_of,
-    smallest,
-    squared_cim,
-)
-from resonance.engine.model_block import (
+from resonance.engine.caea.block import (
     CAPACITY,
     CLUSTER,
     F_HEAD,
@@ -33,7 +20,21 @@ from resonance.engine.model_block import (
     remove_nodes,
     with_room,
 )
-from resonance.engine.reading import read_clusters
+from resonance.engine.caea.reading import read_clusters
+from resonance.engine.caea.step import (
+    ANSWER,
+    FAR,
+    FOUNDED,
+    SCORE,
+    TOLD,
+    cim,
+    isolated_nodes,
+    learn_one,
+    scale_of,
+    smallest,
+    squared_cim,
+)
+from resonance.engine.classes import majority_label
 
 
 @jit
@@ -136,15 +137,3 @@ def predict_batch(floats, integers, rules, X, cluster, score, label):
         where, best = smallest(taken, padded)
         if best < FAR:
             label[t] = majority[where]
-
-
-@jit
-def majority_label(counts):
-    """Return the class with the most counts; -1 where there are none or the majority is a tie."""
-    most, found = np.int64(0), np.int64(-1)
-    for c in range(len(counts)):
-        if counts[c] > most:
-            most, found = counts[c], np.int64(c)
-        elif counts[c] == most:
-            found = -1
-    return found

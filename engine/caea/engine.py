@@ -8,12 +8,8 @@ from numba import types
 from numba.typed import List
 from numpy.typing import ArrayLike, NDArray
 from resonance.engine.base import Cluster, Engine, FloatArray, IntArray, Prediction, Step, check_batch
-from resonance.engine.caea_batch import learn_batch, predict_batch
-from resonance.engine.caea_step import TOLD, bandwidth_factors
-from resonance.engine.errors import ParameterError, RecordError, StateError
-from resonance.engine.events import cluster_of, events_from
-from resonance.engine.facts import ModelFacts, Path, packed_facts
-from resonance.engine.model_block import (
+from resonance.engine.caea.batch import learn_batch, predict_batch
+from resonance.engine.caea.block import (
     AGE,
     CAPACITY,
     CLUSTER,
@@ -37,18 +33,18 @@ from resonance.engine.model_block import (
     new_block,
     resized,
 )
-from resonance.engine.model_state import model_lengths, packed_model, unpacked_model
-from resonance.engine.parameters import Parameter, check_parameters
-from resonance.engine.reading import stored_shapes
+from resonance.engine.caea.faults import FITS, REST, model_fault
+from resonance.engine.caea.packed_facts import packed_facts
+from resonance.engine.caea.packing import model_lengths, packed_model, unpacked_model
+from resonance.engine.caea.reading import CRITERIA, stored_shapes
+from resonance.engine.caea.state_checks import check_fault, opened
+from resonance.engine.caea.step import TOLD, bandwidth_factors
+from resonance.engine.classes import MOST_CLASSES, record_labels
+from resonance.engine.errors import ParameterError, StateError
+from resonance.engine.events import cluster_of, events_from
+from resonance.engine.facts import ModelFacts, Path
+from resonance.engine.parameters import MOST, Parameter, check_parameters
 from resonance.engine.state import pack
-from resonance.engine.state_checks import check_fault, opened
-from resonance.engine.state_faults import FITS, REST, model_fault
-
-MOST = 10**9
-"""Bound of integers that need none of their own: sums of them stay far from the end of 64 bits."""
-
-MOST_CLASSES = 1000
-"""Classes of labels; every node has a count for each of those that have come."""
 
 PARAMETERS = (
     Parameter("lambda", int, 50, "records between two deletions of isolated nodes, and two readings", 3, 10_000),
@@ -60,27 +56,6 @@ PARAMETERS = (
     Parameter("max_nodes", int, 1000, "nodes of one model; beyond it the one that won longest ago goes", 4, 100_000),
 )
 PAPER = {"lambda": 28, "grace": 0, "reading": "components"}
-
-
-def record_labels(labels: Sequence[int] | NDArray[np.int64] | None, count: int) -> IntArray:
-    """Return one label for each of `count` records, -1 for none.
-
-    Raises
-    ------
-    RecordError
-        Fewer or more labels than records, or one that is no class number.
-    """
-    if labels is None:
-        return np.full(count, -1, dtype=np.int64)
-    array = np.ascontiguousarray(labels)
-    if array.shape != (count,):
-        raise RecordError(0, f"{count} records have labels of shape {array.shape}")
-    if count and not np.issubdtype(array.dtype, np.integer):
-        raise RecordError(0, f"labels are integers, not {array.dtype}")
-    wrong = np.flatnonzero((array < -1) | (array >= MOST_CLASSES))
-    if len(wrong):
-        raise RecordError(int(wrong[0]), f"a label is a class number from 0 to {MOST_CLASSES - 1}, or -1 for none")
-    return array.astype(np.int64)  # a copy: the kernels are compiled for arrays that may be written to
 
 
 class CAEA(Engine):
@@ -211,7 +186,7 @@ class CAEA(Engine):
             node,
             rows,
         )
-        return Step(cluster, score, novel, node, events_from(self._log, self.dimension)), rows
+        return Step(cluster, score, novel, node, events_from(self._log, self.dimension, CRITERIA)), rows
 
     def _make_room_for_labels(self, classes: int) -> None:
         if classes > self._integers[LABELS]:

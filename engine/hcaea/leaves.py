@@ -8,7 +8,7 @@ those at and below it; beyond ``max_leaves`` the one that won longest ago goes. 
 import numpy as np
 from resonance.engine.arithmetic import jit
 from resonance.engine.borrowed import borrow
-from resonance.engine.model_block import (
+from resonance.engine.caea.block import (
     CAPACITY,
     CHILD,
     I_HEAD,
@@ -22,7 +22,7 @@ from resonance.engine.model_block import (
     at_field,
     remove_nodes,
 )
-from resonance.engine.tree_memory import INTEGERS, POOL, block_of, drop_kept, head_of, remove_model, subtree
+from resonance.engine.hcaea.memory import INTEGERS, POOL, block_of, drop_kept, head_of, remove_model, subtree
 
 
 @jit

@@ -2,9 +2,7 @@
 
 import numpy as np
 from resonance.engine.arithmetic import jit
-from resonance.engine.base import EventKind
-from resonance.engine.linkage import between, group_by_affinity, group_by_edges
-from resonance.engine.model_block import (
+from resonance.engine.caea.block import (
     CAPACITY,
     CLUSTER,
     CLUSTER_ID,
@@ -23,19 +21,31 @@ from resonance.engine.model_block import (
     at_shape,
     at_weight,
 )
+from resonance.engine.caea.linkage import between, group_by_affinity, group_by_edges
+from resonance.engine.events import (
+    ABSORBED,
+    E_AFTER,
+    E_BEFORE,
+    E_CLUSTER,
+    E_CRITERION,
+    E_HEAD,
+    E_KIND,
+    E_LEVEL,
+    E_NUMBER,
+    E_OTHER,
+    E_RECORD,
+    E_THRESHOLD,
+    E_VALUE,
+    EMERGED,
+    NO_REASON,
+    SHAPE_HEAD,
+    SPLIT,
+    VANISHED,
+)
 
-EMERGED, ABSORBED, SPLIT, VANISHED = 0, 1, 2, 3
-KINDS: tuple[EventKind, ...] = ("emerged", "absorbed", "split", "vanished")
-
-NO_REASON, AFFINITY, SIZE = 0, 1, 2
+AFFINITY, SIZE = 1, 2
 CRITERIA = ("", "affinity", "min_cluster_records")
-
-# An event is a row of floats: this head, the path of the model, then the clusters before and after, each as
-# id, size, nodes, centre, spread.
-E_RECORD, E_KIND, E_LEVEL, E_NUMBER, E_CLUSTER, E_OTHER = 0, 1, 2, 3, 4, 5
-E_CRITERION, E_VALUE, E_THRESHOLD, E_BEFORE, E_AFTER = 6, 7, 8, 9, 10
-E_HEAD = 11
-SHAPE_HEAD = 3
+"""Names of the reasons of CAEA's events."""
 
 
 @jit

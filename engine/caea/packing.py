@@ -5,7 +5,7 @@ The packed form is a function of the model alone, not of the capacity it happens
 
 import numpy as np
 from resonance.engine.arithmetic import jit
-from resonance.engine.model_block import (
+from resonance.engine.caea.block import (
     CAPACITY,
     CHILD,
     CLUSTER,

@@ -6,7 +6,7 @@ Rows of the excess B are kept as they are in a sparse table: group `i` has its n
 
 import numpy as np
 from resonance.engine.arithmetic import float_of, jit
-from resonance.engine.model_block import CAPACITY, LINKED, LINKS, OTHER, WINS, K, at_field, at_link
+from resonance.engine.caea.block import CAPACITY, LINKED, LINKS, OTHER, WINS, K, at_field, at_link
 
 
 @jit

@@ -2,10 +2,10 @@
 
 import numpy as np
 from resonance.engine.arithmetic import jit
-from resonance.engine.caea_batch import scratch_for
-from resonance.engine.hcaea_tree import PATH, learn_record
-from resonance.engine.model_block import CAPACITY, CHILD, ID, NEXT_ID, K, at_field
-from resonance.engine.tree_memory import AT_INTEGERS, ROOT, address, new_model, remove_model
+from resonance.engine.caea.batch import scratch_for
+from resonance.engine.caea.block import CAPACITY, CHILD, ID, NEXT_ID, K, at_field
+from resonance.engine.hcaea.memory import AT_INTEGERS, ROOT, address, new_model, remove_model
+from resonance.engine.hcaea.tree import PATH, learn_record
 
 TOP = 2
 """Entry of the model on the second level; that of the place holder is `ROOT`."""

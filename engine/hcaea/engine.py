@@ -1,26 +1,27 @@
 """HCAEA: a tree of CAEA models, each node's records divided further by a model of their own."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from resonance.engine.base import Cluster, Engine, Prediction, Step, check_batch
-from resonance.engine.caea import MOST_CLASSES, nodes_of, record_labels, rules_from
-from resonance.engine.caea_batch import majority_label
+from resonance.engine.base import Cluster, Prediction, Step, check_batch
+from resonance.engine.caea.block import CAPACITY, CHILD, ID, K, at_field
+from resonance.engine.caea.engine import nodes_of, rules_from
+from resonance.engine.caea.reading import CRITERIA
+from resonance.engine.caea.state_checks import check_fault, opened
+from resonance.engine.classes import MOST_CLASSES, majority_label
 from resonance.engine.errors import StateError
 from resonance.engine.events import events_from
-from resonance.engine.facts import ModelFacts, Path, state_facts
-from resonance.engine.hcaea_batch import learn_batch, pack_tree, predict_clusters, predict_labels, unpack_tree
-from resonance.engine.model_block import CAPACITY, CHILD, ID, K, at_field
-from resonance.engine.model_tree import ModelTree
+from resonance.engine.hcaea.batch import learn_batch, pack_tree, predict_clusters, predict_labels, unpack_tree
+from resonance.engine.hcaea.faults import tree_fault
+from resonance.engine.hcaea.memory import ROOT
+from resonance.engine.hcaea.model_tree import RootedTree
 from resonance.engine.state import pack
-from resonance.engine.state_checks import check_fault, opened
-from resonance.engine.state_faults import tree_fault
-from resonance.engine.tree_memory import ROOT, new_model
 
 
-class HCAEA(ModelTree, Engine):
+class HCAEA(RootedTree):
     """Hierarchical divisive clustering: a CAEA whose nodes have CAEA models of their own.
 
     A record is learned by the root, then by the child model of the node it was given to, and so on; the tree is the
@@ -68,18 +69,10 @@ class HCAEA(ModelTree, Engine):
     revision: ClassVar[int] = 1
 
     def learn(self, X: ArrayLike, labels: Sequence[int] | NDArray[np.int64] | None = None) -> Step:  # noqa: D102
-        batch = check_batch(X, self.dimension)
-        marks = record_labels(labels, len(batch))
-        count = len(batch)
-        cluster = np.full((count, self.depth), -1, dtype=np.int64)
-        path = np.full((count, self.depth), -1, dtype=np.int64)
-        score, novel = np.empty(count), np.empty(count, dtype=np.bool_)
-        if count == 0:
-            return Step(cluster, score, novel, path)
-        if not self.dimension:
-            self._begin(batch.shape[1])
-            new_model(self._floats, self._integers, self._indexes, self._rules, -1, -1, 0, 0)
-        self._make_room_for_labels(int(marks.max()) + 1)
+        batch, marks = self._received(X, labels)
+        step = self._no_answers(len(batch))
+        if not len(batch):
+            return step
         learn_batch(
             self._floats,
             self._integers,
@@ -89,12 +82,12 @@ class HCAEA(ModelTree, Engine):
             batch,
             marks,
             self._log,
-            cluster,
-            score,
-            novel,
-            path,
+            step.cluster,
+            step.score,
+            step.novel,
+            step.path,
         )
-        return Step(cluster, score, novel, path, events_from(self._log, self.dimension))
+        return replace(step, events=events_from(self._log, self.dimension, CRITERIA))
 
     @property
     def leaves(self) -> dict[str, NDArray[Any]]:
@@ -160,9 +153,6 @@ class HCAEA(ModelTree, Engine):
             self._collect(ROOT, (), found)
         return sorted(found, key=lambda cluster: (cluster.path, cluster.id))
 
-    def models(self) -> dict[Path, ModelFacts]:  # noqa: D102
-        return state_facts(self.state(), self.name, self.revision)
-
     def state(self) -> bytes:  # noqa: D102
         header: dict[str, Any] = {"parameters": self._given, "dimension": self.dimension}
         if not self.dimension:
@@ -185,11 +175,3 @@ class HCAEA(ModelTree, Engine):
             ):
                 raise StateError(f"the state of {cls.name} does not have the leaves that it says it has")
         return model
-
-    @classmethod
-    def compile(cls) -> None:
-        """Compile every kernel, or load it from the cache, before the first record comes."""
-        model = cls(lambda_=3, min_child_records=2)
-        model.learn(np.arange(48.0).reshape(24, 2) % 7.0, labels=[0] * 24)
-        model.predict(np.zeros((1, 2)))
-        cls.from_state(model.state())
