@@ -7,7 +7,7 @@ prepare_cache()  # before anything imports numba
 from collections.abc import Mapping  # noqa: E402
 from typing import Any  # noqa: E402
 
-from resonance.engine.base import Cluster, Engine, Event, Prediction, Reason, Salience, Step  # noqa: E402
+from resonance.engine.base import Cluster, Engine, Event, GroupChange, Prediction, Reason, Salience, Step  # noqa: E402
 from resonance.engine.caea import CAEA  # noqa: E402
 from resonance.engine.errors import EngineError, ParameterError, RecordError, StateError  # noqa: E402
 from resonance.engine.evq import EVQ  # noqa: E402
@@ -20,6 +20,8 @@ from resonance.engine.hcaea import (  # noqa: E402
     SubtreeStep,
 )
 from resonance.engine.ildn import ILDN  # noqa: E402
+from resonance.engine.labels import Label, LabelAnswers, LabelEngine, LabelSet  # noqa: E402
+from resonance.engine.mlca import MLCA, MLCAC, MLCAI  # noqa: E402
 from resonance.engine.parameters import Parameter  # noqa: E402
 from resonance.engine.sa_art import SAART, FuzzyART  # noqa: E402
 from resonance.engine.sparse import SparseBatch, SparseEngine  # noqa: E402
@@ -30,6 +32,9 @@ __all__ = [
     "EVQ",
     "HCAEA",
     "ILDN",
+    "MLCA",
+    "MLCAC",
+    "MLCAI",
     "PARTS",
     "SAART",
     "Cluster",
@@ -37,8 +42,13 @@ __all__ = [
     "EngineError",
     "Event",
     "FuzzyART",
+    "GroupChange",
     "HCAEARoot",
     "HCAEASubtree",
+    "Label",
+    "LabelAnswers",
+    "LabelEngine",
+    "LabelSet",
     "Operations",
     "Parameter",
     "ParameterError",
@@ -55,7 +65,9 @@ __all__ = [
     "make_engine",
 ]
 
-ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (CAEA, HCAEA, EVQ, ILDN, FuzzyART, SAART)}
+ENGINES: dict[str, type[Engine]] = {
+    engine.name: engine for engine in (CAEA, HCAEA, EVQ, ILDN, FuzzyART, SAART, MLCA, MLCAI, MLCAC)
+}
 """Every engine by its name in settings."""
 
 PARTS: dict[str, type[HCAEARoot] | type[HCAEASubtree]] = {part.name: part for part in (HCAEARoot, HCAEASubtree)}

@@ -3,13 +3,16 @@
 import abc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from resonance.engine.errors import RecordError
 from resonance.engine.facts import ModelFacts, Path
 from resonance.engine.parameters import Parameter, check_parameters
+
+if TYPE_CHECKING:
+    from resonance.engine.labels import LabelAnswers
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -130,6 +133,23 @@ class Event:
     reason: Reason | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class GroupChange:
+    """The number of groups into which an engine divides the features has changed.
+
+    Attributes
+    ----------
+    index : int
+        Record of the batch with which it did.
+    before, after : int
+        Groups there were, and are.
+    """
+
+    index: int
+    before: int
+    after: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
     """Answers for a learned batch of n records; `depth` is the number of levels that the engine has (1 if flat).
@@ -146,6 +166,10 @@ class Step:
         Ids of the nodes that learned it, root first, padded with -1.
     events : list of Event
         In the order in which they happened.
+    labels : LabelAnswers, optional
+        How probable each label was before the record was learned; of a `labels.LabelEngine`.
+    groups : list of GroupChange
+        Of engines that divide the features into groups.
     """
 
     cluster: IntArray
@@ -153,6 +177,8 @@ class Step:
     novel: BoolArray
     path: IntArray
     events: list[Event] = field(default_factory=list)
+    labels: "LabelAnswers | None" = None
+    groups: list[GroupChange] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -166,12 +192,16 @@ class Prediction:
     score : ndarray of float64, shape (n,)
         As in `Step`.
     label : ndarray of int64, shape (n,)
-        Majority label of the nearest node that has one; -1 where nothing was learned with labels.
+        Majority label of the nearest node that has one; -1 where nothing was learned with labels, and of a
+        `labels.LabelEngine`.
+    labels : LabelAnswers, optional
+        How probable each label is; of a `labels.LabelEngine`.
     """
 
     cluster: IntArray
     score: FloatArray
     label: IntArray
+    labels: "LabelAnswers | None" = None
 
 
 class Engine(abc.ABC):

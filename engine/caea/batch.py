@@ -21,20 +21,9 @@ from resonance.engine.caea.block import (
     with_room,
 )
 from resonance.engine.caea.reading import read_clusters
-from resonance.engine.caea.step import (
-    ANSWER,
-    FAR,
-    FOUNDED,
-    SCORE,
-    TOLD,
-    cim,
-    isolated_nodes,
-    learn_one,
-    scale_of,
-    smallest,
-    squared_cim,
-)
+from resonance.engine.caea.step import ANSWER, FOUNDED, SCORE, TOLD, isolated_nodes, learn_one
 from resonance.engine.classes import majority_label
+from resonance.engine.correntropy import FAR, cim, scale_of, smallest, squared_cim
 
 
 @jit

@@ -38,8 +38,9 @@ from resonance.engine.caea.packed_facts import packed_facts
 from resonance.engine.caea.packing import model_lengths, packed_model, unpacked_model
 from resonance.engine.caea.reading import CRITERIA, stored_shapes
 from resonance.engine.caea.state_checks import check_fault, opened
-from resonance.engine.caea.step import TOLD, bandwidth_factors
+from resonance.engine.caea.step import TOLD
 from resonance.engine.classes import MOST_CLASSES, record_labels
+from resonance.engine.correntropy import bandwidth_factors
 from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.events import cluster_of, events_from
 from resonance.engine.facts import ModelFacts, Path

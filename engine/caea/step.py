@@ -4,12 +4,8 @@ Equation numbers are those of Masuyama et al., IEEE Access 2022. CIM is kept squ
 threshold: the order of nodes is the same, and one square root a record is enough.
 """
 
-from decimal import Decimal, localcontext
-from functools import lru_cache
-
 import numpy as np
-from resonance.engine.arithmetic import bits_of, exp_minus, float_of, inline, jit
-from resonance.engine.base import FloatArray
+from resonance.engine.arithmetic import inline, jit
 from resonance.engine.borrowed import borrow
 from resonance.engine.caea.block import (
     AGE,
@@ -43,9 +39,7 @@ from resonance.engine.caea.block import (
     find_link,
     mean_sigma,
 )
-
-_SMALLEST_SIGMA = 1e-150
-FAR = np.int64(0x7FF0000000000000)  # the bits of infinity: no node
+from resonance.engine.correntropy import FAR, cim, median_bandwidth, scale_of, smallest, squared_cim
 
 # What a step tells beside the node, in a row of floats.
 FOUNDED = 0  # 1 when the record became a node (case I, or while there are fewer than h nodes)
@@ -61,151 +55,14 @@ SECOND_AT = 9  # its position
 TOLD = 10
 
 
-@lru_cache(maxsize=256)
-def bandwidth_factors(d: int, h: int) -> FloatArray:
-    """Return ``(4 / (2 + d))^(1 / (4 + d))`` in entry 0 and ``m^(-1 / (4 + d))`` in entry m = 1..h (8).
-
-    Taken in decimal arithmetic and rounded once: a library's power function differs from machine to machine. That
-    takes milliseconds, so streams share the array.
-    """
-    with localcontext() as context:
-        context.prec = 40
-        exponent = Decimal(1) / (4 + d)
-        first = (Decimal(4) / (2 + d)) ** exponent
-        return np.array([float(first)] + [float(Decimal(m) ** -exponent) for m in range(1, h + 1)])
-
-
-@jit
-def _two_middle(values, count):
-    """Return the lower and the upper median of ``values[:count]``, which it reorders (quickselect)."""
-    target = count // 2
-    lo, hi = 0, count - 1
-    while lo < hi:
-        pivot = values[(lo + hi) // 2]
-        i, j = lo, hi
-        while i <= j:
-            while values[i] < pivot:
-                i += 1
-            while values[j] > pivot:
-                j -= 1
-            if i <= j:
-                values[i], values[j] = values[j], values[i]
-                i += 1
-                j -= 1
-        if target <= j:
-            hi = j
-        elif target >= i:
-            lo = i
-        else:
-            break
-    upper = values[target]
-    if count % 2 == 1:
-        return upper, upper
-    lower = values[0]
-    for i in range(1, target):
-        lower = max(lower, values[i])
-    return lower, upper
-
-
 @jit
 def bandwidth(floats, integers, rules, factors, x, work):
     """Return sigma of a node founded by `x`, from the last m records, `x` included (8)(9).
 
     `work` has room for 2 d floats.
     """
-    d = rules.d
-    m = min(integers[N], rules.h)
-    if m == 1:
-        # One record has no spread of its own: the spread over its attributes stands in.
-        mean, total = 0.0, 0.0
-        for i in range(d):
-            mean += x[i] - x[0]
-        mean = x[0] + mean / d
-        for i in range(d):
-            total += (x[i] - mean) * (x[i] - mean)
-        q = np.sqrt(total / (d - 1)) if d > 1 else 0.0
-        return factors[0] * (q if q > 0.0 else 1e-6)
-    work, ring = borrow(work), borrow(floats)[at_ring(d, integers[CAPACITY]) :]
-    mean, square = work[:d], work[d : 2 * d]
-    for i in range(d):
-        mean[i] = 0.0
-        square[i] = 0.0
-    for r in range(m):
-        row = ring[r * d : (r + 1) * d]
-        for i in range(d):
-            mean[i] += row[i]
-    for i in range(d):
-        mean[i] /= m
-    for r in range(m):
-        row = ring[r * d : (r + 1) * d]
-        for i in range(d):
-            square[i] += (row[i] - mean[i]) * (row[i] - mean[i])
-    for i in range(d):
-        square[i] = square[i] if square[i] > 0.0 else 1e-12 * (m - 1)  # q = 1e-6
-    # Root and factors are monotone: the median of sigma is taken over the sums of squares.
-    lower, upper = _two_middle(square, d)
-    sigma = factors[0] * np.sqrt(upper / (m - 1)) * factors[m]
-    if lower == upper:
-        return sigma
-    return (factors[0] * np.sqrt(lower / (m - 1)) * factors[m] + sigma) / 2.0
-
-
-@inline
-def scale_of(sigma):
-    """Return 1 / (2 s^2) for the common bandwidth s."""
-    s = sigma if sigma > _SMALLEST_SIGMA else _SMALLEST_SIGMA
-    return 1.0 / (2.0 * s * s)
-
-
-@jit
-def squared_cim(weights, stride, k, d, scale, x, sums, squares):
-    """Write the bits of CIM(x, node)^2 (1)-(4) of `k` nodes to `squares`, the lanes behind them as `FAR`.
-
-    Parameters
-    ----------
-    weights : ndarray
-        Feature-major weights, the row of each feature `stride` long.
-    scale : float
-        `scale_of` the common bandwidth.
-    sums, squares : ndarray of float64, of int64
-        Room for `k` rounded up to a multiple of 8.
-    """
-    padded = (k + 7) & ~7
-    weights, total = borrow(weights), borrow(sums)[:padded]
-    for j in range(padded):
-        total[j] = 0.0
-    for i in range(d):
-        row = weights[i * stride : i * stride + padded]
-        xi = x[i]
-        for j in range(padded):
-            z = xi - row[j]
-            total[j] += exp_minus(z * z * scale)
-    share = 1.0 / d
-    out = borrow(squares)[:padded]
-    for j in range(padded):
-        v = (d - total[j]) * share
-        # The bits of floats that are not negative are in the order of the floats: minima run on integers.
-        out[j] = bits_of(v if v > 0.0 else 0.0)
-    for j in range(k, padded):
-        out[j] = FAR
-
-
-@inline
-def smallest(squares, padded):
-    """Return the lowest position of the smallest entry, and the entry."""
-    best = FAR
-    for j in range(padded):
-        best = min(best, squares[j])
-    where = 0
-    while squares[where] != best:
-        where += 1
-    return where, best
-
-
-@inline
-def cim(bits):
-    """Return CIM from the bits of its square."""
-    return np.sqrt(float_of(bits))
+    d, m = rules.d, min(integers[N], rules.h)
+    return median_bandwidth(borrow(floats)[at_ring(d, integers[CAPACITY]) :], m, d, factors, x, work)
 
 
 @jit

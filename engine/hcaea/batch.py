@@ -26,7 +26,7 @@ from resonance.engine.caea.block import (
     mean_sigma,
 )
 from resonance.engine.caea.packing import model_lengths, packed_model, unpacked_model
-from resonance.engine.caea.step import FAR, cim, scale_of, smallest, squared_cim
+from resonance.engine.correntropy import FAR, cim, scale_of, smallest, squared_cim
 from resonance.engine.hcaea.kept_records import FREE, append_record, label_of, next_record, put_record
 from resonance.engine.hcaea.leaves import leaves_below
 from resonance.engine.hcaea.memory import AT_INTEGERS, POOL, ROOT, add, address, block_of, grow_pool, head_of, subtree

@@ -11,8 +11,8 @@ from resonance.engine.caea.block import CAPACITY, CHILD, CLUSTERS, ID, K, at_fie
 from resonance.engine.caea.engine import PAPER, PARAMETERS, check_room, rules_from, with_classes
 from resonance.engine.caea.packed_facts import state_facts
 from resonance.engine.caea.reading import stored_shapes
-from resonance.engine.caea.step import bandwidth_factors
 from resonance.engine.classes import record_labels
+from resonance.engine.correntropy import bandwidth_factors
 from resonance.engine.events import cluster_of
 from resonance.engine.facts import ModelFacts, Path
 from resonance.engine.hcaea.batch import FLOATS, INDEX, INTEGERS

@@ -99,7 +99,9 @@ class HCAEARoot(RootedTree):
             label=row[:, O_LABEL].copy(),
             vector=vectors[0][:asked],
         )
-        return RootStep(cluster, score, novel, path, events_from(self._log, self.dimension, CRITERIA), operations)
+        return RootStep(
+            cluster, score, novel, path, events_from(self._log, self.dimension, CRITERIA), operations=operations
+        )
 
     def predict(self, X: ArrayLike) -> Prediction:  # noqa: D102
         batch = check_batch(X, self.dimension)

@@ -32,18 +32,8 @@ from resonance.engine.caea.block import (
     with_room,
 )
 from resonance.engine.caea.reading import read_clusters
-from resonance.engine.caea.step import (
-    ANSWER,
-    CASE,
-    FOUNDED,
-    SCORE,
-    SECOND_AT,
-    isolated_nodes,
-    learn_one,
-    scale_of,
-    smallest,
-    squared_cim,
-)
+from resonance.engine.caea.step import ANSWER, CASE, FOUNDED, SCORE, SECOND_AT, isolated_nodes, learn_one
+from resonance.engine.correntropy import scale_of, smallest, squared_cim
 from resonance.engine.hcaea.kept_records import (
     FREE,
     append_record,

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from resonance.engine.arithmetic import exp_minus, jit, log, log1p
-from resonance.engine.caea.step import bandwidth_factors
+from resonance.engine.correntropy import bandwidth_factors
 
 
 @jit

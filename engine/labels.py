@@ -1,0 +1,120 @@
+"""Engines that learn from sets of labels, and the probabilities that they answer with."""
+
+import abc
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from resonance.engine.base import Engine, FloatArray, Step
+from resonance.engine.classes import record_labels
+from resonance.engine.errors import RecordError
+
+Label = str | int
+"""A label: text, or an integer of 64 bits."""
+
+LabelSet = Collection[Label]
+"""The labels of one record, in no order; a label that comes twice counts once."""
+
+MOST_CHARACTERS = 1000
+"""Length of a label that is text."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelAnswers:
+    """How probable each label is, for each record of a batch.
+
+    Attributes
+    ----------
+    labels : tuple of str or int
+        Every label that the model knew at the end of the batch, in the order in which they came; within one record
+        integers before text, each in ascending order.
+    probabilities : ndarray of float64, shape (n, number of labels)
+        By record and label, from 0 to 1; NaN where the label was not known yet when the record was answered. A label
+        is predicted where its probability is above 0.5.
+    """
+
+    labels: tuple[Label, ...]
+    probabilities: FloatArray
+
+
+class LabelEngine(Engine):
+    """An engine that learns from records with labels, and tells how probable each label is for any record.
+
+    New labels may come at any time. A record without a label set is answered, and changes nothing.
+    """
+
+    @property
+    @abc.abstractmethod
+    def labels(self) -> tuple[Label, ...]:
+        """Labels that the model knows, in the order in which they came."""
+
+    @abc.abstractmethod
+    def learn(
+        self, X: ArrayLike, labels: Sequence[int] | NDArray[np.int64] | Sequence[LabelSet | None] | None = None
+    ) -> Step:
+        """Answer for a batch, and learn those of its records that have labels, in order.
+
+        Parameters
+        ----------
+        X : array_like of shape (n, d)
+            Prepared records: finite, at most `MAGNITUDE` in absolute value.
+        labels : sequence, optional
+            For each record its set of labels, or None where it has none to learn from; an empty set teaches that the
+            record has none of the labels. Or, as of other engines, the number of its class: c >= 0 is the set {c}, -1
+            is none.
+
+        Returns
+        -------
+        Step
+            `Step.labels` holds the probabilities, each record's as of before it was learned. Of a record that was not
+            learned `Step.path` is -1.
+
+        Raises
+        ------
+        RecordError
+            Naming the first record that cannot be learned; nothing of the batch was.
+        """
+
+
+def label_sets(labels: Any, count: int) -> list[tuple[Label, ...] | None]:
+    """Return the labels of each of `count` records, without repeats and in one order; None of one without a label set.
+
+    Integers come before text, each in ascending order: a set has no order that two runs of a program share.
+
+    Raises
+    ------
+    RecordError
+        Fewer or more label sets than records, or something that is neither a set of labels nor the number of a class.
+    """
+    if labels is None:
+        return [None] * count
+    if not isinstance(labels, np.ndarray):
+        labels = list(labels)
+        if any(given is None or isinstance(given, Collection) for given in labels):
+            if len(labels) != count:
+                raise RecordError(0, f"{count} records have {len(labels)} label sets")
+            return [None if given is None else _one_set(index, given) for index, given in enumerate(labels)]
+    return [(int(number),) if number >= 0 else None for number in record_labels(labels, count)]
+
+
+def _one_set(index: int, given: Any) -> tuple[Label, ...]:
+    """Return the labels of one record in their order."""
+    if not isinstance(given, Collection) or isinstance(given, str | bytes | bytearray | Mapping):
+        raise RecordError(index, f"{given!r} is no set of labels")
+    found = {checked_label(index, label) for label in given}
+    return tuple(sorted(found, key=lambda label: (isinstance(label, str), label)))
+
+
+def checked_label(index: int, label: object) -> Label:
+    """Return a label of record `index` as plain text or integer, or raise `RecordError`."""
+    if isinstance(label, str):
+        if len(label) > MOST_CHARACTERS:
+            raise RecordError(
+                index, f"a label of {len(label):,} characters begins {label[:20]!r}: {MOST_CHARACTERS:,} at most"
+            )
+        return str(label)
+    if not isinstance(label, int | np.integer) or isinstance(label, bool) or not -(2**63) <= label < 2**63:
+        raise RecordError(index, f"{label!r} is no label: labels are text, or integers of 64 bits")
+    return int(label)

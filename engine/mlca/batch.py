@@ -1,0 +1,251 @@
+"""A batch learned, or answered, by one model."""
+
+import numpy as np
+from resonance.engine.arithmetic import jit
+from resonance.engine.correntropy import median_bandwidth, spread_of_one, window_squares
+from resonance.engine.events import (
+    E_AFTER,
+    E_BEFORE,
+    E_CLUSTER,
+    E_CRITERION,
+    E_HEAD,
+    E_KIND,
+    E_NUMBER,
+    E_OTHER,
+    E_RECORD,
+    E_THRESHOLD,
+    E_VALUE,
+    EMERGED,
+    NO_REASON,
+    SHAPE_HEAD,
+    VANISHED,
+)
+from resonance.engine.mlca.comparison import cim_of, compare, find_nearest, scale_by_mean, scale_by_median
+from resonance.engine.mlca.groups import regroup
+from resonance.engine.mlca.labelling import answer_labels, learn_memberships
+from resonance.engine.mlca.nodes import EVENTS, GROUPS, KNOWN, K, N, longest_idle, put_node
+
+CIM = 1
+CRITERIA = ("", "cim")
+
+# What a step tells, in a row of floats: this head, the ids of the nearest nodes, the memberships of the labels.
+WINNER, SECOND, CASE, V1, V2, SIGMA, NODES, NEIGHBOURS = 0, 1, 2, 3, 4, 5, 6, 7
+T_HEAD = 8
+
+
+@jit
+def tell(nodes, rules, record, kind, slot, criterion, value, log):
+    """Append an event to the log: the node of a slot, a cluster that spreads over nothing, has come or goes."""
+    d = rules.d
+    row = np.zeros(E_HEAD + SHAPE_HEAD + 2 * d)
+    row[E_RECORD], row[E_KIND], row[E_NUMBER] = record, kind, nodes.head[EVENTS]
+    row[E_CLUSTER], row[E_OTHER] = nodes.id[slot], -1.0
+    row[E_CRITERION], row[E_VALUE], row[E_THRESHOLD] = criterion, value, rules.vigilance
+    row[E_BEFORE if kind == VANISHED else E_AFTER] = 1.0
+    row[E_HEAD], row[E_HEAD + 1], row[E_HEAD + 2] = nodes.id[slot], nodes.size[slot], 1.0
+    for i in range(d):
+        row[E_HEAD + SHAPE_HEAD + i] = nodes.weights[i * len(nodes.id) + slot]
+    nodes.head[EVENTS] += 1
+    log.append(row)
+
+
+@jit
+def found(nodes, rules, factors, x, m, record, criterion, value, log):
+    """Make `x` a node, in the place of the one that won longest ago where there is no other; return its slot (8)(9)."""
+    slot, d, work = nodes.head[K], rules.d, nodes.work
+    if slot == rules.max_nodes:
+        slot = longest_idle(nodes)
+        tell(nodes, rules, record, VANISHED, slot, NO_REASON, 0.0, log)
+    if rules.pooled:
+        work[0] = median_bandwidth(nodes.window, m, d, factors, x, work)
+    elif m == 1:
+        sigma = factors[0] * spread_of_one(x, d)
+        for i in range(d):
+            work[i] = sigma
+    else:
+        window_squares(nodes.window, m, d, work)
+        for i in range(d):
+            work[i] = factors[0] * np.sqrt(work[d + i] / (m - 1)) * factors[m]
+    put_node(nodes, rules, slot, x, work)
+    tell(nodes, rules, record, EMERGED, slot, criterion, value, log)
+    return slot
+
+
+@jit
+def move(nodes, rules, slot, x, divisor):
+    """Let the node of a slot take a step towards `x` (18)(19)."""
+    at = slot
+    for i in range(rules.d):
+        nodes.weights[at] += (x[i] - nodes.weights[at]) / divisor
+        at += len(nodes.id)
+
+
+@jit
+def put_first(nodes, rules, slot, count):
+    """Put a new node before the nearest ones; it may be where one of them was. Return how many there are now."""
+    near, kept = nodes.near, 0
+    for at in range(count):
+        if near[at] != slot:
+            near[kept] = near[at]
+            kept += 1
+    kept = min(kept, rules.neighbours - 1)
+    for at in range(kept, 0, -1):
+        near[at] = near[at - 1]
+    near[0] = slot
+    return kept + 1
+
+
+@jit
+def learn_record(nodes, rules, factors, x, own, m, compared, record, log, told):
+    """Learn a record with labels `own`, which stands in the window already.
+
+    Parameters
+    ----------
+    m : int
+        Records of the window.
+    compared : bool
+        The record has been compared with the nodes, with the bandwidths by which it is learned.
+    told : ndarray
+        One row that gets what is known of the step, or none.
+
+    Returns
+    -------
+    int
+        Slot of the node that learned it.
+    bool
+        It founded that node.
+    """
+    head = nodes.head
+    head[N] += 1
+    for label in own:
+        nodes.records[label] += 1
+        head[KNOWN] = max(head[KNOWN], label + 1)
+    k, count, case = head[K], 0, 1
+    v1 = v2 = sigma = np.nan
+    second = np.int64(-1)
+    if k == 0:
+        slot = found(nodes, rules, factors, x, m, record, NO_REASON, 0.0, log)
+    else:
+        if not compared:
+            scale_by_mean(nodes, rules)
+            compare(nodes, rules, x)
+        count = find_nearest(nodes, rules.neighbours)
+        slot, v1, v2, sigma = nodes.near[0], cim_of(nodes, nodes.near[0]), np.inf, nodes.total[0] / k
+        if k > 1:
+            v2 = cim_of(nodes, nodes.near[1])
+            second = nodes.id[nodes.near[1]]
+        if v1 > rules.vigilance:  # case I
+            slot = found(nodes, rules, factors, x, m, record, CIM, v1, log)
+            count = put_first(nodes, rules, slot, count)
+        else:
+            nodes.size[slot] += 1
+            move(nodes, rules, slot, x, float(nodes.size[slot]))  # (18)
+            case = 2
+            if v2 <= rules.vigilance:
+                case = 3
+                other = nodes.near[1]
+                move(nodes, rules, other, x, 10.0 * nodes.size[other])  # (19)
+    for label in own:
+        nodes.labels[slot, label] += 1
+    if k > 0:
+        learn_memberships(nodes, rules, count, own)
+    nodes.won[slot] = head[N]
+    if len(told) > 0:
+        row = told[0]
+        row[WINNER], row[SECOND], row[CASE], row[V1], row[V2] = nodes.id[slot], second, case, v1, v2
+        row[SIGMA], row[NODES], row[NEIGHBOURS] = sigma, head[K], count
+        row[T_HEAD:] = -1.0
+        for at in range(count):
+            row[T_HEAD + at] = nodes.id[nodes.near[at]]
+        for label in range(head[KNOWN] if k > 0 else 0):
+            row[T_HEAD + rules.neighbours + label] = nodes.memberships[label] if head[K] > 1 else rules.neighbours
+    return slot, case == 1
+
+
+@jit
+def answer(nodes, rules, x, cluster, score, probabilities):
+    """Answer for a record: the nearest node if it is near enough, how near it is, and the labels."""
+    if nodes.head[K] == 0:
+        return
+    if rules.pooled:
+        scale_by_median(nodes)
+    else:
+        scale_by_mean(nodes, rules)
+    compare(nodes, rules, x)
+    count = find_nearest(nodes, rules.neighbours)
+    far = cim_of(nodes, nodes.near[0])
+    score[0] = 1.0 - far
+    if far <= rules.vigilance:
+        cluster[0] = nodes.id[nodes.near[0]]
+    answer_labels(nodes, rules, count, probabilities)
+
+
+@jit
+def tell_groups(nodes, rules, line_factors, record, changes):
+    """Divide the features into groups anew, and tell if their number changed."""
+    before = regroup(nodes, rules, line_factors)
+    if nodes.head[GROUPS] != before:
+        changes.append(np.array([record, before, nodes.head[GROUPS]]))
+
+
+@jit
+def learn_batch(
+    nodes,
+    rules,
+    factors,
+    line_factors,
+    X,
+    teaches,
+    starts,
+    owned,
+    start,
+    held,
+    log,
+    changes,
+    cluster,
+    score,
+    novel,
+    path,
+    probabilities,
+    told,
+):
+    """Answer for the records of a batch from `start` on, and learn those that teach.
+
+    With `held` they are the records that were held back: they stand in the window already, and no answer is due.
+
+    Returns
+    -------
+    int
+        The first record for which there is no room yet, or the end.
+    """
+    head, d = nodes.head, rules.d
+    for t in range(start, len(X)):
+        x = X[t]
+        if teaches[t] and head[K] == len(nodes.id) and head[K] < rules.max_nodes:
+            return t
+        if not held:
+            answer(nodes, rules, x, cluster[t], score[t : t + 1], probabilities[t])
+        if not teaches[t]:
+            continue
+        m = rules.interval
+        if not held:
+            at = head[N] % rules.interval * d
+            for i in range(d):
+                nodes.window[at + i] = x[i]
+            m = min(head[N] + 1, rules.interval)
+        own = owned[starts[t] : starts[t + 1]]
+        slot, new = learn_record(
+            nodes, rules, factors, x, own, m, not held and not rules.pooled, t, log, told[t : t + 1]
+        )
+        path[t, 0] = nodes.id[slot]
+        novel[t] = new
+        if rules.clustered and head[N] % rules.interval == 0:
+            tell_groups(nodes, rules, line_factors, t, changes)
+    return len(X)
+
+
+@jit
+def predict_batch(nodes, rules, X, cluster, score, probabilities):
+    """Answer for a batch."""
+    for t in range(len(X)):
+        answer(nodes, rules, X[t], cluster[t], score[t : t + 1], probabilities[t])

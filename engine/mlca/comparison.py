@@ -1,0 +1,102 @@
+"""How far a record is from the nodes: CIM (1)-(4), for each attribute (28)-(30), and for groups of them (31)-(33)."""
+
+import numpy as np
+from resonance.engine.arithmetic import bits_of, exp_minus, float_of, inline, jit
+from resonance.engine.borrowed import borrow
+from resonance.engine.correntropy import FAR, scale_of, squared_cim
+from resonance.engine.mlca.nodes import GROUPS, K
+
+
+@jit
+def scale_by_mean(nodes, rules):
+    """Let each group have the mean over the nodes, and over its features, of their bandwidths."""
+    k = nodes.head[K]
+    if rules.pooled:
+        nodes.scale[0] = scale_of(nodes.total[0] / k)
+        return
+    for g in range(nodes.head[GROUPS]):
+        a, b = nodes.starts[g], nodes.starts[g + 1]
+        total = 0.0
+        for at in range(a, b):
+            total += nodes.total[nodes.members[at]]
+        nodes.scale[g] = scale_of(total / (k * (b - a)))
+
+
+@jit
+def scale_by_median(nodes):
+    """Let the one group have the median of the nodes' bandwidths."""
+    k = nodes.head[K]
+    upper = nodes.sorted[k // 2]
+    lower = upper if k % 2 == 1 else nodes.sorted[k // 2 - 1]
+    nodes.scale[0] = scale_of(upper if lower == upper else (lower + upper) / 2.0)
+
+
+@inline
+def _add_roots(row, x, scale, sums, padded):
+    """Add the CIM of one feature."""
+    for j in range(padded):
+        z = x - row[j]
+        v = 1.0 - exp_minus(z * z * scale)
+        sums[j] += np.sqrt(v if v > 0.0 else 0.0)
+
+
+@jit
+def compare(nodes, rules, x):
+    """Write how far `x` is from every node to `far`, as bits in the order of CIM; see `cim_of`."""
+    k, d, stride, groups = nodes.head[K], rules.d, len(nodes.id), nodes.head[GROUPS]
+    if groups == 1:
+        squared_cim(nodes.weights, stride, k, d, nodes.scale[0], x, nodes.sums, nodes.far)
+        return
+    padded = (k + 7) & ~7
+    weights, sums, part = borrow(nodes.weights), borrow(nodes.sums)[:padded], borrow(nodes.part)[:padded]
+    for j in range(padded):
+        sums[j] = 0.0
+    for g in range(groups):
+        a, b, scale = nodes.starts[g], nodes.starts[g + 1], nodes.scale[g]
+        if b - a == 1:
+            i = nodes.members[a]
+            _add_roots(weights[i * stride : i * stride + padded], x[i], scale, sums, padded)
+            continue
+        for j in range(padded):
+            part[j] = 0.0
+        for at in range(a, b):
+            i = nodes.members[at]
+            row, xi = weights[i * stride : i * stride + padded], x[i]
+            for j in range(padded):
+                z = xi - row[j]
+                part[j] += exp_minus(z * z * scale)
+        size, share = float(b - a), 1.0 / (b - a)
+        for j in range(padded):
+            v = (size - part[j]) * share
+            sums[j] += np.sqrt(v if v > 0.0 else 0.0)
+    far = borrow(nodes.far)[:padded]
+    for j in range(padded):
+        far[j] = bits_of(sums[j] / groups)
+    for j in range(k, padded):
+        far[j] = FAR
+
+
+@inline
+def cim_of(nodes, slot):
+    """Return CIM between the compared record and the node of a slot."""
+    value = float_of(nodes.far[slot])
+    return np.sqrt(value) if nodes.head[GROUPS] == 1 else value
+
+
+@jit
+def find_nearest(nodes, wanted):
+    """List the nearest `wanted` nodes in `near`, the nearest first, equals by their slots; return how many."""
+    far, near = borrow(nodes.far), borrow(nodes.near)
+    count, worst = 0, FAR
+    for j in range(nodes.head[K]):
+        v = far[j]
+        if count < wanted or v < worst:
+            at = count if count < wanted else wanted - 1
+            count = at + 1
+            while at > 0 and far[near[at - 1]] > v:
+                near[at] = near[at - 1]
+                at -= 1
+            near[at] = j
+            if count == wanted:
+                worst = far[near[count - 1]]
+    return count
