@@ -24,6 +24,7 @@ class Task(Protocol):
     event_bytes: int
     first_version: int
     topic_ids: Mapping[str, str]
+    input_partitions: int
     record_after: int
 
     def process(self, records: Sequence[SourceRecord]) -> Outputs:

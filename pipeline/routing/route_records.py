@@ -16,6 +16,7 @@ The order of a partition of this topic is the order in which its streams learn. 
 by workers; for others it is no place to subscribe to.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -33,6 +34,13 @@ REST_BYTES: Final = 40_000
 
 OWN_BYTES: Final = 500
 """Bytes of the header that says where a record stands, at most."""
+
+TOPIC_BYTES: Final = 249
+"""Longest name of a topic that Kafka takes."""
+
+TOPIC_NAME: Final = re.compile(rf"[a-zA-Z0-9._-]{{1,{TOPIC_BYTES}}}")
+
+_MOST: Final = 2**63
 
 
 class Route(NamedTuple):
@@ -87,9 +95,11 @@ def read_route(record: SourceRecord) -> Route | None:
         topic, partition, offset, timestamp, before = orjson.loads(source or b"")
     except (IndexError, TypeError, ValueError):
         return None
-    if (first, second) != (SOURCE, KEY) or record.key is None or record.value is None:
+    if (first, second) != (SOURCE, KEY) or not record.key or record.value is None:
         return None
     if type(topic) is not str or not (type(partition) is type(offset) is type(timestamp) is type(before) is int):
+        return None
+    if not (TOPIC_NAME.fullmatch(topic) and 0 <= partition < _MOST and FIRST <= before < offset < _MOST):
         return None
     routed = RoutedRecord(
         topic, partition, record.offset, timestamp, key, record.value, headers[2:], record.key, offset

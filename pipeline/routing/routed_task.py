@@ -12,7 +12,7 @@ from resonance.pipeline.logs import at
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Outputs, RoutedRecord, SourceRecord
 from resonance.pipeline.routing.repeats import Repeats
-from resonance.pipeline.routing.route_records import read_route
+from resonance.pipeline.routing.route_records import TOPIC_BYTES, Route, read_route
 
 _log = logging.getLogger(__name__)
 
@@ -37,6 +37,8 @@ class RoutedTask(PartitionTask):
         super().__init__(settings, topic, partition)
         self._repeats = Repeats(topic, partition)
         self._strange = 0
+        # A whole topic is a stream of its name, whatever the limit is.
+        self._longest = max(settings.limits.key_bytes, TOPIC_BYTES)
 
     def process(self, records: Sequence[SourceRecord]) -> Outputs:
         """Learn routes and answer their records; see `PartitionTask.process`."""
@@ -51,7 +53,7 @@ class RoutedTask(PartitionTask):
         super().learn_silently(self._received(records))
 
     def _received(self, records: Sequence[SourceRecord]) -> list[RoutedRecord]:
-        routes = [route for record in records if (route := read_route(record)) is not None]
+        routes = [route for record in records if (route := read_route(record)) is not None and self._has_place(route)]
         if len(routes) < len(records):
             if not self._strange:
                 _log.warning(
@@ -62,6 +64,12 @@ class RoutedTask(PartitionTask):
                 )
             self._strange += len(records) - len(routes)
         return self._repeats.kept(routes)
+
+    def _has_place(self, route: Route) -> bool:
+        """Whether what follows from a route fits into the topics: a worker routes nothing else."""
+        record = route.record
+        among = not self.input_partitions or record.partition < self.input_partitions
+        return among and len(record.stream) <= self._longest
 
     @property
     def repeats(self) -> int:
