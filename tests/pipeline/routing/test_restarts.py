@@ -24,6 +24,16 @@ from tests.pipeline.streams import STAMP, TOPIC, value_of
 from tests.pipeline.streams import settings as any_settings
 
 MORE = {"snapshots__records": 120, "snapshots__ratio": 0}
+KEYED: dict[str, Any] = {
+    "stream": "key",
+    "hierarchy": "keyed",
+    "engine__name": "hcaea",
+    "engine__lambda": 6,
+    "engine__min_cluster_records": 3,
+    "engine__min_child_records": 3,
+    "engine__max_leaves": 25,
+    "engine__max_nodes": 12,
+}
 
 
 def written(deployment: RekeyedDeployment, *, once: bool = False) -> dict[Any, Any]:
@@ -206,6 +216,19 @@ def test_the_input_may_get_partitions(monkeypatch):
     answers = [orjson.loads(m.value) for at in said for m in said[at].assignments]
     assert {(a["source"]["partition"], a["version"]) for a in answers} == {(2, 1)}
     assert len(answers) == 50
+
+
+def test_with_a_keyed_hierarchy_the_input_may_not(monkeypatch):
+    deployment = RekeyedDeployment(monkeypatch, **KEYED)
+    deployment.turn(everything=True)
+    for kind in ("input", "assignments", "dead_letters"):
+        deployment.logs[TOPIC if kind == "input" else deployment.given.topic(kind), 2] = []
+    more = replace(deployment.source.deployment, partitions=3)
+    deployment.source = restore.Source.of(deployment.given, {}, more)
+    # Keys are in other partitions now than their models.
+    with pytest.raises(MismatchError, match=r"has 3 partitions, .* when it had 2") as stopped:
+        deployment.turn()
+    assert stopped.value.remedies == (stops.NEW_VERSION, stops.RESET)
 
 
 @pytest.mark.parametrize("stream", ["key", "topic"])
