@@ -257,6 +257,54 @@ def test_a_new_version_goes_on_in_both_hops(monkeypatch):
     assert len(set(sources_of_answers(deployment))) == len(sources_of_answers(deployment)) == 900
 
 
+def timed_out(deployment: RekeyedDeployment) -> None:
+    """Let the first hop send records of which it commits none, and of which one was never stored."""
+    before = {partition: len(deployment.logs[ROUTES, partition]) for partition in range(3)}
+    deployment.turn(0.3, only=TOPIC, lost=True)
+    for partition, count in before.items():
+        log = deployment.logs[ROUTES, partition]
+        if len(log) > count:
+            del log[count]
+
+
+@pytest.mark.parametrize("seen", [False, True])
+def test_a_new_version_learns_what_timed_out_before_it(monkeypatch, seen):
+    deployment = RekeyedDeployment(monkeypatch, snapshots__records=10_000)
+    deployment.turn(0.4, only=TOPIC)
+    deployment.turn(only=ROUTES)
+    timed_out(deployment)
+    if seen:
+        deployment.turn(only=ROUTES)
+    deployment.given = settings("field:country", input__id_path="id", snapshots__records=10_000, engine__lambda=30)
+    deployment.source = restore.Source.of(deployment.given, {}, deployment.source.deployment)
+    assert mending.mend(stops.NEW_VERSION, deployment.given, deployment.source) == 5
+    deployment.turn()
+    answered = sources_of_answers(deployment)
+    assert len(set(answered)) == len(answered) == 900
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_new_version_without_the_old_models_learns_no_repeat(monkeypatch, deleted):
+    deployment = RekeyedDeployment(monkeypatch, **MORE)
+    deployment.turn(0.2)
+    deployment.turn(only=ROUTES, everything=True)
+    deployment.turn(0.5, only=TOPIC, lost=True)
+    # Without a snapshot: what the routes before it left cannot be had but from them.
+    deployment.turn(only=ROUTES, kept=False)
+    if deleted:
+        for at in [at for at in deployment.source.logs if at[0] == ROUTES and deployment.logs[at]]:
+            log = deployment.logs[at]
+            log[:] = log[len(log) // 2 :]
+            deployment.firsts[at] = log[0].offset
+    deployment.given = settings("field:country", input__id_path="id", engine__lambda=30, **MORE)
+    deployment.source = restore.Source.of(deployment.given, {}, deployment.source.deployment)
+    monkeypatch.setattr(mending, "settings_then", lambda *_: settings("field:country", engine__lambda=31))
+    assert mending.mend(stops.NEW_VERSION, deployment.given, deployment.source) == 5
+    deployment.turn()
+    answered = sources_of_answers(deployment)
+    assert len(set(answered)) == len(answered) == 900
+
+
 def test_one_stream_is_forgotten_where_it_is_learned(monkeypatch):
     deployment = RekeyedDeployment(monkeypatch)
     deployment.turn(0.7)
