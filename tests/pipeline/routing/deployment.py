@@ -14,6 +14,17 @@ from tests.pipeline.routing.two_hops import ROUTES, inputs
 from tests.pipeline.streams import STAMP, TOPIC
 
 KINDS = {kind: kind.removeprefix("cluster_") for kind in ("assignments", "cluster_events", "dead_letters", "clusters")}
+KEYED: dict[str, Any] = {
+    "stream": "partition",
+    "hierarchy": "keyed",
+    "engine__name": "hcaea",
+    "engine__lambda": 6,
+    "engine__min_cluster_records": 3,
+    "engine__min_child_records": 3,
+    "engine__max_leaves": 25,
+    "engine__max_nodes": 12,
+}
+"""Settings under which the roots of two streams have many subtrees."""
 
 
 class RekeyedDeployment(MemoryDeployment):

@@ -18,22 +18,12 @@ from resonance.pipeline.states.inspection import inspect
 from resonance.pipeline.states.source import Source
 from resonance.pipeline.tasks import make_task, task_maker
 
-from tests.pipeline.routing.deployment import KINDS, RekeyedDeployment
+from tests.pipeline.routing.deployment import KEYED, KINDS, RekeyedDeployment
 from tests.pipeline.routing.two_hops import ROUTES, Hops, settings
 from tests.pipeline.streams import STAMP, TOPIC, value_of
 from tests.pipeline.streams import settings as any_settings
 
 MORE = {"snapshots__records": 120, "snapshots__ratio": 0}
-KEYED: dict[str, Any] = {
-    "stream": "key",
-    "hierarchy": "keyed",
-    "engine__name": "hcaea",
-    "engine__lambda": 6,
-    "engine__min_cluster_records": 3,
-    "engine__min_child_records": 3,
-    "engine__max_leaves": 25,
-    "engine__max_nodes": 12,
-}
 
 
 def written(deployment: RekeyedDeployment, *, once: bool = False) -> dict[Any, Any]:
