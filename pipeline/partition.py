@@ -6,7 +6,7 @@ call the same thing, and what comes out is a function of the input log alone, ho
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 
@@ -17,7 +17,7 @@ from resonance.pipeline.records import Counts, Message, Outputs, SourceRecord, S
 from resonance.pipeline.routing.sender import Sender
 from resonance.pipeline.task import sizes
 from resonance.pipeline.task.answers import Answered, Answers, in_order, through
-from resonance.pipeline.task.dead_letters import DeadLetters
+from resonance.pipeline.task.dead_letters import DeadLetters, WithDeadLetters
 from resonance.pipeline.task.emission import Emission
 from resonance.pipeline.task.encoding import Encoder, Origins, describe
 from resonance.pipeline.task.faults import FaultError
@@ -49,7 +49,7 @@ class _Batch:
         self.decoded.faults += [error.at(self.decoded.index[position]) for position in positions]
 
 
-class PartitionTask:
+class PartitionTask(WithDeadLetters):
     """The models of one input partition.
 
     Parameters
@@ -305,11 +305,6 @@ class PartitionTask:
         )
 
     @property
-    def dead_letter_run(self) -> tuple[str, int]:
-        """Class and number of the dead letters in a row at the end of what was seen."""
-        return self._letters.run
-
-    @property
     def event_bytes(self) -> int:
         """What the topics of events and clusters take in one message; can be set before the first record."""
         return self._learner.event_bytes
@@ -317,15 +312,6 @@ class PartitionTask:
     @event_bytes.setter
     def event_bytes(self, size: int) -> None:
         self._learner.event_bytes = size
-
-    @property
-    def topic_ids(self) -> Mapping[str, str]:
-        """Kafka's id of each input topic, as far as it is known; can be set before the first record."""
-        return self._letters.topic_ids
-
-    @topic_ids.setter
-    def topic_ids(self, known: Mapping[str, str]) -> None:
-        self._letters.topic_ids = known
 
     # Snapshots
 

@@ -93,9 +93,9 @@ def worker(
         worker__web_port=web_port,
         worker__log_level=log_level,
     )
-    for command in set(mending) - {stops.RESET}:
+    if new_version:
         loaded.check_local(
-            f"resonance worker {command}",
+            f"resonance worker {stops.NEW_VERSION}",
             "begin anew by --reset, or give the deployment another name",
         )
     from resonance.pipeline.worker import worker as process  # noqa: PLC0415

@@ -111,7 +111,7 @@ def is_stream_of(source: Source, at: TopicPartition, name: str) -> bool:
     if "/" in name:
         # The subtree of a root node, which is no part of the name of a stream.
         return at[0] == source.routes
-    if source.routes and "hierarchy" not in source.identities[at[0]].settings:
+    if source.is_rekeyed:
         # The inputs' partitions have none.
         return at[0] == source.routes
     # Streams carry the topic in their names where there are several inputs.

@@ -20,6 +20,7 @@ from resonance.pipeline.errors import ConfigurationError, MismatchError
 from resonance.pipeline.mending.changes import Change, acknowledged, inputs_of, is_atomic, wait_for_empty_group, write
 from resonance.pipeline.mending.resetting import reset
 from resonance.pipeline.records import StreamSnapshot
+from resonance.pipeline.routing.routed_task import RoutedTask
 from resonance.pipeline.states.archives import archive_of
 from resonance.pipeline.states.restore import read_tables, restore_partitions
 from resonance.pipeline.states.snapshot_records import Identity, PartitionRecord
@@ -187,10 +188,11 @@ def begin_versions(
             _take_over(settings, task, record)
         known = [snapshot.header["version"] for snapshot in old]
         before = learned or make_task(settings, topic, partition)
-        if record is not None:
-            if learned is None:
+        if learned is None:
+            if record is not None:
                 before.restore_partition(record.state)
-            task.take_place(before)
+            _pass_over(source, before, record.position if record else 0, first, start)
+        task.take_place(before)
         # A stream that learned and was never snapshotted has used ids too, below this version.
         task.first_version = max([before.first_version, *known]) + (learned is None)
         for snapshot in old:
@@ -202,6 +204,19 @@ def begin_versions(
         _log.warning("%s[%d]: %d streams begin new models at offset %d", topic, partition, len(old), start)
     write(source, changes, atomic=atomic)
     return len(changes)
+
+
+def _pass_over(source: Source, before: Task, position: int, first: int, end: int) -> None:
+    """Let a second hop that stands at a position see which routes were learned since, though by nobody who is left."""
+    if not isinstance(before, RoutedTask) or position >= end:
+        return
+    if first > position:
+        # Deleted: any of them may be the predecessor of the next.
+        before.begin_anywhere()
+    at = before.topic, before.partition
+    with LogReader(source.client, source.group, source.patience) as reader:
+        for _, records in reader.read({at: (max(first, position), end)}):
+            before.pass_over(records)
 
 
 def _take_over(settings: Settings, task: Task, record: PartitionRecord | None) -> None:

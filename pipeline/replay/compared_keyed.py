@@ -6,16 +6,16 @@ the record and the subtree; the messages bring both together with a place among 
 """
 
 from array import array
-from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+import numpy as np
 import orjson
 from resonance.pipeline.broker.log_reader import TopicPartition
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.records import Message, Record
+from resonance.pipeline.records import Message, Record, RoutedRecord
 from resonance.pipeline.replay.compared import ELSEWHERE, Compared, Range, RoutedAssignments
 from resonance.pipeline.replay.recorded import Others, Told, assignment_told, event_told, letter_told
-from resonance.pipeline.routing.operation_records import read_ask
+from resonance.pipeline.routing.operation_records import Ask, part_name, read_ask
 from resonance.pipeline.states.source import Source
 
 
@@ -65,10 +65,26 @@ def compared_of_roots(settings: Settings, source: Source, part: Range) -> list[C
     ]
 
 
-def compared_of_subtrees(settings: Settings, source: Source, part: Range, records: Iterable[Record]) -> list[Compared]:
-    """Return what is compared of the second hop; `records` are the messages of the range and those before it."""
+def compared_of_subtrees(
+    settings: Settings, source: Source, part: Range, numbers: Mapping[str, int], records: Iterable[Record]
+) -> list[Compared]:
+    """Return what is compared of the second hop.
+
+    Parameters
+    ----------
+    settings : Settings
+        The deployment's.
+    source : Source
+        The deployment.
+    part : Range
+        Of the routes.
+    numbers : mapping of str to int
+        How many messages each subtree had before the first of `records`.
+    records : iterable of Record
+        The messages of the range, and those before it that the replay needs.
+    """
     at, begin, end, oldest = part
-    asked = AskedAt(at[0], records)
+    asked = AskedAt(at[0], numbers, records)
     found = []
     for number in range(source.deployment.partitions):
         place = (settings.topic("assignments"), number)
@@ -83,26 +99,49 @@ def compared_of_subtrees(settings: Settings, source: Source, part: Range, record
 class AskedAt:
     """Where among the routes the messages stand that outputs follow from: the last one of a record to a subtree.
 
+    What was sent twice, as it can be under at least once, counts where it was carried out first.
+
     Parameters
     ----------
     topic : str
         The topic of the routes.
+    numbers : mapping of str to int
+        How many messages each subtree had before the first of `records`.
     records : iterable of Record
         The messages.
     """
 
-    def __init__(self, topic: str, records: Iterable[Record]) -> None:
+    def __init__(self, topic: str, numbers: Mapping[str, int], records: Iterable[Record]) -> None:
         self._topic = topic
-        # Records ascend, and few have several messages in one partition: 24 bytes for each, found by halving.
-        self._columns: dict[TopicPartition, tuple[array[int], array[int], array[int]]] = {}
+        # Of each subtree the number of the next message; -1 where it is gone.
+        self._numbers = dict(numbers)
+        self._plain: set[tuple[str, int, int]] = set()
+        # Few records have several messages in one partition: 24 bytes for each, found by halving.
+        columns: dict[TopicPartition, tuple[array[int], array[int], array[int]]] = {}
         for record in records:
-            if (route := read_ask(record)) is None:
+            if (route := read_ask(record)) is None or not self._is_first(*route):
                 continue
             (cause, ask), fresh = route, (array("q"), array("q"), array("q"))
-            sources, nodes, offsets = self._columns.setdefault((cause.topic, cause.partition), fresh)
+            sources, nodes, offsets = columns.setdefault((cause.topic, cause.partition), fresh)
             sources.append(cause.source_offset)
             nodes.append(ask.node)
             offsets.append(record.offset)
+        # Records ascend, but for those that were sent again because one before them had not come.
+        orders = {place: np.argsort(np.asarray(each[0]), kind="stable") for place, each in columns.items()}
+        self._columns = {place: [np.asarray(one)[orders[place]] for one in each] for place, each in columns.items()}
+
+    def _is_first(self, cause: RoutedRecord, ask: Ask) -> bool:
+        """Whether a message is carried out, and for the first time."""
+        if ask.number is None:
+            place = (cause.topic, cause.partition, cause.source_offset)
+            known = place in self._plain
+            self._plain.add(place)
+            return not known
+        name = part_name(ask.stream, ask.version, ask.node)
+        if ask.number != self._numbers.get(name, 0):
+            return False
+        self._numbers[name] = -1 if ask.removed else ask.number + 1
+        return True
 
     def answer_told(self, message: Message | Record) -> Told | None:
         """Return where the message stands with which a record was answered; elsewhere for an answer of a warm-up."""
@@ -123,12 +162,10 @@ class AskedAt:
         columns = self._columns.get((told.topic, told.partition))
         if columns is not None:
             sources, nodes, offsets = columns
-            place, last = bisect_left(sources, told.offset), -1
-            while place < len(sources) and sources[place] == told.offset:
-                last = offsets[place] if nodes[place] == node else last
-                place += 1
-            if last >= 0:
-                return told._replace(topic=self._topic, offset=last)
+            first, behind = np.searchsorted(sources, [told.offset, told.offset + 1])
+            own = offsets[first:behind][nodes[first:behind] == node]
+            if len(own):
+                return told._replace(topic=self._topic, offset=int(own[-1]))
         return told._replace(topic=ELSEWHERE)
 
 

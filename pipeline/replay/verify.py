@@ -178,7 +178,7 @@ def _compared(opened: OpenedJob, found: Verified, start: Start, oldest: int) -> 
     if isinstance(start.task, SubtreeTask):
         # What stands before the range is told to be elsewhere, as what other partitions of the routes led to.
         messages = sources.of_topic(opened.reader, part.at, start.offset, found.end)
-        return compared_of_subtrees(settings, source, part, chain.from_iterable(messages))
+        return compared_of_subtrees(settings, source, part, start.task.numbers, chain.from_iterable(messages))
     if not isinstance(start.task, RoutedTask):
         return compared_of_router(settings, source, part)
     batches = sources.of_topic(opened.reader, part.at, start.offset, found.end)
@@ -253,7 +253,7 @@ def _compare(
 ) -> Difference | None:
     """Replay the range from an offset on, up to the first difference."""
     place, task = begin, start.task
-    held: list[Message] = []
+    held: list[tuple[int, Message]] = []
     for batch in sources.of_topic(reader, (found.topic, found.partition), start.offset, found.end):
         silent, records = sources.cut(batch, begin)
         if silent:
@@ -263,10 +263,12 @@ def _compare(
             outputs = task.process(records)
             behind = records[-1].offset + 1
             if isinstance(task, SubtreeTask):
-                # What a record asks of a subtree can take several messages: events belong to the last one.
-                outputs.events[:0] = held
-                held = [message for message in outputs.events if _is_behind(kinds, message, behind)]
-                outputs.events = [message for message in outputs.events if message not in held]
+                # What a record asks of a subtree can take several messages: events belong to the last one. What is
+                # said again because its message was sent again belongs to the first time.
+                held += _placed(kinds, "cluster_events", outputs.events, place)
+                outputs.events = [message for offset, message in held if offset < behind]
+                held = [(offset, message) for offset, message in held if offset >= behind]
+                outputs.assignments = [m for _, m in _placed(kinds, "assignments", outputs.assignments, place)]
             if difference := _first(reader, outputs, place, behind, found, kinds):
                 found.records += len(sources.cut(records, difference.offset)[0])
                 return difference
@@ -274,12 +276,14 @@ def _compare(
             place = behind
         tell(len(batch))
     # Something may be recorded about records that are not there.
-    return _first(reader, Outputs(events=held), place, found.end, found, kinds)
+    return _first(reader, Outputs(events=[message for _, message in held]), place, found.end, found, kinds)
 
 
-def _is_behind(kinds: Sequence[_Kind], message: Message, offset: int) -> bool:
-    kind = next(kind for kind in kinds if kind.name == "cluster_events")
-    return _offset(kind, message) >= offset
+def _placed(kinds: Sequence[_Kind], name: str, messages: Sequence[Message], first: int) -> list[tuple[int, Message]]:
+    """Return outputs with the offsets of what they go back to, those before the first offset left out."""
+    kind = next(kind for kind in kinds if kind.name == name)
+    placed = [(_offset(kind, message), message) for message in messages]
+    return [entry for entry in placed if entry[0] >= first]
 
 
 def _first(

@@ -112,9 +112,8 @@ class Repeats:
         return place >= 0 and self._dropped[place][0] <= offset <= self._dropped[place][1]
 
     def take_over(self, other: "Repeats") -> None:
-        """Go on where the routes of another task of the partition end, which need not know what comes between."""
-        self._newest = dict(other._newest)
-        self.begin_anywhere()
+        """Go on where another task of the partition stands; no route before that is read again."""
+        self.restore(other.state(None))
 
     def state(self, replay_from: int | None) -> dict[str, Any]:
         """Return what JSON can hold of it, for a restart that reads again from an offset on; None for from here on."""

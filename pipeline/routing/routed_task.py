@@ -84,6 +84,10 @@ class RoutedTask(PartitionTask):
         """Let the routes begin in the middle: their first records need no predecessor."""
         self._repeats.begin_anywhere()
 
+    def pass_over(self, records: Sequence[SourceRecord]) -> None:
+        """Take note of routes that other models have learned, so that repeats of them are known."""
+        self._received(records)
+
     def take_place(self, other: PartitionTask) -> None:
         """Go on, with other models, where another task of the partition stands."""
         super().take_place(other)

@@ -1,6 +1,6 @@
 """The first hop of a re-keyed stream: finds the stream of each record, and sends it on to where that is learned."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import orjson
@@ -11,7 +11,7 @@ from resonance.pipeline.files.partitioner import partition_of
 from resonance.pipeline.paths import ABSENT, find
 from resonance.pipeline.records import Counts, Outputs, SourceRecord, StreamSnapshot
 from resonance.pipeline.routing.route_records import FIRST, REST_BYTES, rest_bytes, route_message
-from resonance.pipeline.task.dead_letters import DeadLetters
+from resonance.pipeline.task.dead_letters import DeadLetters, WithDeadLetters
 from resonance.pipeline.task.encoding import Encoder
 from resonance.pipeline.task.faults import Fault, FaultError
 from resonance.pipeline.task.input import InputMapping
@@ -25,7 +25,7 @@ FORMAT: Final = 1
 """Format of `RouterTask.partition_state`."""
 
 
-class RouterTask:
+class RouterTask(WithDeadLetters):
     """The task of an input partition whose records are learned elsewhere; a `tasks.Task` without any stream.
 
     What cannot be routed is a dead letter here, and tells its place; what can be and is wrong otherwise becomes one
@@ -187,29 +187,6 @@ class RouterTask:
     def counts(self) -> Counts:
         """What was seen so far; may be asked for in another thread."""
         return Counts(self._records, self._skipped, self._letters.by_stage_and_class)
-
-    @property
-    def dead_letter_run(self) -> tuple[str, int]:
-        """Class and number of the dead letters in a row at the end of what was seen."""
-        return self._letters.run
-
-    @property
-    def first_version(self) -> int:
-        """Version that dead letters say; of no other meaning here."""
-        return self._letters.version
-
-    @first_version.setter
-    def first_version(self, version: int) -> None:
-        self._letters.version = version
-
-    @property
-    def topic_ids(self) -> Mapping[str, str]:
-        """Kafka's id of each input topic, as far as it is known; can be set before the first record."""
-        return self._letters.topic_ids
-
-    @topic_ids.setter
-    def topic_ids(self, known: Mapping[str, str]) -> None:
-        self._letters.topic_ids = known
 
     @property
     def replay_from(self) -> int | None:

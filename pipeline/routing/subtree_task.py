@@ -164,6 +164,12 @@ class SubtreeTask(PartitionTask):
         return texts
 
     @property
+    def numbers(self) -> dict[str, int]:
+        """How many messages each subtree was given."""
+        present = [model for model in self._subtrees.models() if isinstance(model, SubtreeModel)]
+        return {model.name: model.number for model in present}
+
+    @property
     def repeats(self) -> int:
         """Messages that were dropped because they had come, or come again."""
         present = [model for model in self._subtrees.models() if isinstance(model, SubtreeModel)]

@@ -16,9 +16,6 @@ from resonance.pipeline.states.source import Source
 LOOK_BACK: Final = 4
 """Records read at first where a manifest should be: it and the marker of its transaction."""
 
-NEAR: Final = 100
-"""Records among which the last archive of an input is looked for before another one is written."""
-
 _log = logging.getLogger(__name__)
 
 
@@ -161,18 +158,39 @@ def _line(reader: LogReader, archive: TopicPartition, topic: str, epoch: int, of
 
 def _last_key(reader: LogReader, archive: TopicPartition, topic: str, first: int, end: int) -> ArchiveKey | None:
     """Return the last key of an input topic in a range, reading as few records as possible."""
+    return next((key for _, key in _back(reader, archive, first, end) if key.topic == topic), None)
+
+
+def _back(reader: LogReader, archive: TopicPartition, first: int, end: int) -> Iterator[tuple[Record, ArchiveKey]]:
+    """Yield the entries of a range, the last first; of an archive that stands there in one piece its manifest alone."""
     width = LOOK_BACK
     while first < end:
         start = max(first, end - width)
-        found = None
-        for _, records in reader.read({archive: (start, end)}):
-            for record in records:
-                key = ArchiveKey.of(record.key)
-                found = key if key is not None and key.topic == topic else found
-        if found is not None:
-            return found
+        records = [record for _, some in reader.read({archive: (start, end)}) for record in some]
         end, width = start, width * 8
-    return None
+        for record in reversed(records):
+            key = ArchiveKey.of(record.key)
+            if key is None:
+                continue
+            yield record, key
+            begin = _begin_of(reader, archive, first, record, key) if key.kind == "archive" else None
+            if begin is not None:
+                end, width = begin, LOOK_BACK
+                break
+
+
+def _begin_of(reader: LogReader, archive: TopicPartition, first: int, entry: Record, key: ArchiveKey) -> int | None:
+    """Return where an archive begins; None where others stand between its records, or some are deleted."""
+    try:
+        begin = entry.offset - ArchiveManifest.parse(entry.value or b"", "").records
+    except (*UNREADABLE, MismatchError):
+        return None
+    if begin < first:
+        return None
+    # As many records as it has lie between: if the first of them is its own, all are.
+    found = (record for _, some in reader.read({archive: (begin, begin + 1)}) for record in some)
+    keys = (ArchiveKey.of(record.key) for record in found)
+    return begin if any(one is not None and one[1:] == key[1:] for one in keys) else None
 
 
 class Line(NamedTuple):
@@ -198,36 +216,32 @@ FIRST_LINE: Final = Line()
 
 
 def present_line(reader: LogReader, source: Source, at: TopicPartition) -> Line:
-    """Return the line that new archives of an input partition continue.
-
-    Where none of its archives is among the last records, or that is of another log, a new line begins: nothing but a
-    longer search comes of that.
-    """
+    """Return the line that new archives of an input partition continue; a new one where it has no archive."""
     archive = (source.archive, at[1])
     first, end = reader.bounds([archive])[archive]
     if first == end:
         return FIRST_LINE
     # Epochs are ends of the partition as they were, so none has been used that is as high as this one.
-    last = _last_key(reader, archive, at[0], max(first, end - NEAR), end)
+    last = _last_key(reader, archive, at[0], first, end)
     return Line(end, 0, end) if last is None else Line(last.epoch, last.position, end)
 
 
 def last_manifest(reader: LogReader, source: Source, at: TopicPartition) -> tuple[int, int] | None:
     """Return position and Kafka timestamp, in milliseconds, of the last archive that was begun and finished.
 
-    None where the last records of the partition do not say it, so that there may be none. Archives of other inputs, or
-    of the routes, may stand behind it.
+    None where there is none, or what was begun last was not finished. Archives of other inputs, or of the routes, may
+    stand behind it.
     """
     archive = (source.archive, at[1])
     first, end = reader.bounds([archive])[archive]
-    first = max(first, end - NEAR)
-    last = _last_key(reader, archive, at[0], first, end)
-    if last is None or last.kind != "archive":
+    entry, key = next((found for found in _back(reader, archive, first, end) if found[1].topic == at[0]), (None, None))
+    if entry is None or key is None or key.kind != "archive":
         return None
-    entry, manifest = next(_manifests(reader, archive, at[0], first, end), (None, None))
-    if entry is None or manifest is None or not _is_ours(source, at, manifest):
+    try:
+        manifest = ArchiveManifest.parse(entry.value or b"", f"{archive[0]}[{archive[1]}]")
+    except (*UNREADABLE, MismatchError):
         return None
-    return manifest.position, entry.timestamp
+    return (manifest.position, entry.timestamp) if _is_ours(source, at, manifest) else None
 
 
 def _is_ours(source: Source, at: TopicPartition, manifest: ArchiveManifest) -> bool:

@@ -186,7 +186,7 @@ def _check_log(source: Source, found: Identity) -> None:
     if found.partitions != now.partitions and found.topic == source.routes:
         raise stops.routes_changed(found.topic, found.partitions, now.partitions)
     # Where streams are re-keyed a partition that was added routes its records to where their models are.
-    if found.partitions != now.partitions and not source.routes:
+    if found.partitions != now.partitions and not source.is_rekeyed:
         raise stops.partitions_changed(found.topic, found.partitions, now.partitions)
 
 

@@ -110,6 +110,11 @@ class Source:
         )
 
     @property
+    def is_rekeyed(self) -> bool:
+        """Whether no stream is learned where the inputs are read, but all of them where the routes lead."""
+        return bool(self.routes) and "hierarchy" not in next(iter(self.identities.values())).settings
+
+    @property
     def logs(self) -> list[TopicPartition]:
         """Every partition that workers process: those of the inputs, and those of the routes."""
         return [(topic, number) for topic, identity in self.identities.items() for number in range(identity.partitions)]

@@ -87,3 +87,32 @@ class DeadLetters:
             f"key {key!r} would begin a stream, and limits.streams = {limit:,} are there in this partition; raise it, "
             "or spread the keys over more partitions",
         )
+
+
+class WithDeadLetters:
+    """What every task is told for its dead letters, and asked of them; `_letters` writes them."""
+
+    _letters: DeadLetters
+
+    @property
+    def dead_letter_run(self) -> tuple[str, int]:
+        """Class and number of the dead letters in a row at the end of what was seen."""
+        return self._letters.run
+
+    @property
+    def topic_ids(self) -> Mapping[str, str]:
+        """Kafka's id of each input topic, as far as it is known; can be set before the first record."""
+        return self._letters.topic_ids
+
+    @topic_ids.setter
+    def topic_ids(self, known: Mapping[str, str]) -> None:
+        self._letters.topic_ids = known
+
+    @property
+    def first_version(self) -> int:
+        """Version of the models of streams that are new; can be set before the first record."""
+        return self._letters.version
+
+    @first_version.setter
+    def first_version(self, version: int) -> None:
+        self._letters.version = version

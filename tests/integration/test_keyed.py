@@ -69,12 +69,11 @@ def test_both_hops_say_what_one_task_says_though_workers_end_and_join(broker, de
     assert by_record(got["assignments"]) == by_record(expected.assignments)
     assert by_id(got["cluster_events"]) == by_id(expected.events)
     assert sum("subtree" in json.loads(message.value) for message in got["cluster_events"]) > 5
-    if delivery == "exactly_once":
-        verdict = verify(settings, Span.parse())
-        assert verdict.identical, verdict
-        assert verdict.total("assignments") == COUNT
-        assert verdict.total("events") == len(expected.events)
-        assert verdict.total("routes") > 0
+    verdict = verify(settings, Span.parse())
+    assert verdict.identical, verdict
+    assert verdict.total("assignments") == COUNT
+    assert verdict.total("events") == len(expected.events)
+    assert verdict.total("routes") > 0
     table, one = ClusterTable(), ClusterTable()
     for found, messages in ((table, got["cluster_events"]), (one, expected.events)):
         for message in messages:

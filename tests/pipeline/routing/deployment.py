@@ -14,6 +14,17 @@ from tests.pipeline.routing.two_hops import ROUTES, inputs
 from tests.pipeline.streams import STAMP, TOPIC
 
 KINDS = {kind: kind.removeprefix("cluster_") for kind in ("assignments", "cluster_events", "dead_letters", "clusters")}
+KEYED: dict[str, Any] = {
+    "stream": "partition",
+    "hierarchy": "keyed",
+    "engine__name": "hcaea",
+    "engine__lambda": 6,
+    "engine__min_cluster_records": 3,
+    "engine__min_child_records": 3,
+    "engine__max_leaves": 25,
+    "engine__max_nodes": 12,
+}
+"""Settings under which the roots of two streams have many subtrees."""
 
 
 class RekeyedDeployment(MemoryDeployment):
@@ -53,6 +64,7 @@ class RekeyedDeployment(MemoryDeployment):
         everything: bool = False,
         archive: bool = False,
         lost: bool = False,
+        kept: bool = True,
         only: str | None = None,
     ) -> dict[TopicPartition, Outputs]:
         """Start a worker, process a share of what each log has, inputs first, commit and be killed.
@@ -65,6 +77,8 @@ class RekeyedDeployment(MemoryDeployment):
             What the commit writes.
         lost : bool
             The commit fails: outputs were stored, and neither snapshots nor offsets, as under at least once.
+        kept : bool
+            The commit writes snapshots where they are due.
         only : str, optional
             The only topic that is processed.
         """
@@ -81,7 +95,8 @@ class RekeyedDeployment(MemoryDeployment):
                 position = records[-1].offset + 1 if records else part.start
                 if lost:
                     continue
-                for message in part.writer.messages(part.task, position, position, everything=everything):
+                due = part.writer.messages(part.task, position, position, everything=everything) if kept else ()
+                for message in due:
                     self.append((self.source.snapshots, at[1]), message, timestamp=STAMP)
                 if archive and records:
                     writer = ArchiveWriter(self.source.archive, at[1], self.source.identities[topic], 1.0)

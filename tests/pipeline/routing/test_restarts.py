@@ -18,7 +18,7 @@ from resonance.pipeline.states.inspection import inspect
 from resonance.pipeline.states.source import Source
 from resonance.pipeline.tasks import make_task, task_maker
 
-from tests.pipeline.routing.deployment import KINDS, RekeyedDeployment
+from tests.pipeline.routing.deployment import KEYED, KINDS, RekeyedDeployment
 from tests.pipeline.routing.two_hops import ROUTES, Hops, settings
 from tests.pipeline.streams import STAMP, TOPIC, value_of
 from tests.pipeline.streams import settings as any_settings
@@ -208,6 +208,19 @@ def test_the_input_may_get_partitions(monkeypatch):
     assert len(answers) == 50
 
 
+def test_with_a_keyed_hierarchy_the_input_may_not(monkeypatch):
+    deployment = RekeyedDeployment(monkeypatch, **KEYED)
+    deployment.turn(everything=True)
+    for kind in ("input", "assignments", "dead_letters"):
+        deployment.logs[TOPIC if kind == "input" else deployment.given.topic(kind), 2] = []
+    more = replace(deployment.source.deployment, partitions=3)
+    deployment.source = restore.Source.of(deployment.given, {}, more)
+    # Keys are in other partitions now than their models.
+    with pytest.raises(MismatchError, match=r"has 3 partitions, .* when it had 2") as stopped:
+        deployment.turn()
+    assert stopped.value.remedies == (stops.NEW_VERSION, stops.RESET)
+
+
 @pytest.mark.parametrize("stream", ["key", "topic"])
 def test_another_choice_of_streams_is_a_stop_that_only_a_reset_mends(monkeypatch, stream):
     deployment = RekeyedDeployment(monkeypatch)
@@ -232,6 +245,54 @@ def test_a_new_version_goes_on_in_both_hops(monkeypatch):
     answers = [orjson.loads(m.value) for at in said for m in said[at].assignments]
     assert {(answer["stream"], answer["version"]) for answer in answers} == {(s, 2) for s in ("DE", "FR", "IT")}
     assert len(set(sources_of_answers(deployment))) == len(sources_of_answers(deployment)) == 900
+
+
+def timed_out(deployment: RekeyedDeployment) -> None:
+    """Let the first hop send records of which it commits none, and of which one was never stored."""
+    before = {partition: len(deployment.logs[ROUTES, partition]) for partition in range(3)}
+    deployment.turn(0.3, only=TOPIC, lost=True)
+    for partition, count in before.items():
+        log = deployment.logs[ROUTES, partition]
+        if len(log) > count:
+            del log[count]
+
+
+@pytest.mark.parametrize("seen", [False, True])
+def test_a_new_version_learns_what_timed_out_before_it(monkeypatch, seen):
+    deployment = RekeyedDeployment(monkeypatch, snapshots__records=10_000)
+    deployment.turn(0.4, only=TOPIC)
+    deployment.turn(only=ROUTES)
+    timed_out(deployment)
+    if seen:
+        deployment.turn(only=ROUTES)
+    deployment.given = settings("field:country", input__id_path="id", snapshots__records=10_000, engine__lambda=30)
+    deployment.source = restore.Source.of(deployment.given, {}, deployment.source.deployment)
+    assert mending.mend(stops.NEW_VERSION, deployment.given, deployment.source) == 5
+    deployment.turn()
+    answered = sources_of_answers(deployment)
+    assert len(set(answered)) == len(answered) == 900
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_new_version_without_the_old_models_learns_no_repeat(monkeypatch, deleted):
+    deployment = RekeyedDeployment(monkeypatch, **MORE)
+    deployment.turn(0.2)
+    deployment.turn(only=ROUTES, everything=True)
+    deployment.turn(0.5, only=TOPIC, lost=True)
+    # Without a snapshot: what the routes before it left cannot be had but from them.
+    deployment.turn(only=ROUTES, kept=False)
+    if deleted:
+        for at in [at for at in deployment.source.logs if at[0] == ROUTES and deployment.logs[at]]:
+            log = deployment.logs[at]
+            log[:] = log[len(log) // 2 :]
+            deployment.firsts[at] = log[0].offset
+    deployment.given = settings("field:country", input__id_path="id", engine__lambda=30, **MORE)
+    deployment.source = restore.Source.of(deployment.given, {}, deployment.source.deployment)
+    monkeypatch.setattr(mending, "settings_then", lambda *_: settings("field:country", engine__lambda=31))
+    assert mending.mend(stops.NEW_VERSION, deployment.given, deployment.source) == 5
+    deployment.turn()
+    answered = sources_of_answers(deployment)
+    assert len(set(answered)) == len(answered) == 900
 
 
 def test_one_stream_is_forgotten_where_it_is_learned(monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Message
-from resonance.pipeline.states.archive_reader import NEAR, Archived, last_manifest, newest_archive, present_line
+from resonance.pipeline.states.archive_reader import Archived, last_manifest, newest_archive, present_line
 from resonance.pipeline.states.archive_records import ArchiveKey
 from resonance.pipeline.states.archives import ArchiveWriter
 from resonance.pipeline.states.source import Source
@@ -178,16 +178,32 @@ def test_archives_without_a_line_are_those_of_the_first(shelf: Shelf) -> None:
     assert found.position == positions[-1]
 
 
-def test_a_new_line_begins_where_the_last_archive_is_not_known(shelf: Shelf) -> None:
+@pytest.mark.parametrize("whole", [True, False])
+def test_the_last_archive_is_found_behind_long_ones_of_others_which_are_stepped_over(shelf: Shelf, whole: bool) -> None:
     positions = shelf.work(until=200)
-    for number in range(NEAR):
+    routes = replace(SOURCE.identities[TOPIC], topic="resonance.routes")
+    for position in range(50, 55):
+        for message in ArchiveWriter(ARCHIVE[0], 0, routes, 0.0, chunk_bytes=20).messages(shelf.task, position, STAMP):
+            shelf.append(ARCHIVE, message)
+        if not whole:
+            shelf.append(ARCHIVE, Message(b"somebody else's", b"", []))
+            del shelf.logs[ARCHIVE][-5]
+    count = len(shelf.logs[ARCHIVE])
+    assert count > 1_000
+    assert last_manifest(shelf, SOURCE, AT) == (positions[-1], 7_000 + positions[-1])
+    assert len(shelf.seen) < 100 or not whole
+    assert present_line(shelf, SOURCE, AT)[:2] == (0, positions[-1])
+
+
+def test_a_new_line_begins_where_there_is_no_archive_of_the_input(shelf: Shelf) -> None:
+    for number in range(7):
         shelf.append(ARCHIVE, Message(orjson.dumps(["archive", "other", number]), b"{}", []))
     shelf.writer = resumed(shelf)
-    shelf.archive(positions[-1] + 7)
-    for offset, expected in ((positions[-1] + 7, positions[-1] + 7), (positions[-1], positions[-1])):
-        found = shelf.newest(offset)
-        assert found
-        assert found.position == expected
+    assert shelf.writer._line == (8, 0, 8)
+    position = shelf.work(until=200)[-1]
+    found = shelf.newest(position)
+    assert found
+    assert found.position == position
 
 
 @pytest.mark.parametrize(
