@@ -32,7 +32,9 @@ Broker = Annotated[
     str | None, typer.Option(metavar="HOST:PORT,...", help="Kafka brokers to ask first (broker.bootstrap).")
 ]
 Topics = Annotated[str | None, typer.Option("--topics", metavar="TOPIC,...", help="Input topics (input.topics).")]
-Stream = Annotated[str | None, typer.Option(metavar="partition|key|topic|field:PATH", help="Which records share one model (stream).")]
+Stream = Annotated[
+    str | None, typer.Option(metavar="partition|key|topic|field:PATH", help="Which records share one model (stream).")
+]
 OPTIONS = {"broker": "broker.bootstrap", "topics": "input.topics"}
 """Settings whose option has another name."""
 
