@@ -22,6 +22,7 @@ from resonance.pipeline.task.emission import Emission
 from resonance.pipeline.task.encoding import Encoder, Origins, describe
 from resonance.pipeline.task.faults import FaultError
 from resonance.pipeline.task.input import Decoded, InputMapping
+from resonance.pipeline.task.label_decoding import LabelDecoding, own_times
 from resonance.pipeline.task.layout import shape_from
 from resonance.pipeline.task.learning import Learner, Telling
 from resonance.pipeline.task.model_health import ModelHealth
@@ -67,12 +68,13 @@ class PartitionTask(WithDeadLetters):
         Whether its models are still any good; no part of the state.
     record_after : int
         0: what it knows beside its streams is written with their snapshots alone.
-    input_partitions : int
-        Partitions of every input topic, 0 where that is not known; can be set before the first record.
+    input_partitions, label_partitions : int
+        Partitions of every input topic, and of the topic of labels, 0 where that is not known; can be set before the
+        first record.
     """
 
     record_after = 0
-    input_partitions = 0
+    input_partitions = label_partitions = 0
 
     def __init__(self, settings: Settings, topic: str, partition: int) -> None:
         self.topic = topic
@@ -82,6 +84,9 @@ class PartitionTask(WithDeadLetters):
         self._by_key = settings.by_key
         self._names_by_key = settings.stream == "key"
         self._mapping = InputMapping(settings)
+        self._decode = self._mapping.decode
+        if settings.labels.topic is not None:
+            self._decode = LabelDecoding(settings, self._mapping).decode
         encoder = Encoder(settings, topic, partition)
         self._emission = Emission(settings.emit_from, topic, partition)
         self._streams = Streams(settings, topic, partition)
@@ -182,13 +187,13 @@ class PartitionTask(WithDeadLetters):
         """Learn records, cut where telling begins among them."""
         telling = Telling.AGAIN if outputs is None else Telling.ALOUD
         if silent:
-            self._batch(records, self._mapping.decode(records), None, Telling.SILENT)
+            self._batch(records, self._decode(records), None, Telling.SILENT)
             return
         if self._emission.tells(records[0].offset):
-            self._batch(records, self._mapping.decode(records), outputs, telling)
+            self._batch(records, self._decode(records), outputs, telling)
             return
-        decoded = self._mapping.decode(records)
-        self._emission.look([records[i].offset for i in decoded.index], decoded.times)
+        decoded = self._decode(records)
+        self._emission.look(*own_times(decoded, records))
         place = self._emission.told_from
         cut = len(records) if place is None else bisect_left(records, place, key=attrgetter("offset"))
         if cut == len(records):
@@ -196,7 +201,7 @@ class PartitionTask(WithDeadLetters):
             return
         for part, to, how in ((records[:cut], None, Telling.SILENT), (records[cut:], outputs, telling)):
             if part:
-                self._batch(part, self._mapping.decode(part), to, how)
+                self._batch(part, self._decode(part), to, how)
 
     def _batch(
         self, records: Sequence[SourceRecord], decoded: Decoded, outputs: Outputs | None, telling: Telling
@@ -207,6 +212,7 @@ class PartitionTask(WithDeadLetters):
         answers: list[Answered] = []
         events: list[tuple[int, Message]] = []
         clusters: list[tuple[int, Message]] = []
+        drifts: list[tuple[int, Message]] = []
         routes: list[tuple[int, Message]] = []
         for key, group in self._groups(batch):
             model = self._model(key, batch, group)
@@ -215,15 +221,19 @@ class PartitionTask(WithDeadLetters):
             positions = _behind(group, batch.origins.offsets, model.next)
             if not positions:
                 continue
-            rows, own, lengths = decoded.rows, batch.origins, decoded.sizes
+            rows, own, lengths, taught = decoded.rows, batch.origins, decoded.sizes, decoded.taught
             if len(positions) < len(usable):
                 rows, own, lengths = rows[positions], own.take(positions), [lengths[i] for i in positions]
-            learned = self._learner.learn(model, rows, own.offsets, sum(lengths), own, telling)
+                taught = [taught[i] for i in positions] if taught else taught
+            learned = self._learner.learn(model, rows, own.offsets, sum(lengths), own, telling, taught)
             for at, problem in learned.fed.faults:
                 batch.blame(FaultError("limit", "out_of_range", problem), [positions[at]])
+            for at, error, record in learned.fed.letters:
+                decoded.faults.append(error.at(decoded.index[positions[at]], record))
             if outputs is not None:
                 events += [(positions[at], message) for at, message in learned.events]
                 clusters += [(positions[at], message) for at, message in learned.clusters]
+                drifts += [(positions[at], message) for at, message in learned.drifts]
                 given = self._answers.of(model, self._learner.texts_of(model), own, learned.fed)
                 answers += [(through(places, positions), messages) for places, messages in given]
             if self._sender is not None:
@@ -236,6 +246,7 @@ class PartitionTask(WithDeadLetters):
             outputs.assignments += in_order(answers, len(usable))
             outputs.events += _by_position(events)
             outputs.clusters += _by_position(clusters)
+            outputs.drift_events += _by_position(drifts)
         self._letters.bury(records, decoded.faults, outputs)
 
     def _groups(self, batch: _Batch) -> Iterable[tuple[bytes | None, Sequence[int]]]:
@@ -293,6 +304,7 @@ class PartitionTask(WithDeadLetters):
         """What was seen so far; may be asked for in another thread."""
         models = self._streams.models()
         preparations = [model.preparation for model in models]
+        memories = [model.labels for model in models if model.labels is not None]
         return Counts(
             self._records,
             self._skipped + self._probing.skipped,
@@ -302,6 +314,9 @@ class PartitionTask(WithDeadLetters):
             sum(preparation.compared for preparation in preparations),
             sum(preparation.outside for preparation in preparations),
             sum(model.snapshot_bytes for model in models),
+            sum(memory.learned for memory in memories),
+            sum(len(memory.waiting) for memory in memories),
+            sum(memory.unlabelled for memory in memories),
         )
 
     @property

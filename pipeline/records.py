@@ -116,6 +116,8 @@ class Outputs:
         What the compacted topic says of the clusters, keyed by their ids; without a value where one is removed.
     routes : list of Message
         Records on their way to the task that learns them, each with its partition.
+    drift_events : list of Message
+        Changes of the data themselves.
     """
 
     assignments: list[Message] = field(default_factory=list)
@@ -123,6 +125,7 @@ class Outputs:
     dead_letters: list[Message] = field(default_factory=list)
     clusters: list[Message] = field(default_factory=list)
     routes: list[Message] = field(default_factory=list)
+    drift_events: list[Message] = field(default_factory=list)
 
     def add(self, other: "Outputs") -> None:
         """Take in the outputs of the records that follow."""
@@ -131,6 +134,7 @@ class Outputs:
         self.dead_letters += other.dead_letters
         self.clusters += other.clusters
         self.routes += other.routes
+        self.drift_events += other.drift_events
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +179,12 @@ class Counts:
         Values of features that have a frozen range, and how many of them were outside it; since the streams began.
     snapshot_bytes : int
         Bytes of the newest snapshots of all streams.
+    labelled : int
+        Records that were learned with labels; since the streams began.
+    labels_waiting : int
+        Messages of labels whose record has not come yet.
+    label_buffer : int
+        Records whose features are kept for late labels.
     """
 
     records: int = 0
@@ -185,6 +195,9 @@ class Counts:
     values_compared: int = 0
     values_outside: int = 0
     snapshot_bytes: int = 0
+    labelled: int = 0
+    labels_waiting: int = 0
+    label_buffer: int = 0
 
     @property
     def dead_letters(self) -> Counter[str]:

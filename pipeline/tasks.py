@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Counts, Outputs, SourceRecord, StreamSnapshot
+from resonance.pipeline.routing.label_router import LabelRouterTask
 from resonance.pipeline.routing.root_task import RootTask
 from resonance.pipeline.routing.routed_task import RoutedTask
 from resonance.pipeline.routing.router import RouterTask
@@ -25,6 +26,7 @@ class Task(Protocol):
     first_version: int
     topic_ids: Mapping[str, str]
     input_partitions: int
+    label_partitions: int
     record_after: int
 
     def process(self, records: Sequence[SourceRecord]) -> Outputs:
@@ -104,7 +106,7 @@ def make_task(settings: Settings, topic: str, partition: int, routes: int = 0) -
     settings : Settings
         The deployment's.
     topic : str
-        An input topic, or that of the routes.
+        An input topic, that of the labels, or that of the routes.
     partition : int
         Partition of it.
     routes : int
@@ -114,6 +116,8 @@ def make_task(settings: Settings, topic: str, partition: int, routes: int = 0) -
         return PartitionTask(settings, topic, partition)
     if topic == settings.topic("routes"):
         return SubtreeTask(settings, topic, partition) if settings.is_keyed else RoutedTask(settings, topic, partition)
+    if topic == settings.labels.topic:
+        return LabelRouterTask(settings, topic, partition, routes)
     if settings.is_keyed:
         return RootTask(settings, topic, partition, routes)
     return RouterTask(settings, topic, partition, routes)

@@ -22,6 +22,11 @@ DeadLetterClass = Literal[
     "too_many_streams",
     "answer_too_large",
     "out_of_range",
+    "too_late",
+    "already_labelled",
+    "too_many_labels",
+    "label_too_long",
+    "unknown_stream",
 ]
 
 # "class" is a reserved word: the functional form.
@@ -39,6 +44,7 @@ DeadLetter = TypedDict(
         "sha256": NotRequired[str],
         "topic_id": NotRequired[str],
         "version": NotRequired[str],
+        "decided_by": NotRequired[str],
     },
 )
 """Members of the text headers.
@@ -65,6 +71,9 @@ topic_id : str, optional
 version : str, optional
     Version with which the models of new streams began in that partition when it was written: a number below that of a
     later letter belongs to a history that was given up. Not there in letters of releases before it was written.
+decided_by : str, optional
+    The record with which it was decided, where that is a later one, as ``<topic>-<partition>-<offset>``: labels had
+    waited for their record until then.
 """
 
 

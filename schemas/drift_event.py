@@ -4,16 +4,17 @@ from typing import Literal, NotRequired, TypedDict
 
 from resonance.schemas.common import Cause
 
-DriftEventKind = Literal["warning", "drift"]
+DriftEventKind = Literal["warning", "drift", "regrouped"]
 
 
 class DriftEvent(TypedDict):
-    """A detector saw the distribution of a stream change.
+    """A detector saw the distribution of a stream change, or an engine sees its features otherwise.
 
     Attributes
     ----------
-    kind : {"warning", "drift"}
-        ``warning``: the detector's lower bound was passed. ``drift``: the upper one.
+    kind : {"warning", "drift", "regrouped"}
+        ``warning``: the detector's lower bound was passed. ``drift``: the upper one. ``regrouped``: an engine that
+        divides the features into groups has more or fewer of them.
     stream : str
         The stream.
     version : int
@@ -21,11 +22,11 @@ class DriftEvent(TypedDict):
     seq : int
         Number of the drift event in its stream, from 0 without gaps.
     detector : str
-        What watched.
+        What watched; of ``regrouped`` the engine.
     criterion : str
         What was measured.
     value, threshold : float
-        The measure and the bound it passed.
+        The measure and the bound it passed; of ``regrouped`` how many groups there are, and how many there were.
     feature : str, optional
         The feature concerned, where the detector watches one.
     cluster : str, optional

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from resonance.pipeline.dlq.progress import replay_group, replay_id
-from resonance.pipeline.topics.kinds import Topics
+from resonance.pipeline.topics.kinds import INPUT, Topic, Topics
 
 if TYPE_CHECKING:
     from resonance.pipeline.config.settings import Settings
@@ -94,7 +94,8 @@ def for_transactions(name: str) -> Acl:
 
 def _worker(settings: "Settings", topics: Topics) -> list[Acl]:
     rights = [
-        for_topic(topic.name, (*topic.kind.operations, "DescribeConfigs"), "read the input") for topic in topics.inputs
+        for_topic(topic.name, (*topic.kind.operations, "DescribeConfigs"), _read_why(topic))
+        for topic in topics.of_others
     ]
     create = ("Create",) if settings.topics.create else ()
     for topic in topics.outputs:
@@ -104,6 +105,10 @@ def _worker(settings: "Settings", topics: Topics) -> list[Acl]:
     if settings.delivery.mode == "exactly_once":
         rights.append(for_transactions(settings.name))
     return rights
+
+
+def _read_why(topic: Topic) -> str:
+    return "read the input" if topic.kind is INPUT else f"read {topic.kind.title}"
 
 
 def _subscriber(settings: "Settings", topics: Topics) -> list[Acl]:
@@ -128,21 +133,18 @@ def _producer(topics: Topics) -> list[Acl]:
     return [
         for_topic(topic.name, ("Write", "DescribeConfigs"), "write the input, know how large a record may be")
         for topic in topics.inputs
-    ]
+    ] + [for_topic(topic.name, ("Write",), "write labels") for topic in topics.labels]
 
 
 def _dead_letters(settings: "Settings", topics: Topics) -> list[Acl]:
     return [
         for_topic(settings.topic("dead_letters"), ("Read",), "read dead letters"),
-        *(for_topic(topic.name, ("Write", "DescribeConfigs"), "replay them") for topic in topics.inputs),
+        *(for_topic(topic.name, ("Write", "DescribeConfigs"), "replay them") for topic in topics.of_others),
         Acl("group", replay_group(settings.name), ("Read",), "keep what was replayed"),
         Acl("transactional-id", replay_id(settings.name), ("Write",), "replay each once"),
     ]
 
 
 def _operator(settings: "Settings", topics: Topics) -> list[Acl]:
-    rights = [
-        for_topic(topic.name, ("Read", "DescribeConfigs"), f"read {topic.kind.title}")
-        for topic in (*topics.inputs, *topics.outputs)
-    ]
+    rights = [for_topic(topic.name, ("Read", "DescribeConfigs"), f"read {topic.kind.title}") for topic in topics.all]
     return [*rights, Acl("group", settings.group, ("Describe",), "see where the group stands")]

@@ -90,7 +90,8 @@ class Input(Section):
     sparse: OptionalPath = None
     """Not available yet: path to sparse features."""
     label_path: OptionalPath = None
-    """Not available yet: path to the record's labels."""
+    """Path to the record's labels, for engines that are taught by them: one, or a list of them. A record without the
+    member is predicted only; an empty list teaches that it has none of the labels."""
 
     @field_validator("topics")
     @classmethod
@@ -101,12 +102,33 @@ class Input(Section):
             raise ValueError("the same topic stands there twice")
         return topics
 
-    @field_validator("sparse", "label_path")
+    @field_validator("sparse")
     @classmethod
     def _not_yet(cls, path: str | None) -> str | None:
         if path is not None:
             raise ValueError("not available in this version; leave it out")
         return path
+
+
+class Labels(Section):
+    """Labels that come later than their records, on a topic of their own."""
+
+    topic: OptionalText = None
+    """The topic with messages ``{"id": ..., "labels": [...], "stream": ...}``; without it there is none. It may have
+    any number of partitions. Needs ``stream = "topic"`` or ``"field:..."``, `input.id_path`, and features that the
+    settings say: a list of paths, or `input.dimension`."""
+    buffer_records: Count = Field(default=10_000, ge=1, le=1_000_000)
+    """Records of each stream that labels can still reach: their features are kept, in memory and in snapshots."""
+    wait_records: Count = Field(default=1_000, ge=0, le=10_000)
+    """Records and labels of its stream that a label waits for a record that has not come: two topics have no common
+    order. 0 for labels that never come before their records."""
+
+    @field_validator("topic")
+    @classmethod
+    def _legal_topic(cls, topic: str | None) -> str | None:
+        if topic is not None:
+            check_topic(topic)
+        return topic
 
 
 class Prepare(Section):
@@ -196,7 +218,7 @@ class Topics(Section):
     cluster_events: OptionalText = None
     """Life-cycle events of clusters; default ``<name>.cluster-events``."""
     drift_events: OptionalText = None
-    """Not written yet: drift of the data; default ``<name>.drift-events``."""
+    """Changes of the data themselves, of engines that see them; default ``<name>.drift-events``."""
     dead_letters: OptionalText = None
     """Records that could not be used; default ``<name>.dead-letters``."""
     clusters: OptionalText = None

@@ -17,6 +17,7 @@ from resonance.engine.base import Engine
 from resonance.engine.errors import ParameterError
 from resonance.engine.parameters import Parameter, check_parameters
 from resonance.engine.prepare import Preparation
+from resonance.pipeline.config.label_checks import label_problem
 from resonance.pipeline.config.messages import (
     STREAM_CHOICES,
     Origins,
@@ -31,6 +32,7 @@ from resonance.pipeline.config.sections import (
     Delivery,
     EngineChoice,
     Input,
+    Labels,
     Limits,
     Output,
     Prepare,
@@ -83,6 +85,8 @@ class Settings(BaseSettings):
     """The process itself."""
     input: Input
     """Where records come from and where in them the features stand."""
+    labels: Labels = Field(default_factory=Labels)
+    """Labels that come later than their records, for engines that are taught by labels."""
     prepare: Prepare = Field(default_factory=Prepare)
     """What is done to the features before the engine sees them."""
     engine: EngineChoice = Field(default_factory=EngineChoice)
@@ -172,6 +176,7 @@ class Settings(BaseSettings):
         settings._check_broker(origins)
         settings._check_engine(origins)
         settings._check_hierarchy(origins)
+        settings._check_labels(origins)
         settings._check_prepare(origins)
         settings._check_topics(origins)
         return settings
@@ -271,6 +276,11 @@ class Settings(BaseSettings):
         if problem:
             raise configuration_error("hierarchy", "keyed", problem, origins.of(("hierarchy",)))
 
+    def _check_labels(self, origins: Origins) -> None:
+        if (found := label_problem(self)) is not None:
+            setting, value, problem = found
+            raise configuration_error(setting, value, problem, origins.of(setting.split(".")))
+
     def _check_prepare(self, origins: Origins) -> None:
         prepare = self.prepare
         features = self.features
@@ -294,6 +304,8 @@ class Settings(BaseSettings):
 
     def _check_topics(self, origins: Origins) -> None:
         owners: dict[str, str] = dict.fromkeys(self.input.topics, "input.topics")
+        if self.labels.topic is not None:
+            owners[self.labels.topic] = "labels.topic"
         for kind in Topics.KINDS:
             topic = self.topic(kind)
             setting = f"topics.{kind}"
@@ -396,9 +408,20 @@ class Settings(BaseSettings):
         return self.is_rekeyed or self.is_keyed
 
     @property
+    def takes_labels(self) -> bool:
+        """Whether the engine is taught by labels."""
+        return issubclass(self.engine_class, engines.LabelEngine)
+
+    @property
+    def tells_drift(self) -> bool:
+        """Whether the engine tells changes of the data themselves: of how it groups the features."""
+        return bool(getattr(self.engine_class, "clustered", False))
+
+    @property
     def logs(self) -> tuple[str, ...]:
-        """Every topic that workers process: the inputs, and the routes where there are any."""
-        return (*self.input.topics, self.topic("routes")) if self.is_routed else self.input.topics
+        """Every topic that workers process: the inputs, that of the labels, and the routes, where there are any."""
+        labels = () if self.labels.topic is None else (self.labels.topic,)
+        return (*self.input.topics, *labels, *((self.topic("routes"),) if self.is_routed else ()))
 
     def check_local(self, what: str, instead: str) -> None:
         """Refuse what cannot be done where the levels of a hierarchy learn apart.

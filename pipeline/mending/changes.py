@@ -102,7 +102,7 @@ def is_atomic(settings: Settings, source: Source) -> bool:
 
 
 def inputs_of(source: Source) -> list[TopicPartition]:
-    """Return the partitions that a deployment's workers process: those of the inputs, and of the routes."""
+    """Return the partitions that a deployment's workers process: those of the inputs, labels and routes."""
     return source.logs
 
 

@@ -149,7 +149,7 @@ def compared_of_routes(
         place = (settings.topic("assignments"), number)
         answers = RoutedAssignments(at, begin, end, learned.of(assignment_told), oldest)
         found.append(Compared("assignments", place, answers, answers.told))
-    for number in range(source.deployment.partitions):
+    for number in range(source.deployment.letters):
         place = (settings.topic("dead_letters"), number)
         found.append(_letters(settings, place, part, learned.of(letter_told(settings.name))))
     events = learned.of(event_told)

@@ -84,6 +84,7 @@ def find_start(
     task.event_bytes = UNBOUNDED
     task.topic_ids = source.deployment.topic_ids
     task.input_partitions = source.deployment.partitions
+    task.label_partitions = source.deployment.labels
     if fresh:
         _begin_anywhere(task)
         return Start(task, begin, f"empty models at offset {begin:,}, as asked", [])
@@ -149,6 +150,7 @@ def later_version(
     task.event_bytes = UNBOUNDED
     task.topic_ids = source.deployment.topic_ids
     task.input_partitions = source.deployment.partitions
+    task.label_partitions = source.deployment.labels
     found.restore(task)
     return Start(task, found.position, f"from {_named(found)}", [])
 

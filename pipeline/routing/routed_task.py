@@ -37,6 +37,7 @@ class RoutedTask(PartitionTask):
         super().__init__(settings, topic, partition)
         self._repeats = Repeats(topic, partition)
         self._strange = 0
+        self._labels = settings.labels.topic
         # A whole topic is a stream of its name, whatever the limit is.
         self._longest = max(settings.limits.key_bytes, TOPIC_BYTES)
 
@@ -68,7 +69,8 @@ class RoutedTask(PartitionTask):
     def _has_place(self, route: Route) -> bool:
         """Whether what follows from a route fits into the topics: a worker routes nothing else."""
         record = route.record
-        among = not self.input_partitions or record.partition < self.input_partitions
+        partitions = self.label_partitions if record.topic == self._labels else self.input_partitions
+        among = not partitions or record.partition < partitions
         return among and len(record.stream) <= self._longest
 
     @property

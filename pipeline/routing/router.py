@@ -50,11 +50,11 @@ class RouterTask(WithDeadLetters):
         Of no meaning here.
     record_after : int
         Records after which where it stands is written.
-    input_partitions : int
+    input_partitions, label_partitions : int
         Of no meaning here.
     """
 
-    input_partitions = 0
+    input_partitions = label_partitions = 0
 
     def __init__(self, settings: Settings, topic: str, partition: int, routes: int) -> None:
         self.topic = topic
@@ -104,8 +104,7 @@ class RouterTask(WithDeadLetters):
                 self._skipped += 1
                 continue
             try:
-                self._mapping.check_size(value)
-                stream = self._whole if self._path is None else self._stream_of(value)
+                stream = self._stream(record, value)
                 if (rest := rest_bytes(record, stream)) > REST_BYTES:
                     raise FaultError(
                         "limit",
@@ -122,6 +121,11 @@ class RouterTask(WithDeadLetters):
             if outputs is not None:
                 outputs.routes.append(route_message(record, self.topic, self.partition, stream, to, before))
         self._letters.bury(records, faults, outputs)
+
+    def _stream(self, record: SourceRecord, value: bytes) -> bytes:
+        """Return the key of a record's stream, or raise `FaultError`."""
+        self._mapping.check_size(value)
+        return self._whole if self._path is None else self._stream_of(value)
 
     def _stream_of(self, value: bytes) -> bytes:
         """Return the key of a record's stream.

@@ -11,6 +11,7 @@ from resonance.engine.prepare import Preparation
 from resonance.engine.state import pack, unpack
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.routing.operation_records import Ask, part_name
+from resonance.pipeline.task.label_input import Taught
 from resonance.pipeline.task.lifetimes import Lifetimes
 from resonance.pipeline.task.stream_model import Fed, StreamModel
 
@@ -58,6 +59,8 @@ class SubtreeModel(StreamModel):
         self.ended = self.listing = self.last = None
         self.unlisted = False
         self.sent = {}
+        self.labels = None
+        self.drifts = 0
         self.repeated = self.early = 0
 
     @property
@@ -76,7 +79,7 @@ class SubtreeModel(StreamModel):
         engine: Any = subtree
         self.engine = engine
 
-    def feed(self, rows: Any) -> Fed:
+    def feed(self, rows: Any, taught: Sequence[Taught] = ()) -> Fed:
         """Carry out what some messages ask, in order.
 
         Parameters

@@ -75,14 +75,18 @@ class Source:
             **{f"input.{name}": getattr(settings.input, name) for name in ("time_path", "id_path", "dimension")},
             **{f"output.{name}": getattr(settings.output, name) for name in ("include", "clusters_grace")},
         }
+        if settings.takes_labels:
+            limits |= {"input.label_path": settings.input.label_path}
+            limits |= {f"labels.{name}": value for name, value in settings.labels.model_dump(mode="json").items()}
         routes = settings.topic("routes") if settings.is_routed else ""
+        counts = {routes: deployment.routes, settings.labels.topic: deployment.labels}
         identities = {
             topic: Identity(
                 pipeline=settings.name,
                 inputs=settings.input.topics,
                 topic=topic,
                 topic_id=deployment.topic_ids[topic],
-                partitions=deployment.routes if topic == routes else deployment.partitions,
+                partitions=counts.get(topic, deployment.partitions),
                 engine=settings.engine.name,
                 revision=f"{settings.engine_class.revision}.{PREPARE_REVISION}.{DECODE_REVISION}",
                 # As they come back from the bus: what is compared must have gone through the same mill.
@@ -116,7 +120,7 @@ class Source:
 
     @property
     def logs(self) -> list[TopicPartition]:
-        """Every partition that workers process: those of the inputs, and those of the routes."""
+        """Every partition that workers process: those of the inputs, of the labels and of the routes."""
         return [(topic, number) for topic, identity in self.identities.items() for number in range(identity.partitions)]
 
     def start_of(self, topic: str) -> str:

@@ -59,13 +59,23 @@ class DeadLetters:
         faults.sort(key=attrgetter("index"))
         (kind, count), before = self.run, -1
         for fault in faults:
+            self._seen[fault.stage, fault.kind] = self._seen.get((fault.stage, fault.kind), 0) + 1
+            if fault.record is not None:
+                # Nothing is wrong with the record that decided about it.
+                continue
             count = count + 1 if (fault.kind, fault.index) == (kind, before + 1) else 1
             kind, before = fault.kind, fault.index
-            self._seen[fault.stage, kind] = self._seen.get((fault.stage, kind), 0) + 1
         self.run = (kind, count) if before == len(records) - 1 else ("", 0)
         if outputs is not None:
             outputs.dead_letters += [
-                self._encoder.dead_letter(records[fault.index], fault, self.version, self.topic_ids) for fault in faults
+                self._encoder.dead_letter(
+                    fault.record or records[fault.index],
+                    fault,
+                    self.version,
+                    self.topic_ids,
+                    None if fault.record is None else records[fault.index],
+                )
+                for fault in faults
             ]
 
     def key_fault(self, key: bytes | None) -> FaultError | None:

@@ -18,6 +18,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Message, RoutedRecord, SourceRecord
 from resonance.pipeline.task.faults import Fault
 from resonance.pipeline.task.input import Decoded, Probe
+from resonance.pipeline.task.label_encoding import label_texts
 from resonance.pipeline.task.stream_model import StreamModel
 from resonance.schemas import (
     CloudEvents,
@@ -257,7 +258,8 @@ class Encoder:
             # A record without anything in common with others, and nothing to found: no node learned it.
             nodes = [b"" if path == b"-1" else path for path in nodes]
         novel = map(_NOVEL.__getitem__, step.novel.tolist())
-        return self._messages(origins, texts.clusters(step), scores, novel, nodes)
+        labels = None if step.labels is None else label_texts(step.labels)
+        return self._messages(origins, texts.clusters(step), scores, novel, nodes, labels)
 
     def warming(self, texts: StreamTexts, origins: Origins) -> list[Message]:
         """Return the answers to records that are held back."""
@@ -270,11 +272,14 @@ class Encoder:
         scores: Iterable[bytes],
         novel: Iterable[bytes],
         nodes: Iterable[bytes],
+        labels: Iterable[bytes] | None = None,
     ) -> list[Message]:
         ids: Iterable[bytes] = repeat(b"null") if origins.ids is None else origins.ids
         included: Iterable[bytes] = repeat(b"],")
         if origins.included is not None:
             included = [b'],"include":%b,' % members.encode() for members in origins.included]
+        if labels is not None:
+            included = [b"],%b%b" % (own, rest[2:]) for own, rest in zip(labels, included, strict=False)]
         routed = origins.sources
         texts = [self._texts[place] for place in ((self._place,) if routed is None else routed.places)]
         sources: Iterable[bytes] = repeat(texts[0].source) if routed is None else [text.source for text in texts]
@@ -312,7 +317,12 @@ class Encoder:
         return headers
 
     def dead_letter(
-        self, record: SourceRecord, fault: Fault, version: int, topic_ids: Mapping[str, str] = {}
+        self,
+        record: SourceRecord,
+        fault: Fault,
+        version: int,
+        topic_ids: Mapping[str, str] = {},
+        decided_by: SourceRecord | None = None,
     ) -> Message:
         """Return a record that could not be used, as it was, with the reason in its headers.
 
@@ -329,10 +339,11 @@ class Encoder:
             Version with which the models of new streams begin.
         topic_ids : mapping of str to str
             Kafka's id of each input topic, as far as it is known.
+        decided_by : SourceRecord, optional
+            The record with which it was decided, where that is a later one.
         """
-        (topic, partition), offset, to = self._place, record.offset, None
+        (topic, partition, offset), to = self._source(record), None
         if isinstance(record, RoutedRecord):
-            topic, partition, offset = record.topic, record.partition, record.source_offset
             to = partition
         letter: DeadLetter = {
             "topic": topic,
@@ -345,6 +356,8 @@ class Encoder:
         }
         if topic_id := topic_ids.get(topic):
             letter["topic_id"] = topic_id
+        if decided_by is not None:
+            letter["decided_by"] = "{}-{}-{}".format(*self._source(decided_by))
         key, value, headers = record.key or b"", record.value or b"", list(record.headers or ())
         text = dead_letter_headers(self._name, letter)
         if len(key) + len(value) + _size(headers) + _size(text) <= self._largest:
@@ -368,6 +381,12 @@ class Encoder:
         letter["truncated"] = ", ".join(cut)
         text = dead_letter_headers(self._name, letter)
         return Message(None if record.key is None else key, None if record.value is None else value, headers + text, to)
+
+    def _source(self, record: SourceRecord) -> tuple[str, int, int]:
+        """Return topic, partition and offset of a record where it was read first."""
+        if isinstance(record, RoutedRecord):
+            return record.topic, record.partition, record.source_offset
+        return (*self._place, record.offset)
 
 
 def describe(model: StreamModel, texts: StreamTexts, cluster: Cluster) -> ClusterSnapshot:

@@ -5,16 +5,18 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
-from resonance.engine.base import Event
+from resonance.engine.base import Event, GroupChange
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Message
 from resonance.pipeline.task import sizes
 from resonance.pipeline.task.encoding import Origins, Place, StreamTexts, describe
 from resonance.pipeline.task.stream_model import StreamModel
+from resonance.schemas import Cause as NamedCause
 from resonance.schemas import (
     CloudEvents,
     ClusterEvent,
     ClusterSnapshot,
+    DriftEvent,
     Header,
     SchemaName,
     Source,
@@ -48,6 +50,12 @@ class Cause:
         topic, partition = own if sources is None else sources.places[self.position]
         offsets = self.origins.offsets if sources is None else sources.offsets
         return {"topic": topic, "partition": partition, "offset": offsets[self.position]}
+
+    def named(self, own: Place) -> NamedCause:
+        """Return what it calls itself, and where it stands; `own` as of `source`."""
+        ids = self.origins.ids
+        name: Any = None if ids is None else orjson.Fragment(ids[self.position])
+        return {"id": name, "source": self.source(own)}
 
     @property
     def time(self) -> str:
@@ -192,10 +200,25 @@ class EventEncoder:
         """Return the message that removes an ended cluster from the compacted topic."""
         return self._cluster_message(cluster, None, cause, "removed")
 
+    def regrouped(self, model: StreamModel, change: GroupChange, cause: Cause) -> Message:
+        """Return the message that an engine divides the features into more or fewer groups; parameters as above."""
+        payload: DriftEvent = {
+            "kind": "regrouped",
+            "stream": model.stream,
+            "version": model.version,
+            "seq": model.drifts,
+            "detector": model.engine.name,
+            "criterion": "attribute_groups",
+            "value": float(change.after),
+            "threshold": float(change.before),
+            "cause": cause.named(self._place),
+            "time": cause.time,
+        }
+        headers = self._headers("drift_event", cause, f"drift/{model.drifts}")
+        return Message(cause.origins.keys[cause.position], orjson.dumps(payload), headers)
+
     def _event_message(self, payload: ClusterEvent, cause: Cause, name: str) -> Message:
-        ids = cause.origins.ids
-        own: Any = None if ids is None else orjson.Fragment(ids[cause.position])
-        payload["cause"] = {"id": own, "source": cause.source(self._place)}
+        payload["cause"] = cause.named(self._place)
         payload["time"] = cause.time
         headers = self._headers("cluster_event", cause, name)
         return Message(cause.origins.keys[cause.position], orjson.dumps(payload), headers)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from resonance.pipeline.records import SourceRecord
 from resonance.schemas import DeadLetterClass, DeadLetterStage
 
 
@@ -17,12 +18,15 @@ class Fault:
         ``stage`` and ``class`` of the dead letter.
     message : str
         What is wrong and what to do.
+    record : SourceRecord or None
+        The record, where it came before its batch: the one at `index` decided about it.
     """
 
     index: int
     stage: DeadLetterStage
     kind: DeadLetterClass
     message: str
+    record: SourceRecord | None = None
 
 
 class FaultError(Exception):
@@ -40,6 +44,6 @@ class FaultError(Exception):
         self.kind: DeadLetterClass = kind
         self.message = message
 
-    def at(self, index: int) -> Fault:
-        """Return the fault of the record at a position of its batch."""
-        return Fault(index, self.stage, self.kind, self.message)
+    def at(self, index: int, record: SourceRecord | None = None) -> Fault:
+        """Return the fault of the record at a position of its batch, or of one that came before it (see `Fault`)."""
+        return Fault(index, self.stage, self.kind, self.message, record)

@@ -14,6 +14,7 @@ from resonance.engine.errors import ParameterError
 from resonance.engine.prepare import Preparation
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.task.faults import FaultError
+from resonance.pipeline.task.label_input import Labels
 from resonance.pipeline.task.layout import Layout, Shape, shape_as_json, shape_from
 
 STATE_BYTES: Final = 300_000
@@ -35,6 +36,8 @@ class HeldRecord(NamedTuple):
         Its features, as `Layout.row` gives them.
     size : int
         Bytes of its value.
+    labels : tuple of str or None
+        Its labels, where the engine is taught by labels.
     """
 
     offset: int
@@ -42,6 +45,7 @@ class HeldRecord(NamedTuple):
     shape: Shape
     row: list[float]
     size: int
+    labels: Labels | None = None
 
 
 class FirstRecords:
@@ -136,6 +140,7 @@ class FirstRecords:
             texts = [None if record.key is None else record.key.decode("latin-1") for record in self._held]
             records = [
                 [record.offset, text, shapes.index(record.shape), record.row, record.size]
+                + ([] if record.labels is None else [list(record.labels)])
                 for record, text in zip(self._held, texts, strict=True)
             ]
             state = {"shapes": list(map(shape_as_json, shapes)), "records": records}
@@ -154,8 +159,9 @@ class FirstRecords:
             It is not one.
         """
         shapes = [shape for shape in map(shape_from, content["shapes"]) if shape is not None]
-        for offset, text, place, row, size in content["records"]:
+        for offset, text, place, row, size, *labels in content["records"]:
             key = None if text is None else str(text).encode("latin-1")
             numbers = [float("nan") if value is None else float(value) for value in row]
             with contextlib.suppress(FaultError):
-                self.hold(HeldRecord(int(offset), key, shapes[place], numbers, int(size)))
+                own = tuple(map(str, labels[0])) if labels else None
+                self.hold(HeldRecord(int(offset), key, shapes[place], numbers, int(size), own))

@@ -4,8 +4,9 @@ The usual batch is parsed record by record by orjson and then handled as a whole
 is cut into small parts, and only a part that holds a fault is looked at record by record: that says what is wrong.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
@@ -16,6 +17,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.paths import ABSENT, Path, find, parse_path, path_name
 from resonance.pipeline.records import SourceRecord
 from resonance.pipeline.task.faults import Fault, FaultError
+from resonance.pipeline.task.label_input import Labels, Taught, labels_of
 from resonance.pipeline.task.layout import Layout, Shape, feature_shape, kind_of
 from resonance.pipeline.times import TimeTexts
 
@@ -41,6 +43,7 @@ class Probe(NamedTuple):
     id: bytes | None
     time: str
     included: str | None
+    labels: Labels | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -65,6 +68,8 @@ class Decoded:
         The records that are not usable.
     skipped : int
         Records with a null value.
+    taught : list of Taught
+        Id and labels of each, where the engine is taught by labels; empty otherwise.
     """
 
     index: list[int]
@@ -75,6 +80,7 @@ class Decoded:
     sizes: list[int]
     faults: list[Fault] = field(default_factory=list)
     skipped: int = 0
+    taught: list[Taught] = field(default_factory=list)
 
 
 class InputMapping:
@@ -96,6 +102,8 @@ class InputMapping:
         self._limit = settings.limits.record_bytes
         self._id_path = _path(settings.input.id_path)
         self._time_path = _path(settings.input.time_path)
+        self._label_path = _path(settings.input.label_path)
+        self._takes_labels = settings.takes_labels
         self._include = [(path_name(text), parse_path(text)) for text in settings.output.include]
         self._texts = TimeTexts()
         self._bytes = np.empty(0, np.uint8)
@@ -135,7 +143,7 @@ class InputMapping:
             shape = layout.shape
         own = self._id(parsed) or b"null" if self._id_path else None
         included = self._included([parsed])[0] if self._include else None
-        return Probe(shape, row, own, self._time(parsed, record.timestamp), included)
+        return Probe(shape, row, own, self._time(parsed, record.timestamp), included, self._labels(parsed))
 
     def decode(self, records: Sequence[SourceRecord]) -> Decoded:
         """Decode a batch.
@@ -177,7 +185,8 @@ class InputMapping:
         times = self._times(objects, records)
         ids = self._ids(objects) if self._id_path else None
         included = self._included(objects) if self._include else None
-        return Decoded(list(range(len(values))), rows, ids, times, included, sizes)
+        taught = self._taught(objects, ids) if self._takes_labels else []
+        return Decoded(list(range(len(values))), rows, ids, times, included, sizes, taught=taught)
 
     def _check_depth(self, values: list[bytes], objects: list[Any], openings: int) -> None:
         """Raise where a record is nested too deep.
@@ -220,6 +229,16 @@ class InputMapping:
             raise TypeError("not ids")
         return list(map(_id_text, ids))
 
+    def _taught(self, objects: list[dict[str, Any]], ids: list[bytes] | None) -> list[Taught]:
+        try:
+            labels: Iterable[Labels | None] = map(self._labels, objects) if self._label_path else repeat(None)
+            return [
+                Taught(None if own == b"null" else own, given)
+                for own, given in zip(ids or repeat(None, len(objects)), labels, strict=False)
+            ]
+        except FaultError:
+            raise TypeError("not labels") from None
+
     def _included(self, objects: list[dict[str, Any]]) -> list[str]:
         texts: list[str] = []
         for parsed in objects:
@@ -239,6 +258,7 @@ class InputMapping:
                 parsed = self.parsed(record.value)
                 row = layout.row(parsed)
                 text, time = self._id(parsed), self._time(parsed, record.timestamp)
+                labels = self._labels(parsed)
             except FaultError as error:
                 decoded.faults.append(error.at(index))
                 continue
@@ -246,6 +266,8 @@ class InputMapping:
             decoded.sizes.append(len(record.value))
             rows.append(row)
             decoded.times.append(time)
+            if self._takes_labels:
+                decoded.taught.append(Taught(text, labels))
             if decoded.ids is not None:
                 decoded.ids.append(text or b"null")
             if decoded.included is not None:
@@ -265,6 +287,7 @@ class InputMapping:
             whole.sizes += part.sizes
             whole.faults += part.faults
             whole.skipped += part.skipped
+            whole.taught += part.taught
         if parts:
             whole.rows = np.concatenate([part.rows for part in parts])
         return whole
@@ -319,6 +342,21 @@ class InputMapping:
             where = self._settings.input.id_path
             raise FaultError("validate", "wrong_type", f"{where} is {kind_of(value)}; an id is text or a number")
         return _id_text(value)
+
+    def _labels(self, parsed: dict[str, Any]) -> Labels | None:
+        """Return the labels; None where there are none to be learned."""
+        path = self._label_path
+        return labels_of(find(parsed, path), str(self._settings.input.label_path)) if path else None
+
+    def stamp(self, record: SourceRecord) -> str:
+        """Return the time of a record that says none itself.
+
+        Raises
+        ------
+        FaultError
+            Kafka's timestamp is beyond the years that a time can have.
+        """
+        return self._time({}, record.timestamp)
 
     def _time(self, parsed: dict[str, Any], timestamp: int) -> str:
         value = find(parsed, self._time_path) if self._time_path else None

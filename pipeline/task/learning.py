@@ -10,6 +10,7 @@ from resonance.pipeline.records import Message
 from resonance.pipeline.task import sizes
 from resonance.pipeline.task.encoding import Origins, StreamTexts, describe
 from resonance.pipeline.task.event_encoding import Cause, EventEncoder, Told
+from resonance.pipeline.task.label_input import Taught
 from resonance.pipeline.task.layout import Layout
 from resonance.pipeline.task.model_health import ModelHealth
 from resonance.pipeline.task.stream_model import Fed, StreamModel
@@ -40,11 +41,14 @@ class Learned:
         Events of clusters.
     clusters : list of (int, Message)
         For the compacted topic.
+    drifts : list of (int, Message)
+        Changes of the data themselves.
     """
 
     fed: Fed
     events: list[tuple[int, Message]] = field(default_factory=list)
     clusters: list[tuple[int, Message]] = field(default_factory=list)
+    drifts: list[tuple[int, Message]] = field(default_factory=list)
 
     def tell(self, at: int, told: Told) -> None:
         """Take in the messages about an event."""
@@ -109,7 +113,14 @@ class Learner:
             sizes.check_events(model.preparation.columns, self._topics, self.event_bytes, self._where)
 
     def learn(
-        self, model: StreamModel, rows: FloatArray, offsets: list[int], size: int, own: Origins, telling: Telling
+        self,
+        model: StreamModel,
+        rows: FloatArray,
+        offsets: list[int],
+        size: int,
+        own: Origins,
+        telling: Telling,
+        taught: Sequence[Taught] = (),
     ) -> Learned:
         """Give rows to a stream's model and return what became of them, with the messages about its clusters.
 
@@ -127,12 +138,14 @@ class Learner:
             The records that are named as causes: one for each row, or one for all.
         telling : Telling
             Whether there are messages.
+        taught : sequence of Taught
+            Id and labels of each row, where the engine is taught by labels.
         """
         texts = self.texts_of(model)
         learned = Learned(Fed())
         if model.ended is not None or model.listing is not None or model.unlisted:
             self._open(model, Cause(own, 0), telling, learned)
-        learned.fed = model.feed(rows)
+        learned.fed = model.feed(rows, taught)
         self._health.learned(model, learned.fed, told=telling is Telling.ALOUD)
         looked = 0
         for at, event in learned.fed.events:
@@ -153,6 +166,11 @@ class Learner:
             model.seq += 1
         if model.lifetimes:
             self._remove(model, own, looked, len(own.offsets), telling, learned)
+        for at, change in learned.fed.groups:
+            if telling is Telling.ALOUD:
+                cause = Cause(own, at if len(own.offsets) == len(rows) else 0)
+                learned.drifts.append((at, self._encoder.regrouped(model, change, cause)))
+            model.drifts += 1
         self._streams.learned(model, offsets, size)
         return learned
 

@@ -18,6 +18,7 @@ from resonance.pipeline.task.encoding import Origins, StreamTexts
 from resonance.pipeline.task.faults import FaultError
 from resonance.pipeline.task.first_records import FirstRecords, HeldRecord
 from resonance.pipeline.task.input import InputMapping, Probe
+from resonance.pipeline.task.label_input import Taught
 from resonance.pipeline.task.layout import Layout, Shape, shape_as_json, shape_from
 from resonance.pipeline.task.learning import Learner, Telling
 from resonance.pipeline.task.stream_model import Fed
@@ -54,7 +55,7 @@ class Probing:
     Attributes
     ----------
     skipped, outvoted : int
-        Records with a null value, and records that have other features than most.
+        Records with a null value, and records that have other features than most, or too many labels.
     """
 
     def __init__(
@@ -161,7 +162,8 @@ class Probing:
     def _hold(self, record: SourceRecord, key: bytes | None, probe: Probe, outputs: Outputs | None) -> None:
         """Hold a record back and answer it."""
         first = key not in self._first.keys
-        self._first.hold(HeldRecord(record.offset, key, probe.shape, probe.row, len(record.value or b"")))
+        size = len(record.value or b"")
+        self._first.hold(HeldRecord(record.offset, key, probe.shape, probe.row, size, probe.labels))
         if outputs is not None:
             texts = StreamTexts(self._streams.name_of(key), self._streams.first_version, 1)
             outputs.assignments += self._answers.held(texts, Origins.of_probe(record, probe), first=first)
@@ -193,10 +195,14 @@ class Probing:
             rows = np.array([record.row for record in held])
             offsets = [record.offset for record in held]
             size = sum(record.size for record in held)
-            learned = self._learner.learn(model, rows, offsets, size, deciding, telling)
+            # Without ids: where labels can come later the features are known from the beginning.
+            taught = [Taught(None, record.labels) for record in held]
+            learned = self._learner.learn(model, rows, offsets, size, deciding, telling, taught)
+            self.outvoted += len(learned.fed.letters)
             if outputs is not None:
                 outputs.events += [message for _, message in learned.events]
                 outputs.clusters += [message for _, message in learned.clusters]
+                outputs.drift_events += [message for _, message in learned.drifts]
             if self.sender is not None:
                 # All of them were answered when they were held back.
                 none = [False] * len(learned.fed.learned)

@@ -7,11 +7,17 @@ from typing import Any
 import numpy as np
 import orjson
 from resonance.engine import ENGINES, PARTS, HCAEARoot, Operations, RootStep
-from resonance.engine.base import Engine, Event, FloatArray, Step
+from resonance.engine.base import Engine, Event, FloatArray, GroupChange, Step
 from resonance.engine.errors import RecordError, StateError
+from resonance.engine.labels import LabelEngine
 from resonance.engine.prepare import Preparation
 from resonance.engine.state import pack, unpack
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.records import SourceRecord
+from resonance.pipeline.task import label_learning
+from resonance.pipeline.task.faults import FaultError
+from resonance.pipeline.task.label_input import Taught
+from resonance.pipeline.task.label_memory import LabelMemory
 from resonance.pipeline.task.lifetimes import Lifetimes
 from resonance.schemas import ClusterSnapshot
 
@@ -36,8 +42,13 @@ class Fed:
         None when nothing was learned at once.
     events : list of (int, Event)
         Each with the row that caused it.
+    groups : list of (int, GroupChange)
+        Changes of how many groups the features are divided into, each with the row that caused it.
     faults : list of (int, str)
         Rows that cannot be prepared, and why.
+    letters : list of (int, FaultError, SourceRecord or None)
+        Labels that cannot be learned, each with the row that decided it, and the message that said them where that is
+        an earlier one.
     asked : list of Asked
         What the models below a root have got to do, where these live elsewhere.
     """
@@ -46,12 +57,15 @@ class Fed:
     learned: Sequence[int] = ()
     step: Step | None = None
     events: list[tuple[int, Event]] = field(default_factory=list)
+    groups: list[tuple[int, GroupChange]] = field(default_factory=list)
     faults: list[tuple[int, str]] = field(default_factory=list)
+    letters: list[tuple[int, FaultError, SourceRecord | None]] = field(default_factory=list)
     asked: list["Asked"] = field(default_factory=list)
 
     def learned_one_by_one(self, places: Sequence[int], step: Step, *, answered: bool) -> None:
         """Take in what became of some rows that were learned; `places` has the rows that caused it."""
         self.events += [(places[event.index], event) for event in step.events]
+        self.groups += [(places[change.index], change) for change in step.groups]
         if isinstance(step, RootStep):
             self.asked.append(Asked(places, step.operations, answered))
 
@@ -110,14 +124,20 @@ class StreamModel:
         Size of the last snapshot.
     sent : dict of int to int
         Of a root whose children live elsewhere: how many messages each of these was sent.
+    drifts : int
+        Number of the stream's next drift event.
+    labels : LabelMemory or None
+        What is known of records that can still be labelled; None where the engine is not taught by labels.
     """
 
     root_node: int | None = None
     """The root node whose subtree it is; None for a model that has a root."""
 
     __slots__ = (
+        "drifts",
         "ended",
         "engine",
+        "labels",
         "last",
         "lifetimes",
         "listing",
@@ -137,7 +157,7 @@ class StreamModel:
         self.preparation: Preparation = settings.preparation(features)
         self.engine: Engine = settings.engine_class.make(settings.engine_parameters)
         self.next = 0
-        self.seq = 0
+        self.seq = self.drifts = 0
         self.ended: list[ClusterSnapshot] | None = None
         self.listing: list[ClusterSnapshot] | None = None
         self.lifetimes = Lifetimes()
@@ -145,20 +165,30 @@ class StreamModel:
         self.last: tuple[str, int] | None = None
         self.snapshot_bytes = 0
         self.sent: dict[int, int] = {}
+        self.labels: LabelMemory | None = None
+        if settings.takes_labels:
+            self.labels = LabelMemory()
+            self.labels.bound(settings)
 
     @property
     def stream(self) -> str:
         """Name of the stream as the bus has it."""
         return self.name
 
-    def feed(self, rows: FloatArray) -> Fed:
+    def feed(self, rows: FloatArray, taught: Sequence[Taught] = ()) -> Fed:
         """Hold back or learn rows, in order.
 
         Parameters
         ----------
         rows : ndarray of shape (n, features)
             As `Layout.rows` gives them.
+        taught : sequence of Taught
+            Id and labels of each, where the engine is taught by labels.
         """
+        if self.labels is not None and isinstance(self.engine, LabelEngine):
+            fed = Fed()
+            label_learning.feed(self.engine, self.preparation, self.labels, rows, taught, fed)
+            return fed
         if self.preparation.ready:
             try:
                 step = self.engine.learn(self.preparation.apply(rows))
@@ -217,7 +247,11 @@ class StreamModel:
         }
         if isinstance(self.engine, HCAEARoot):
             header["sent"] = sorted(self.sent.items())
+        if self.drifts:
+            header["drifts"] = self.drifts
         parts = {"prepare": self.preparation.state(), "engine": self.engine.state()}
+        if self.labels is not None:
+            parts["labels"] = self.labels.state(len(self.preparation.columns))
         return pack(KIND, STATE_REVISION, header, {name: np.frombuffer(part, np.uint8) for name, part in parts.items()})
 
     @classmethod
@@ -241,12 +275,19 @@ class StreamModel:
         header, arrays = unpack(data, KIND, STATE_REVISION)
         model = cls.__new__(cls)
         model.name = name
-        if arrays.keys() != {"prepare", "engine"}:
-            raise StateError(f"the state of stream {name} has parts {sorted(arrays)}, not engine and prepare")
-        model.preparation = Preparation.from_state(arrays["prepare"].tobytes())
         classes: dict[str, Any] = {**ENGINES, **PARTS}
+        parts = {"prepare", "engine"} | ({"labels"} if issubclass(classes[engine], LabelEngine) else set())
+        if arrays.keys() != parts:
+            raise StateError(
+                f"the state of stream {name} has parts {sorted(arrays)}, not {' and '.join(sorted(parts))}"
+            )
+        model.preparation = Preparation.from_state(arrays["prepare"].tobytes())
         model.engine = classes[engine].from_state(arrays["engine"].tobytes())
         columns = len(model.preparation.columns)
+        model.labels = None
+        if "labels" in parts:
+            held = 0 if model.preparation.ready else model.preparation.warmup_records - model.preparation.wanted
+            model.labels = LabelMemory.from_state(arrays["labels"].tobytes(), columns, held)
         if model.engine.dimension not in (0, columns):
             raise StateError(
                 f"the state of stream {name} has an engine of dimension {model.engine.dimension} behind a preparation "
@@ -269,9 +310,11 @@ class StreamModel:
             The clusters of this version.
         """
         model = StreamModel(settings, self.name, features, self.version + 1)
-        model.next, model.seq, model.ended = self.next, self.seq, ended
+        model.next, model.seq, model.drifts, model.ended = self.next, self.seq, self.drifts, ended
         model.lifetimes = self.lifetimes
         model.lifetimes.forget_others({cluster["id"] for cluster in ended})
+        if model.labels is not None and self.labels is not None:
+            model.labels.go_on(self.labels)
         return model
 
     def _place(self, header: dict[str, Any]) -> None:
@@ -284,8 +327,9 @@ class StreamModel:
             # Revision 1 knows nothing of these, and nothing of the compacted topic either.
             self.lifetimes = Lifetimes.from_state(header["lifetimes"]) if "lifetimes" in header else Lifetimes()
             self.unlisted = bool(header.get("unlisted", True))
+            self.drifts = int(header.get("drifts", 0))
             self.sent = {int(node): int(count) for node, count in header.get("sent", ())}
-            if self.version < 1 or self.next < 0 or self.seq < 0:
+            if self.version < 1 or self.next < 0 or self.seq < 0 or self.drifts < 0:
                 raise ValueError(f"version {self.version}, next {self.next}, seq {self.seq}")
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise StateError(f"the state of stream {self.name} cannot be read: {error!r}") from error

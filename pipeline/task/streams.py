@@ -242,6 +242,8 @@ class Streams:
             model = StreamModel.from_state(engine, name, snapshot.body)
         except StateError as error:
             raise stops.unreadable(where, f"the state ({error})") from None
+        if model.labels is not None:
+            model.labels.bound(settings)
         if new_version:
             texts = StreamTexts(name, model.version, model.engine.depth)
             present = [describe(model, texts, cluster) for cluster in model.engine.clusters()]

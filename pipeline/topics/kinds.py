@@ -59,7 +59,7 @@ class TopicKind:
     Attributes
     ----------
     name : str
-        Its name among the settings, ``topics.<name>``; ``input`` for those of others.
+        Its name among the settings, ``topics.<name>``; ``input`` and ``labels`` for those of others.
     meaning : str
         What stands in it, for people.
     config : mapping of str to str
@@ -83,6 +83,8 @@ class TopicKind:
     of_streams : bool
         What stands in a partition goes with the streams that are learned there, and not with the records of the input:
         where these are re-keyed it needs as many partitions as the routes.
+    of_labels : bool
+        What goes back to a message of labels goes to its partition number, too: it needs as many partitions as these.
     wanted : callable
         Whether a deployment has it.
     """
@@ -99,15 +101,21 @@ class TopicKind:
     message_setting: str = ""
     emptied: bool = False
     of_streams: bool = False
+    of_labels: bool = False
     wanted: Callable[["Settings"], bool] = _always
 
     @property
     def operations(self) -> tuple[str, ...]:
         """What workers do on it, as ``kafka-acls`` names it."""
-        write = () if self.name == "input" else ("Write",)
+        write = () if self.of_others else ("Write",)
         read = ("Read",) if self.worker_reads else ()
         delete = ("Delete",) if self.emptied else ()
         return (*write, *read, *delete)
+
+    @property
+    def of_others(self) -> bool:
+        """Whether others write it, and workers only read."""
+        return self in (INPUT, LABELS)
 
     @property
     def title(self) -> str:
@@ -117,12 +125,21 @@ class TopicKind:
 
 INPUT: Final = TopicKind("input", "feature records, written by others", worker_reads=True, for_subscribers=False)
 
+LABELS: Final = TopicKind("labels", "labels of records, written by others", worker_reads=True, for_subscribers=False)
+
 KINDS: Final[tuple[TopicKind, ...]] = (
     TopicKind("assignments", "an answer for each record"),
     TopicKind("cluster_events", "every change of the clusters", of_streams=True),
     TopicKind(
+        "drift_events",
+        "changes of the data themselves",
+        of_streams=True,
+        wanted=lambda settings: settings.tells_drift,
+    ),
+    TopicKind(
         "dead_letters",
         "records that could not be used, with the reason in headers",
+        of_labels=True,
         message_bytes=_dead_letter_bytes,
         message_setting="limits.dead_letter_bytes",
     ),
@@ -139,6 +156,7 @@ KINDS: Final[tuple[TopicKind, ...]] = (
     TopicKind(
         "snapshots",
         "the models; nothing for subscribers",
+        of_labels=True,
         config=SMALL_SEGMENTS,
         policy="compact",
         otherwise="would lose snapshots or grow without end",
@@ -150,6 +168,7 @@ KINDS: Final[tuple[TopicKind, ...]] = (
     TopicKind(
         "archive",
         "the models of earlier hours, for replays",
+        of_labels=True,
         config={"cleanup.policy": "delete"},
         policy="delete",
         otherwise="would keep the newest models alone, or lose none ever",
@@ -224,11 +243,14 @@ class Topics:
     routes : int or None
         Partitions that the routes are wanted to have; None where nobody says it. What goes with streams has at least
         as many, also where the routes are not among these topics.
+    labels : sequence of Topic
+        The topic of labels, where there is one: written by others, with any number of partitions.
     """
 
     inputs: Sequence[Topic]
     outputs: Sequence[Topic]
     routes: int | None = None
+    labels: Sequence[Topic] = ()
 
     @classmethod
     def of(cls, settings: "Settings") -> Self:
@@ -241,6 +263,7 @@ class Topics:
                 if kind.wanted(settings)
             ],
             settings.topics.routes_partitions if settings.is_routed else None,
+            [Topic(LABELS, topic) for topic in (settings.labels.topic,) if topic is not None],
         )
 
     @classmethod
@@ -250,6 +273,16 @@ class Topics:
         return cls(
             [Topic(INPUT, name) for name in inputs], [Topic(kinds[kind], name) for kind, name in outputs.items()]
         )
+
+    @property
+    def of_others(self) -> list[Topic]:
+        """What workers read and others write."""
+        return [*self.inputs, *self.labels]
+
+    @property
+    def all(self) -> list[Topic]:
+        """Every topic."""
+        return [*self.of_others, *self.outputs]
 
     @property
     def input_names(self) -> list[str]:

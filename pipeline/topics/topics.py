@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from resonance.pipeline.broker import acls
 from resonance.pipeline.broker.cluster import Cluster, FoundTopic
 from resonance.pipeline.errors import BrokerError, ConfigurationError, DeniedError, ResonanceError, nearest
-from resonance.pipeline.topics.kinds import Topic, Topics
+from resonance.pipeline.topics.kinds import LABELS, Topic, Topics
 
 if TYPE_CHECKING:
     from resonance.pipeline.config.settings import Settings
@@ -38,6 +38,8 @@ class Deployment:
         The broker is the embedded one: no transactions, no topic configuration.
     routes : int
         Partitions of the topic of the routes; 0 where there is none.
+    labels : int
+        Partitions of the topic of labels; 0 where there is none.
     """
 
     partitions: int
@@ -45,11 +47,17 @@ class Deployment:
     message_bytes: Mapping[str, int] = field(default_factory=dict)
     embedded: bool = False
     routes: int = 0
+    labels: int = 0
 
     @property
     def homes(self) -> int:
-        """Partitions of the topics whose content goes with the streams: snapshots, archive, events, clusters."""
-        return max(self.partitions, self.routes)
+        """Partitions of the topics of states, snapshots and archive: one for each task of a worker."""
+        return max(self.partitions, self.routes, self.labels)
+
+    @property
+    def letters(self) -> int:
+        """Partitions of the dead letters: of what is read, and has a place there."""
+        return max(self.partitions, self.labels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +115,14 @@ class Survey:
     ----------
     partitions : int
         Partitions of every input.
-    inputs, outputs : sequence of Status
+    inputs, outputs, labels : sequence of Status
         In the order of `Topics`.
     """
 
     partitions: int
     inputs: Sequence[Status]
     outputs: Sequence[Status]
+    labels: Sequence[Status] = ()
 
     @property
     def routes(self) -> int:
@@ -122,8 +131,8 @@ class Survey:
 
     @property
     def all(self) -> list[Status]:
-        """Inputs, then outputs."""
-        return [*self.inputs, *self.outputs]
+        """What others write, then outputs."""
+        return [*self.inputs, *self.labels, *self.outputs]
 
     @property
     def missing(self) -> list[Status]:
@@ -178,6 +187,7 @@ def read_deployment(
     timeout: float = 10.0,
     operations: Sequence[str] = ("Describe",),
     routes: str = "",
+    labels: str = "",
 ) -> Deployment:
     """Return what the broker says of the inputs, for whoever only reads; nothing is made, no output need be there.
 
@@ -191,8 +201,8 @@ def read_deployment(
         Seconds that the broker has for its first answer.
     operations : sequence of str
         What is to be done on the inputs, for the error of whoever may not.
-    routes : str
-        The topic of the routes, which must be there, too; empty for none.
+    routes, labels : str
+        The topics of the routes and of the labels, which must be there, too; empty for none.
 
     Raises
     ------
@@ -203,8 +213,9 @@ def read_deployment(
     """
     cluster = Cluster(client, timeout)
     if cluster.embedded:
-        return _touched(cluster, Topics.named(inputs, **({"routes": routes} if routes else {})))
-    logs = [*inputs, routes] if routes else list(inputs)
+        own = Topics.named(inputs, **({"routes": routes} if routes else {}))
+        return _touched(cluster, replace(own, labels=[Topic(LABELS, labels)] if labels else []))
+    logs = [topic for topic in (*inputs, labels, routes) if topic]
     found = cluster.find(logs, dict.fromkeys(logs, operations))
     partitions = check_inputs(cluster, inputs, found)
     if routes and routes not in found:
@@ -214,8 +225,15 @@ def read_deployment(
             f"{nearest(routes, cluster.partition_counts())}; look at name and topics.routes, or start a worker, which "
             "makes it"
         )
+    if labels:
+        check_labels(cluster, labels, found)
     ids = {topic: found[topic].topic_id for topic in logs}
-    return Deployment(partitions, ids, routes=found[routes].partitions if routes else 0)
+    return Deployment(
+        partitions,
+        ids,
+        routes=found[routes].partitions if routes else 0,
+        labels=found[labels].partitions if labels else 0,
+    )
 
 
 def read_logs(client: Mapping[str, Any], settings: "Settings") -> Deployment:
@@ -227,7 +245,8 @@ def read_logs(client: Mapping[str, Any], settings: "Settings") -> Deployment:
         As in `read_deployment`.
     """
     routes = settings.topic("routes") if settings.is_routed else ""
-    return read_deployment(client, settings.input.topics, settings.broker.answer_timeout, routes=routes)
+    labels = settings.labels.topic or ""
+    return read_deployment(client, settings.input.topics, settings.broker.answer_timeout, routes=routes, labels=labels)
 
 
 def survey(cluster: Cluster, topics: Topics) -> Survey:
@@ -241,15 +260,15 @@ def survey(cluster: Cluster, topics: Topics) -> Survey:
     """
     inputs = topics.input_names
     found = cluster.find(
-        [*inputs, *(topic.name for topic in topics.outputs)],
-        {topic.name: topic.kind.operations for topic in (*topics.inputs, *topics.outputs)},
+        [topic.name for topic in topics.all], {topic.name: topic.kind.operations for topic in topics.all}
     )
     partitions = check_inputs(cluster, inputs, found)
+    labels = max((check_labels(cluster, topic.name, found) for topic in topics.labels), default=0)
     configs = cluster.configs(list(found))
     found = {name: replace(topic, config=configs.get(name, {})) for name, topic in found.items()}
     retention = {}
     for name in ("retention.ms", "retention.bytes"):
-        if (longest := _longest([found[topic].config.get(name) for topic in inputs])) is not None:
+        if (longest := _longest([found[topic.name].config.get(name) for topic in topics.of_others])) is not None:
             retention[name] = longest
 
     own = next((topic.name for topic in topics.outputs if topic.kind.name == "routes"), None)
@@ -262,14 +281,21 @@ def survey(cluster: Cluster, topics: Topics) -> Survey:
         wanted, why = partitions, f"the input {inputs[0]} has {partitions}"
         if topic.kind.name == "routes":
             wanted, why = routes, f"topics.routes_partitions = {routes}"
+        elif topic.kind is LABELS:
+            wanted = labels
         elif topic.kind.of_streams and routes > partitions:
             wanted, why = routes, f"the routes have {routes}"
+        if topic.kind.of_labels and labels > wanted:
+            wanted, why = labels, f"the labels have {labels}"
         command = cluster.command(topic.name, str(wanted), made_with)
         there = found.get(topic.name)
         differences = _differences(cluster, topic, there, made_with, wanted, why) if there else ()
         return Status(topic, there, made_with, command, differences, wanted)
 
-    return Survey(partitions, [status(topic) for topic in topics.inputs], [status(topic) for topic in topics.outputs])
+    found_inputs, found_outputs, found_labels = (
+        [status(topic) for topic in some] for some in (topics.inputs, topics.outputs, topics.labels)
+    )
+    return Survey(partitions, found_inputs, found_outputs, found_labels)
 
 
 def check_inputs(cluster: Cluster, inputs: Sequence[str], found: Mapping[str, FoundTopic]) -> int:
@@ -298,6 +324,23 @@ def check_inputs(cluster: Cluster, inputs: Sequence[str], found: Mapping[str, Fo
     return counts[inputs[0]]
 
 
+def check_labels(cluster: Cluster, topic: str, found: Mapping[str, FoundTopic]) -> int:
+    """Return the number of partitions that the topic of labels has.
+
+    Raises
+    ------
+    BrokerError
+        It is missing.
+    """
+    if topic not in found:
+        cluster.check_seen(topic)
+        raise BrokerError(
+            f"there is no topic {topic} with labels on {cluster.servers}{nearest(topic, cluster.partition_counts())}; "
+            f"check labels.topic, or create it: {cluster.command(topic, '<n>')}"
+        )
+    return found[topic].partitions
+
+
 def make_inputs(cluster: Cluster, topics: Topics, partitions: int) -> list[str]:
     """Make the inputs that are missing, as nobody does unasked; return their names.
 
@@ -306,8 +349,9 @@ def make_inputs(cluster: Cluster, topics: Topics, partitions: int) -> list[str]:
     BrokerError
         One cannot be made.
     """
-    there = cluster.find(topics.input_names)
-    made = [name for name in topics.input_names if name not in there]
+    names = [topic.name for topic in topics.of_others]
+    there = cluster.find(names)
+    made = [name for name in names if name not in there]
     for name in made:
         cluster.create(name, partitions, {}, cluster.command(name, str(partitions)))
     if made:
@@ -353,29 +397,34 @@ def checked(found: Survey) -> Deployment:
             _log.warning("%s", difference.text)
     there = {status.topic.name: status.found for status in found.all if status.found is not None}
     sizes = {name: int(topic.config["max.message.bytes"]) for name, topic in there.items() if topic.config}
-    logs = [status.topic for status in found.all if status.topic.kind.name in ("input", "routes")]
+    logs = [status.topic for status in found.all if status.topic.kind.of_others or status.topic.kind.name == "routes"]
     ids = {topic.name: there[topic.name].topic_id for topic in logs}
-    return Deployment(found.partitions, ids, sizes, routes=found.routes)
+    labels = max((status.partitions for status in found.labels), default=0)
+    return Deployment(found.partitions, ids, sizes, routes=found.routes, labels=labels)
 
 
 def _touched(cluster: Cluster, topics: Topics) -> Deployment:
     """Make the topics of the embedded broker, which has no administration."""
-    names = [topic.name for topic in (*topics.inputs, *topics.outputs)]
+    names = [topic.name for topic in topics.all]
     for name in names:
         cluster.touch(name)
     cluster.wait_for_leaders(names)
     counts = cluster.partition_counts()
     routes = [topic.name for topic in topics.outputs if topic.kind.name == "routes"]
-    logs = [*topics.input_names, *routes]
+    labels = [topic.name for topic in topics.labels]
+    logs = [*topics.input_names, *labels, *routes]
     return Deployment(
-        counts[logs[0]], dict.fromkeys(logs, ""), embedded=True, routes=counts[routes[0]] if routes else 0
+        counts[logs[0]],
+        dict.fromkeys(logs, ""),
+        embedded=True,
+        routes=counts[routes[0]] if routes else 0,
+        labels=counts[labels[0]] if labels else 0,
     )
 
 
 def _differences(
     cluster: Cluster, topic: Topic, found: FoundTopic, wanted: Mapping[str, str], partitions: int, why: str
 ) -> list[Difference]:
-    is_input = topic.kind.name == "input"
     differences = []
     if found.partitions != partitions:
         remedy = (
@@ -394,12 +443,12 @@ def _differences(
     if lacking:
         differences.append(Difference(cluster.denied(acls.for_topic(topic.name, lacking)), error=DeniedError))
     policy = found.config.get("cleanup.policy", "")
-    if is_input and "compact" in policy.split(","):
+    if topic.kind.of_others and "compact" in policy.split(","):
         differences.append(
             Difference(
-                f"input topic {topic.name} is compacted (cleanup.policy={policy}): records that the broker removes are "
-                "missing when a model is rebuilt, so answers after a restart can differ from those of a run that never "
-                "stopped",
+                f"{topic.kind.title} topic {topic.name} is compacted (cleanup.policy={policy}): records that the "
+                "broker removes are missing when a model is rebuilt, so answers after a restart can differ from those "
+                "of a run that never stopped",
                 stops=False,
             )
         )

@@ -30,6 +30,9 @@ EVENT_KINDS: Final[tuple[str, ...]] = get_args(ClusterEventKind)
 SEEN_STREAMS: Final = 10_000
 """Names of streams that are remembered, to offer the nearest of them."""
 
+LIKELY: Final = 0.5
+"""Probability above which a label is predicted."""
+
 LOOK_SECONDS: Final = 0.2
 
 PATIENCE: Final = 30.0
@@ -276,10 +279,12 @@ def _assignment(payload: Mapping[str, Any]) -> str:
     if payload["status"] == "warming_up":
         return f"{where} is kept for the warm-up of {payload['stream']}"
     novel = ", like nothing known" if payload["novel"] else ""
+    likely = [f"{label} {number(share)}" for label, share in payload.get("labels", {}).items() if share > LIKELY]
+    labels = f", labelled {', '.join(likely)}" if likely else ""
     if payload["cluster"] is None:
-        return f"{where} is in no cluster yet{novel}"
+        return f"{where} is in no cluster yet{novel}{labels}"
     deeper = "".join(f" > {name}" for name in payload["clusters"] if name != payload["cluster"])
-    return f"{where} is in {payload['cluster']}{deeper} ({number(payload['score'])}{novel})"
+    return f"{where} is in {payload['cluster']}{deeper} ({number(payload['score'])}{novel}){labels}"
 
 
 def _event(payload: Any) -> str:
@@ -290,6 +295,9 @@ def _event(payload: Any) -> str:
 def _drift(payload: Mapping[str, Any]) -> str:
     what = payload.get("feature") or payload.get("cluster")
     of = f" of {what}" if what else ""
+    if payload["kind"] == "regrouped":
+        groups = f"{number(payload['value'])} groups of features, {number(payload['threshold'])} before"
+        return f"{payload['stream']}: {payload['detector']} sees {groups}"
     values = f"{payload['criterion']} {number(payload['value'])} passed {number(payload['threshold'])}"
     return f"{payload['stream']}: {payload['kind']}{of}, seen by {payload['detector']}: {values}"
 

@@ -78,6 +78,7 @@ class Destinations(NamedTuple):
     clusters: str
     snapshots: str
     routes: str = ""
+    drift_events: str = ""
 
 
 @dataclass(slots=True)

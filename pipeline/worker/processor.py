@@ -268,8 +268,15 @@ class Processor:
         self._activity.begin("outputs have been sent", self._broker_seconds)
         began = time.monotonic()
         self._since = self._since or began
-        kinds = (outputs.assignments, outputs.events, outputs.dead_letters, outputs.clusters)
-        for topic, messages in zip(self._to, kinds, strict=False):
+        to = self._to
+        kinds = {
+            to.assignments: outputs.assignments,
+            to.events: outputs.events,
+            to.dead_letters: outputs.dead_letters,
+            to.clusters: outputs.clusters,
+            to.drift_events: outputs.drift_events,
+        }
+        for topic, messages in kinds.items():
             if messages:
                 self._delivery.send(Batch(topic, tp.partition, messages))
                 self.counters.outputs += len(messages)

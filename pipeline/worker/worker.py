@@ -201,7 +201,7 @@ class Worker:
         )
         self._app = make_app(settings, self, options)
         self._delivery = self._make_delivery(deployment)
-        names = [settings.topic(kind) for kind in (*OUTPUTS, "snapshots", "routes")]
+        names = [settings.topic(kind) for kind in (*OUTPUTS, "snapshots", "routes", "drift_events")]
         self._processor = Processor(
             self._delivery,
             Destinations(*names),
@@ -220,7 +220,9 @@ class Worker:
             clients.librdkafka(settings),
             compression=settings.output.compression,
             message_bytes={
-                topic: size for topic, size in deployment.message_bytes.items() if topic not in settings.input.topics
+                topic: size
+                for topic, size in deployment.message_bytes.items()
+                if topic not in (*settings.input.topics, settings.labels.topic)
             },
         )
         timeout = settings.delivery.transaction_timeout

@@ -88,7 +88,7 @@ def test_one_feature_alone() -> None:
 def test_the_shape_of_a_record_is_what_its_path_leads_to() -> None:
     plain = mapping()
     found = plain.probe(records({"features": [1, 2, 3]})[0])
-    assert found == (Shape(3, ()), [1, 2, 3], None, STAMP_TEXT, None)
+    assert found == (Shape(3, ()), [1, 2, 3], None, STAMP_TEXT, None, None)
     found = plain.probe(records({"features": {"b": 1, "a": 2}})[0])
     assert found == (Shape(0, ("a", "b")), [2, 1], None, STAMP_TEXT, None)
     assert plain.probe(records(None)[0]) is None

@@ -1,0 +1,220 @@
+"""Late labels are learned with the features that were kept: the state and the outputs follow from the routes alone."""
+
+from collections import Counter, OrderedDict
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from resonance.engine import MLCA
+from resonance.pipeline.records import Outputs
+
+from tests.pipeline.labels.feedback import (
+    LABELS,
+    feature,
+    feedback,
+    label,
+    labels_of,
+    late,
+    learned,
+    restarted,
+    routed,
+    rows,
+    taught,
+)
+from tests.pipeline.routing.two_hops import ROUTES
+from tests.pipeline.streams import STAMP, TOPIC, errors, payloads, run, task
+
+BUFFER, WAIT = 40, 12
+
+
+def given(**changes: Any) -> Any:
+    return late(labels__buffer_records=BUFFER, labels__wait_records=WAIT, **changes)
+
+
+def plainly(log: Any) -> tuple[MLCA, list[tuple[str, str]]]:
+    """The engine taught one by one by a literal reading of the rules, and id and class of each dead letter."""
+    engine, letters = MLCA(lambda_=10), []
+    kept: OrderedDict[str, Any] = OrderedDict()
+    waiting: dict[str, Any] = {}
+    for number, record in enumerate(log):
+        said = orjson.loads(record.value)
+        own = said["id"]
+        if record.topic == LABELS:
+            texts = [str(text) for text in said["labels"]]
+            if own in kept:
+                if kept[own] is None:
+                    letters.append((own, "already_labelled"))
+                else:
+                    engine.learn(np.array([kept[own]]), [texts])
+                    kept[own] = None
+            elif own in waiting:
+                letters.append((own, "already_labelled"))
+            else:
+                waiting[own] = texts, number + WAIT
+        else:
+            found = waiting.pop(own, None)
+            engine.learn(np.array([said["x"]]), [found and found[0]])
+            kept[own] = None if found else said["x"]
+            if len(kept) > BUFFER:
+                kept.popitem(last=False)
+        overdue = [name for name, (_, due) in waiting.items() if due <= number]
+        letters += [(name, "too_late") for name in overdue]
+        for name in overdue:
+            del waiting[name]
+    return engine, letters
+
+
+def test_records_and_labels_are_learned_as_a_literal_reading_of_the_rules_learns_them():
+    log = feedback(300)
+    hops = routed(given(prepare__scale="none"), log)
+    hops.learn()
+    model = hops.task(ROUTES, 0).model(TOPIC)
+    engine, letters = plainly(log)
+    assert model.engine.state() == engine.state()
+    told = [
+        (orjson.loads(message.value or b"")["id"], errors(message)["class"]) for message in hops.second[0].dead_letters
+    ]
+    assert told == letters
+    assert Counter(kind for _, kind in letters).keys() == {"too_late", "already_labelled"}
+    assert ("nobody", "too_late") in letters
+    counts = hops.task(ROUTES, 0).counts
+    assert counts.labelled == model.labels.learned > 100
+    assert counts.label_buffer == model.labels.unlabelled > 0
+    assert len(hops.second[0].assignments) == 300
+
+
+@pytest.mark.parametrize("size", [1, 7, 64])
+def test_state_and_outputs_are_the_same_however_the_routes_are_cut_and_restored(size):
+    log = feedback(300, seed=1)
+    whole = routed(given(), log)
+    whole.learn()
+    cut = routed(given(), log)
+    done = Outputs()
+    worker, read = cut.task(ROUTES, 0), cut.routes[0]
+    for place, start in enumerate(range(0, len(read), size)):
+        if place % 5 == 4:
+            before = worker.model(TOPIC).state()
+            worker = restarted(given(), worker)
+            assert worker.model(TOPIC).state() == before
+        done.add(worker.process(read[start : start + size]))
+    assert done == whole.second[0]
+    assert worker.model(TOPIC).state() == whole.task(ROUTES, 0).model(TOPIC).state()
+    assert whole.second[0].dead_letters
+
+
+def test_records_of_a_warm_up_keep_the_labels_that_come_meanwhile():
+    points = rows(40)
+    first = [feature(i, row) for i, row in enumerate(points[:20])]
+    early = [*first[:19], *(label(i, f"r{i}", labels_of(points[i])) for i in range(0, 19, 2)), *first[19:]]
+    beside = [feature(i, row, labels=labels_of(row)) if i % 2 == 0 and i < 19 else feature(i, row)
+              for i, row in enumerate(points[:20])]  # fmt: skip
+    one, other = routed(given(), early), routed(given(input__label_path="labels"), beside)
+    for hops in (one, other):
+        hops.learn()
+    models = [hops.task(ROUTES, 0).model(TOPIC) for hops in (one, other)]
+    assert models[0].engine.state() == models[1].engine.state()
+    assert models[0].labels.learned == models[1].labels.learned == 10
+    assert models[0].labels.unlabelled == 10
+    again = learned(given(), [*early, label(20, "r0", ["x"]), label(21, "r1", ["x"])])
+    assert [errors(message)["class"] for message in again.dead_letters] == ["already_labelled"]
+
+
+def test_an_event_that_follows_from_a_label_names_record_and_message():
+    log = [feature(i, row) for i, row in enumerate(rows(20))]
+    told = learned(given(), [*log, label(3, "r5", ["a"], partition=2)])
+    (event,) = payloads(told.events)
+    assert event["cause"] == {"id": "r5", "source": {"topic": LABELS, "partition": 2, "offset": 3}}
+    assert event["kind"] == "emerged"
+    headers = dict(told.events[0].headers)
+    assert headers["ce_id"] == b"labels-2-3/root/0"
+    assert headers["traceparent"] == b"00-9"
+    assert told.events[0].key == b"l"
+    assert len(told.assignments) == 20
+
+
+def test_a_letter_about_labels_is_the_message_and_says_what_decided():
+    log = [feature(i, row) for i, row in enumerate(rows(40))]
+    told = learned(given(), [*log[:20], label(7, "gone", ["a"], partition=4), *log[20:]])
+    (letter,) = told.dead_letters
+    said = errors(letter)
+    assert (said["stage"], said["class"]) == ("label", "too_late")
+    assert (said["topic"], said["partition"], said["offset"]) == (LABELS, "4", "7")
+    assert said["decided_by"] == f"{TOPIC}-0-31"
+    assert "labels.buffer_records" in said["message"]
+    assert letter.partition == 4
+    assert letter.key == b"l"
+    assert orjson.loads(letter.value or b"") == {"id": "gone", "labels": ["a"]}
+    assert ("traceparent", b"00-9") in letter.headers
+
+
+def test_labels_do_not_wait_where_the_settings_say_so():
+    told = learned(late(labels__wait_records=0), [label(0, "r0", ["a"]), feature(0, [0.1, 0.2])])
+    said = errors(told.dead_letters[0])
+    assert said["class"] == "too_late"
+    assert "decided_by" not in said
+    assert "labels.wait_records" in said["message"]
+
+
+def test_a_record_that_comes_with_labels_needs_none_that_waited():
+    log = [feature(i, row) for i, row in enumerate(rows(20))]
+    both = [*log, label(0, "r20", ["late"]), feature(20, [0.5, 0.5], labels="own")]
+    told = learned(given(input__label_path="labels"), both)
+    (letter,) = told.dead_letters
+    assert errors(letter)["class"] == "already_labelled"
+    assert errors(letter)["decided_by"] == f"{TOPIC}-0-20"
+
+
+def test_the_same_labels_twice_are_learned_once():
+    log = [feature(i, row) for i, row in enumerate(rows(20))]
+    told = learned(given(), [*log, label(0, "r3", ["a"]), label(1, "r3", ["a"]), label(2, "n", []), label(3, "n", [])])
+    assert [(errors(m)["class"], errors(m)["offset"]) for m in told.dead_letters] == [
+        ("already_labelled", "1"),
+        ("already_labelled", "3"),
+    ]
+
+
+def test_a_stream_has_no_more_labels_than_its_engine_takes():
+    log = [feature(i, row) for i, row in enumerate(rows(22))]
+    more = [label(0, "r1", ["a", "b"]), label(1, "r2", ["b", "c"]), label(2, "r20", ["d"]), label(3, "r3", ["b"])]
+    strict = {"engine__max_labels": 2, "input__label_path": "labels"}
+    told = learned(given(**strict), [*log[:20], *more, *log[20:], feature(22, [0, 0], labels=["e"])])
+    assert [(errors(m)["class"], errors(m)["topic"], errors(m)["offset"]) for m in told.dead_letters] == [
+        ("too_many_labels", LABELS, "1"),
+        ("too_many_labels", LABELS, "2"),
+        ("too_many_labels", TOPIC, "22"),
+    ]
+
+
+def test_labels_beside_the_features_need_no_routes():
+    log = [feature(i, row, labels=labels_of(row) if i % 3 else None) for i, row in enumerate(rows(100))]
+    worker = task(taught(input__label_path="labels", input__dimension=None))
+    told = run(worker, log)
+    answers = payloads(told.assignments)
+    assert all("labels" not in answer for answer in answers[:20])
+    assert [list(answer["labels"]) for answer in answers[20:]] == [["7", "right"]] * 80
+    engine = worker.model("p0").engine
+    assert engine.labels == ("7", "right")
+    assert run(task(taught(input__label_path="labels", input__dimension=None)), log, 3) == told
+    assert worker.counts.labelled == 66
+
+
+def test_a_label_that_came_later_is_missing_in_the_answers_before():
+    log = [feature(i, row, labels="b" if i < 25 else "a") for i, row in enumerate(rows(40))]
+    told = payloads(run(task(taught(input__label_path="labels", prepare__scale="none")), log).assignments)
+    assert "labels" not in told[0]
+    assert list(told[1]["labels"]) == ["b"]
+    assert list(told[26]["labels"]) == ["b", "a"]
+
+
+def test_labels_begin_to_be_told_where_the_records_do():
+    moment = STAMP + 1_000 * 25
+    log = [feature(i, row) for i, row in enumerate(rows(20))]
+    silent = [label(0, "r1", ["a"]), feature(20, [0.3, 0.1]), label(1, "lost", ["a"])]
+    loud = [feature(i, row) for i, row in enumerate(rows(30), 25)][:1]
+    told = learned(late(emit_from=moment, labels__wait_records=0), [*log, *silent, *loud, label(2, "r2", ["b"])])
+    assert [answer["id"] for answer in payloads(told.assignments)] == ["r25"]
+    assert not told.dead_letters
+    kinds = [(event["kind"], event["cause"]["id"]) for event in payloads(told.events)]
+    assert kinds[0] == ("version_started", "r25")
+    assert kinds[1:] in ([("emerged", "r2")], [])
