@@ -134,7 +134,7 @@ class Preparation:
         self.features = tuple(features)
         self.scale = scale
         self.warmup_records = warmup_records
-        self.missing = missing if isinstance(missing, str) else _number("missing", missing)
+        self.missing = missing if isinstance(missing, str) else bound("missing", missing)
         self.log1p = tuple(log1p)
         self.categories = {name: tuple(values) for name, values in (categories or {}).items()}
         self.ranges = {name: (pair[0], pair[1]) for name, pair in (ranges or {}).items()}
@@ -202,7 +202,7 @@ class Preparation:
 
     def _given(self, name: str) -> tuple[float, float]:
         setting = f"ranges.{name}"
-        low, high = (_number(setting, end) for end in self.ranges[name])
+        low, high = (bound(setting, end) for end in self.ranges[name])
         if name in self.log1p:
             if low <= -1.0 or high <= -1.0:
                 raise ParameterError(setting, (low, high), "above -1, because log1p is taken of it")
@@ -340,7 +340,7 @@ class Preparation:
         width[columns] *= self._width[plain]
         for c in np.flatnonzero(self._logs):
             j = self._first[c]
-            middle[j], slope = _inverse_log1p(float(middle[j]))
+            middle[j], slope = inverse_log1p(float(middle[j]))
             width[j] = min(float(width[j]) * slope, _LARGEST)
         return middle, width
 
@@ -459,8 +459,8 @@ def _is_plain(X: ArrayLike) -> TypeGuard[FloatArray]:
     return isinstance(X, np.ndarray) and X.dtype == np.float64 and X.flags.c_contiguous and X.flags.writeable
 
 
-def _number(name: str, value: Any) -> float:
-    """Return a parameter as float, or say what it has to be."""
+def bound(name: str, value: Any) -> float:
+    """Return a parameter that is a value of a feature as float, or say what it has to be."""
     usable = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= MAGNITUDE
     if not usable:
         raise ParameterError(name, value, f"a finite number of at most {MAGNITUDE:g} in absolute value")
@@ -509,7 +509,7 @@ def _exp(x):  # type: ignore[no-untyped-def]
     return exp_minus(-x) if x <= 0.0 else 1.0 / exp_minus(x)
 
 
-def _inverse_log1p(t: float) -> tuple[float, float]:
+def inverse_log1p(t: float) -> tuple[float, float]:
     """Return exp(t) - 1 and its slope exp(t), finite."""
     if abs(t) < 1e-5:
         # The difference would lose the digits that this keeps.

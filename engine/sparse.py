@@ -1,9 +1,9 @@
 """Records of which most features are zero, kept by their non-zero entries, and the engines that learn them so."""
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -55,6 +55,11 @@ class SparseEngine(Engine):
     @abc.abstractmethod
     def predict(self, X: ArrayLike | SparseBatch) -> Prediction:
         """Answer for records without learning them; changes nothing."""
+
+    @classmethod
+    @abc.abstractmethod
+    def learns_zeros(cls, parameters: Mapping[str, Any]) -> bool:
+        """Whether a model with these parameters learns a record of zeros; otherwise no node does."""
 
 
 SLACK = 1e-9

@@ -16,6 +16,7 @@ from typing import Final
 import numba
 from resonance.engine import ENGINES, PARTS
 from resonance.engine.prepare import Preparation
+from resonance.engine.sparse_scale import SparseScale
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.machine import cores
 
@@ -59,6 +60,7 @@ def compile_all(told: Callable[[str], None] = lambda name: None) -> Kernels:
     """
     folder = Path(os.environ["NUMBA_CACHE_DIR"])
     Preparation.compile()
+    SparseScale.compile()
     families = _families()
     if families:
         # Spawned: a fork would not survive what numba holds in this process. Leaving the pool ends its processes.

@@ -226,8 +226,8 @@ class PartitionTask(WithDeadLetters):
                 rows, own, lengths = rows[positions], own.take(positions), [lengths[i] for i in positions]
                 taught = [taught[i] for i in positions] if taught else taught
             learned = self._learner.learn(model, rows, own.offsets, sum(lengths), own, telling, taught)
-            for at, problem in learned.fed.faults:
-                batch.blame(FaultError("limit", "out_of_range", problem), [positions[at]])
+            for at, error in learned.fed.faults:
+                batch.blame(error, [positions[at]])
             for at, error, record in learned.fed.letters:
                 decoded.faults.append(error.at(decoded.index[positions[at]], record))
             if outputs is not None:

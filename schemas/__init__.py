@@ -3,7 +3,7 @@
 from resonance.schemas.assignment import Assignment, AssignmentStatus
 from resonance.schemas.cloudevents import CloudEvents, Envelope, Header, source_uri
 from resonance.schemas.cluster import Cluster, ClusterEnd, describe_cluster, describe_end
-from resonance.schemas.cluster_event import ClusterEvent, ClusterEventKind, ClusterSnapshot, EventReason
+from resonance.schemas.cluster_event import ClusterEvent, ClusterEventKind, ClusterSnapshot, EventReason, SalientFeature
 from resonance.schemas.cluster_table import ClusterTable, EventGapError
 from resonance.schemas.common import Cause, Source
 from resonance.schemas.dead_letter import DeadLetter, DeadLetterClass, DeadLetterStage, dead_letter_headers
@@ -31,6 +31,7 @@ __all__ = [
     "EventGapError",
     "EventReason",
     "Header",
+    "SalientFeature",
     "SchemaName",
     "Source",
     "dead_letter_headers",

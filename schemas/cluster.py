@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, Literal, NotRequired, TypedDict, get_args
 
-from resonance.schemas.cluster_event import ClusterEvent, ClusterSnapshot
+from resonance.schemas.cluster_event import ClusterEvent, ClusterSnapshot, SalientFeature
 
 ClusterEnd = Literal["absorbed", "vanished", "version_started"]
 
@@ -35,6 +35,9 @@ class Cluster(TypedDict):
         Mean and standard deviation by feature, in the units of the input.
     nodes : int
         Nodes that it is made of.
+    omitted : int, optional
+    salient : list of SalientFeature, optional
+        As in a `ClusterSnapshot`.
     since : str or None
         Time of the record with which it began; None where an earlier release, which did not keep it, saw that.
     seq : int
@@ -58,6 +61,8 @@ class Cluster(TypedDict):
     centre: dict[str, float]
     spread: dict[str, float]
     nodes: int
+    omitted: NotRequired[int]
+    salient: NotRequired[list[SalientFeature]]
     since: str | None
     seq: int
     subtree: NotRequired[int]
@@ -93,6 +98,10 @@ def describe_cluster(snapshot: ClusterSnapshot, event: ClusterEvent, since: str 
         "seq": event["seq"],
         "time": event["time"],
     }
+    if "omitted" in snapshot:
+        cluster["omitted"] = snapshot["omitted"]
+    if "salient" in snapshot:
+        cluster["salient"] = snapshot["salient"]
     if "subtree" in event:
         cluster["subtree"] = event["subtree"]
     if parent:

@@ -7,6 +7,24 @@ from resonance.schemas.common import Cause
 ClusterEventKind = Literal["emerged", "absorbed", "split", "vanished", "version_started"]
 
 
+class SalientFeature(TypedDict):
+    """What one feature means to a cluster, of an engine that weighs features.
+
+    Attributes
+    ----------
+    feature : str
+        Its name.
+    salience : float
+        From 0 to 1: how often the cluster's records have the feature, and how steady its value is.
+    weight : float
+        Its value in the cluster's template, from 0 to 1 as the engine sees it.
+    """
+
+    feature: str
+    salience: float
+    weight: float
+
+
 class ClusterSnapshot(TypedDict):
     """A cluster as it was read, in the units of the input.
 
@@ -17,9 +35,14 @@ class ClusterSnapshot(TypedDict):
     size : int
         Records that its nodes have won.
     centre, spread : dict of str to float
-        Mean and standard deviation by feature.
+        Mean and standard deviation by feature; of sparse records, those of the features that its records have.
     nodes : int
         Nodes that it is made of.
+    omitted : int, optional
+        Features, of sparse records, that `centre` and `spread` leave out because a message would not hold them all:
+        those with the smallest means.
+    salient : list of SalientFeature, optional
+        The features that tell it apart, the most telling first: those with the largest product of salience and weight.
     """
 
     id: str
@@ -27,6 +50,8 @@ class ClusterSnapshot(TypedDict):
     centre: dict[str, float]
     spread: dict[str, float]
     nodes: int
+    omitted: NotRequired[int]
+    salient: NotRequired[list[SalientFeature]]
 
 
 class EventReason(TypedDict):

@@ -333,8 +333,8 @@ class ClusterTable:
             return False
         else:
             new, is_newest = True, True
-            parts = ("id", "size", "centre", "spread", "nodes")
-            known.present[name] = cast(ClusterSnapshot, {part: parsed[part] for part in parts})
+            parts = ("id", "size", "centre", "spread", "nodes", "omitted", "salient")
+            known.present[name] = cast(ClusterSnapshot, {part: parsed[part] for part in parts if part in parsed})
         if is_newest and seq > known.seq:
             known.seq, known.compacted = seq, True
         return new

@@ -27,6 +27,8 @@ DeadLetterClass = Literal[
     "too_many_labels",
     "label_too_long",
     "unknown_stream",
+    "too_many_features",
+    "name_too_long",
 ]
 
 # "class" is a reserved word: the functional form.

@@ -259,6 +259,10 @@ class AdaptiveResonance(SparseEngine):
         return model
 
     @classmethod
+    def learns_zeros(cls, parameters: Mapping[str, Any]) -> bool:  # noqa: D102
+        return bool(parameters["complement"])
+
+    @classmethod
     def compile(cls) -> None:
         """Compile every kernel, or load it from the cache, before the first record comes."""
         model = cls.make({})

@@ -17,7 +17,10 @@ from resonance.pipeline.commands.output import cell, print_json, print_table, sa
 from resonance.pipeline.commands.stopping import UNCHANGED, says_when_stopped
 
 if TYPE_CHECKING:
-    from resonance.pipeline.states.inspection import InspectedStream
+    from collections.abc import Sequence
+
+    from resonance.pipeline.states.inspection import InspectedCluster, InspectedStream
+    from resonance.schemas import SalientFeature
 
 SHOWN = 6
 """Features that the table shows; --json has them all."""
@@ -92,15 +95,35 @@ def _show(stream: "InspectedStream") -> None:
     if not stream.clusters:
         return
     typer.echo("")
-    features = list(stream.clusters[0].centre)
+    names, told = _portraits(stream.clusters)
     rows = []
-    for cluster in stream.clusters:
+    for cluster, cells in zip(stream.clusters, told, strict=True):
         emerged = cluster.emerged
         came = f"{emerged.time}" + (f" from {emerged.split_from}" if emerged.split_from else "") if emerged else None
-        places = [place(cluster.centre[name], cluster.spread[name]) for name in features[:SHOWN]]
         rows.append(
-            ("  " * (cluster.level - 1) + cluster.id, cluster.size, cluster.nodes, cluster.records, came, *places)
+            ("  " * (cluster.level - 1) + cluster.id, cluster.size, cluster.nodes, cluster.records, came, *cells)
         )
-    print_table(("cluster", "size", "nodes", "age in records", "emerged", *features[:SHOWN]), rows)
-    if len(features) > SHOWN:
-        say(f"{len(features) - SHOWN} more features: --json has them")
+    print_table(("cluster", "size", "nodes", "age in records", "emerged", *names), rows)
+    more = max(len(cluster.centre) + cluster.omitted for cluster in stream.clusters) - SHOWN
+    if more > 0:
+        say(f"{more:,} more features: --json has them")
+
+
+def _portraits(clusters: "Sequence[InspectedCluster]") -> tuple[list[str], list[list[str]]]:
+    """Return the columns that say what clusters are like, and their cells: some features of all, or of each its own."""
+    if any(cluster.salient for cluster in clusters):
+        told = [", ".join(map(_salient, cluster.salient[:SHOWN])) for cluster in clusters]
+        return ["most salient features (salience x weight)"], [[text] for text in told]
+    features = list(clusters[0].centre)
+    if all(features == list(cluster.centre) for cluster in clusters):
+        names = features[:SHOWN]
+        return names, [[place(each.centre[name], each.spread[name]) for name in names] for each in clusters]
+    told = []
+    for cluster in clusters:
+        largest = sorted(cluster.centre, key=lambda name, cluster=cluster: -cluster.centre[name])[:SHOWN]  # type: ignore[misc]
+        told.append(", ".join(f"{name} {place(cluster.centre[name], cluster.spread[name])}" for name in largest))
+    return ["largest means"], [[text] for text in told]
+
+
+def _salient(each: "SalientFeature") -> str:
+    return f"{each['feature']} {each['salience']:.2f}x{each['weight']:.2f}"

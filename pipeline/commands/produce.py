@@ -174,7 +174,8 @@ def _send(
 
 def _described(settings: Any) -> bool:
     """Return whether the settings say already where the features stand."""
-    return bool(settings.input.features != type(settings.input).model_fields["features"].default)
+    given = settings.input
+    return bool(given.sparse is not None or given.features != type(given).model_fields["features"].default)
 
 
 def _looked_at(
@@ -217,7 +218,9 @@ def _check_new(save: Path | None, settings: Any) -> None:
     if save is None:
         return
     if _described(settings):
-        raise ConfigurationError("--save-settings: input.features is set, so nothing is suggested; leave it out")
+        raise ConfigurationError(
+            "--save-settings: input.features or input.sparse is set, so nothing is suggested; leave it out"
+        )
     if save.exists():
         raise ConfigurationError(f"--save-settings {save}: it is there already; name a new file, or remove it")
     if not save.absolute().parent.is_dir():

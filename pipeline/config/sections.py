@@ -7,7 +7,16 @@ Under each attribute stands its meaning; its name is ``section.attribute``, its 
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+)
 from resonance.pipeline.config.values import (
     Categories,
     Count,
@@ -88,7 +97,8 @@ class Input(Section):
     dimension: OptionalCount = Field(default=None, ge=1)
     """Number of features in an array; without it what most of the first 20 usable records of a partition have."""
     sparse: OptionalPath = None
-    """Not available yet: path to sparse features."""
+    """Instead of `features`, for the engines that take sparse records: path to ``{"indices": [...], "values": [...]}``
+    or to an object name -> number whose names grow. What a record leaves out is 0 (docs/data.md)."""
     label_path: OptionalPath = None
     """Path to the record's labels, for engines that are taught by them: one, or a list of them. A record without the
     member is predicted only; an empty list teaches that it has none of the labels."""
@@ -102,12 +112,13 @@ class Input(Section):
             raise ValueError("the same topic stands there twice")
         return topics
 
-    @field_validator("sparse")
-    @classmethod
-    def _not_yet(cls, path: str | None) -> str | None:
-        if path is not None:
-            raise ValueError("not available in this version; leave it out")
-        return path
+    @model_serializer(mode="wrap")
+    def _only_what_counts(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out the default that `sparse` stands in place of, so that what is written can be read again."""
+        values: dict[str, Any] = serialize(self)
+        if self.sparse is not None:
+            values.pop("features", None)
+        return values
 
 
 class Labels(Section):
@@ -135,17 +146,19 @@ class Prepare(Section):
     """What is done to the features before every engine, deterministically; part of a stream's state."""
 
     scale: Literal["warmup", "given", "none"] = "warmup"
-    """``warmup``: the 1st to 99th percentile of the first records becomes [0, 1]; ``given``: `ranges` do; ``none``."""
+    """``warmup``: the 1st to 99th percentile of the first records becomes [0, 1]; ``given``: `ranges` do; ``none``.
+    With `input.sparse` the default is ``none``, and ``warmup`` cannot be chosen."""
     warmup_records: Count = Field(default=200, ge=1, le=1_000_000)
     """Records of a stream that are held back to learn the scale, answered ``warming_up``, then learned in order."""
     missing: Missing = "reject"
     """A missing or null feature: ``reject`` the record, take the ``mean`` of the warm-up, or this number."""
     log1p: Names = ()
-    """Features of which log(1 + x) is taken."""
+    """Features of which log(1 + x) is taken; with `input.sparse`, ``*`` stands for all."""
     categories: Categories = Field(default_factory=dict)
     """Features that are categories, each with its values; unknown values are like none of them."""
     ranges: Ranges = Field(default_factory=dict)
-    """With ``scale = "given"``: feature -> [value that becomes 0, value that becomes 1]."""
+    """With ``scale = "given"``: feature -> [value that becomes 0, value that becomes 1]; with `input.sparse` ``*``
+    stands for every feature without a range of its own, and ranges begin at 0."""
 
 
 class EngineChoice(BaseModel):

@@ -17,6 +17,8 @@ from resonance.engine.base import Engine
 from resonance.engine.errors import ParameterError
 from resonance.engine.parameters import Parameter, check_parameters
 from resonance.engine.prepare import Preparation
+from resonance.engine.sparse import SparseEngine
+from resonance.pipeline.config import sparse
 from resonance.pipeline.config.label_checks import label_problem
 from resonance.pipeline.config.messages import (
     STREAM_CHOICES,
@@ -170,14 +172,17 @@ class Settings(BaseSettings):
     def _checked(cls, values: dict[str, Any], origins: Origins) -> Self:
         try:
             # An absent section is an empty one: what it lacks is then named in full.
-            settings = cls(**{"input": {}, **values})
+            settings = cls(**{"input": {}, **sparse.with_defaults(values)})
         except ValidationError as error:
             raise from_validation(error, cls._known(), origins) from None
         settings._check_broker(origins)
         settings._check_engine(origins)
         settings._check_hierarchy(origins)
+        if settings.input.sparse is None:
+            settings._check_prepare(origins)
+        else:
+            sparse.check(settings.input, settings.prepare, settings.engine_class, origins)
         settings._check_labels(origins)
-        settings._check_prepare(origins)
         settings._check_topics(origins)
         return settings
 
@@ -351,6 +356,17 @@ class Settings(BaseSettings):
             ranges=prepare.ranges,
             clip=bool(getattr(self.engine_class, "unit_interval", False)),
         )
+
+    @property
+    def finds_features(self) -> bool:
+        """Whether a partition's first records show what features all of them have."""
+        return self.features is None and self.input.sparse is None
+
+    @property
+    def learns_zeros(self) -> bool:
+        """Whether the engine takes sparse records, and learns one without any entry."""
+        engine = self.engine_class
+        return issubclass(engine, SparseEngine) and engine.learns_zeros(self.engine_parameters)
 
     def topic(self, kind: str) -> str:
         """Return the name of a topic of the deployment.

@@ -222,12 +222,14 @@ def _pass_over(source: Source, before: Task, position: int, first: int, end: int
 def _take_over(settings: Settings, task: Task, record: PartitionRecord | None) -> None:
     """Give a task what the partition knew of its records' features, where they stand where they stood."""
     before = record.identity.settings.get("input.features") if record else None
-    if settings.features is None and before != settings.input.features:
+    if not settings.finds_features:
+        return
+    if before != settings.input.features:
         raise ConfigurationError(
             f"input.features = {settings.input.features!r} was {before!r}: what stands there is not known before "
             "records are read, so new models cannot take over; list the paths one by one, or use --reset"
         )
-    if record is not None and settings.features is None:
+    if record is not None:
         task.restore_partition(record.state)
 
 
@@ -265,6 +267,9 @@ def _old_models(
 def settings_then(settings: Settings, identity: Identity) -> Settings:
     """Return the settings under which models were learned."""
     values = settings.model_dump()
+    for name in ("features", "sparse"):
+        # One of them stands there, not always the one of now.
+        values["input"].pop(name, None)
     values["engine"] = {"name": identity.engine}
     for name, value in [*identity.settings.items(), *identity.limits.items()]:
         section, _, key = name.rpartition(".")

@@ -80,5 +80,7 @@ def _check_size(snapshot: StreamSnapshot) -> None:
         header, _ = unpack(parts["engine"].tobytes(), str(snapshot.header["engine"]), sys.maxsize)
         if header["parameters"] != snapshot.header["parameters"]:
             raise ValueError("the parameters are others than it is said")
-        if not 0 <= header["dimension"] <= len(snapshot.body):
+        # Sparse states hold the features that clusters have, not all that there are.
+        most = max(len(snapshot.body), header["parameters"].get("max_features", 0))
+        if not 0 <= header["dimension"] <= most:
             raise ValueError(f"a dimension of {header['dimension']}")

@@ -17,6 +17,7 @@ from resonance.pipeline.routing.operation_records import NUMBER_BYTES, VECTORS_B
 from resonance.pipeline.routing.route_records import KEY, REST_BYTES, SOURCE
 from resonance.pipeline.task.encoding import KEPT, Origins
 from resonance.pipeline.task.sizes import ANSWER_BYTES
+from resonance.pipeline.task.sparse_preparation import SparsePreparation
 from resonance.pipeline.task.stream_model import Asked, Fed, StreamModel
 
 _NOVEL: Final = (b",false]", b",true]")
@@ -252,6 +253,8 @@ class Sender:
         """Return what a new subtree of a stream must know, as text; refuse features that no message has room for."""
         known = self._preparations.get(model.name)
         if known is None or known[0] != model.version:
+            if isinstance(model.preparation, SparsePreparation):
+                raise TypeError("the engine of a hierarchy takes no sparse records")
             text = base64.b64encode(model.preparation.frozen_state())
             columns = len(model.preparation.columns)
             needed = max(max(VECTORS_BYTES, NUMBER_BYTES * columns) + ANSWER_BYTES, len(text)) + _FRAME

@@ -11,8 +11,10 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.routing.route_records import read_route
 from resonance.pipeline.states.stored_states import StoredPartition, StoredStream, empty_task, stream_of
 from resonance.pipeline.task.encoding import StreamTexts, describe
+from resonance.pipeline.task.preparations import features_of
 from resonance.pipeline.task.stream_model import StreamModel
 from resonance.pipeline.times import TimeTexts
+from resonance.schemas import SalientFeature
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,10 @@ class InspectedCluster:
         None where no event of it is left, or nobody looked.
     centre, spread : dict of str to float
         In the input's units.
+    omitted : int
+        Features of sparse records that these leave out, because they are too many for a message.
+    salient : list of SalientFeature
+        As in a cluster event; empty for engines that do not weigh features.
     """
 
     id: str
@@ -65,6 +71,8 @@ class InspectedCluster:
     emerged: Emergence | None
     centre: Mapping[str, float]
     spread: Mapping[str, float]
+    omitted: int
+    salient: Sequence[SalientFeature]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +99,9 @@ class InspectedStream:
         Where the group stands in the partition; -1 where it has no offset.
     records : int
         Records that its model has learned; those of a warm-up are learned at its end.
+    features : list of str
+        Names of the features: of dense records in their order, of sparse ones the stream's dictionary in the order of
+        its indices, empty where records have indices.
     clusters : list of InspectedCluster
         By level, in the order of their ids; below its parent in a tree.
     """
@@ -105,6 +116,7 @@ class InspectedStream:
     written: str
     committed: int
     records: int
+    features: Sequence[str]
     clusters: list[InspectedCluster]
 
     def as_json(self) -> dict[str, Any]:
@@ -189,6 +201,8 @@ def _inspected(
                 emerged=began.get(told["id"]),
                 centre=told["centre"],
                 spread=told["spread"],
+                omitted=told.get("omitted", 0),
+                salient=told.get("salient", ()),
             )
         )
     return InspectedStream(
@@ -202,6 +216,7 @@ def _inspected(
         written=TimeTexts()[entry.written],
         committed=state.committed,
         records=models[()].records if () in models else 0,
+        features=features_of(model.preparation),
         clusters=_as_tree(clusters),
     )
 

@@ -66,7 +66,11 @@ class Source:
         models = {
             "stream": settings.check_stream(deployment.partitions),
             **({"hierarchy": settings.hierarchy} if settings.is_keyed else {}),
-            "input.features": settings.input.features,
+            **(
+                {"input.features": settings.input.features}
+                if settings.input.sparse is None
+                else {"input.sparse": settings.input.sparse}
+            ),
             **{f"prepare.{name}": value for name, value in prepare.items()},
             **{f"engine.{name}": value for name, value in settings.engine_parameters.items()},
         }

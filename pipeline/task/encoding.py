@@ -16,6 +16,7 @@ import orjson
 from resonance.engine.base import Cluster, Step
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Message, RoutedRecord, SourceRecord
+from resonance.pipeline.task.description import describe_features
 from resonance.pipeline.task.faults import Fault
 from resonance.pipeline.task.input import Decoded, Probe
 from resonance.pipeline.task.label_encoding import label_texts
@@ -391,15 +392,19 @@ class Encoder:
 
 def describe(model: StreamModel, texts: StreamTexts, cluster: Cluster) -> ClusterSnapshot:
     """Return a cluster as the bus has it, in the units of the input."""
-    centre, spread = model.preparation.to_input_units(cluster.centre, cluster.spread)
-    names = model.preparation.columns
-    return {
+    found = describe_features(model.preparation, cluster)
+    told: ClusterSnapshot = {
         "id": texts.cluster_id(cluster.path, cluster.id),
         "size": cluster.size,
-        "centre": dict(zip(names, centre.tolist(), strict=True)),
-        "spread": dict(zip(names, spread.tolist(), strict=True)),
+        "centre": found.centre,
+        "spread": found.spread,
         "nodes": cluster.nodes,
     }
+    if found.omitted:
+        told["omitted"] = found.omitted
+    if found.salient:
+        told["salient"] = found.salient
+    return told
 
 
 def _traces_of(records: Sequence[SourceRecord]) -> list[bytes | None] | None:

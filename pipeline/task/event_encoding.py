@@ -177,7 +177,7 @@ class EventEncoder:
         }  # type: ignore[typeddict-item]
         name = f"version/{model.version}"
         messages = [self._event_message(payload, cause, name)]
-        most = sizes.event_bytes(model.preparation.columns)
+        most = sizes.event_bytes_of(model)
         if len(messages[0].value or b"") > most:
             # Only ordinary events are bounded, and these the topic is known to take.
             brief: ClusterEvent = {**payload, "before": _brief(before), "after": _brief(after)}

@@ -47,3 +47,8 @@ class FaultError(Exception):
     def at(self, index: int, record: SourceRecord | None = None) -> Fault:
         """Return the fault of the record at a position of its batch, or of one that came before it (see `Fault`)."""
         return Fault(index, self.stage, self.kind, self.message, record)
+
+
+def out_of_range(problem: str) -> FaultError:
+    """Return the fault of a record whose values cannot be prepared."""
+    return FaultError("limit", "out_of_range", problem)

@@ -19,6 +19,7 @@ from resonance.pipeline.records import SourceRecord
 from resonance.pipeline.task.faults import Fault, FaultError
 from resonance.pipeline.task.label_input import Labels, Taught, labels_of
 from resonance.pipeline.task.layout import Layout, Shape, feature_shape, kind_of
+from resonance.pipeline.task.sparse_input import SparseLayout, SparseRows
 from resonance.pipeline.times import TimeTexts
 
 REVISION: Final = 1
@@ -33,6 +34,9 @@ _OPENING_BRACE = ord("{")
 _BRACKET_TO_BRACE = ord("{") ^ ord("[")
 
 _loads = orjson.loads
+
+
+AnyLayout = Layout | SparseLayout
 
 
 class Probe(NamedTuple):
@@ -54,8 +58,8 @@ class Decoded:
     ----------
     index : list of int
         Position in the batch of each usable record.
-    rows : ndarray of shape (usable, dimension)
-        See `Layout.rows`.
+    rows : ndarray of shape (usable, dimension), or SparseRows
+        See `Layout.rows` and `SparseLayout.rows`.
     ids : list of bytes, optional
         The records' own ids as JSON, where ``input.id_path`` is set.
     times : list of str
@@ -73,7 +77,7 @@ class Decoded:
     """
 
     index: list[int]
-    rows: FloatArray
+    rows: FloatArray | SparseRows
     ids: list[bytes] | None
     times: list[str]
     included: list[str] | None
@@ -93,7 +97,7 @@ class InputMapping:
 
     Attributes
     ----------
-    layout : Layout or None
+    layout : Layout or SparseLayout or None
         Where the features stand; None until the first records have shown it (`probe`, `decide`).
     """
 
@@ -108,11 +112,18 @@ class InputMapping:
         self._texts = TimeTexts()
         self._bytes = np.empty(0, np.uint8)
         self._marks = np.empty(0, np.bool_)
-        self.layout: Layout | None = None
-        if not isinstance(settings.input.features, str):
+        self.layout: AnyLayout | None = None
+        if settings.input.sparse is not None:
+            self.layout = SparseLayout(settings)
+        elif not isinstance(settings.input.features, str):
             self.layout = Layout(settings)
         elif settings.input.dimension is not None:
             self.layout = Layout(settings, Shape(settings.input.dimension, ()))
+
+    @property
+    def dense_layout(self) -> Layout | None:
+        """The layout where records are dense and it is known."""
+        return self.layout if isinstance(self.layout, Layout) else None
 
     def decide(self, shape: Shape) -> None:
         """Take what the feature path leads to from now on."""
@@ -171,7 +182,7 @@ class InputMapping:
             parts.append(decoded)
         return self._joined(parts, self.layout)
 
-    def _whole(self, records: Sequence[SourceRecord], layout: Layout) -> Decoded:
+    def _whole(self, records: Sequence[SourceRecord], layout: AnyLayout) -> Decoded:
         """Decode a batch without any fault; a fault is an exception of some kind."""
         values: list[Any] = [record.value for record in records]
         sizes = list(map(len, values))
@@ -180,7 +191,7 @@ class InputMapping:
         objects = list(map(_loads, values))
         if objects and set(map(type, objects)) != {dict}:
             raise TypeError("not objects")
-        rows = layout.rows(objects) if objects else np.empty((0, layout.dimension))
+        rows = layout.rows(objects) if objects else layout.joined([])
         self._check_depth(values, objects, layout.openings)
         times = self._times(objects, records)
         ids = self._ids(objects) if self._id_path else None
@@ -247,9 +258,9 @@ class InputMapping:
             texts.append(orjson.dumps(present).decode())
         return texts
 
-    def _one_by_one(self, records: Sequence[SourceRecord], layout: Layout, start: int) -> Decoded:
-        decoded = Decoded([], np.empty(0), [] if self._id_path else None, [], [] if self._include else None, [])
-        rows: list[list[float]] = []
+    def _one_by_one(self, records: Sequence[SourceRecord], layout: AnyLayout, start: int) -> Decoded:
+        decoded = Decoded([], layout.stacked([]), [] if self._id_path else None, [], [] if self._include else None, [])
+        rows: list[Any] = []
         for index, record in enumerate(records, start):
             if record.value is None:
                 decoded.skipped += 1
@@ -272,11 +283,12 @@ class InputMapping:
                 decoded.ids.append(text or b"null")
             if decoded.included is not None:
                 decoded.included += self._included([parsed])
-        decoded.rows = np.array(rows, dtype=np.float64).reshape(len(rows), layout.dimension)
+        decoded.rows = layout.stacked(rows)
         return decoded
 
-    def _joined(self, parts: list[Decoded], layout: Layout) -> Decoded:
-        whole = Decoded([], np.empty((0, layout.dimension)), None, [], None, [])
+    def _joined(self, parts: list[Decoded], layout: AnyLayout) -> Decoded:
+        rows: list[Any] = [part.rows for part in parts]
+        whole = Decoded([], layout.joined(rows), None, [], None, [])
         if self._id_path:
             whole.ids = [text for part in parts for text in part.ids or ()]
         if self._include:
@@ -288,8 +300,6 @@ class InputMapping:
             whole.faults += part.faults
             whole.skipped += part.skipped
             whole.taught += part.taught
-        if parts:
-            whole.rows = np.concatenate([part.rows for part in parts])
         return whole
 
     def check_size(self, value: bytes) -> None:

@@ -9,6 +9,7 @@ from resonance.pipeline.records import RoutedRecord, SourceRecord
 from resonance.pipeline.task.faults import FaultError
 from resonance.pipeline.task.input import Decoded, InputMapping
 from resonance.pipeline.task.label_input import LabelMessages, Taught
+from resonance.pipeline.task.sparse_input import SparseRows
 
 
 class LabelDecoding:
@@ -54,6 +55,8 @@ class LabelDecoding:
             except FaultError as error:
                 faults.append(error.at(index))
         entries.sort(key=lambda entry: entry[0])
+        if isinstance(given.rows, SparseRows):
+            raise TypeError("engines that are taught by labels take no sparse records")
         rows = np.zeros((len(entries), given.rows.shape[1]))
         rows[[place for place, (_, row, *_) in enumerate(entries) if row >= 0]] = given.rows
         included = given.included

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from resonance.engine.base import FloatArray, Step
 from resonance.engine.labels import LabelAnswers, LabelEngine
-from resonance.pipeline.task.faults import FaultError
+from resonance.pipeline.task.faults import FaultError, out_of_range
 from resonance.pipeline.task.label_input import Labels, Taught
 from resonance.pipeline.task.label_memory import LabelMemory, shown
 
@@ -78,7 +78,7 @@ class _Work:
         if late is not None:
             self._late(position)
         elif problems := self._preparation.check(row):
-            self._fed.faults.append((position, problems[0]))
+            self._fed.faults.append((position, out_of_range(problems[0])))
         else:
             try:
                 self._memory.held.append((own, self._labels(position)))
@@ -118,7 +118,7 @@ class _Work:
             own, labels, late = self._taught[position]
             memory.seen += 1
             if position in problems:
-                fed.faults.append((position, problems[position]))
+                fed.faults.append((position, out_of_range(problems[position])))
             elif late is not None:
                 if (found := self._late(position)) is not None:
                     features.append(found)

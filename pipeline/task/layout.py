@@ -151,6 +151,14 @@ class Layout:
             rows[:, category.column] = self._places_of(objects, category)
         return rows
 
+    def stacked(self, rows: Sequence[Sequence[float]]) -> FloatArray:
+        """Return the rows that `row` returned as those of a batch."""
+        return np.array(rows, dtype=np.float64).reshape(len(rows), self.dimension)
+
+    def joined(self, parts: Sequence[FloatArray]) -> FloatArray:
+        """Return the rows of batches as those of one."""
+        return np.concatenate([np.empty((0, self.dimension)), *parts])
+
     def _containers(self, objects: list[dict[str, Any]], path: Path) -> list[Any]:
         containers: list[Any] = objects
         for name in path:
@@ -243,7 +251,7 @@ class Layout:
                     "wrong_type",
                     f"{self._written[column]} is {kind_of(value)}; a category is text, an integer or a boolean",
                 ) from None
-        return _number(value, self._written[column])
+        return number_of(value, self._written[column])
 
 
 def _listed(settings: Settings) -> tuple[str, ...]:
@@ -253,7 +261,14 @@ def _listed(settings: Settings) -> tuple[str, ...]:
     return features
 
 
-def _number(value: Any, where: str) -> float:
+def number_of(value: Any, where: str) -> float:
+    """Return a value as a number.
+
+    Raises
+    ------
+    FaultError
+        It is none.
+    """
     if type(value) is not float and type(value) is not int:
         raise FaultError("validate", "wrong_type", f"{where} is {kind_of(value)}, not a number")
     return float(value)

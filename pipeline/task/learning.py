@@ -10,9 +10,10 @@ from resonance.pipeline.records import Message
 from resonance.pipeline.task import sizes
 from resonance.pipeline.task.encoding import Origins, StreamTexts, describe
 from resonance.pipeline.task.event_encoding import Cause, EventEncoder, Told
+from resonance.pipeline.task.input import AnyLayout
 from resonance.pipeline.task.label_input import Taught
-from resonance.pipeline.task.layout import Layout
 from resonance.pipeline.task.model_health import ModelHealth
+from resonance.pipeline.task.sparse_input import SparseRows
 from resonance.pipeline.task.stream_model import Fed, StreamModel
 from resonance.pipeline.task.streams import Streams
 from resonance.schemas import ClusterSnapshot
@@ -88,7 +89,7 @@ class Learner:
         self._health = health
         self._texts: dict[str, StreamTexts] = {}
 
-    def begin(self, key: bytes | None, layout: Layout) -> StreamModel:
+    def begin(self, key: bytes | None, layout: AnyLayout) -> StreamModel:
         """Begin a stream.
 
         Raises
@@ -110,12 +111,12 @@ class Learner:
         """
         if len(self._streams) == 1:
             # Those of a partition have the same features.
-            sizes.check_events(model.preparation.columns, self._topics, self.event_bytes, self._where)
+            sizes.check_events(model, self._topics, self.event_bytes, self._where)
 
     def learn(
         self,
         model: StreamModel,
-        rows: FloatArray,
+        rows: FloatArray | SparseRows,
         offsets: list[int],
         size: int,
         own: Origins,
@@ -128,7 +129,7 @@ class Learner:
         ----------
         model : StreamModel
             Has seen none of them.
-        rows : ndarray of shape (n, features)
+        rows : ndarray of shape (n, features), or SparseRows
             The rows.
         offsets : list of int
             Their records.

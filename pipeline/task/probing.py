@@ -17,9 +17,9 @@ from resonance.pipeline.task.emission import Emission
 from resonance.pipeline.task.encoding import Origins, StreamTexts
 from resonance.pipeline.task.faults import FaultError
 from resonance.pipeline.task.first_records import FirstRecords, HeldRecord
-from resonance.pipeline.task.input import InputMapping, Probe
+from resonance.pipeline.task.input import AnyLayout, InputMapping, Probe
 from resonance.pipeline.task.label_input import Taught
-from resonance.pipeline.task.layout import Layout, Shape, shape_as_json, shape_from
+from resonance.pipeline.task.layout import Shape, shape_as_json, shape_from
 from resonance.pipeline.task.learning import Learner, Telling
 from resonance.pipeline.task.stream_model import Fed
 from resonance.pipeline.task.streams import Streams
@@ -75,8 +75,8 @@ class Probing:
         self._by_key = settings.by_key
         self._names_by_key = settings.stream == "key"
         self._most_streams = settings.limits.streams
-        # Where the settings name the features a state has nothing to say about the first records.
-        self._named = settings.features is not None
+        # Where nothing is to be found out a state has nothing to say about the first records.
+        self._finds = settings.finds_features
         self._mapping = mapping
         self._streams = streams
         self._learner = learner
@@ -87,7 +87,7 @@ class Probing:
         self._until = 0
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> AnyLayout:
         """Where the features stand, once that is known."""
         if self._mapping.layout is None:
             raise RuntimeError("a stream begins before its features are known")
@@ -128,7 +128,7 @@ class Probing:
         told = not silent and self._emission.tells(record.offset)
         key = stream_key(record) if self._by_key else None
         try:
-            probe = self._mapping.probe(record, None if record.offset < self._until else self._mapping.layout)
+            probe = self._mapping.probe(record, None if record.offset < self._until else self._mapping.dense_layout)
             if probe is None:
                 self.skipped += 1
                 return
@@ -177,7 +177,7 @@ class Probing:
         _log.info(
             "%s: a record has %d features, as %d of the first %d usable ones%s",
             self._where,
-            self.layout.dimension,
+            len(self.layout.features),
             votes,
             PROBED,
             lost,
@@ -241,7 +241,7 @@ class Probing:
             It is not one.
         """
         until, known = int(content["probed_until"]), shape_from(content["shape"])
-        if not self._named and "first_records" in content:
+        if self._finds and "first_records" in content:
             self._first.restore(content["first_records"])
         if known is not None:
             self.take_decision(known, until)

@@ -9,9 +9,13 @@ from collections.abc import Sequence
 from typing import Final
 
 import orjson
+from resonance.engine.sparse import SparseEngine
 from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.task.description import CENTRE_BYTES, NUMBER_BYTES, salient_bytes
 from resonance.pipeline.task.encoding import Origins
 from resonance.pipeline.task.faults import FaultError
+from resonance.pipeline.task.sparse_preparation import NAME_BYTES, SparsePreparation
+from resonance.pipeline.task.stream_model import StreamModel
 
 CAUSE_BYTES: Final = 200_000
 """Bytes that a record may add to an event that it causes: its id, and its key."""
@@ -28,7 +32,6 @@ NAMED: Final = 40
 DESCRIBED: Final = 3
 """Clusters that an event describes at most: two before and one after, or one before and two after."""
 
-_NUMBER = 24
 _FRAME = 10_000
 
 
@@ -71,17 +74,28 @@ def too_long(origins: Origins, *, keyed: bool) -> dict[int, FaultError]:
 def event_bytes(columns: Sequence[str]) -> int:
     """Return the largest size of an event about clusters with these columns."""
     # Centre and spread: each name with colon, number and comma.
-    cluster = 2 * sum(len(orjson.dumps(name)) + _NUMBER + 2 for name in columns)
+    cluster = 2 * sum(len(orjson.dumps(name)) + NUMBER_BYTES + 2 for name in columns)
     return _FRAME + CAUSE_BYTES + DESCRIBED * cluster
 
 
-def check_events(columns: Sequence[str], topics: Sequence[str], taken: int, where: str) -> None:
+def event_bytes_of(model: StreamModel) -> int:
+    """Return the largest size of an event about clusters of a model."""
+    if isinstance(model.preparation, SparsePreparation):
+        return event_bytes(()) + DESCRIBED * (CENTRE_BYTES + salient_bytes(NAME_BYTES))
+    columns = model.preparation.columns
+    # Only engines that weigh features, all of which take sparse records, name the most salient ones.
+    weighs = isinstance(model.engine, SparseEngine)
+    longest = max(len(orjson.dumps(name)) for name in columns)
+    return event_bytes(columns) + (DESCRIBED * salient_bytes(longest) if weighs else 0)
+
+
+def check_events(model: StreamModel, topics: Sequence[str], taken: int, where: str) -> None:
     """Refuse features with which an event could be longer than its topic takes.
 
     Parameters
     ----------
-    columns : sequence of str
-        What clusters are described with.
+    model : StreamModel
+        Whose clusters are described.
     topics : sequence of str
         Topics of the events and of the clusters.
     taken : int
@@ -94,11 +108,15 @@ def check_events(columns: Sequence[str], topics: Sequence[str], taken: int, wher
     ConfigurationError
         Naming the topics and the size that they must take.
     """
-    needed = event_bytes(columns)
-    if needed > taken:
-        raise ConfigurationError(
-            f"{where}: an event that describes clusters of {len(columns):,} features can have {needed:,} bytes, topics "
-            f"{' and '.join(topics)} take {taken:,}; raise both (kafka-configs.sh --alter --entity-type topics "
-            f"--entity-name {topics[0]} --add-config max.message.bytes={needed}), or use fewer features "
-            "(input.features)"
-        )
+    needed = event_bytes_of(model)
+    if needed <= taken:
+        return
+    what, instead = "sparse features", ""
+    if not isinstance(model.preparation, SparsePreparation):
+        what = f"{len(model.preparation.columns):,} features"
+        instead = ", or use fewer features (input.features)"
+    raise ConfigurationError(
+        f"{where}: an event that describes clusters of {what} can have {needed:,} bytes, topics "
+        f"{' and '.join(topics)} take {taken:,}; raise both (kafka-configs.sh --alter --entity-type topics "
+        f"--entity-name {topics[0]} --add-config max.message.bytes={needed}){instead}"
+    )

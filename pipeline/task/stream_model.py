@@ -1,6 +1,6 @@
 """The model of one stream: its preparation, its engine, and where in the log it stands."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,10 +15,18 @@ from resonance.engine.state import pack, unpack
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import SourceRecord
 from resonance.pipeline.task import label_learning
-from resonance.pipeline.task.faults import FaultError
+from resonance.pipeline.task.faults import FaultError, out_of_range
 from resonance.pipeline.task.label_input import Taught
 from resonance.pipeline.task.label_memory import LabelMemory
 from resonance.pipeline.task.lifetimes import Lifetimes
+from resonance.pipeline.task.preparations import (
+    KINDS,
+    AnyPreparation,
+    check_dimension,
+    new_preparation,
+    part_of,
+)
+from resonance.pipeline.task.sparse_preparation import SparsePreparation
 from resonance.schemas import ClusterSnapshot
 
 STATE_REVISION = 2
@@ -44,7 +52,7 @@ class Fed:
         Each with the row that caused it.
     groups : list of (int, GroupChange)
         Changes of how many groups the features are divided into, each with the row that caused it.
-    faults : list of (int, str)
+    faults : list of (int, FaultError)
         Rows that cannot be prepared, and why.
     letters : list of (int, FaultError, SourceRecord or None)
         Labels that cannot be learned, each with the row that decided it, and the message that said them where that is
@@ -58,7 +66,7 @@ class Fed:
     step: Step | None = None
     events: list[tuple[int, Event]] = field(default_factory=list)
     groups: list[tuple[int, GroupChange]] = field(default_factory=list)
-    faults: list[tuple[int, str]] = field(default_factory=list)
+    faults: list[tuple[int, FaultError]] = field(default_factory=list)
     letters: list[tuple[int, FaultError, SourceRecord | None]] = field(default_factory=list)
     asked: list["Asked"] = field(default_factory=list)
 
@@ -154,7 +162,7 @@ class StreamModel:
     def __init__(self, settings: Settings, name: str, features: Sequence[str], version: int = 1) -> None:
         self.name = name
         self.version = version
-        self.preparation: Preparation = settings.preparation(features)
+        self.preparation: AnyPreparation = new_preparation(settings, features)
         self.engine: Engine = settings.engine_class.make(settings.engine_parameters)
         self.next = 0
         self.seq = self.drifts = 0
@@ -175,23 +183,24 @@ class StreamModel:
         """Name of the stream as the bus has it."""
         return self.name
 
-    def feed(self, rows: FloatArray, taught: Sequence[Taught] = ()) -> Fed:
+    def feed(self, rows: Any, taught: Sequence[Taught] = ()) -> Fed:
         """Hold back or learn rows, in order.
 
         Parameters
         ----------
-        rows : ndarray of shape (n, features)
-            As `Layout.rows` gives them.
+        rows : ndarray of shape (n, features), or SparseRows
+            As `Layout.rows` or `SparseLayout.rows` gives them.
         taught : sequence of Taught
             Id and labels of each, where the engine is taught by labels.
         """
-        if self.labels is not None and isinstance(self.engine, LabelEngine):
+        preparation = self.preparation
+        if self.labels is not None and isinstance(self.engine, LabelEngine) and isinstance(preparation, Preparation):
             fed = Fed()
-            label_learning.feed(self.engine, self.preparation, self.labels, rows, taught, fed)
+            label_learning.feed(self.engine, preparation, self.labels, rows, taught, fed)
             return fed
         if self.preparation.ready:
             try:
-                step = self.engine.learn(self.preparation.apply(rows))
+                step = self._learn(rows)
             except RecordError:
                 return self._rest(rows, 0, Fed())
             fed = Fed((), range(len(rows)), step)
@@ -199,7 +208,13 @@ class StreamModel:
             return fed
         return self._warm_up(rows)
 
+    def _learn(self, rows: Any) -> Step:
+        batch: Any = self.preparation.apply(rows)
+        return self.engine.learn(batch)
+
     def _warm_up(self, rows: FloatArray) -> Fed:
+        if isinstance(self.preparation, SparsePreparation):
+            raise TypeError("sparse records have no warm-up")
         fed = Fed()
         warming: list[int] = []
         position = 0
@@ -216,20 +231,21 @@ class StreamModel:
         fed.warming = warming
         return self._rest(rows, position, fed) if position < len(rows) else fed
 
-    def _rest(self, rows: FloatArray, position: int, fed: Fed) -> Fed:
+    def _rest(self, rows: Any, position: int, fed: Fed) -> Fed:
         """Learn the rows from a position on, without those that cannot be prepared."""
         learned = self._usable(rows, np.arange(position, len(rows)), fed)
         fed.learned = learned.tolist()
         if len(learned):
-            fed.step = self.engine.learn(self.preparation.apply(rows[learned]))
+            fed.step = self._learn(rows[learned])
             fed.learned_one_by_one(fed.learned, fed.step, answered=True)
         return fed
 
-    def _usable(self, rows: FloatArray, positions: Any, fed: Fed) -> Any:
-        problems = self.preparation.check(rows[positions])
+    def _usable(self, rows: Any, positions: Any, fed: Fed) -> Any:
+        problems: Mapping[int, FaultError | str] = self.preparation.check(rows[positions])
         if not problems:
             return positions
-        fed.faults += [(int(positions[i]), problem) for i, problem in problems.items()]
+        for i, problem in problems.items():
+            fed.faults.append((int(positions[i]), out_of_range(problem) if isinstance(problem, str) else problem))
         return np.delete(positions, list(problems))
 
     def state(self) -> bytes:
@@ -249,7 +265,7 @@ class StreamModel:
             header["sent"] = sorted(self.sent.items())
         if self.drifts:
             header["drifts"] = self.drifts
-        parts = {"prepare": self.preparation.state(), "engine": self.engine.state()}
+        parts = {part_of(self.preparation): self.preparation.state(), "engine": self.engine.state()}
         if self.labels is not None:
             parts["labels"] = self.labels.state(len(self.preparation.columns))
         return pack(KIND, STATE_REVISION, header, {name: np.frombuffer(part, np.uint8) for name, part in parts.items()})
@@ -276,23 +292,22 @@ class StreamModel:
         model = cls.__new__(cls)
         model.name = name
         classes: dict[str, Any] = {**ENGINES, **PARTS}
-        parts = {"prepare", "engine"} | ({"labels"} if issubclass(classes[engine], LabelEngine) else set())
+        kind = "sparse" if "sparse" in arrays else "prepare"
+        parts = {kind, "engine"} | ({"labels"} if issubclass(classes[engine], LabelEngine) else set())
         if arrays.keys() != parts:
             raise StateError(
                 f"the state of stream {name} has parts {sorted(arrays)}, not {' and '.join(sorted(parts))}"
             )
-        model.preparation = Preparation.from_state(arrays["prepare"].tobytes())
+        model.preparation = KINDS[kind].from_state(arrays[kind].tobytes())
         model.engine = classes[engine].from_state(arrays["engine"].tobytes())
-        columns = len(model.preparation.columns)
         model.labels = None
-        if "labels" in parts:
+        if "labels" in parts and isinstance(model.preparation, Preparation):
             held = 0 if model.preparation.ready else model.preparation.warmup_records - model.preparation.wanted
-            model.labels = LabelMemory.from_state(arrays["labels"].tobytes(), columns, held)
-        if model.engine.dimension not in (0, columns):
-            raise StateError(
-                f"the state of stream {name} has an engine of dimension {model.engine.dimension} behind a preparation "
-                f"of {columns} columns"
-            )
+            model.labels = LabelMemory.from_state(arrays["labels"].tobytes(), len(model.preparation.columns), held)
+        try:
+            check_dimension(model.preparation, model.engine.dimension)
+        except StateError as error:
+            raise StateError(f"the state of stream {name} cannot be used: {error}") from None
         model._place(header)
         model.snapshot_bytes = len(data)
         return model

@@ -11,7 +11,8 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.records import StreamSnapshot
 from resonance.pipeline.task.encoding import StreamTexts, describe
-from resonance.pipeline.task.layout import Layout, shape_as_json
+from resonance.pipeline.task.input import AnyLayout
+from resonance.pipeline.task.layout import shape_as_json
 from resonance.pipeline.task.names import StreamNames
 from resonance.pipeline.task.stream_model import StreamModel
 
@@ -91,7 +92,7 @@ class Streams:
         """Return the name of a key's stream, unique in the deployment."""
         return self._called.name_of(key)
 
-    def begin(self, key: bytes | None, layout: Layout) -> StreamModel:
+    def begin(self, key: bytes | None, layout: AnyLayout) -> StreamModel:
         """Return a new model.
 
         Raises
@@ -180,7 +181,7 @@ class Streams:
         """Return the streams that have learned since their snapshot, the longest dirty first."""
         return sorted(self._dirty, key=self._dirty.__getitem__)
 
-    def snapshot(self, stream: str, layout: Layout, probed_until: int) -> StreamSnapshot:
+    def snapshot(self, stream: str, layout: AnyLayout, probed_until: int) -> StreamSnapshot:
         """Return the state of a stream, which is clean then.
 
         Parameters
@@ -205,13 +206,13 @@ class Streams:
         for book in (self._dirty, self._dirty_at, self._new_at):
             book.pop(model.name, None)
 
-    def states(self, layout: Layout, probed_until: int) -> Iterator[StreamSnapshot]:
+    def states(self, layout: AnyLayout, probed_until: int) -> Iterator[StreamSnapshot]:
         """Yield the state of every stream as `snapshot` does, and leave the books as they are."""
         for model in self._models.values():
             header = self._header(layout, model.version) | {"probed_until": probed_until}
             yield StreamSnapshot(model.name, model.next, header, model.state())
 
-    def _header(self, layout: Layout, version: int) -> dict[str, Any]:
+    def _header(self, layout: AnyLayout, version: int) -> dict[str, Any]:
         settings = self._settings
         return {
             "format": FORMAT,
@@ -227,7 +228,7 @@ class Streams:
             "version": version,
         }
 
-    def restore(self, snapshot: StreamSnapshot, layout: Layout, *, new_version: bool = False) -> None:
+    def restore(self, snapshot: StreamSnapshot, layout: AnyLayout, *, new_version: bool = False) -> None:
         """Continue a stream from a snapshot; see `PartitionTask.restore`."""
         settings, name = self._settings, snapshot.stream
         where = f"{self._where}, stream {name} at offset {snapshot.next}"

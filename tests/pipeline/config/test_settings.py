@@ -148,7 +148,43 @@ def test_required_settings_say_the_three_ways_to_set_them(tmp_path: Path) -> Non
         ({"input.features": ["a", "a"]}, r"the same path stands there twice"),
         ({"input.features": "a..b"}, r"^input\.features = 'a\.\.b': a path is names joined by dots"),
         ({"input.dimension": 0}, r"^input\.dimension = 0: must be at least 1"),
-        ({"input.sparse": "s"}, r"^input\.sparse = 's': not available in this version"),
+        (
+            {"input.sparse": "s"},
+            r"^input\.sparse = 's': is for the engines that take sparse records, and engine\.name is caea; choose "
+            r"fuzzy_art or sa_art, or use input\.features$",
+        ),
+        (
+            {"input.sparse": "s", "input.features": "features", "engine.name": "sa_art"},
+            r"^input\.sparse = 's': does not go together with input\.features; choose one of them$",
+        ),
+        (
+            {"input.sparse": "s", "input.dimension": 5, "engine.name": "sa_art"},
+            r"^input\.sparse = 's': does not go together with input\.dimension",
+        ),
+        (
+            {"input.sparse": "s", "engine.name": "sa_art", "prepare.scale": "warmup"},
+            r"^prepare\.scale = 'warmup': with input\.sparse must be none or given",
+        ),
+        (
+            {"input.sparse": "s", "engine.name": "sa_art", "prepare.missing": 0},
+            r"^prepare\.missing = 0\.0: has no meaning with input\.sparse",
+        ),
+        (
+            {"input.sparse": "s", "engine.name": "sa_art", "prepare.categories": {"a": ["x"]}},
+            r"^prepare\.categories = .*: has no meaning with input\.sparse",
+        ),
+        (
+            {"input.sparse": "s", "engine.name": "sa_art", "prepare.scale": "given", "prepare.ranges": {"a": [0, 1]}},
+            r"^prepare\.ranges = \['a'\]: with input\.sparse must be a table with \"\*\"",
+        ),
+        (
+            {"input.sparse": "s", "engine.name": "sa_art", "prepare.scale": "given", "prepare.ranges": {"*": [1, 5]}},
+            r"^prepare\.ranges\.\* = \(1\.0, 5\.0\): with input\.sparse must be 0 and what becomes 1",
+        ),
+        (
+            {"input.sparse": "s", "engine.name": "sa_art", "prepare.ranges": {"*": [0, 5]}},
+            r"^prepare\.ranges = \['\*'\]: with input\.sparse must be absent with scale = none",
+        ),
         ({"input.label_path": "s"}, r"^input\.label_path = 's': not available in this version"),
         ({"output.events": "debug"}, r"^output\.events = 'debug': events of single nodes are not available in this"),
         ({"name": "a/b"}, r"^name = 'a/b': must consist of"),

@@ -117,8 +117,9 @@ def test_machines_get_everything(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     shown = orjson.loads(capsys.readouterr().out)
     assert (shown["stream"], shown["topic"], shown["partition"], shown["next"]) == ("p0:a", "features", 0, 600)
     assert set(shown["clusters"][0]) == {
-        *("id", "level", "parent", "size", "nodes", "records", "emerged", "centre", "spread")
+        *("id", "level", "parent", "size", "nodes", "records", "emerged", "centre", "spread", "omitted", "salient")
     }
+    assert shown["features"] == ["cpu", "latency_ms", "net.in"]
     assert run(monkeypatch, *OPTIONS, "--json") == 0
     assert [line["stream"] for line in orjson.loads(capsys.readouterr().out)] == ["p0:a", "p0:b"]
 
