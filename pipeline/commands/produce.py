@@ -218,9 +218,8 @@ def _check_new(save: Path | None, settings: Any) -> None:
     if save is None:
         return
     if _described(settings):
-        raise ConfigurationError(
-            "--save-settings: input.features or input.sparse is set, so nothing is suggested; leave it out"
-        )
+        name = "input.features" if settings.input.sparse is None else "input.sparse"
+        raise ConfigurationError(f"--save-settings: {name} is set, so nothing is suggested; leave it out")
     if save.exists():
         raise ConfigurationError(f"--save-settings {save}: it is there already; name a new file, or remove it")
     if not save.absolute().parent.is_dir():

@@ -57,19 +57,29 @@ def datasets() -> list[np.ndarray]:
     return [first, load_digits().data]
 
 
+NEW_NAMES = 100
+"""Records of a partition after which sparse ones have a feature more."""
+
+
 def values(
-    first: int, count: int, partitions: int, keys: int, *, alike: bool = False
+    first: int, count: int, partitions: int, keys: int, *, alike: bool = False, sparse: bool = False
 ) -> Iterator[tuple[int, bytes, bytes | None]]:
     """Yield (partition, key, value): the data sets over and over, and here and there something unusable.
 
-    With `alike` it is one data set everywhere, as it must be where records of all partitions are learned together.
+    With `alike` it is one data set everywhere, as it must be where records of all partitions are learned together. With
+    `sparse` it is what is not zero in the digits, by name, and a feature that comes for a while and never again.
     """
-    sets = [[json.dumps(row.tolist()) for row in rows] for rows in datasets()[: 1 if alike else None]]
+    if sparse:
+        sets = [[json.dumps({f"p{i}": row[i] for i in np.flatnonzero(row)})[:-1] for row in datasets()[1]]]
+    else:
+        sets = [[json.dumps(row.tolist()) for row in rows] for rows in datasets()[: 1 if alike else None]]
     for n in range(first, first + count):
         partition, place = n % partitions, n // partitions
         rows = sets[partition % len(sets)]
         # Where all partitions are learned together, the same row four times in a row would be no data with clusters.
         row = rows[(n if alike else place) % len(rows)].encode()
+        if sparse:
+            row += b', "new%d": 8}' % (place // NEW_NAMES)
         value: bytes | None = b'{"id": "r%d", "group": "g%d", "features": %s}' % (n, place % GROUPS, row)
         if n % 997 == 500:
             value = b"this is no JSON"
@@ -170,7 +180,9 @@ class Chaos:
 
     def _feed(self, count: int) -> None:
         keys = 3 if self.deployment.settings["stream"] == "key" else 5
-        records = values(self.records, count, self.PARTITIONS, keys, alike=self.settings().is_rekeyed)
+        settings = self.settings()
+        sparse = settings.input.sparse is not None
+        records = values(self.records, count, self.PARTITIONS, keys, alike=settings.is_rekeyed, sparse=sparse)
         feed(self.deployment.broker, self.deployment.input, records, self.rng)
         self.records += count
         self._ends = sum(self.deployment.ends().values())

@@ -27,9 +27,10 @@ CASES = [
     pytest.param("hcaea", "exactly_once", "partition", id="hcaea-exactly-once"),
     pytest.param("caea", "at_least_once", "field:group", id="caea-at-least-once-rekeyed"),
     pytest.param("evq", "exactly_once", "key", id="evq-exactly-once"),
-    pytest.param("ildn", "exactly_once", "key", id="ildn-exactly-once"),
+    pytest.param("sa_art", "exactly_once", "key", id="sa-art-sparse"),
 ]
 ONLY_LONG = [
+    pytest.param("ildn", "exactly_once", "key", id="ildn-exactly-once"),
     pytest.param("caea", "at_least_once", "partition", id="caea-at-least-once"),
     pytest.param("caea", "exactly_once", "field:group", id="caea-exactly-once-rekeyed"),
 ]
@@ -38,8 +39,10 @@ SHORT = {
     "hcaea-exactly-once": ["term", "in-revoke", "during-restore"],
     "caea-at-least-once-rekeyed": ["after-begin", "between-snapshot-chunks", "after-produce"],
     "evq-exactly-once": ["kill", "after-produce"],
-    "ildn-exactly-once": ["kill", "during-commit"],
+    "sa-art-sparse": ["kill", "between-snapshot-chunks"],
 }
+OWN = {"sa_art": {"input.sparse": "features", "prepare.scale": "given", "prepare.ranges": '{"*": [0, 16]}'}}
+"""What an engine's case sets beside what all have."""
 
 
 def test_the_short_form_reaches_every_named_point():
@@ -61,6 +64,7 @@ def test_outputs_and_state_are_those_of_a_run_that_never_stopped(broker, request
             "stream": stream,
             "snapshots.records": 300,
             "snapshots.archive_interval": 0.5,
+            **OWN.get(engine, {}),
         },
         folder=tmp_path,
         seed=seed,

@@ -1,0 +1,107 @@
+"""Sparse records and their dictionaries through snapshots, archives, replay, new versions and `resonance inspect`."""
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from resonance.pipeline.mending import mending
+from resonance.pipeline.partition import PartitionTask
+from resonance.pipeline.records import Message
+from resonance.pipeline.states.inspection import inspect
+from resonance.pipeline.states.stored_states import read_states
+
+from tests.pipeline.replay.deployment import ReplayedDeployment
+from tests.pipeline.sparse_streams import by_name, entries, sparse_settings
+from tests.pipeline.streams import STAMP, TOPIC, payloads, settings
+from tests.pipeline.test_cli import run
+
+OPTIONS = ("inspect", "--topics", TOPIC, "--name", "resonance", "--stream", "p0:a")
+
+
+@pytest.fixture
+def deployment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ReplayedDeployment:
+    """Two streams of sparse records, worked on in three parts, archived behind the first two."""
+    monkeypatch.chdir(tmp_path)
+    made = ReplayedDeployment(monkeypatch, records=0)
+    made.take_settings(sparse_settings(stream="key", input__id_path="id"))
+    for i, record in enumerate(entries(400)):
+        value = orjson.dumps({"id": f"r{i}", "words": {} if i == 50 else by_name(record)})
+        made.append((TOPIC, 0), Message(b"ab"[i % 2 :][:1], value, []), timestamp=STAMP + 1_000 * i)
+    for until in (150, 300):
+        made.work(until, archive=True, everything=True)
+    made.work(400, everything=True)
+    return made
+
+
+def dictionaries(deployment: ReplayedDeployment) -> dict[str, Any]:
+    found = inspect(deployment.given, deployment, read_states(deployment.source, deployment))
+    return {stream.stream: stream.features for stream in found}
+
+
+def test_a_replay_says_the_same(deployment: ReplayedDeployment) -> None:
+    (part,) = deployment.verify().parts
+    assert (part.records, part.assignments, part.dead_letters, part.difference) == (400, 399, 1, None)
+    (later,) = deployment.verify(begin="350").parts
+    assert later.start.startswith("from the archive at offset 300")
+    assert later.difference is None
+
+
+def test_inspection_has_the_dictionary_and_what_is_salient(
+    deployment: ReplayedDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = [name for place in range(0, 400, 2) if place != 50 for name in by_name(entries(400)[place])]
+    assert dictionaries(deployment)["p0:a"] == list(dict.fromkeys(first))
+    # Its snapshots are read under the settings that they were made with.
+    deployment.take_settings(settings(stream="key"))
+    assert run(monkeypatch, *OPTIONS, "--json") == 0
+    shown = orjson.loads(capsys.readouterr().out)
+    assert shown["features"] == list(dict.fromkeys(first))
+    cluster = shown["clusters"][0]
+    assert set(cluster["salient"][0]) == {"feature", "salience", "weight"}
+    assert set(cluster["centre"]) <= set(first)
+    assert run(monkeypatch, *OPTIONS) == 0
+    out = capsys.readouterr().out
+    assert "p0:a, version 1 (sa_art): " in out
+    assert "most salient features (salience x weight)" in out
+    best = cluster["salient"][0]
+    assert f"{best['feature']} {best['salience']:.2f}x{best['weight']:.2f}, " in out
+
+
+@pytest.mark.parametrize("engine", ["fuzzy_art", "sa_art"])
+def test_inspection_of_clusters_with_features_of_their_own(
+    engine: str, deployment: ReplayedDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dense = engine == "sa_art"
+    given = (
+        {"input__sparse": None, "input__features": "words", "prepare__missing": 0.0, "prepare__scale": "none"}
+        if dense
+        else {}
+    )
+    deployment.take_settings(sparse_settings(stream="key", engine__name=engine, **given))
+    deployment.logs = {at: [] if at[0] != TOPIC else log for at, log in deployment.logs.items()}
+    deployment.offsets.clear()
+    deployment.work(400, everything=True)
+    monkeypatch.setattr("resonance.pipeline.commands.inspect.load_settings", lambda *_, **__: deployment.given)
+    assert run(monkeypatch, *OPTIONS) == 0
+    out = capsys.readouterr().out
+    assert ("most salient features" if dense else "largest means") in out
+    assert " ± " in out or dense
+
+
+def test_a_new_version_has_a_dictionary_of_its_own(
+    deployment: ReplayedDeployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = dictionaries(deployment)
+    deployment.take_settings(
+        sparse_settings(stream="key", input__id_path="id", prepare__scale="given", prepare__ranges={"*": [0, 2]})
+    )
+    assert mending.begin_versions(deployment.given, deployment.source, PartitionTask) == 1
+    for i, record in enumerate(entries(440, seed=1)[400:], start=400):
+        value = orjson.dumps({"id": f"r{i}", "words": by_name(record)})
+        deployment.append((TOPIC, 0), Message(b"ab"[i % 2 :][:1], value, []), timestamp=STAMP + 1_000 * i)
+    outputs = deployment.work(440, everything=True)
+    assert {answer["version"] for answer in payloads(outputs.assignments)} == {2}
+    after = dictionaries(deployment)
+    assert after["p0:a"] != before["p0:a"][: len(after["p0:a"])]
+    assert deployment.verify().identical
