@@ -110,6 +110,7 @@ class PartitionTask(WithDeadLetters):
     def _send_by(self, sender: Sender) -> None:
         """Let models be roots whose children are asked by a sender, and whose records are answered there."""
         self._sender = self._probing.sender = sender
+        self._learner.further_check = sender.check_room
 
     def process(self, records: Sequence[SourceRecord]) -> Outputs:
         """Learn records and answer them.
@@ -385,7 +386,7 @@ class PartitionTask(WithDeadLetters):
         model = self._streams.named(snapshot.stream)
         self.health.restored(model)
         if not new_version:
-            self._learner.check_events(model)
+            self._learner.check(model)
 
     @property
     def first_version(self) -> int:

@@ -16,6 +16,8 @@ _RFC3339 = re.compile(
     r"(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))"
 )
 
+_CANONICAL = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
+
 
 class TimeTexts(dict[Any, str]):
     """Text of a time: ``texts[value]``, remembered.
@@ -112,6 +114,14 @@ def canonical(value: Any) -> str:
         It is neither.
     """
     return TimeTexts()[value]
+
+
+def is_canonical(text: str) -> bool:
+    """Whether a text is a `canonical` time."""
+    try:
+        return _CANONICAL.fullmatch(text) is not None and datetime.fromisoformat(text) is not None
+    except ValueError:
+        return False
 
 
 def epoch_ms(text: str) -> int:

@@ -7,15 +7,17 @@ the record and the subtree; the messages bring both together with a place among 
 
 from array import array
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 import orjson
+from resonance.engine.base import IntArray
 from resonance.pipeline.broker.log_reader import TopicPartition
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.records import Message, Record, RoutedRecord
+from resonance.pipeline.records import Message, Record
 from resonance.pipeline.replay.compared import ELSEWHERE, Compared, Range, RoutedAssignments
 from resonance.pipeline.replay.recorded import Others, Told, assignment_told, event_told, letter_told
-from resonance.pipeline.routing.operation_records import Ask, part_name, read_ask
+from resonance.pipeline.routing.operation_records import PLAIN, Ask, Reader
 from resonance.pipeline.states.source import Source
 
 
@@ -30,7 +32,7 @@ class Unordered(Others):
 def compared_of_roots(settings: Settings, source: Source, part: Range) -> list[Compared]:
     """Return what is compared of the first hop: warm-ups, events of the first level, dead letters and messages."""
     at, begin, end, oldest = part
-    letters = letter_told(settings.name)
+    letters, reader = letter_told(settings.name), Reader(source.routes)
 
     def warm_told(message: Message | Record) -> Told | None:
         told = assignment_told(message)
@@ -44,14 +46,13 @@ def compared_of_roots(settings: Settings, source: Source, part: Range) -> list[C
 
     def ask_told(message: Message | Record) -> Told | None:
         # Offset and time of the message are of no meaning here.
-        route = read_ask(Record("", 0, 0, 0, message.key, message.value, message.headers))
-        if route is None:
+        ask = reader.read_one(Record("", 0, 0, 0, message.key, message.value, message.headers))
+        if ask is None:
             return None
-        record, ask = route
-        if (record.topic, record.partition) != at:
+        if (ask.topic, ask.partition) != at:
             return Told(ELSEWHERE, -1)
-        identity = (ask.node, -1 if ask.number is None else ask.number, ask.stream)
-        return Told(record.topic, record.source_offset, ask.version, identity, record.partition)
+        stream, version, node = ask.part
+        return Told(ask.topic, ask.source_offset, version, (node, ask.number, stream), ask.partition)
 
     def place(kind: str) -> TopicPartition:
         return settings.topic(kind), at[1]
@@ -97,7 +98,10 @@ def compared_of_subtrees(
 
 
 class AskedAt:
-    """Where among the routes the messages stand that outputs follow from: the last one of a record to a subtree.
+    """Where among the routes the messages stand that outputs follow from.
+
+    An answer comes with the one message that asks for it, an event with any of those of a record to a subtree: it
+    counts with the last of them.
 
     What was sent twice, as it can be under at least once, counts where it was carried out first.
 
@@ -116,28 +120,32 @@ class AskedAt:
         # Of each subtree the number of the next message; -1 where it is gone.
         self._numbers = dict(numbers)
         self._plain: set[tuple[str, int, int]] = set()
-        # Few records have several messages in one partition: 24 bytes for each, found by halving.
-        columns: dict[TopicPartition, tuple[array[int], array[int], array[int]]] = {}
+        reader = Reader(topic)
+        # Few records have several messages in one partition: 25 bytes for each, found by halving.
+        columns: dict[TopicPartition, tuple[array[int], array[int], array[int], array[int]]] = {}
         for record in records:
-            if (route := read_ask(record)) is None or not self._is_first(*route):
+            if (ask := reader.read_one(record)) is None or not self._is_first(ask):
                 continue
-            (cause, ask), fresh = route, (array("q"), array("q"), array("q"))
-            sources, nodes, offsets = columns.setdefault((cause.topic, cause.partition), fresh)
-            sources.append(cause.source_offset)
-            nodes.append(ask.node)
+            fresh = (array("q"), array("q"), array("q"), array("b"))
+            sources, nodes, offsets, told = columns.setdefault((ask.topic, ask.partition), fresh)
+            sources.append(ask.source_offset)
+            nodes.append(ask.part.node)
             offsets.append(record.offset)
+            told.append(ask.told)
         # Records ascend, but for those that were sent again because one before them had not come.
         orders = {place: np.argsort(np.asarray(each[0]), kind="stable") for place, each in columns.items()}
-        self._columns = {place: [np.asarray(one)[orders[place]] for one in each] for place, each in columns.items()}
+        self._columns = {
+            place: _Messages(*[np.asarray(one)[orders[place]] for one in each]) for place, each in columns.items()
+        }
 
-    def _is_first(self, cause: RoutedRecord, ask: Ask) -> bool:
+    def _is_first(self, ask: Ask) -> bool:
         """Whether a message is carried out, and for the first time."""
-        if ask.number is None:
-            place = (cause.topic, cause.partition, cause.source_offset)
+        if ask.number == PLAIN:
+            place = (ask.topic, ask.partition, ask.source_offset)
             known = place in self._plain
             self._plain.add(place)
             return not known
-        name = part_name(ask.stream, ask.version, ask.node)
+        name = ask.part.name
         if ask.number != self._numbers.get(name, 0):
             return False
         self._numbers[name] = -1 if ask.removed else ask.number + 1
@@ -149,24 +157,35 @@ class AskedAt:
         if told is None or _status(message) == "warming_up":
             return told and told._replace(topic=ELSEWHERE)
         path = orjson.loads(message.value or b"null").get("path") or [-1]
-        return self._among(told, path[0])
+        return self._among(told, path[0], answer=True)
 
     def event_told(self, message: Message | Record) -> Told | None:
         """Return where the message stands that caused an event; elsewhere for one of the first level."""
         told, node = event_told(message), _subtree(message)
         if told is None or node is None:
             return told and told._replace(topic=ELSEWHERE)
-        return self._among(told, node)
+        return self._among(told, node, answer=False)
 
-    def _among(self, told: Told, node: int) -> Told:
+    def _among(self, told: Told, node: int, *, answer: bool) -> Told:
         columns = self._columns.get((told.topic, told.partition))
         if columns is not None:
-            sources, nodes, offsets = columns
+            sources, nodes, offsets, answers = columns
             first, behind = np.searchsorted(sources, [told.offset, told.offset + 1])
-            own = offsets[first:behind][nodes[first:behind] == node]
-            if len(own):
-                return told._replace(topic=self._topic, offset=int(own[-1]))
+            own = nodes[first:behind] == node
+            if answer:
+                own &= answers[first:behind] == 1
+            if own.any():
+                return told._replace(topic=self._topic, offset=int(offsets[first:behind][own][-1]))
         return told._replace(topic=ELSEWHERE)
+
+
+class _Messages(NamedTuple):
+    """Messages about the records of one partition: record, root node, place among the routes, whether it answers."""
+
+    sources: IntArray
+    nodes: IntArray
+    offsets: IntArray
+    told: IntArray
 
 
 def _status(message: Message | Record) -> str | None:

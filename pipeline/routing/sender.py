@@ -1,64 +1,149 @@
 """From what a root asks of the models below its nodes to messages on the routes."""
 
-import base64
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
-import orjson
 from resonance.engine import Operations
-from resonance.engine.base import Step
+from resonance.engine.base import BoolArray, IntArray
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.files.partitioner import partition_of
 from resonance.pipeline.records import Message
-from resonance.pipeline.routing.operation_records import NUMBER_BYTES, VECTORS_BYTES, ask_bytes, part_name
-from resonance.pipeline.routing.route_records import KEY, REST_BYTES, SOURCE
+from resonance.pipeline.routing.ask_sizes import NUMBER_BYTES, check_room, most_vectors
+from resonance.pipeline.routing.operation_records import (
+    COPIED,
+    FIRST,
+    FORMAT,
+    HEAD,
+    KEYED,
+    LABELLED,
+    MARK,
+    NAMED,
+    NOVEL,
+    PLAIN,
+    REMOVED,
+    TOLD,
+    part_name,
+)
 from resonance.pipeline.task.encoding import KEPT, Origins
-from resonance.pipeline.task.sizes import ANSWER_BYTES
 from resonance.pipeline.task.sparse_preparation import SparsePreparation
 from resonance.pipeline.task.stream_model import Asked, Fed, StreamModel
 
-_NOVEL: Final = (b",false]", b",true]")
-
-_FRAME: Final = 3_000
-"""What else a message has, in bytes."""
-
 
 class _Way(NamedTuple):
-    """Where a subtree is reached: the key of its messages, how they begin, and their partition."""
+    """Where a subtree is reached: the key of its messages, and their partition."""
 
     key: bytes
-    head: bytes
     partition: int
 
 
-@dataclass(slots=True, eq=False)
-class _Columns:
-    """Operations as lists, of which single members are taken quickly; `most` fit into one message."""
+_NO_ANSWER: Final = (0, -1, math.nan, -1)
 
-    records: list[int]
-    nodes: list[int]
-    removed: list[bool]
-    answered: list[bool]
-    labels: list[int]
+
+class _Answers(NamedTuple):
+    """What the root answered to some records, as lists, of which single members are taken quickly."""
+
+    clusters: list[int]
+    scores: list[float]
+    novel: list[bool]
+
+
+class _Group(NamedTuple):
+    """What one record asks of one subtree.
+
+    Attributes
+    ----------
+    record, node : int
+        `Operations.record` and `Operations.node`.
+    start, stop : int
+        Which operations these are; none where a record is only answered.
+    answered : int
+        Which of them is the record itself, -1 for none.
+    told : bool
+        The record is answered here.
+    removed : bool
+        The last operation removes the node.
+    labelled : bool
+        There are labels.
+    """
+
+    record: int
+    node: int
+    start: int
+    stop: int
+    answered: int
+    told: bool
+    removed: bool
     labelled: bool
-    texts: list[bytes]
-    most: int
+
+
+@dataclass(slots=True, eq=False)
+class _Groups:
+    """Operations in the order of their messages: those of one record for one node stand together.
+
+    Attributes
+    ----------
+    groups : list of _Group
+        Its own node comes first of those of a record.
+    vectors, labels : bytes
+        Of all operations; a removal has zeros.
+    dimension : int
+        Of a vector.
+    """
+
+    groups: list[_Group]
+    vectors: bytes
+    labels: bytes
+    dimension: int
 
     @classmethod
-    def of(cls, operations: Operations, *, told: bool) -> Self:
-        return cls(
-            operations.record.tolist(),
-            operations.node.tolist(),
-            operations.removed.tolist(),
-            operations.answered.tolist(),
-            operations.label.tolist(),
-            bool((operations.label >= 0).any()),
-            _rows_of(operations.vector) if told else [],
-            max(1, VECTORS_BYTES // (NUMBER_BYTES * max(1, operations.vector.shape[1]))),
-        )
+    def of(cls, operations: Operations, record: IntArray, own: IntArray, wanted: BoolArray) -> Self:
+        """Group operations.
+
+        Parameters
+        ----------
+        operations : Operations
+            In order.
+        record : ndarray of int64, shape (m,)
+            The record of each; ascending.
+        own : ndarray of int64, shape (records,)
+            The node that each record was given to; -1 where none has a place before the others.
+        wanted : ndarray of bool, shape (records,)
+            Which records are answered at their own node, whether that is asked for something or not.
+        """
+        foreign = operations.node != own[record]
+        if foreign.any():
+            order = np.lexsort((operations.node, foreign, record))
+            operations, record, foreign = operations.take(order), record[order], foreign[order]
+        node = operations.node
+        begins = np.ones(len(node), dtype=np.bool_)
+        begins[1:] = (record[1:] != record[:-1]) | (node[1:] != node[:-1])
+        starts = np.flatnonzero(begins)
+        stops = np.append(starts[1:], len(node))[: len(starts)]
+        answered = np.full(len(starts), -1, dtype=np.int64)
+        itself = np.flatnonzero(operations.answered)
+        answered[np.cumsum(begins)[itself] - 1] = itself
+        labelled = np.zeros(len(starts), dtype=np.bool_)
+        labelled[np.cumsum(begins)[operations.label >= 0] - 1] = True
+        removed = operations.removed[stops - 1]
+        told = (wanted[record] & ~foreign)[starts]
+        columns: list[Any] = [record[starts], node[starts], starts, stops, answered, told, removed, labelled]
+        asked = np.zeros(len(own), dtype=np.bool_)
+        asked[record[~foreign]] = True
+        if len(alone := np.flatnonzero(wanted & ~asked)):
+            # Their nodes have no models below them yet.
+            none, no = np.zeros(len(alone), dtype=np.int64), np.zeros(len(alone), dtype=np.bool_)
+            added = [alone, own[alone], none, none, none - 1, ~no, no, no]
+            columns = [np.concatenate(pair) for pair in zip(added, columns, strict=True)]
+            # The sort is stable: what is only answered comes before what others are asked for.
+            order = np.argsort(columns[0], kind="stable")
+            columns = [column[order] for column in columns]
+        vectors = np.ascontiguousarray(operations.vector, dtype="<f8")
+        labels = operations.label.astype("<i8").tobytes()
+        groups = list(map(_Group._make, zip(*[column.tolist() for column in columns], strict=True)))
+        return cls(groups, vectors.tobytes(), labels, vectors.shape[1])
 
 
 class Sender:
@@ -77,13 +162,17 @@ class Sender:
     """
 
     def __init__(self, settings: Settings, topic: str, partition: int, routes: int) -> None:
-        self._place = b'["%b",%d,' % (topic.encode(), partition)
+        self._settings = settings
+        self._topic, self._partition = topic.encode(), partition
         self._where = f"{topic}[{partition}]"
         self._routes = routes
-        self._most = ask_bytes(settings)
         self._ways: dict[tuple[str, int, int], _Way] = {}
         # Of each model what its subtrees need to describe clusters in the units of the input.
         self._preparations: dict[str, tuple[int, bytes]] = {}
+
+    def check_room(self, model: StreamModel) -> None:
+        """Refuse a stream whose messages could be too long; raises as `ask_sizes.check_room` does."""
+        check_room(self._settings, model.preparation.features, self._where)
 
     def send(
         self, model: StreamModel, own: Origins, fed: Fed, wanted: Sequence[bool], *, alone: bool, told: bool
@@ -108,172 +197,144 @@ class Sender:
         messages: list[tuple[int, Message]] = []
         for asked in fed.asked:
             if asked.answered and fed.step is not None and not alone:
-                self._answering(model, own, asked, fed.step, wanted, messages, told)
-            else:
-                self._asking(model, own, asked, messages, told, alone=alone)
+                step = fed.step
+                found = _Answers(step.cluster[:, 0].tolist(), step.score.tolist(), step.novel.tolist())
+                # Without messages there is nothing to be found where no subtree is asked.
+                chosen = np.array(wanted, dtype=np.bool_) & told
+                groups = _Groups.of(asked.operations, asked.operations.record, step.path[:, 0], chosen)
+                places: Sequence[int] = asked.places
+                messages += self._messages(model, own, groups, found, places, places, told=told)
+            elif len(asked.operations):
+                messages += self._unanswered(model, own, asked, alone=alone, told=told)
         return messages
 
-    def _answering(
-        self,
-        model: StreamModel,
-        own: Origins,
-        asked: Asked,
-        step: Step,
-        wanted: Sequence[bool],
-        messages: list[tuple[int, Message]],
-        told: bool,
-    ) -> None:
-        """Send each learned record to the subtree of its node, with what it asks there and of others."""
-        columns = _Columns.of(asked.operations, told=told)
-        records, nodes, count, at = columns.records, columns.nodes, len(columns.records), 0
-        clusters, paths = step.cluster[:, 0].tolist(), step.path[:, 0].tolist()
-        novel = step.novel.tolist()
-        scores = orjson.dumps(step.score, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].split(b",") if told else []
-        for t, place in enumerate(asked.places):
-            own_node, first = paths[t], at
-            while at < count and records[at] == t:
-                at += 1
-            answer = b""
-            if told and wanted[t]:
-                answer = b',"answer":[%d,%b%b' % (clusters[t], scores[t], _NOVEL[novel[t]])
-            if at == first + 1 and nodes[first] == own_node:
-                # Nearly always.
-                self._message(model, own, place, place, own_node, columns, [first], answer, messages, told)
-                continue
-            groups: dict[int, list[int]] = {own_node: []}
-            for each in range(first, at):
-                groups.setdefault(nodes[each], []).append(each)
-            for node, some in groups.items():
-                reply = answer if node == own_node else b""
-                if reply or some:
-                    self._message(model, own, place, place, node, columns, some, reply, messages, told)
-
-    def _asking(
-        self,
-        model: StreamModel,
-        own: Origins,
-        asked: Asked,
-        messages: list[tuple[int, Message]],
-        told: bool,
-        *,
-        alone: bool,
-    ) -> None:
+    def _unanswered(
+        self, model: StreamModel, own: Origins, asked: Asked, *, alone: bool, told: bool
+    ) -> list[tuple[int, Message]]:
         """Send what follows from records that were answered before, or with one that is answered elsewhere."""
-        columns = _Columns.of(asked.operations, told=told)
-        groups: dict[tuple[int, int], list[int]] = {}
-        for at, (record, node) in enumerate(zip(columns.records, columns.nodes, strict=True)):
-            groups.setdefault((0 if alone else asked.places[record], node), []).append(at)
-        for (place, node), some in groups.items():
-            row = place if not alone else asked.places[0]
-            self._message(model, own, place, row, node, columns, some, b"", messages, told)
+        # All of it happens with one record: the one that ended what held the others back.
+        row = asked.places[0] if alone else asked.places[-1]
+        record = np.zeros(len(asked.operations), dtype=np.int64)
+        groups = _Groups.of(asked.operations, record, np.array([-1]), np.zeros(1, dtype=np.bool_))
+        answers = _Answers([], [], [])
+        return self._messages(model, own, groups, answers, [0 if alone else row], [row], told=told)
+
+    def _messages(
+        self,
+        model: StreamModel,
+        own: Origins,
+        groups: _Groups,
+        answers: _Answers,
+        places: Sequence[int],
+        rows: Sequence[int],
+        *,
+        told: bool,
+    ) -> list[tuple[int, Message]]:
+        """Write the messages of groups; `places` and `rows` say which origin and which row each record stands for."""
+        messages: list[tuple[int, Message]] = []
+        sent, d, most = model.sent, groups.dimension, most_vectors(groups.dimension)
+        vectors, labels = groups.vectors, groups.labels
+        clusters, scores, novel = answers
+        for record, node, start, stop, itself, answers_it, removed, labelled in groups.groups:
+            place, row = places[record], rows[record]
+            number = PLAIN if stop == start else sent.get(node, 0)
+            if number == 0:
+                # A subtree begins: its first message has nothing else than what it must know.
+                if told:
+                    known = self._preparation(model)
+                    messages.append((row, self._message(model, own, place, node, 0, _NO_ANSWER, 0, 0, b"", known)))
+                number = 1
+            # What removes the node has no vector.
+            last = stop - 1 if removed else stop
+            for first in range(start, stop, most) if stop > start else (start,):
+                end = min(first + most, stop)
+                if told:
+                    answer = _NO_ANSWER
+                    # It goes with the vector that it belongs to.
+                    if answers_it and (first <= itself < end or (itself < 0 and end == stop)):
+                        flags = TOLD | NOVEL if novel[record] else TOLD
+                        answer = flags, clusters[record], scores[record], itself - first if itself >= 0 else -1
+                    upto = min(end, last)
+                    content = vectors[NUMBER_BYTES * d * first : NUMBER_BYTES * d * upto]
+                    flags = REMOVED if removed and end == stop else 0
+                    if labelled:
+                        flags |= LABELLED
+                        content = labels[NUMBER_BYTES * first : NUMBER_BYTES * upto] + content
+                    written = self._message(model, own, place, node, number, answer, flags, upto - first, content)
+                    messages.append((row, written))
+                number += 1
+            if removed:
+                sent.pop(node, None)
+            elif stop > start:
+                sent[node] = number
+        return messages
 
     def _message(
         self,
         model: StreamModel,
         own: Origins,
         place: int,
-        row: int,
         node: int,
-        columns: "_Columns",
-        some: list[int],
-        answer: bytes,
-        messages: list[tuple[int, Message]],
-        told: bool,
-    ) -> None:
-        """Send one subtree what one record asks of it, cut where it is long."""
-        pieces = [some] if len(some) <= columns.most else _cut(some, columns.most)
-        if some and node not in model.sent:
-            # A subtree begins.
-            pieces.insert(0, [])
-        for piece in pieces:
-            count = model.sent.get(node, 0) if some else None
-            if count is not None:
-                model.sent[node] = count + 1
-            removed = bool(piece) and columns.removed[piece[-1]]
-            if removed:
-                del model.sent[node]
-            if told:
-                last = piece is pieces[-1]
-                value = self._value(model, own, place, columns, piece, count, answer if last else b"", removed)
-                way = self._way(model, node)
-                headers: list[tuple[str, bytes | None]] = [
-                    (SOURCE, self._place + b"%d]" % own.offsets[place]),
-                    (KEY, own.keys[place]),
-                ]
-                if own.traces is not None and (trace := own.traces[place]) is not None:
-                    headers.append(("traceparent", trace))
-                messages.append((row, Message(way.key, way.head + value, headers, way.partition)))
-
-    def _value(
-        self,
-        model: StreamModel,
-        own: Origins,
-        place: int,
-        columns: "_Columns",
-        piece: list[int],
-        count: int | None,
-        answer: bytes,
-        removed: bool,
-    ) -> bytes:
-        """Return a message behind what all messages to its subtree begin with."""
-        parts = [b"null" if count is None else b"%d" % count, b',"time":"%b"' % own.times[place].encode()]
+        number: int,
+        answer: tuple[int, int, float, int],
+        flags: int,
+        count: int,
+        content: bytes,
+        preparation: bytes = b"",
+    ) -> Message:
+        """Write one message; `content` are labels, if any, and vectors."""
+        told, cluster, score, answered = answer
+        flags |= told
+        key, name, included = own.keys[place], b"", b""
+        if key is not None:
+            flags |= KEYED
+        else:
+            key = b""
         if own.ids is not None:
-            parts += [b',"id":', own.ids[place]]
-        if answer:
-            parts.append(answer)
-            if own.included is not None:
-                parts += [b',"include":', own.included[place].encode()]
-        learned = piece[:-1] if removed else piece
-        if learned:
-            parts.append(b',"vectors":[[%b]]' % b"],[".join([columns.texts[i] for i in learned]))
-            if columns.labelled:
-                parts.append(b',"labels":%b' % orjson.dumps([columns.labels[i] for i in learned]))
-            if answer:
-                parts += [b',"answered":%d' % at for at, i in enumerate(learned) if columns.answered[i]]
-        if removed:
-            parts.append(b',"removed":true')
-        if count == 0:
-            parts.append(b',"preparation":"%b"' % self._preparation(model))
-        parts.append(b"}")
-        return b"".join(parts)
+            flags, name = flags | NAMED, own.ids[place]
+        if told and own.included is not None:
+            flags, included = flags | COPIED, own.included[place].encode()
+        if preparation:
+            flags |= FIRST
+        head = HEAD.pack(
+            MARK,
+            FORMAT,
+            flags,
+            self._partition,
+            own.offsets[place],
+            number,
+            cluster,
+            score,
+            answered,
+            own.times[place].encode(),
+            len(self._topic),
+            len(key),
+            len(name),
+            len(included),
+            len(preparation),
+            count,
+            model.engine.dimension,
+        )
+        value = b"".join((head, self._topic, key, name, included, preparation, content))
+        headers: list[tuple[str, bytes | None]] = []
+        if own.traces is not None and (trace := own.traces[place]) is not None:
+            headers.append(("traceparent", trace))
+        way = self._ways.get((model.name, model.version, node)) or self._way(model, node)
+        return Message(way.key, value, headers, way.partition)
 
-    def _way(self, model: StreamModel, node: int) -> "_Way":
+    def _way(self, model: StreamModel, node: int) -> _Way:
         """Return where a subtree is reached."""
-        place = (model.name, model.version, node)
-        way = self._ways.get(place)
-        if way is None:
-            if len(self._ways) >= KEPT:
-                self._ways.clear()
-            key = part_name(model.stream, model.version, node).encode()
-            head = b'{"stream":"%b","version":%d,"node":%d,"number":' % (model.stream.encode(), model.version, node)
-            way = self._ways[place] = _Way(key, head, partition_of(key, self._routes))
+        if len(self._ways) >= KEPT:
+            self._ways.clear()
+        key = part_name(model.stream, model.version, node).encode()
+        way = self._ways[model.name, model.version, node] = _Way(key, partition_of(key, self._routes))
         return way
 
     def _preparation(self, model: StreamModel) -> bytes:
-        """Return what a new subtree of a stream must know, as text; refuse features that no message has room for."""
+        """Return what a new subtree of a stream must know."""
         known = self._preparations.get(model.name)
         if known is None or known[0] != model.version:
             if isinstance(model.preparation, SparsePreparation):
                 raise TypeError("the engine of a hierarchy takes no sparse records")
-            text = base64.b64encode(model.preparation.frozen_state())
-            columns = len(model.preparation.columns)
-            needed = max(max(VECTORS_BYTES, NUMBER_BYTES * columns) + ANSWER_BYTES, len(text)) + _FRAME
-            if needed > self._most:
-                raise ConfigurationError(
-                    f"{self._where}: with hierarchy = keyed a record of {columns:,} columns can have {needed:,} bytes "
-                    f"on the routes, which take {self._most:,} now; raise limits.record_bytes to "
-                    f"{needed - REST_BYTES:,}, use fewer features (input.features), or choose hierarchy = local"
-                )
-            known = self._preparations[model.name] = (model.version, text)
+            known = self._preparations[model.name] = (model.version, model.preparation.frozen_state())
         return known[1]
-
-
-def _cut(some: list[int], most: int) -> list[list[int]]:
-    return [some[at : at + most] for at in range(0, len(some), most)]
-
-
-def _rows_of(vectors: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> list[bytes]:
-    """Return the rows as JSON without their brackets."""
-    if not vectors.size:
-        return [b""] * len(vectors)
-    return orjson.dumps(np.ascontiguousarray(vectors), option=orjson.OPT_SERIALIZE_NUMPY)[2:-2].split(b"],[")

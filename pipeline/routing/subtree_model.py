@@ -1,16 +1,17 @@
 """The model of one subtree: what lies below one root node of a stream, and where in the routes it stands."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 from resonance.engine import HCAEASubtree, Operations
-from resonance.engine.base import Step
+from resonance.engine.base import IntArray
 from resonance.engine.errors import StateError
 from resonance.engine.prepare import Preparation
 from resonance.engine.state import pack, unpack
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.routing.operation_records import Ask, part_name
+from resonance.pipeline.routing.operation_records import Ask, Part
 from resonance.pipeline.task.label_input import Taught
 from resonance.pipeline.task.lifetimes import Lifetimes
 from resonance.pipeline.task.stream_model import Fed, StreamModel
@@ -20,6 +21,23 @@ STATE_REVISION: Final = 1
 
 KIND: Final = "subtree"
 """Kind of a subtree's state."""
+
+
+@dataclass(slots=True, eq=False)
+class Followed(Fed):
+    """What became of messages: `learned` are those that were carried out, `step` has no answers.
+
+    Attributes
+    ----------
+    answered : ndarray of int64, shape (k,)
+        Messages whose record was learned here.
+    clusters, paths : ndarray of int64, shape (k, depth)
+        Its clusters and its path; the first level is the root's to give.
+    """
+
+    answered: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    clusters: IntArray = field(default_factory=lambda: np.empty((0, 1), dtype=np.int64))
+    paths: IntArray = field(default_factory=lambda: np.empty((0, 1), dtype=np.int64))
 
 
 class SubtreeModel(StreamModel):
@@ -32,6 +50,11 @@ class SubtreeModel(StreamModel):
     first : Ask
         The first message of the subtree.
 
+    Raises
+    ------
+    StateError
+        What it says of the preparation cannot be read.
+
     Attributes
     ----------
     number : int
@@ -40,22 +63,22 @@ class SubtreeModel(StreamModel):
         Messages that were dropped since it is here: had come before, or came before one that is still to come.
     """
 
-    __slots__ = ("_stream", "early", "number", "repeated", "root_node")
+    __slots__ = ("_part", "early", "number", "repeated", "root_node")
 
     root_node: int
 
     def __init__(self, settings: Settings, first: Ask) -> None:
         if first.preparation is None:
             raise StateError("the first message of a subtree has no preparation")
-        self._of(first.stream, first.version, first.node)
+        self._of(first.part)
         self.preparation = Preparation.from_state(first.preparation)
-        self.subtree = HCAEASubtree.below(first.node, settings.engine_parameters)
+        self.subtree = HCAEASubtree.below(first.part.node, settings.engine_parameters)
         self.next = self.seq = self.number = self.snapshot_bytes = 0
         self.lifetimes = Lifetimes()
 
-    def _of(self, stream: str, version: int, node: int) -> None:
-        self.name = part_name(stream, version, node)
-        self._stream, self.version, self.root_node = stream, version, node
+    def _of(self, part: Part) -> None:
+        self.name = part.name
+        self._part, self.version, self.root_node = part, part.version, part.node
         self.ended = self.listing = self.last = None
         self.unlisted = False
         self.sent = {}
@@ -66,7 +89,7 @@ class SubtreeModel(StreamModel):
     @property
     def stream(self) -> str:
         """Name of the stream as the bus has it."""
-        return self._stream
+        return self._part.stream
 
     @property
     def subtree(self) -> HCAEASubtree:
@@ -79,7 +102,7 @@ class SubtreeModel(StreamModel):
         engine: Any = subtree
         self.engine = engine
 
-    def feed(self, rows: Any, taught: Sequence[Taught] = ()) -> Fed:
+    def feed(self, rows: Any, taught: Sequence[Taught] = ()) -> Followed:
         """Carry out what some messages ask, in order.
 
         Parameters
@@ -88,33 +111,40 @@ class SubtreeModel(StreamModel):
             A removal is the last one. What came before is left out, and so is what has a predecessor that has not come:
             that comes again, because nothing of it was committed where it was sent.
         """
+        taken = self._next_of(rows)
+        asks = rows if len(taken) == len(rows) else [rows[place] for place in taken]
+        operations = _operations(asks, taken, self.root_node, len(self.preparation.columns))
+        below = self.subtree.follow(operations)
+        itself = np.flatnonzero(operations.answered)
+        return Followed(
+            learned=taken,
+            events=[(event.index, event) for event in below.events],
+            answered=operations.record[itself],
+            clusters=below.cluster[itself],
+            paths=below.path[itself],
+        )
+
+    def _next_of(self, rows: Sequence[Ask]) -> Sequence[int]:
+        """Return which messages come next, and count the others."""
+        begun, count = self.number, len(rows)
+        if [ask.number for ask in rows] == list(range(begun, begun + count)):
+            self.number += count
+            return range(count)
         taken: list[int] = []
         for place, ask in enumerate(rows):
             if ask.number == self.number:
                 self.number += 1
                 taken.append(place)
-            elif ask.number is not None and ask.number < self.number:
+            elif ask.number < self.number:
                 self.repeated += 1
             else:
                 self.early += 1
-        fed = Fed()
-        operations = _operations([(place, rows[place]) for place in taken], self.root_node)
-        below = self.subtree.follow(operations)
-        fed.events = [(event.index, event) for event in below.events]
-        fed.learned = [place for place in taken if rows[place].answer is not None]
-        if fed.learned:
-            fed.step = answers([rows[place] for place in fed.learned], self.subtree.depth)
-            at = {place: row for row, place in enumerate(fed.learned)}
-            for number in np.flatnonzero(operations.answered).tolist():
-                row = at[int(operations.record[number])]
-                fed.step.cluster[row, 1:] = below.cluster[number, 1:]
-                fed.step.path[row, 1:] = below.path[number, 1:]
-        return fed
+        return taken
 
     def state(self) -> bytes:
         """Everything the next answer depends on: canonical (equal states, equal bytes)."""
         header = {
-            "stream": self._stream,
+            "stream": self._part.stream,
             "version": self.version,
             "node": self.root_node,
             "next": self.next,
@@ -137,7 +167,7 @@ class SubtreeModel(StreamModel):
         header, arrays = unpack(data, KIND, STATE_REVISION)
         model = cls.__new__(cls)
         try:
-            model._of(str(header["stream"]), int(header["version"]), int(header["node"]))
+            model._of(Part(str(header["stream"]), int(header["version"]), int(header["node"])))
             model.next, model.seq, model.number = (int(header[member]) for member in ("next", "seq", "number"))
             model.lifetimes = Lifetimes.from_state(header["lifetimes"])
             model.preparation = Preparation.from_state(arrays["prepare"].tobytes())
@@ -152,45 +182,28 @@ class SubtreeModel(StreamModel):
         return model
 
 
-def answers(asks: list[Ask], depth: int) -> Step:
-    """Return what the root answered to some records, with room for the levels below."""
-    count = len(asks)
-    cluster, path = np.full((count, depth), -1, dtype=np.int64), np.full((count, depth), -1, dtype=np.int64)
-    given = [ask.answer for ask in asks if ask.answer is not None]
-    cluster[:, 0] = [answer.cluster for answer in given]
-    path[:, 0] = [ask.node for ask in asks]
-    score = np.array([answer.score for answer in given], dtype=np.float64)
-    return Step(cluster, score, np.array([answer.novel for answer in given], dtype=np.bool_), path)
-
-
-def _operations(asked: list[tuple[int, Ask]], node: int) -> Operations:
-    """Return what messages ask as the engine takes it; `Operations.record` is the place of the message."""
-    records: list[int] = []
-    labels: list[int] = []
-    vectors: list[Sequence[float]] = []
-    answers_to: list[int] = []
-    for place, ask in asked:
-        if ask.answered >= 0:
-            answers_to.append(len(vectors) + ask.answered)
-        records += [place] * len(ask.vectors)
-        labels += ask.labels
-        vectors += ask.vectors
-    learned = len(records)
-    answered = np.zeros(learned, dtype=np.bool_)
-    answered[answers_to] = True
-    removed = np.zeros(learned, dtype=np.bool_)
-    whole = np.array(vectors, dtype=np.float64) if vectors else np.empty((0, 1))
-    if asked and asked[-1][1].removed:
-        records.append(asked[-1][0])
-        labels.append(-1)
-        answered, removed = np.append(answered, False), np.append(removed, True)
-        whole = np.concatenate([whole, np.zeros((1, whole.shape[1]))])
-    count = len(records)
-    return Operations(
-        node=np.full(count, node, dtype=np.int64),
-        record=np.array(records, dtype=np.int64),
-        removed=removed,
-        answered=answered,
-        label=np.array(labels, dtype=np.int64),
-        vector=whole,
-    )
+def _operations(asks: Sequence[Ask], places: Sequence[int], node: int, dimension: int) -> Operations:
+    """Return what messages ask as the engine takes it; `Operations.record` are their places."""
+    counts = np.array([ask.rows for ask in asks], dtype=np.int64)
+    ends = np.cumsum(counts)
+    learned = int(ends[-1]) if len(ends) else 0
+    # The last one may remove the node: a row of zeros.
+    removed = bool(asks) and asks[-1].removed
+    rows = learned + removed
+    record = np.empty(rows, dtype=np.int64)
+    record[:learned] = np.repeat(np.array(places, dtype=np.int64), counts)
+    label = np.full(rows, -1, dtype=np.int64)
+    if any(ask.labels for ask in asks):
+        for ask, end in zip(asks, ends.tolist(), strict=True):
+            if ask.labels:
+                label[end - ask.rows : end] = np.frombuffer(ask.labels, "<i8")
+    # A vector that is answered stands so many behind the first one of its message.
+    itself = np.array([ask.answered for ask in asks], dtype=np.int64)
+    told = itself >= 0
+    answered, gone = np.zeros(rows, dtype=np.bool_), np.zeros(rows, dtype=np.bool_)
+    answered[(ends - counts + itself)[told]] = True
+    vector = np.zeros((rows, dimension))
+    vector[:learned] = np.frombuffer(b"".join([ask.vectors for ask in asks]), "<f8").reshape(learned, dimension)
+    if removed:
+        record[learned], gone[learned] = places[-1], True
+    return Operations(np.full(rows, node, dtype=np.int64), record, gone, answered, label, vector)

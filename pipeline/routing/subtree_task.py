@@ -2,23 +2,24 @@
 
 import logging
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import Any
 
-import numpy as np
 import orjson
+from resonance.engine.errors import StateError
 from resonance.pipeline import stops
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.logs import at
 from resonance.pipeline.partition import FORMAT, PIECE, PartitionTask
 from resonance.pipeline.records import Counts, Message, Outputs, SourceRecord, StreamSnapshot
-from resonance.pipeline.routing.operation_records import Ask, AskRoute, read_ask
-from resonance.pipeline.routing.subtree_model import SubtreeModel, answers
+from resonance.pipeline.routing.ask_batch import AskBatch, as_range
+from resonance.pipeline.routing.operation_records import Ask, Reader
+from resonance.pipeline.routing.subtree_model import Followed, SubtreeModel
 from resonance.pipeline.routing.subtrees import Subtrees
-from resonance.pipeline.task.answers import Answered, in_order, through
-from resonance.pipeline.task.encoding import Encoder, Origins, StreamTexts
+from resonance.pipeline.task.answers import Answered, in_order
+from resonance.pipeline.task.encoding import Encoder
 from resonance.pipeline.task.event_encoding import Cause, EventEncoder
-from resonance.pipeline.task.input import Decoded
-from resonance.pipeline.task.learning import Learner, Telling
+from resonance.pipeline.task.learning import Learned, Learner, Telling
 from resonance.pipeline.task.model_health import ModelHealth
 from resonance.pipeline.task.stream_model import Fed, StreamModel
 
@@ -56,8 +57,8 @@ class SubtreeTask(PartitionTask):
         self._learner = Learner(settings, topic, partition, self._subtrees, self.health)
         self._answering = Encoder(settings, topic, partition)
         self._events = EventEncoder(settings, topic, partition)
+        self._reader = Reader(self._where)
         self._depth = settings.engine_class.make(settings.engine_parameters).depth
-        self._texts: dict[str, StreamTexts] = {}
         self._strange = self._repeated = self._early = 0
 
     def process(self, records: Sequence[SourceRecord]) -> Outputs:
@@ -72,96 +73,100 @@ class SubtreeTask(PartitionTask):
 
     def _take(self, records: Sequence[SourceRecord], outputs: Outputs | None) -> None:
         self._records += len(records)
+        most = self.input_partitions
         for start in range(0, len(records), PIECE):
             piece = records[start : start + PIECE]
-            routes = [route for record in piece if (route := read_ask(record)) is not None]
-            if len(routes) < len(piece):
-                if not self._strange:
-                    _log.warning(
-                        "%s: something else than messages to subtrees stands there, which is left aside; only workers "
-                        "may write it",
-                        self._where,
-                        extra=at(self.topic, self.partition),
-                    )
-                self._strange += len(piece) - len(routes)
-            if routes:
-                self._carry_out(routes, outputs)
+            asks = [ask for ask in self._reader.read(piece) if not most or ask.partition < most]
+            self._leave_aside(len(piece) - len(asks))
+            if asks:
+                self._carry_out(asks, outputs)
 
-    def _carry_out(self, routes: Sequence[AskRoute], outputs: Outputs | None) -> None:
-        origins = _origins(routes)
-        asks = np.empty(len(routes), dtype=object)
-        asks[:] = [route.ask for route in routes]
-        groups: dict[bytes, list[int]] = {}
-        plain: dict[str, list[int]] = {}
-        for position, (record, ask) in enumerate(routes):
-            if ask.number is None:
-                plain.setdefault(f"{ask.stream}/{ask.version}", []).append(position)
-            else:
-                groups.setdefault(record.stream, []).append(position)
+    def _leave_aside(self, count: int) -> None:
+        """Count what no worker wrote."""
+        if count and not self._strange:
+            _log.warning(
+                "%s: something else than messages to subtrees stands there, which is left aside; only workers may "
+                "write it",
+                self._where,
+                extra=at(self.topic, self.partition),
+            )
+        self._strange += count
+
+    def _carry_out(self, asks: Sequence[Ask], outputs: Outputs | None) -> None:
+        batch = AskBatch.of(asks, self._depth)
         given: list[Answered] = []
         events: list[tuple[int, Message]] = []
         clusters: list[tuple[int, Message]] = []
-        telling = Telling.AGAIN if outputs is None else Telling.ALOUD
-        for key, group in groups.items():
-            for positions in _cut(asks, group):
-                model = self._model_of(key, asks, positions, origins)
-                if model is None:
-                    continue
-                fresh = [place for place in positions if origins.offsets[place] >= model.next]
-                if not fresh:
-                    continue
-                own = origins.take(fresh)
-                size = sum(len(routes[place].record.value or b"") for place in fresh)
-                learned = self._learner.learn(model, asks[fresh], own.offsets, size, own, telling)
-                if model.subtree.ended:
-                    # Nothing will come whose time could tell when their tombstones are due.
-                    cause = Cause(own, len(fresh) - 1)
-                    last = [self._events.tombstone(name, cause) for name in model.lifetimes.all_ended()]
-                    learned.clusters += [(cause.position, message) for message in last]
-                    self._repeated += model.repeated
-                    self._early += model.early
-                    self._subtrees.remove(model)
-                if outputs is not None:
-                    events += [(fresh[place], message) for place, message in learned.events]
-                    clusters += [(fresh[place], message) for place, message in learned.clusters]
-                    if learned.fed.step is not None:
-                        texts = self._learner.texts_of(model)
-                        told = self._answering.assignments(texts, own.take(learned.fed.learned), learned.fed.step)
-                        given.append((through(learned.fed.learned, fresh), told))
+        for stream in batch.streams:
+            for run in stream:
+                learned = self._follow(batch, run, aloud=outputs is not None)
+                events += learned.events
+                clusters += learned.clusters
+            if outputs is not None and (told := batch.told_of(stream)):
+                part = batch.asks[told[0]].part
+                texts = self._learner.texts.of(part.stream, part.version, self._depth)
+                answers = self._answering.assignments(texts, batch.origins.take(told), batch.step_of(told))
+                given.append((batch.places_of(told), answers))
         if outputs is None:
             return
-        for name, positions in plain.items():
-            # Their nodes have no models below them yet.
-            step = answers([asks[place] for place in positions], self._depth)
-            texts = self._texts_of(name, asks[positions[0]])
-            given.append((positions, self._answering.assignments(texts, origins.take(positions), step)))
-        outputs.assignments += in_order(given, len(routes))
+        outputs.assignments += in_order(given, len(asks))
         for found, to in ((events, outputs.events), (clusters, outputs.clusters)):
-            found.sort(key=lambda entry: entry[0])
-            to += [message._replace(partition=routes[place].record.partition) for place, message in found]
+            found.sort(key=itemgetter(0))
+            to += [message._replace(partition=asks[place].partition) for place, message in found]
 
-    def _model_of(self, key: bytes, asks: Any, positions: list[int], origins: Origins) -> SubtreeModel | None:
-        """Return the model of a subtree, a new one where its first message is among those at some positions."""
-        known = self._subtrees.get(key)
-        if isinstance(known, SubtreeModel):
-            return known
-        for place in positions:
-            if asks[place].number == 0:
-                model = self._subtrees.begin_below(asks[place])
-                self._learner.check_events(model)
+    def _follow(self, batch: AskBatch, run: range, *, aloud: bool) -> Learned:
+        """Carry out what a subtree is asked; what is told of it stands at the places of the messages."""
+        found = Learned(Fed())
+        for numbered in batch.numbered(run):
+            model, places = self._model_of(batch, numbered)
+            if model is None:
+                continue
+            fitting = as_range(batch.fitting(places, len(model.preparation.columns)))
+            self._leave_aside(len(places) - len(fitting))
+            if not fitting:
+                continue
+            own, asks = batch.origins.take(fitting), batch.asks_of(fitting)
+            rows: Any = asks
+            size = sum(ask.size for ask in asks)
+            telling = Telling.ALOUD if aloud else Telling.AGAIN
+            learned = self._learner.learn(model, rows, own.offsets, size, own, telling)
+            if isinstance(learned.fed, Followed):
+                batch.fill(fitting, learned.fed)
+            if model.subtree.ended:
+                # Nothing will come whose time could tell when their tombstones are due.
+                cause = Cause(own, len(fitting) - 1)
+                last = [self._events.tombstone(name, cause) for name in model.lifetimes.all_ended()]
+                learned.clusters += [(cause.position, message) for message in last]
+                self._repeated += model.repeated
+                self._early += model.early
+                self._subtrees.remove(model)
+            places = batch.places_of(fitting)
+            found.events += [(places[at], message) for at, message in learned.events]
+            found.clusters += [(places[at], message) for at, message in learned.clusters]
+        return found
+
+    def _model_of(self, batch: AskBatch, rows: Sequence[int]) -> tuple[SubtreeModel | None, Sequence[int]]:
+        """Return the model of a subtree, a new one where its first message is among some rows, and those it has not."""
+        asks = batch.asks
+        model = self._subtrees.of(asks[rows[0]].part)
+        for number, row in enumerate(rows if model is None else ()):
+            if asks[row].number == 0:
+                try:
+                    model = self._subtrees.begin_below(asks[row])
+                except StateError:
+                    continue
+                self._learner.check(model)
                 # What stands before it belongs to nothing.
-                model.next = origins.offsets[place]
-                self._early += positions.index(place)
-                return model
-        # Of a subtree that is gone, read again; or one whose first message comes again.
-        self._early += len(positions)
-        return None
-
-    def _texts_of(self, name: str, ask: Ask) -> StreamTexts:
-        texts = self._texts.get(name)
-        if texts is None:
-            texts = self._texts[name] = StreamTexts(ask.stream, ask.version, self._depth)
-        return texts
+                model.next = asks[row].offset
+                self._early += number
+                break
+        if model is None:
+            # Of a subtree that is gone, read again; or one whose first message comes again.
+            self._early += len(rows)
+            return None, rows
+        if asks[rows[0]].offset >= model.next:
+            return model, rows
+        return model, [row for row in rows if asks[row].offset >= model.next]
 
     @property
     def numbers(self) -> dict[str, int]:
@@ -215,7 +220,7 @@ class SubtreeTask(PartitionTask):
         self._subtrees.go_on(snapshot)
         model = self._subtrees.named(snapshot.stream)
         self.health.restored(model)
-        self._learner.check_events(model)
+        self._learner.check(model)
 
     def partition_state(self) -> bytes:
         """Return what the partition knows beside its subtrees, as JSON."""
@@ -236,28 +241,3 @@ class SubtreeTask(PartitionTask):
             self.first_version = int(content["first_version"])
         except (ValueError, KeyError, TypeError):
             raise stops.unreadable(self._where, "the state of the partition") from None
-
-
-def _cut(asks: Any, group: list[int]) -> Iterator[list[int]]:
-    """Cut the positions of a subtree's messages behind each removal."""
-    start = 0
-    for number, place in enumerate(group, 1):
-        if asks[place].removed or number == len(group):
-            yield group[start:number]
-            start = number
-
-
-def _origins(routes: Sequence[AskRoute]) -> Origins:
-    """Return the records that caused messages."""
-    records = [route.record for route in routes]
-    asks = [route.ask for route in routes]
-    some_ids, some_copied = any(ask.id is not None for ask in asks), any(ask.included is not None for ask in asks)
-    decoded = Decoded(
-        list(range(len(asks))),
-        np.empty((0, 0)),
-        [ask.id or b"null" for ask in asks] if some_ids else None,
-        [ask.time for ask in asks],
-        [ask.included or "{}" for ask in asks] if some_copied else None,
-        [],
-    )
-    return Origins.of(records, decoded)

@@ -8,7 +8,7 @@ from resonance.engine.prepare import REVISION as PREPARE_REVISION
 from resonance.pipeline import stops
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import StreamSnapshot
-from resonance.pipeline.routing.operation_records import Ask
+from resonance.pipeline.routing.operation_records import Ask, Part
 from resonance.pipeline.routing.subtree_model import SubtreeModel
 from resonance.pipeline.task.stream_model import StreamModel
 from resonance.pipeline.task.streams import FORMAT, Streams, differences_of
@@ -31,8 +31,19 @@ class Subtrees(Streams):
         super().__init__(settings, topic, partition)
         self._gone: dict[str, None] = {}
 
+    def of(self, part: Part) -> SubtreeModel | None:
+        """Return the model of a subtree, if it is here."""
+        model = self._models.get(part.name.encode())
+        return model if isinstance(model, SubtreeModel) else None
+
     def begin_below(self, first: Ask) -> SubtreeModel:
-        """Return the model of a subtree that begins."""
+        """Return the model of a subtree that begins.
+
+        Raises
+        ------
+        StateError
+            Its first message does not say what it must.
+        """
         model = SubtreeModel(self._settings, first)
         self._take(model)
         return model

@@ -68,6 +68,9 @@ class Sources(NamedTuple):
     def take(self, positions: Sequence[int]) -> "Sources":
         """Return some of the records, by position."""
         places, offsets, streams = self
+        if isinstance(positions, range) and positions.step == 1:
+            some = slice(positions.start, positions.stop)
+            return Sources(places[some], offsets[some], streams[some])
         return Sources([places[i] for i in positions], [offsets[i] for i in positions], [streams[i] for i in positions])
 
 
@@ -133,7 +136,11 @@ class Origins:
             return self
 
         def some(column: list[Any] | None) -> list[Any] | None:
-            return None if column is None else [column[i] for i in positions]
+            if column is None:
+                return None
+            if isinstance(positions, range) and positions.step == 1:
+                return column[positions.start : positions.stop]
+            return [column[i] for i in positions]
 
         return Origins(
             some(self.offsets) or [],

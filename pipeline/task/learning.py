@@ -1,6 +1,6 @@
 """Rows to their stream's model, and what the bus is told about it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -12,6 +12,7 @@ from resonance.pipeline.task.encoding import Origins, StreamTexts, describe
 from resonance.pipeline.task.event_encoding import Cause, EventEncoder, Told
 from resonance.pipeline.task.input import AnyLayout
 from resonance.pipeline.task.label_input import Taught
+from resonance.pipeline.task.latest_texts import LatestTexts
 from resonance.pipeline.task.model_health import ModelHealth
 from resonance.pipeline.task.sparse_input import SparseRows
 from resonance.pipeline.task.stream_model import Fed, StreamModel
@@ -77,6 +78,10 @@ class Learner:
     ----------
     event_bytes : int
         What the topics of the events and of the clusters take in one message.
+    texts : LatestTexts
+        The texts of its streams.
+    further_check : callable, optional
+        Refuses a stream for other reasons than its events; raises `ConfigurationError`.
     """
 
     def __init__(self, settings: Settings, topic: str, partition: int, streams: Streams, health: ModelHealth) -> None:
@@ -87,7 +92,8 @@ class Learner:
         self._encoder = EventEncoder(settings, topic, partition)
         self._streams = streams
         self._health = health
-        self._texts: dict[str, StreamTexts] = {}
+        self.texts = LatestTexts(settings.limits.streams)
+        self.further_check: Callable[[StreamModel], None] | None = None
 
     def begin(self, key: bytes | None, layout: AnyLayout) -> StreamModel:
         """Begin a stream.
@@ -98,11 +104,11 @@ class Learner:
             Its events would not fit into their topic, or the settings do not fit its features.
         """
         model = self._streams.begin(key, layout)
-        self.check_events(model)
+        self.check(model)
         return model
 
-    def check_events(self, model: StreamModel) -> None:
-        """Refuse features whose events would not fit into their topics.
+    def check(self, model: StreamModel) -> None:
+        """Refuse features with which messages would not fit into their topics.
 
         Raises
         ------
@@ -112,6 +118,8 @@ class Learner:
         if len(self._streams) == 1:
             # Those of a partition have the same features.
             sizes.check_events(model, self._topics, self.event_bytes, self._where)
+            if self.further_check is not None:
+                self.further_check(model)
 
     def learn(
         self,
@@ -236,7 +244,4 @@ class Learner:
 
     def texts_of(self, model: StreamModel) -> StreamTexts:
         """Return the texts of a stream's present version."""
-        texts = self._texts.get(model.stream)
-        if texts is None or texts.version != model.version:
-            texts = self._texts[model.stream] = StreamTexts(model.stream, model.version, model.engine.depth)
-        return texts
+        return self.texts.of(model.stream, model.version, model.engine.depth)

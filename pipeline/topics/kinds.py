@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, Self
 
-from resonance.pipeline.routing.operation_records import ask_bytes
+from resonance.pipeline.routing.ask_sizes import ask_bytes
 from resonance.pipeline.routing.route_records import REST_BYTES
 from resonance.pipeline.states.snapshots import CHUNK_BYTES
 

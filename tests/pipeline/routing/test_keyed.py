@@ -13,6 +13,8 @@ from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Outputs, Record
 from resonance.pipeline.replay.hops import replay_hops
+from resonance.pipeline.routing import ask_sizes
+from resonance.pipeline.routing.operation_records import Reader
 from resonance.pipeline.states import inspection, stored_states
 from resonance.pipeline.states.stored_states import StoredPartition, StoredStream
 from resonance.schemas import ClusterTable, load_schema
@@ -144,6 +146,41 @@ def test_data_sets_as_three_interleaved_streams(name: str) -> None:
         same(KeyedDeployment(given("keyed", **own), [log], workers, seed=workers).run(), expected)
 
 
+@pytest.mark.parametrize("most", [1, 100])
+def test_a_record_that_asks_for_more_than_a_message_holds_is_answered_with_all_levels(
+    most: int, logs: list[list[Record]], expected: Outputs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ask_sizes, "VECTORS_BYTES", most)
+    deployment = KeyedDeployment(given("keyed"), logs, 2)
+    same(deployment.run(), expected)
+    routes = [record for at, log in deployment.logs.items() if at[0] != TOPIC for record in log]
+    asks = Reader("").read(routes)
+    assert len(asks) == len(routes)
+    assert max(ask.rows for ask in asks) == max(1, most // 32)
+    # The record itself is not always the last vector that it leads to.
+    places = [(ask.topic, ask.partition, ask.source_offset, ask.part) for ask in asks]
+    last = {place: number for number, place in enumerate(places)}
+    assert sum(ask.answered >= 0 and last[place] > at for at, (ask, place) in enumerate(zip(asks, places, strict=True)))
+
+
+def test_many_features_make_many_messages_and_the_same_answers() -> None:
+    rng = np.random.default_rng(4)
+    rows = rng.random((3, 400))[rng.integers(0, 3, 300)] + rng.normal(0, 0.1, (300, 400))
+    log = [
+        Record(TOPIC, 0, number, STAMP + number, b"a", orjson.dumps({"x": row.tolist()}))
+        for number, row in enumerate(rows)
+    ]
+    own: dict[str, Any] = {"input__features": "x", "input__id_path": None, "output__include": []}
+    own |= {"prepare__scale": "none", "engine__min_child_records": 40, "engine__lambda": 20}
+    deployment = KeyedDeployment(given("keyed", **own), [log], 2)
+    outputs = deployment.run()
+    same(outputs, local(given("local", **own), [log]))
+    answers = [orjson.loads(message.value or b"") for message in outputs.assignments]
+    assert any(len(answer["path"]) > 1 for answer in answers)
+    asks = Reader("").read([record for at, log in deployment.logs.items() if at[0] != TOPIC for record in log])
+    assert max(ask.rows for ask in asks) == ask_sizes.most_vectors(400) < 40
+
+
 def test_messages_that_come_twice_or_too_early_are_left_out(logs: list[list[Record]], expected: Outputs) -> None:
     """As when a first hop without transactions starts again: what was sent is sent again, one message was lost."""
     deployment = KeyedDeployment(given("keyed"), logs)
@@ -197,13 +234,8 @@ def test_a_removed_subtree_leaves_nothing_behind(logs: list[list[Record]]) -> No
         held.write(held.task.dirty())
     names = {s for at, held in deployment.held.items() if at[0] != TOPIC for s in held.snapshots}
     alive = {name for at, held in deployment.held.items() if at[0] != TOPIC for name in held.task.streams}
-    begun = {
-        (record.key or b"").decode()
-        for at, log in deployment.logs.items()
-        if at[0] != TOPIC
-        for record in log
-        if b'"number":0,' in (record.value or b"")
-    }
+    routes = [record for at, log in deployment.logs.items() if at[0] != TOPIC for record in log]
+    begun = {ask.part.name for ask in Reader("").read(routes) if ask.number == 0}
     assert names == alive
     assert len(begun) > len(alive) > 0
     present = {m.key: m.value for m in outputs.clusters}

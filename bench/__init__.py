@@ -1,1 +1,0 @@
-"""Benchmarks: each is one command that prints a table, or its rows as JSON."""
