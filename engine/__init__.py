@@ -8,10 +8,17 @@ from collections.abc import Mapping  # noqa: E402
 from typing import Any  # noqa: E402
 
 from resonance.engine.base import Cluster, Engine, Event, GroupChange, Prediction, Reason, Salience, Step  # noqa: E402
-from resonance.engine.caea.engine import CAEA  # noqa: E402
+from resonance.engine.caea import CAEA  # noqa: E402
 from resonance.engine.errors import EngineError, ParameterError, RecordError, StateError  # noqa: E402
 from resonance.engine.evq import EVQ  # noqa: E402
-from resonance.engine.hcaea.engine import HCAEA, HCAEARoot, HCAEASubtree, Operations, RootStep, SubtreeStep  # noqa: E402
+from resonance.engine.hcaea import (  # noqa: E402
+    HCAEA,
+    HCAEARoot,
+    HCAEASubtree,
+    Operations,
+    RootStep,
+    SubtreeStep,
+)
 from resonance.engine.ildn import ILDN  # noqa: E402
 from resonance.engine.labels import Label, LabelAnswers, LabelEngine, LabelSet  # noqa: E402
 from resonance.engine.mlca import MLCA, MLCAC, MLCAI  # noqa: E402
