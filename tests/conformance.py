@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from resonance.engine import CAEA, EVQ, HCAEA, ILDN, SAART, Event, FuzzyART, Step
+from resonance.engine import CAEA, EVQ, HCAEA, ILDN, MLCA, SAART, Event, FuzzyART, Step
+from resonance.engine.mlca.batch import T_HEAD
 
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
 Vector = dict[str, np.ndarray[Any, Any]]
@@ -207,6 +208,46 @@ def check_sa_art(path: Path) -> None:
         close(golden, found[ours], v[golden][:, :d])
 
 
+def check_mlca(path: Path) -> None:
+    """Compare every step, the final nodes and counts, and what is predicted afterwards."""
+    v = load(path)
+    if "order" not in v:
+        return  # the records that the others were made from
+    data, n = load(path.parent / "emotions.npz"), int(v["n_train"])
+    X, Y = data["X"][v["order"]], data["Y"][v["order"]]
+    given = {"vigilance": float(v["min_cim"]), "lambda": int(v["lam"]), "k": int(v["ref_node"])}
+    model = MLCA.make({**given, "smoothing": float(v["smooth"]), "warmup": "buffer"})
+    _, told = model.trace(X[:n], [np.flatnonzero(row).tolist() for row in Y[:n]], told=True)
+    column = [model.labels.index(label) for label in range(Y.shape[1])]
+    neighbours = T_HEAD + given["k"]
+    for name, at in (("winner", 0), ("case", 2), ("nodes", 6), ("neighbors", 7)):
+        equal(f"step_{name}", told[:, at], v[f"step_{name}"])
+    # With one node the vectors name it as second winner, too.
+    several = np.isfinite(v["step_v2"])
+    equal("step_second", told[several, 1], v["step_second"][several])
+    equal("step_neighbor_index", told[:, T_HEAD:neighbours], v["step_neighbor_index"])
+    equal("step_delta", told[:, neighbours:][:, column], v["step_delta"])
+    for name, at in (("v1", 3), ("v2", 4), ("sigma", 5)):
+        finite = np.isfinite(v[f"step_{name}"])
+        equal(f"step_{name}", np.isfinite(told[:, at]), finite)
+        close(f"step_{name}", told[finite, at], v[f"step_{name}"][finite])
+    nodes, counts = model.nodes, model.statistics
+    equal("node_count", nodes["count"], v["node_count"])
+    equal("node_labels", nodes["labels"][:, column], v["node_labels"])
+    close("node_weight", nodes["weight"], v["node_weight"])
+    close("node_sigma", nodes["sigma"][:, 0], v["node_sigma"])
+    s = float(v["smooth"])
+    close("prior", (s + counts["records"][column]) / (2 * s + n), v["prior"])
+    for ours, golden, likelihood in (("having", "ci", "likelihood"), ("lacking", "nci", "likelihood_n")):
+        equal(golden, counts[ours][column], v[golden])
+        of = counts[ours][column] + s
+        close(likelihood, of / of.sum(axis=1, keepdims=True), v[likelihood])
+    answer = model.predict(X[n:]).labels
+    assert answer is not None
+    close("test_conf", answer.probabilities[:, column], v["test_conf"])
+    equal("test_pred", answer.probabilities[:, column] > 0.5, v["test_pred"] == 1)
+
+
 def check_ildn(path: Path) -> None:
     """Compare every change of the network, the final nodes and the nearest of them to each record."""
     v = load(path)
@@ -297,6 +338,7 @@ CHECKS: dict[str, Callable[[Path], None]] = {
     "evq": check_evq,
     "hcaea": check_hcaea,
     "ildn": check_ildn,
+    "mlca": check_mlca,
     "reading": check_reading,
     "sa_art": check_sa_art,
 }

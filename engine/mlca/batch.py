@@ -20,7 +20,14 @@ from resonance.engine.events import (
     SHAPE_HEAD,
     VANISHED,
 )
-from resonance.engine.mlca.comparison import cim_of, compare, find_nearest, scale_by_mean, scale_by_median
+from resonance.engine.mlca.comparison import (
+    cim_of,
+    compare,
+    find_nearest,
+    find_nearest_again,
+    scale_by_mean,
+    scale_by_median,
+)
 from resonance.engine.mlca.groups import regroup
 from resonance.engine.mlca.labelling import answer_labels, learn_memberships
 from resonance.engine.mlca.nodes import EVENTS, GROUPS, KNOWN, K, N, longest_idle, put_node
@@ -96,15 +103,15 @@ def put_first(nodes, rules, slot, count):
 
 
 @jit
-def learn_record(nodes, rules, factors, x, own, m, compared, record, log, told):
+def learn_record(nodes, rules, factors, x, own, m, neighbours, record, log, told):
     """Learn a record with labels `own`, which stands in the window already.
 
     Parameters
     ----------
     m : int
         Records of the window.
-    compared : bool
-        The record has been compared with the nodes, with the bandwidths by which it is learned.
+    neighbours : int
+        Nearest nodes that `answer` has found for it; 0 where it was not answered.
     told : ndarray
         One row that gets what is known of the step, or none.
 
@@ -126,10 +133,15 @@ def learn_record(nodes, rules, factors, x, own, m, compared, record, log, told):
     if k == 0:
         slot = found(nodes, rules, factors, x, m, record, NO_REASON, 0.0, log)
     else:
-        if not compared:
-            scale_by_mean(nodes, rules)
+        answered = nodes.scale[0]
+        scale_by_mean(nodes, rules)
+        if neighbours == 0:
             compare(nodes, rules, x)
-        count = find_nearest(nodes, rules.neighbours)
+            count = find_nearest(nodes, rules.neighbours)
+        elif rules.pooled:
+            count = find_nearest_again(nodes, rules, x, neighbours, answered)
+        else:
+            count = neighbours
         slot, v1, v2, sigma = nodes.near[0], cim_of(nodes, nodes.near[0]), np.inf, nodes.total[0] / k
         if k > 1:
             v2 = cim_of(nodes, nodes.near[1])
@@ -164,9 +176,15 @@ def learn_record(nodes, rules, factors, x, own, m, compared, record, log, told):
 
 @jit
 def answer(nodes, rules, x, cluster, score, probabilities):
-    """Answer for a record: the nearest node if it is near enough, how near it is, and the labels."""
+    """Answer for a record: the nearest node if it is near enough, how near it is, and the labels.
+
+    Returns
+    -------
+    int
+        Nearest nodes found.
+    """
     if nodes.head[K] == 0:
-        return
+        return 0
     if rules.pooled:
         scale_by_median(nodes)
     else:
@@ -178,6 +196,7 @@ def answer(nodes, rules, x, cluster, score, probabilities):
     if far <= rules.vigilance:
         cluster[0] = nodes.id[nodes.near[0]]
     answer_labels(nodes, rules, count, probabilities)
+    return count
 
 
 @jit
@@ -223,8 +242,9 @@ def learn_batch(
         x = X[t]
         if teaches[t] and head[K] == len(nodes.id) and head[K] < rules.max_nodes:
             return t
+        neighbours = 0
         if not held:
-            answer(nodes, rules, x, cluster[t], score[t : t + 1], probabilities[t])
+            neighbours = answer(nodes, rules, x, cluster[t], score[t : t + 1], probabilities[t])
         if not teaches[t]:
             continue
         m = rules.interval
@@ -234,9 +254,7 @@ def learn_batch(
                 nodes.window[at + i] = x[i]
             m = min(head[N] + 1, rules.interval)
         own = owned[starts[t] : starts[t + 1]]
-        slot, new = learn_record(
-            nodes, rules, factors, x, own, m, not held and not rules.pooled, t, log, told[t : t + 1]
-        )
+        slot, new = learn_record(nodes, rules, factors, x, own, m, neighbours, t, log, told[t : t + 1])
         path[t, 0] = nodes.id[slot]
         novel[t] = new
         if rules.clustered and head[N] % rules.interval == 0:

@@ -1,10 +1,16 @@
 """How far a record is from the nodes: CIM (1)-(4), for each attribute (28)-(30), and for groups of them (31)-(33)."""
 
 import numpy as np
-from resonance.engine.arithmetic import bits_of, exp_minus, float_of, inline, jit
+from resonance.engine.arithmetic import bits_of, exp_minus, float_of, inline, jit, log
 from resonance.engine.borrowed import borrow
 from resonance.engine.correntropy import FAR, scale_of, squared_cim
-from resonance.engine.mlca.nodes import GROUPS, K
+from resonance.engine.mlca.nodes import GROUPS, TILE, K
+
+SLACK = 1e-9
+"""What rounding may add to a mean of similarities, many times over."""
+
+WORTHWHILE = 5
+"""A node compared again on its own costs so many times what it costs among all."""
 
 
 @jit
@@ -84,19 +90,88 @@ def cim_of(nodes, slot):
 
 
 @jit
+def _insert_nearest(far, near, count, wanted, slot):
+    """Put a slot among the nearest, behind its equals; return how many there are now."""
+    at = count if count < wanted else wanted - 1
+    count = at + 1
+    v = far[slot]
+    while at > 0 and far[near[at - 1]] > v:
+        near[at] = near[at - 1]
+        at -= 1
+    near[at] = slot
+    return count
+
+
+@jit
 def find_nearest(nodes, wanted):
     """List the nearest `wanted` nodes in `near`, the nearest first, equals by their slots; return how many."""
     far, near = borrow(nodes.far), borrow(nodes.near)
     count, worst = 0, FAR
     for j in range(nodes.head[K]):
-        v = far[j]
-        if count < wanted or v < worst:
-            at = count if count < wanted else wanted - 1
-            count = at + 1
-            while at > 0 and far[near[at - 1]] > v:
-                near[at] = near[at - 1]
-                at -= 1
-            near[at] = j
-            if count == wanted:
-                worst = far[near[count - 1]]
+        if count < wanted or far[j] < worst:
+            count = _insert_nearest(far, near, count, wanted, j)
+            worst = far[near[count - 1]] if count == wanted else FAR
+    return count
+
+
+@jit
+def _compare_listed(nodes, rules, x, listed, count):
+    """Write how far `x` is from the nodes in some slots to `far`: the bits that `compare` would write."""
+    d, stride = rules.d, len(nodes.id)
+    weights, tile, far = borrow(nodes.weights), borrow(nodes.tile), borrow(nodes.far)
+    for first in range(0, count, TILE):
+        size = min(TILE, count - first)
+        for i in range(d):
+            for at in range(size):
+                tile[i * TILE + at] = weights[i * stride + listed[first + at]]
+        squared_cim(tile, TILE, size, d, nodes.scale[0], x, nodes.tile_sums, nodes.tile_far)
+        for at in range(size):
+            far[listed[first + at]] = nodes.tile_far[at]
+
+
+@jit
+def find_nearest_again(nodes, rules, x, count, scale):
+    """Find the nearest nodes with another common bandwidth than that of a comparison just made.
+
+    Of most nodes that comparison tells enough. Let m be the mean similarity of a node then, and m' now. With a
+    narrower bandwidth m' <= m; with a wider one, r < 1 being the ratio of the two scales, m' <= m^r, for every
+    similarity becomes its r-th power, and the mean of those is at most the power of the mean. A node can only be among
+    the nearest if this bound reaches the least m' of the nodes that were the nearest; the others are left out.
+
+    Parameters
+    ----------
+    count : int
+        Nodes in `near`, from the comparison.
+    scale : float
+        The scale of that comparison; the new one is in `nodes.scale`.
+
+    Returns
+    -------
+    int
+        Nodes in `near`.
+    """
+    k, far, near, listed = nodes.head[K], borrow(nodes.far), borrow(nodes.near), borrow(nodes.listed)
+    if nodes.scale[0] == scale:
+        return count
+    ratio = nodes.scale[0] / scale
+    _compare_listed(nodes, rules, x, nodes.near, count)
+    least = 1.0
+    for at in range(count):
+        least = min(least, 1.0 - float_of(far[near[at]]))
+    bound = 0.0
+    if least > SLACK:
+        bound = exp_minus(-log(least) / ratio) if ratio < 1.0 else least
+    highest = bits_of(min(1.0 - bound + SLACK, 1.0))
+    candidates = 0
+    for j in range(k):
+        listed[candidates] = j
+        candidates += far[j] <= highest
+    if candidates * WORTHWHILE > k:
+        compare(nodes, rules, x)
+        return find_nearest(nodes, rules.neighbours)
+    _compare_listed(nodes, rules, x, nodes.listed, candidates)
+    count = 0
+    for at in range(candidates):
+        if count < rules.neighbours or far[listed[at]] < far[near[count - 1]]:
+            count = _insert_nearest(far, near, count, rules.neighbours, listed[at])
     return count

@@ -13,7 +13,7 @@ from resonance.engine.errors import ParameterError, RecordError, StateError
 from resonance.engine.events import E_RECORD, events_from
 from resonance.engine.labels import Label, LabelAnswers, LabelEngine, LabelSet, label_sets
 from resonance.engine.mlca.batch import CRITERIA, T_HEAD, learn_batch, predict_batch, tell_groups
-from resonance.engine.mlca.model_state import packed, table_of, unpacked
+from resonance.engine.mlca.model_state import check_dimension, packed, table_of, unpacked
 from resonance.engine.mlca.nodes import FEWEST_LABELS, FEWEST_SLOTS, KNOWN, K, N, Rules, more_slots, new_nodes, resized
 from resonance.engine.parameters import Parameter, check_parameters
 from resonance.engine.state import pack, unpack
@@ -291,15 +291,11 @@ class MultiLabel(LabelEngine):
             raise StateError(f"the state of {cls.name} cannot be read: dimension = {dimension!r}")
         if dimension == 0:
             return model
+        check_dimension(arrays, dimension, model._given["warmup"] == "buffer", cls.name)
         model._table = table_of(header.get("labels"), model._given["max_labels"], cls.name)
-        model._restore(dimension, arrays)
+        model._begin(dimension)
+        model._nodes, model._held = unpacked(arrays, model._rules, len(model._table), cls.name)
         return model
-
-    def _restore(self, dimension: int, arrays: dict[str, NDArray[Any]]) -> None:
-        """Take the contents of a state."""
-        self._begin(dimension)
-        self._make_room(labels=len(self._table))
-        self._nodes, self._held = unpacked(arrays, self._rules, len(self._table), self.name)
 
     @classmethod
     def compile(cls) -> None:

@@ -85,6 +85,16 @@ def table_of(given: object, most: int, name: str) -> list[Label]:
     return table
 
 
+def check_dimension(arrays: dict[str, NDArray[Any]], dimension: int, holds: bool, name: str) -> None:
+    """Raise `StateError` unless there is a record of that dimension: a larger one would make room for nothing.
+
+    `holds` says whether records may be held back.
+    """
+    rows = arrays.get("held" if "held" in arrays and holds else "window", np.empty(0))
+    if rows.ndim != 2 or not len(rows) or rows.shape[1] != dimension:
+        raise StateError(f"the state of {name} holds no record of dimension {dimension}")
+
+
 class Contents:
     """The arrays of a state, each checked as it is read."""
 

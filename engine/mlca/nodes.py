@@ -26,6 +26,8 @@ FEWEST_LABELS = 8
 FEWEST_SLOTS = 24
 LANES = 8
 """Slots come in such groups."""
+TILE = 64
+"""Nodes that are compared again together."""
 
 
 class Rules(NamedTuple):
@@ -65,6 +67,10 @@ class Nodes(NamedTuple):
     part: FloatArray  # C
     far: IntArray  # C, bits of CIM, squared where there is one group
     near: IntArray  # k, nearest slots
+    listed: IntArray  # C, slots to compare again
+    tile: FloatArray  # d rows of TILE, the weights of some of them
+    tile_sums: FloatArray  # TILE
+    tile_far: IntArray  # TILE
     memberships: IntArray  # L, d_l
     work: FloatArray  # 2 d
 
@@ -95,6 +101,10 @@ def new_nodes(rules: Rules, slots: int, labels: int) -> Nodes:
         part=np.zeros(slots),
         far=np.zeros(slots, np.int64),
         near=np.zeros(k, np.int64),
+        listed=np.zeros(slots, np.int64),
+        tile=np.zeros(d * TILE),
+        tile_sums=np.zeros(TILE),
+        tile_far=np.zeros(TILE, np.int64),
         memberships=np.zeros(labels, np.int64),
         work=np.zeros(2 * d),
     )

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 
 import numpy as np
-from resonance.engine import CAEA, EVQ, HCAEA, ILDN, SAART, Engine, FuzzyART
+from resonance.engine import CAEA, EVQ, HCAEA, ILDN, MLCA, MLCAC, MLCAI, SAART, Engine, FuzzyART, LabelEngine
 
 from tests.engine.streams import shifting
 
@@ -15,6 +15,9 @@ CASES: dict[str, type[Engine]] = {
     "hcaea": HCAEA,
     "fuzzy_art": FuzzyART,
     "sa_art": SAART,
+    "mlca": MLCA,
+    "mlca_i": MLCAI,
+    "mlca_c": MLCAC,
     "ildn": ILDN,
     "evq": EVQ,
 }
@@ -27,10 +30,14 @@ def hashes(names: Iterable[str] = tuple(CASES)) -> dict[str, str]:
         engine = CASES[name]
         model = engine.make({})
         X = shifting(2500, d=5)
-        step = model.learn(np.clip(X, 0.0, 1.0) if engine.unit_interval else X)
+        # Every fourth record of an engine that learns from labels has none.
+        classes = [int(4 * x[0]) % 3 if x[1] < 0.7 else -1 for x in X] if isinstance(model, LabelEngine) else None
+        step = model.learn(np.clip(X, 0.0, 1.0) if engine.unit_interval else X, classes)
         digest = hashlib.sha256(model.state())
         for array in (step.cluster, step.score, step.novel, step.path):
             digest.update(array.tobytes())
+        if step.labels is not None:
+            digest.update(step.labels.probabilities.tobytes())
         found[f"{name} revision {engine.revision}"] = digest.hexdigest()
     return found
 
