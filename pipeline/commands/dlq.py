@@ -206,15 +206,17 @@ def replay_source(settings: "Settings", choice: "Choice") -> "Source":
     """
     from resonance.pipeline.broker.cluster import Cluster  # noqa: PLC0415
     from resonance.pipeline.dlq.replay import Source  # noqa: PLC0415
+    from resonance.pipeline.topics.kinds import Topics  # noqa: PLC0415
 
     client, partitions = connected(settings, choice)
     cluster = Cluster(client, settings.broker.answer_timeout)
     counts = cluster.partition_counts()
-    inputs = {topic: counts[topic] for topic in settings.input.topics if topic in counts}
+    written = [topic.name for topic in Topics.of(settings).of_others]
+    inputs = {topic: counts[topic] for topic in written if topic in counts}
     if cluster.embedded:
         return Source(client, settings.name, partitions, "", inputs, atomic=False)
     topic = partitions[0][0]
-    for missing in set(settings.input.topics) - set(inputs):
+    for missing in set(written) - set(inputs):
         cluster.check_seen(missing)
     configs = cluster.configs(list(inputs)) if inputs else {}
     sizes = {name: int(config["max.message.bytes"]) for name, config in configs.items()}

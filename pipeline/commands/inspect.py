@@ -92,6 +92,12 @@ def _show(stream: "InspectedStream") -> None:
     when = f" ({stream.time})" if stream.time else ""
     behind = f"; the group stands at offset {stream.committed}" if stream.committed >= 0 else ""
     typer.echo(f"as of {at}@{stream.next - 1}{when}, snapshot written {stream.written}{behind}")
+    if (labels := stream.labels) is not None:
+        first = ", ".join(labels.known[:SHOWN]) + (", ..." if len(labels.known) > SHOWN else "")
+        typer.echo(
+            f"{len(labels.known):,} labels of {labels.records:,} records{': ' if first else ''}{first}; "
+            f"{labels.buffered:,} records can still be labelled, {labels.waiting:,} labels wait for theirs"
+        )
     if not stream.clusters:
         return
     typer.echo("")

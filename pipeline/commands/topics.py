@@ -154,7 +154,7 @@ def check(
 
     faust_credentials(loaded)
     found = check_start(loaded, librdkafka(loaded), create=False)
-    count = len(loaded.input.topics) + len(Wanted.of(loaded).outputs)
+    count = len(Wanted.of(loaded).all)
     if as_json:
         print_json({"fits": True, "topics": count, "partitions": found.partitions})
     else:

@@ -44,7 +44,7 @@ class Source:
     topic_id : str
         Kafka's id of it; ``""`` where it has none.
     inputs : mapping of str to int
-        Partitions of each input topic.
+        Partitions of each input topic, and of the topic of labels.
     message_bytes : mapping of str to int
         What those take in one message, where the broker tells.
     atomic : bool

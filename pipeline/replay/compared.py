@@ -81,9 +81,10 @@ def compared_of_input(settings: Settings, part: Range) -> list[Compared]:
     def place(kind: str) -> TopicPartition:
         return settings.topic(kind), at[1]
 
+    kinds = ("cluster_events", "drift_events") if settings.tells_drift else ("cluster_events",)
     return [
         Compared("assignments", place("assignments"), Assignments(at, begin, end, oldest), assignment_told),
-        Compared("cluster_events", place("cluster_events"), Others(at, begin, end, event_told, oldest), event_told),
+        *(Compared(kind, place(kind), Others(at, begin, end, event_told, oldest), event_told) for kind in kinds),
         _letters(settings, place("dead_letters"), part, letter_told(settings.name)),
     ]
 
@@ -153,8 +154,9 @@ def compared_of_routes(
         place = (settings.topic("dead_letters"), number)
         found.append(_letters(settings, place, part, learned.of(letter_told(settings.name))))
     events = learned.of(event_told)
-    place = (settings.topic("cluster_events"), at[1])
-    return [*found, Compared("cluster_events", place, Others(at, begin, end, events, oldest), events)]
+    for kind in ("cluster_events", "drift_events") if settings.tells_drift else ("cluster_events",):
+        found.append(Compared(kind, (settings.topic(kind), at[1]), Others(at, begin, end, events, oldest), events))
+    return found
 
 
 class LearnedAt:

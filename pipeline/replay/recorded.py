@@ -333,14 +333,21 @@ def _checked(told: Told) -> Told | None:
 
 def letter_told(name: str) -> Callable[[Message | Record], Told | None]:
     """Return the function that says what a dead letter of a deployment goes back to."""
-    topic, partition, offset, version = (f"{name}.error.{part}" for part in ("topic", "partition", "offset", "version"))
+    parts = ("topic", "partition", "offset", "version", "decided_by", "class")
+    topic, partition, offset, version, decided_by, kind = (f"{name}.error.{part}" for part in parts)
 
     def told(message: Message | Record) -> Told | None:
         # A dead letter that was replayed and failed again has both twice: the last are its own.
         headers = dict(message.headers)
         try:
             number, said_by = int(headers.get(partition) or b"-1"), int(headers.get(version) or b"0")
-            return Told((headers[topic] or b"").decode(), int(headers[offset] or b""), said_by, partition=number)
+            own = Told((headers[topic] or b"").decode(), int(headers[offset] or b""), said_by, partition=number)
+            if (place := headers.get(decided_by)) is None:
+                return own
+            # Labels that waited: it was said with a later record. Those that have waited too long come last.
+            decider, decided_in, decided_at = place.decode().rsplit("-", 2)
+            identity = (headers.get(kind) == b"too_late", own.topic, number, own.offset)
+            return Told(decider, int(decided_at), said_by, identity, int(decided_in))
         except (KeyError, ValueError):
             return None
 

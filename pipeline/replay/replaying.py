@@ -243,8 +243,9 @@ def target_topics(settings: Settings, name: str) -> dict[str, str]:
     """
     values = as_json(settings)
     other = Settings.of({**values, "name": name, "topics": {}})
-    topics = {kind: other.topic(kind) for kind in TOPICS}
-    own = {topic.name for group in (Topics.of(settings).inputs, Topics.of(settings).outputs) for topic in group}
+    wanted = {topic.kind.name for topic in Topics.of(settings).outputs}
+    topics = {kind: other.topic(kind) for kind in TOPICS if kind in wanted}
+    own = {topic.name for topic in Topics.of(settings).all}
     if taken := sorted(own & set(topics.values())):
         raise ConfigurationError(
             f"--to-name {name}: {', '.join(taken)} belong to the deployment {settings.name} itself, and a replay never "
@@ -274,7 +275,9 @@ def _make_targets(settings: Settings, topics: Mapping[str, str], partitions: int
         return
     prepare_topics(
         client,
-        replace(Topics.named(settings.input.topics, **topics), routes=routes or None),
+        replace(
+            Topics.named(settings.input.topics, **topics), routes=routes or None, labels=Topics.of(settings).labels
+        ),
         create=settings.topics.create,
         replication_factor=settings.topics.replication_factor,
         timeout=settings.broker.answer_timeout,

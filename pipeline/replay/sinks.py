@@ -15,6 +15,7 @@ KINDS: Final[Mapping[str, str]] = {
     "assignments": "assignments",
     "cluster_events": "events",
     "dead_letters": "dead_letters",
+    "drift_events": "drift_events",
 }
 """Kind of topic -> attribute of `Outputs`."""
 
@@ -69,7 +70,7 @@ class FolderSink:
 
     def write(self, outputs: Outputs) -> None:
         """Take the outputs of a batch."""
-        for kind in ("assignments", "cluster_events"):
+        for kind in ("assignments", "cluster_events", "drift_events"):
             messages: Sequence[Message] = getattr(outputs, KINDS[kind])
             if messages:
                 self._files[kind].write(b"".join(map(self._line, messages)))

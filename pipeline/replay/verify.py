@@ -54,7 +54,7 @@ class Verified:
         What was left aside on the way.
     silent, records : int
         Records that were learned before the range, and those of it.
-    assignments, events, dead_letters, routes : int
+    assignments, events, drift_events, dead_letters, routes : int
         Recorded outputs about the range, each counted once; routes are those of a first hop.
     repeats : int
         How often one was recorded again, with the same bytes.
@@ -76,6 +76,7 @@ class Verified:
     records: int = 0
     assignments: int = 0
     events: int = 0
+    drift_events: int = 0
     dead_letters: int = 0
     routes: int = 0
     repeats: int = 0

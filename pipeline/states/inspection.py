@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Self
 
 import orjson
 from resonance.engine.facts import parent_of
+from resonance.engine.labels import LabelEngine
 from resonance.pipeline.broker.log_reader import LogReader, TopicPartition
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.routing.route_records import read_route
@@ -76,6 +77,36 @@ class InspectedCluster:
 
 
 @dataclass(frozen=True, slots=True)
+class InspectedLabels:
+    """What a stream knows of labels.
+
+    Attributes
+    ----------
+    known : list of str
+        Labels that its model has learned, in the order in which they came.
+    records : int
+        Records that were learned with labels.
+    buffered : int
+        Records that late labels can still reach.
+    waiting : int
+        Labels that wait for a record that has not come.
+    """
+
+    known: list[str]
+    records: int
+    buffered: int
+    waiting: int
+
+    @classmethod
+    def of(cls, model: StreamModel) -> Self | None:
+        """Return what a stream's model knows; None where its engine is not taught by labels."""
+        memory, engine = model.labels, model.engine
+        if memory is None or not isinstance(engine, LabelEngine):
+            return None
+        return cls(list(map(str, engine.labels)), memory.learned, memory.unlabelled, len(memory.waiting))
+
+
+@dataclass(frozen=True, slots=True)
 class InspectedStream:
     """A stream as its newest snapshot has it.
 
@@ -104,6 +135,8 @@ class InspectedStream:
         its indices, empty where records have indices.
     clusters : list of InspectedCluster
         By level, in the order of their ids; below its parent in a tree.
+    labels : InspectedLabels or None
+        What it knows of labels; None where its engine is not taught by labels.
     """
 
     stream: str
@@ -118,6 +151,7 @@ class InspectedStream:
     records: int
     features: Sequence[str]
     clusters: list[InspectedCluster]
+    labels: InspectedLabels | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return everything as plain values."""
@@ -218,6 +252,7 @@ def _inspected(
         records=models[()].records if () in models else 0,
         features=features_of(model.preparation),
         clusters=_as_tree(clusters),
+        labels=InspectedLabels.of(model),
     )
 
 

@@ -36,20 +36,27 @@ class MemoryDeployment(MemoryReader):
         Partitions of the input.
     records : int
         Records of each partition.
-    routes : int
-        Partitions of the routes.
+    routes, labels : int
+        Partitions of the routes, and of the topic of labels.
     **changed : object
         Settings other than `LIVELY`.
     """
 
     def __init__(
-        self, patch: pytest.MonkeyPatch, partitions: int = 1, records: int = 600, *, routes: int = 0, **changed: Any
+        self,
+        patch: pytest.MonkeyPatch,
+        partitions: int = 1,
+        records: int = 600,
+        *,
+        routes: int = 0,
+        labels: int = 0,
+        **changed: Any,
     ) -> None:
         super().__init__()
         self.partitions = range(partitions)
         self.given: Settings = settings(**{"stream": "key", **changed})
-        ids = {TOPIC: "id-1", self.given.topic("routes"): "id-2"}
-        self.source = Source.of(self.given, {}, Deployment(partitions, ids, routes=routes))
+        ids = {TOPIC: "id-1", self.given.topic("routes"): "id-2", self.given.labels.topic or "": "id-3"}
+        self.source = Source.of(self.given, {}, Deployment(partitions, ids, routes=routes, labels=labels))
         self.offsets: dict[TopicPartition, int] = {}
         self.written: list[Change] = []
         self.waited: list[int] = []

@@ -22,8 +22,9 @@ LIVELY: dict[str, Any] = {
 
 
 def settings(**changes: Any) -> Settings:
-    """`LIVELY` with changes; a dot in a name is written ``__``."""
-    return Settings.of({**LIVELY, **{name.replace("__", "."): value for name, value in changes.items()}})
+    """`LIVELY` with changes, without what is None; a dot in a name is written ``__``."""
+    given = {**LIVELY, **{name.replace("__", "."): value for name, value in changes.items()}}
+    return Settings.of({name: value for name, value in given.items() if value is not None})
 
 
 def points(count: int, seed: int = 0, dimension: int = 3) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -11,6 +11,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
 
 MINIMAL: dict[str, Any] = {"input.topics": ["features"]}
+TAUGHT = {"engine.name": "mlca", "labels.topic": "l"}
 
 
 @pytest.fixture(autouse=True)
@@ -185,7 +186,27 @@ def test_required_settings_say_the_three_ways_to_set_them(tmp_path: Path) -> Non
             {"input.sparse": "s", "engine.name": "sa_art", "prepare.ranges": {"*": [0, 5]}},
             r"^prepare\.ranges = \['\*'\]: with input\.sparse must be absent with scale = none",
         ),
-        ({"input.label_path": "s"}, r"^input\.label_path = 's': not available in this version"),
+        (
+            {"input.label_path": "s"},
+            r"^input\.label_path = 's': is for engines .* \(mlca, .* caea is not; leave it out",
+        ),
+        ({"labels.topic": "l"}, r"^labels\.topic = 'l': is for engines .* \(mlca, .* caea is not; leave it out"),
+        (TAUGHT, r"^labels\.topic = 'l': needs stream = topic or field:<path>.* stream is not set; choose"),
+        ({**TAUGHT, "stream": "key"}, r"^labels\.topic = 'l': needs stream = topic .* stream is key; choose topic"),
+        ({**TAUGHT, "stream": "topic"}, r"^labels\.topic = 'l': needs input\.id_path"),
+        (
+            {**TAUGHT, "stream": "topic", "input.id_path": "id"},
+            r"^labels\.topic = 'l': needs features that .* list them \(input\.features\), or .* \(input\.dimension\)",
+        ),
+        (
+            {**TAUGHT, "stream": "topic", "labels.topic": "features"},
+            r"^labels\.topic = 'features': must differ from input\.topics",
+        ),
+        (
+            {**TAUGHT, "stream": "topic", "input.id_path": "id", "input.dimension": 2, "topics.routes": "l"},
+            r"^topics\.routes = 'l': must differ from labels\.topic",
+        ),
+        ({"labels.topic": "a b"}, r"^labels\.topic = 'a b': 'a b' is no topic name"),
         ({"output.events": "debug"}, r"^output\.events = 'debug': events of single nodes are not available in this"),
         ({"name": "a/b"}, r"^name = 'a/b': must consist of"),
         ({"topics.assignments": "features"}, r"^topics\.assignments = 'features': must differ from input\.topics"),

@@ -11,9 +11,10 @@ from resonance.pipeline.tasks import Task, make_task
 
 from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.routing.two_hops import ROUTES, inputs
-from tests.pipeline.streams import STAMP, TOPIC
+from tests.pipeline.streams import STAMP
 
-KINDS = {kind: kind.removeprefix("cluster_") for kind in ("assignments", "cluster_events", "dead_letters", "clusters")}
+TOLD = ("assignments", "cluster_events", "dead_letters", "clusters", "drift_events")
+KINDS = {kind: kind.removeprefix("cluster_") for kind in TOLD}
 KEYED: dict[str, Any] = {
     "stream": "partition",
     "hierarchy": "keyed",
@@ -43,14 +44,21 @@ class RekeyedDeployment(MemoryDeployment):
     """
 
     def __init__(
-        self, patch: pytest.MonkeyPatch, partitions: int = 2, routes: int = 3, records: int = 900, **changed: Any
+        self,
+        patch: pytest.MonkeyPatch,
+        partitions: int = 2,
+        routes: int = 3,
+        records: int = 900,
+        *,
+        labels: int = 0,
+        **changed: Any,
     ) -> None:
         given = {"stream": "field:country", "input__id_path": "id", **changed}
-        super().__init__(patch, partitions, 1, routes=routes, **given)
+        super().__init__(patch, partitions, 1, routes=routes, labels=labels, **given)
         for (topic, partition), log in inputs(records, partitions).items():
             self.logs[topic, partition] = [record._replace(offset=i) for i, record in enumerate(log)]
-        kinds = ("assignments", "cluster_events", "dead_letters", "clusters", "snapshots", "archive", "routes")
-        for partition in range(max(partitions, routes)):
+        kinds = (*TOLD, "snapshots", "archive", "routes")
+        for partition in range(max(partitions, routes, labels)):
             for kind in kinds:
                 self.logs.setdefault((self.given.topic(kind), partition), [])
 
@@ -83,7 +91,7 @@ class RekeyedDeployment(MemoryDeployment):
             The only topic that is processed.
         """
         said = {}
-        for topic in (TOPIC, ROUTES):
+        for topic in self.source.identities:
             if only not in (None, topic):
                 continue
             assigned = [at for at in self.source.logs if at[0] == topic]

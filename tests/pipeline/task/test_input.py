@@ -90,7 +90,7 @@ def test_the_shape_of_a_record_is_what_its_path_leads_to() -> None:
     found = plain.probe(records({"features": [1, 2, 3]})[0])
     assert found == (Shape(3, ()), [1, 2, 3], None, STAMP_TEXT, None, None)
     found = plain.probe(records({"features": {"b": 1, "a": 2}})[0])
-    assert found == (Shape(0, ("a", "b")), [2, 1], None, STAMP_TEXT, None)
+    assert found == (Shape(0, ("a", "b")), [2, 1], None, STAMP_TEXT, None, None)
     assert plain.probe(records(None)[0]) is None
     for bad in ({"features": [1, "2"]}, {"features": []}, {"features": {"a": None}}, {"features": 3}, {}):
         with pytest.raises(FaultError):

@@ -41,7 +41,9 @@ def test_a_deployment_that_fits_is_told_as_the_worker_needs_it():
 def test_missing_topics_are_made_as_they_are_wanted():
     cluster = FakeCluster({"in": (3, {"retention.ms": "-1"})})
     made = make_missing(cluster, survey(cluster, SHOP))
-    assert made == [f"shop.{kind.name.replace('_', '-')}" for kind in KINDS if kind.name != "routes"]
+    assert made == [
+        f"shop.{kind.name.replace('_', '-')}" for kind in KINDS if kind.name not in ("routes", "drift_events")
+    ]
     assert cluster.topics["shop.clusters"] == cluster.topics["shop.snapshots"] == (3, SMALL_SEGMENTS)
     assert cluster.topics["shop.archive"] == (3, {"cleanup.policy": "delete", "retention.ms": "-1"})
     assert cluster.topics["shop.assignments"] == (3, {})
@@ -217,3 +219,34 @@ def test_topics_are_not_made_under_a_name_that_nobody_gave_without_a_word(monkey
     printed = capsys.readouterr()
     assert printed.err == told
     assert f"made {named[-1] if named else 'resonance'}.snapshots with 3 partitions" in printed.out
+
+
+def test_the_topic_of_labels_may_have_any_number_of_partitions():
+    taught = {"engine.name": "mlca_c", "input.id_path": "id", "input.dimension": 2, "stream": "topic"}
+    wanted = Topics.of(Settings.of({"input.topics": ["in"], "name": "shop", "labels.topic": "said", **taught}))
+    cluster = FakeCluster({"in": (3, {"retention.ms": "5"}), "said": (4, {"retention.ms": "9"})})
+    make_missing(cluster, survey(cluster, wanted))
+    counts = {name: partitions for name, (partitions, _) in cluster.topics.items()}
+    assert {name.removeprefix("shop."): count for name, count in counts.items()} == {
+        "in": 3,
+        "said": 4,
+        "assignments": 3,
+        "cluster-events": 3,
+        "drift-events": 3,
+        "dead-letters": 4,
+        "clusters": 3,
+        "snapshots": 4,
+        "archive": 4,
+        "routes": 3,
+    }
+    assert cluster.topics["shop.routes"][1]["retention.ms"] == "9"
+    found = checked(survey(cluster, wanted))
+    assert (found.partitions, found.labels, found.routes, found.homes, found.letters) == (3, 4, 3, 4, 4)
+    assert found.topic_ids.keys() == {"in", "said", "shop.routes"}
+    cluster.topics["said"] = 4, {"cleanup.policy": "compact"}
+    assert any(
+        "labels topic said is compacted" in d.text for s in survey(cluster, wanted).labels for d in s.differences
+    )
+    del cluster.topics["said"]
+    with pytest.raises(BrokerError, match=r"no topic said with labels on .*; check labels\.topic, or create it"):
+        survey(cluster, wanted)

@@ -1,0 +1,126 @@
+"""Both hops with labels after crashes and repeats, replayed and verified: as if nothing had happened."""
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from resonance.pipeline.mending import resetting
+from resonance.pipeline.records import Message, Record
+from resonance.pipeline.replay import replaying, verifying
+from resonance.pipeline.replay.ranges import Span
+from resonance.pipeline.states import stored_states
+from resonance.pipeline.states.inspection import inspect
+from resonance.pipeline.tasks import task_maker
+
+from tests.pipeline.labels.feedback import LABELS
+from tests.pipeline.replay.deployment import put_behind_commands
+from tests.pipeline.routing.deployment import RekeyedDeployment
+from tests.pipeline.routing.two_hops import ROUTES
+from tests.pipeline.streams import STAMP, TOPIC, errors
+
+SMALL: dict[str, Any] = {
+    "engine__name": "mlca_c",
+    "engine__lambda": 10,
+    "engine__min_cluster_records": None,
+    "labels__topic": LABELS,
+    "labels__buffer_records": 60,
+    "labels__wait_records": 25,
+    "prepare__warmup_records": 20,
+    "snapshots__records": 100,
+}
+
+
+def deployed(patch: pytest.MonkeyPatch, **changed: Any) -> RekeyedDeployment:
+    """Three streams, and labels for most of their records in more partitions than the records have."""
+    made = RekeyedDeployment(patch, labels=4, **SMALL, **changed)
+    rng = np.random.default_rng(0)
+    rows = sorted((record for p in range(2) for record in made.logs[TOPIC, p]), key=lambda record: record.timestamp)
+    for i, record in enumerate(rows):
+        said = orjson.loads(record.value or b"")
+        if rng.random() < 0.8:
+            labels = ["busy"] * (said["cpu"] > 0.5) + ["slow"] * (said["latency_ms"] > 200)
+            value = orjson.dumps({"id": said["id"], "labels": labels, "stream": said["country"]})
+            made.append((LABELS, i % 4), Message(b"l", value, []), timestamp=STAMP + 1_000 * i)
+    made.append((LABELS, 3), Message(None, b'{"id": "x"}', []), timestamp=STAMP)
+    return made
+
+
+def letters(deployment: RekeyedDeployment) -> list[Record]:
+    return [record for p in range(4) for record in deployment.logs["resonance.dead-letters", p]]
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> RekeyedDeployment:
+    """What workers left that were killed at least once in each hop, with archives."""
+    made = deployed(monkeypatch)
+    made.turn(0.2, archive=True, everything=True)
+    for only in (TOPIC, LABELS):
+        made.turn(0.3, only=only, lost=True)
+    for share in (0.3, 0.4, 0.5):
+        made.turn(share, archive=True)
+    made.turn()
+    made.turn()
+    return made
+
+
+def test_what_is_written_again_is_learned_once_and_the_routes_alone_say_the_same(broken):
+    known = Counter(errors(record)["class"] for record in letters(broken))
+    assert known["too_late"] > 10
+    assert known["wrong_type"] == 1
+    assert {record.partition for record in letters(broken)} == {0, 1, 2, 3}
+    models = broken.models()
+    assert set(models) == {"DE", "FR", "IT"}
+    for partition in range(3):
+        task = broken.task(ROUTES, partition)
+        told = task.process(broken.logs[ROUTES, partition])
+        for name in task.streams:
+            assert task.model(name).state() == models[name]
+        assert [message.value for message in told.drift_events] == [
+            record.value for record in broken.logs["resonance.drift-events", partition]
+        ]
+
+
+def test_verify_finds_both_hops_identical(broken, monkeypatch, tmp_path):
+    put_behind_commands(monkeypatch, broken)
+    verdict = verifying.verify(broken.given, Span())
+    assert verdict.identical, verdict.differences()
+    assert {part.topic for part in verdict.parts} == {TOPIC, LABELS, ROUTES}
+    assert sum(part.dead_letters for part in verdict.parts) == len(letters(broken))
+    assert sum(part.drift_events for part in verdict.parts) > 0
+    middle = verifying.verify(broken.given, Span.parse(begin="150", end="350"))
+    assert middle.identical, middle.differences()
+    summary = replaying.replay_topics(broken.given, broken.given.logs, Span(), replaying.Output(tmp_path))
+    assert len((tmp_path / "dead-letters.jsonl").read_bytes().splitlines()) == len(letters(broken))
+    assert sum(part.assignments for part in summary.parts) == 900
+    drifts = (tmp_path / "drift-events.jsonl").read_bytes().splitlines()
+    assert len(drifts) == sum(len(broken.logs["resonance.drift-events", p]) for p in range(3))
+
+
+def test_a_lost_letter_about_labels_that_had_waited_is_found(broken, monkeypatch):
+    put_behind_commands(monkeypatch, broken)
+    lost = next(record for record in letters(broken) if "decided_by" in errors(record))
+    log = broken.logs["resonance.dead-letters", lost.partition]
+    log[:] = [record for record in log if record is not lost]
+    ((topic, difference),) = verifying.verify(broken.given, Span()).differences()
+    assert (topic, difference.kind, difference.what) == (ROUTES, "dead_letters", "missing")
+
+
+def test_inspect_tells_what_is_known_of_labels(broken):
+    states = stored_states.read_states(broken.source, broken)
+    found = inspect(broken.given, broken, states, "DE")
+    labels = found[0].labels
+    assert labels is not None
+    assert sorted(labels.known) == ["busy", "slow"]
+    assert labels.records > 50
+    assert 0 < labels.buffered <= 60
+    assert found[0].as_json()["labels"]["waiting"] == labels.waiting
+
+
+def test_a_reset_sends_labels_through_the_hop_again(broken):
+    before = len(broken.logs[ROUTES, 0])
+    resetting.reset(broken.source, task_maker(broken.given, 3))
+    assert {at for at in broken.offsets if at[0] == LABELS} == {(LABELS, p) for p in range(4)}
+    broken.turn()
+    assert len(broken.logs[ROUTES, 0]) > before

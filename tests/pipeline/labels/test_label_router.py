@@ -1,0 +1,93 @@
+"""The first hop of labels: to the stream of the record, or a dead letter that says what a message must be."""
+
+from typing import Any
+
+import orjson
+import pytest
+from resonance.pipeline.files.partitioner import partition_of
+from resonance.pipeline.records import Record
+from resonance.pipeline.routing.label_router import LabelRouterTask
+from resonance.pipeline.routing.route_records import read_route
+from resonance.pipeline.tasks import make_task
+from resonance.schemas import load_schema
+
+from tests.pipeline.labels.feedback import LABELS, feature, label, late, routed
+from tests.pipeline.streams import STAMP, errors, payloads
+
+
+def test_a_message_goes_where_the_stream_of_its_record_is_learned():
+    given = late("field:x.country")
+    hops = routed(given, [], routes=5)
+    message = label(3, "r1", ["a"], partition=7, stream="D%2FE")
+    assert isinstance(hops.task(LABELS, 7), LabelRouterTask)
+    (route,) = hops.send([message]).routes
+    assert route.key == b"D/E"
+    assert route.partition == partition_of(b"D/E", 5)
+    found = read_route(Record("r", 0, 0, 0, route.key, route.value, route.headers))
+    assert found is not None
+    assert (found.record.topic, found.record.partition, found.record.source_offset) == (LABELS, 7, 3)
+    assert (found.record.key, found.record.value, found.before) == (b"l", message.value, -1)
+    (second,) = hops.send([label(4, "r2", ["a"], partition=7, stream="D%2FE")]).routes
+    assert orjson.loads(dict(second.headers)["resonance.source"] or b"")[-1] == 3
+
+
+def test_the_stream_may_be_left_out_where_there_is_one():
+    hops = routed(late(), [label(0, "r1", ["a"]), label(1, "r2", ["a"], stream="features"), label(2, "r3", [])])
+    assert [record.key for record in hops.routes[0]] == [b"features"] * 3
+
+
+def value(**members: Any) -> bytes:
+    return orjson.dumps({"id": "r1", "labels": ["a"], **members})
+
+
+@pytest.mark.parametrize(
+    ("content", "stage", "kind", "text"),
+    [
+        (b"{", "decode", "not_json", "not JSON"),
+        (b"[]", "decode", "not_an_object", "this one is an array"),
+        (value(id=None), "label", "wrong_type", "id is null"),
+        (b'{"labels":[]}', "label", "wrong_type", "id is missing"),
+        (value(id=True), "label", "wrong_type", "id is "),
+        (b'{"id":1}', "label", "wrong_type", "labels are missing"),
+        (value(labels=None), "label", "wrong_type", "labels are missing"),
+        (value(labels=1.5), "label", "wrong_type", "labels is a number"),
+        (value(labels=["a", None]), "label", "wrong_type", "labels is an array with null"),
+        (value(labels={"a": 1}), "label", "wrong_type", "labels is an object"),
+        (value(labels=["a" * 101]), "label", "label_too_long", "101 bytes, 100 are allowed"),
+        (value(labels=list(range(1001))), "label", "too_many_labels", "1,001 labels, and a stream can have 1,000"),
+        (value(stream="other"), "label", "unknown_stream", "with stream = topic they are features"),
+        (value(stream=1), "label", "no_key", "stream is "),
+        (value(more="x" * 20_000), "limit", "record_too_large", "20,000 are allowed on the topic of labels"),
+    ],
+)
+def test_what_is_no_message_of_labels_is_a_dead_letter(content, stage, kind, text):
+    outputs = make_task(late(), LABELS, 2, 1).process([Record(LABELS, 2, 5, STAMP, b"k", content)])
+    assert not outputs.routes
+    (letter,) = outputs.dead_letters
+    said = errors(letter)
+    assert (said["stage"], said["class"]) == (stage, kind)
+    assert text in said["message"]
+    assert (said["topic"], said["partition"], said["offset"]) == (LABELS, "2", "5")
+    assert letter.value == content
+    assert letter.partition is None
+    assert kind in load_schema("dead_letter")["properties"]["class"]["enum"]
+
+
+def test_a_field_has_no_stream_of_its_own():
+    outputs = make_task(late("field:country"), LABELS, 0, 1).process([label(0, "r1", ["a"])])
+    assert errors(outputs.dead_letters[0])["class"] == "no_key"
+
+
+def test_labels_that_the_second_hop_cannot_use_any_more_are_dead_letters_there():
+    given = late("field:country", labels__wait_records=0)
+    hops = routed(given, [label(0, "r1", ["a"], stream="DE"), feature(0, [0.1, 0.2], country="DE")])
+    (log,) = hops.routes.values()
+    broken = log[0]._replace(value=b'{"id": "r1"}')
+    told = hops.task("resonance.routes", log[0].partition).process([broken, log[1]])
+    assert errors(told.dead_letters[0])["message"].startswith("labels are missing")
+    assert [answer["stream"] for answer in payloads(told.assignments)] == ["DE"]
+
+
+def test_one_label_is_written_in_several_ways():
+    hops = routed(late(labels__wait_records=0), [label(0, "r", 7), label(1, "r", [True, "7", 7]), label(2, "r", "x")])
+    assert len(hops.routes[0]) == 3
