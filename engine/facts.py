@@ -16,7 +16,7 @@ class ModelFacts:
     records : int
         Records that it has learned.
     since : dict of int to int
-        Of each cluster, how many records the model had learned when the cluster emerged.
+        Of each cluster, how many records the model had learned when the cluster emerged; empty where that is not kept.
     cluster_of : dict of int to int
         Cluster of each node that has one.
     """

@@ -20,6 +20,7 @@ from resonance.engine.base import (
 )
 from resonance.engine.classes import MOST_CLASSES, majority_label, record_labels
 from resonance.engine.errors import ParameterError, RecordError, StateError
+from resonance.engine.facts import ModelFacts, Path
 from resonance.engine.parameters import Parameter, check_parameters
 from resonance.engine.sa_art.batch import (
     DESCRIBED,
@@ -45,6 +46,7 @@ from resonance.engine.sa_art.categories import (
     FEWEST_SLOTS,
     D,
     K,
+    N,
     Rules,
     W,
     more_slots,
@@ -199,6 +201,13 @@ class AdaptiveResonance(SparseEngine):
             for slot in range(categories.head[K])
         ]
         return sorted(found, key=lambda cluster: cluster.id)
+
+    def models(self) -> dict[Path, ModelFacts]:
+        """Return how many records were learned; since when a cluster is there is not kept."""
+        if self._fixed is None:
+            return {}
+        ids = self._categories.id[: self._categories.head[K]].tolist()
+        return {(): ModelFacts((), int(self._categories.head[N]), {}, {each: each for each in ids})}
 
     def _cluster(self, number: int, size: int, rows: FloatArray) -> Cluster:
         """Return the cluster that rows of features, centres, spreads, weights and saliences describe."""

@@ -26,11 +26,11 @@ CASES = [
     pytest.param("caea", "exactly_once", "key", id="caea-exactly-once"),
     pytest.param("hcaea", "exactly_once", "partition", id="hcaea-exactly-once"),
     pytest.param("caea", "at_least_once", "field:group", id="caea-at-least-once-rekeyed"),
-    pytest.param("evq", "exactly_once", "key", id="evq-exactly-once"),
+    pytest.param("ildn", "exactly_once", "key", id="ildn-exactly-once"),
     pytest.param("sa_art", "exactly_once", "key", id="sa-art-sparse"),
 ]
 ONLY_LONG = [
-    pytest.param("ildn", "exactly_once", "key", id="ildn-exactly-once"),
+    pytest.param("evq", "exactly_once", "key", id="evq-exactly-once"),
     pytest.param("caea", "at_least_once", "partition", id="caea-at-least-once"),
     pytest.param("caea", "exactly_once", "field:group", id="caea-exactly-once-rekeyed"),
 ]
@@ -38,7 +38,7 @@ SHORT = {
     "caea-exactly-once": ["kill", "during-commit", "after-offsets"],
     "hcaea-exactly-once": ["term", "in-revoke", "during-restore"],
     "caea-at-least-once-rekeyed": ["after-begin", "between-snapshot-chunks", "after-produce"],
-    "evq-exactly-once": ["kill", "after-produce"],
+    "ildn-exactly-once": ["kill", "during-commit"],
     "sa-art-sparse": ["kill", "between-snapshot-chunks"],
 }
 OWN = {"sa_art": {"input.sparse": "features", "prepare.scale": "given", "prepare.ranges": '{"*": [0, 16]}'}}

@@ -63,6 +63,7 @@ def test_inspection_has_the_dictionary_and_what_is_salient(
     assert run(monkeypatch, *OPTIONS) == 0
     out = capsys.readouterr().out
     assert "p0:a, version 1 (sa_art): " in out
+    assert " clusters after 199 records" in out
     assert "most salient features (salience x weight)" in out
     best = cluster["salient"][0]
     assert f"{best['feature']} {best['salience']:.2f}x{best['weight']:.2f}, " in out
