@@ -32,6 +32,7 @@ SLOW_TIMED = 2_000
 """Records timed of what takes ten microseconds and more for each."""
 SPARSE = ("r52", "mnist5k")
 SPARSE_WARM, SPARSE_TIMED = 1_500, 1_000
+LABELLED_TIMED = 1_000
 PEER_TIMED = 100
 """Records timed of what takes milliseconds for each."""
 HIERARCHIES = ("blobs", "s1", "statlog", "digits")
@@ -241,6 +242,59 @@ class SparseCourse:
         return run
 
 
+class LabelledCourse:
+    """Records of 72 features around 500 centres, each with two of eight labels, and an engine with a node for each."""
+
+    def __init__(self, name: str) -> None:
+        rng = np.random.default_rng(0)
+        centres = rng.random((500, 72))
+        kind = np.concatenate([np.arange(500), rng.integers(500, size=LABELLED_TIMED)])
+        X = centres[kind] + rng.normal(scale=0.05, size=(len(kind), 72))
+        sets = [{int(k) % 3, 3 + int(k) % 5} for k in kind]
+        engine: Any = make_engine(name, {})
+        engine.learn(X[:500], sets[:500])
+        self.timed, self.sets = X[500:], sets[500:]
+        self.engine, self.state = ENGINES[name], engine.state()
+        nodes = engine.nodes
+        self.case = f"{name} d=72 nodes={len(nodes['id'])}"
+        self.weights = np.zeros((72, -(-len(nodes["id"]) // 8) * 8))
+        self.weights[:, : len(nodes["id"])] = nodes["weight"].T
+        self.scale = 0.5 / float(nodes["sigma"].mean()) ** 2
+
+    def learns(self) -> float:
+        """Return microseconds a record that is answered and learned."""
+        model: Any = self.engine.from_state(self.state)
+        return seconds(lambda: model.learn(self.timed, self.sets)) / LABELLED_TIMED * 1e6
+
+    def answers(self) -> float:
+        """Return microseconds a record without labels."""
+        model = self.engine.from_state(self.state)
+        return seconds(lambda: model.learn(self.timed)) / LABELLED_TIMED * 1e6
+
+    def floor(self) -> float:
+        """Return microseconds a record of the exponentials alone, once with each node."""
+        sums = np.empty(self.weights.shape[1])
+        return seconds(lambda: floor(self.timed, self.weights, self.scale, sums)) / LABELLED_TIMED * 1e6
+
+
+def labelled(rounds: int, course: Course) -> list[Row]:
+    """Measure the MLCA family beside the exponentials of the same size, and beside CAEA."""
+    courses = [LabelledCourse(name) for name in ("mlca", "mlca_i", "mlca_c")]
+    contestants: dict[str, Callable[[], float]] = {"caea": course.caea, "floor": courses[0].floor}
+    for each in courses:
+        each.floor()
+        contestants[each.case] = each.learns
+        contestants[f"{each.case} answers"] = each.answers
+    found = alternating(contestants, rounds)
+    references = ((courses[0].case.replace("mlca", "floor"), "floor"), (f"caea {course.case}", "caea"))
+    return [
+        Row(case, "us/record", found[case], name, found[reference])
+        for case in contestants
+        if case not in ("caea", "floor")
+        for name, reference in references
+    ]
+
+
 def dense(batch: SparseBatch) -> Array:
     """Return a batch with its zeros."""
     X = np.zeros((len(batch), batch.dimension or 0))
@@ -345,13 +399,16 @@ def main() -> None:
     parser.add_argument("--no-peers", action="store_true", help="leave out River and plain numpy")
     parser.add_argument("--no-hierarchies", action="store_true", help="leave out HCAEA")
     parser.add_argument("--no-sparse", action="store_true", help="leave out Fuzzy ART and SA-ART")
+    parser.add_argument("--no-labels", action="store_true", help="leave out the MLCA family")
     given = parser.parse_args()
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     rows = [row for d in given.features for row in flat(d, given.rounds, not given.no_peers)]
     if not given.no_hierarchies:
         rows += [row for stream in HIERARCHIES for row in hierarchy(stream, min(given.rounds, 5))]
+    course = Course(blobs(WARM + TIMED, 8, SPREADS[8]))
+    if not given.no_labels:
+        rows += labelled(min(given.rounds, 5), course)
     if not given.no_sparse:
-        course = Course(blobs(WARM + TIMED, 8, SPREADS[8]))
         rows += [row for name in SPARSE for row in sparse(name, min(given.rounds, 5), course)]
     rows += networks(min(given.rounds, 5))
     show(
