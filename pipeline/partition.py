@@ -315,6 +315,7 @@ class PartitionTask(WithDeadLetters):
             sum(preparation.compared for preparation in preparations),
             sum(preparation.outside for preparation in preparations),
             sum(model.snapshot_bytes for model in models),
+            bool(memories),
             sum(memory.learned for memory in memories),
             sum(len(memory.waiting) for memory in memories),
             sum(memory.unlabelled for memory in memories),

@@ -179,6 +179,8 @@ class Counts:
         Values of features that have a frozen range, and how many of them were outside it; since the streams began.
     snapshot_bytes : int
         Bytes of the newest snapshots of all streams.
+    taught : bool
+        The models are taught by labels.
     labelled : int
         Records that were learned with labels; since the streams began.
     labels_waiting : int
@@ -195,6 +197,7 @@ class Counts:
     values_compared: int = 0
     values_outside: int = 0
     snapshot_bytes: int = 0
+    taught: bool = False
     labelled: int = 0
     labels_waiting: int = 0
     label_buffer: int = 0

@@ -83,7 +83,8 @@ def produce(
     columns = as_columns(mapping, key, time, null)
     loaded = load_settings(
         config,
-        settings,
+        # The file may be one of labels, for a topic that is no input otherwise.
+        [*(settings or ()), "labels.topic=none"],
         otherwise={"input.topics": topic_from(file)},
         name=name,
         broker=broker,

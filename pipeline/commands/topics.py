@@ -122,7 +122,7 @@ def create(
     made = make_inputs(cluster, wanted, create_input) if create_input is not None else []
     found = survey(cluster, wanted)
     made += make_missing(cluster, found)
-    counts = {status.topic.name: status.partitions for status in found.outputs}
+    counts = {status.topic.name: status.partitions for status in found.all}
     if as_json:
         print_json({"made": made, "partitions": found.partitions, "topics": len(found.all)})
     else:

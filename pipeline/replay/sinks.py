@@ -122,6 +122,9 @@ def join_parts(folder: Path, parts: int) -> None:
                     with path.open("rb") as piece:
                         shutil.copyfileobj(piece, whole, _BUFFER)
                     path.unlink()
+    if not (drifts := folder / FILES["drift_events"]).stat().st_size:
+        # Few engines tell any.
+        drifts.unlink()
 
 
 class TopicSink:

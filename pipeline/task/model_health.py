@@ -254,7 +254,8 @@ def _churn(
     order = np.lexsort((nodes, streams))
     before, now = order[:-1], order[1:]
     takes_part = (streams[before] == streams[now]) & (nodes[before] == nodes[now])
-    takes_part &= (clusters[before] >= 0) & ~novel[before]
+    # No node learns what is only predicted.
+    takes_part &= (clusters[before] >= 0) & ~novel[before] & (nodes[before] >= 0)
     count = int(takes_part.sum())
     if not count:
         return None

@@ -10,12 +10,15 @@ import json
 import os
 import random
 import signal
+from collections import Counter
+from itertools import chain
 
 import pytest
 from resonance.pipeline.fault_points import FAULT_POINTS
 from resonance.pipeline.records import Message
 
 from tests.integration.chaos import OUTPUTS, Chaos, KeyedChaos, states
+from tests.integration.label_chaos import LabelChaos
 from tests.pipeline.routing.keyed_deployment import by_id, by_record
 
 LONG = os.environ.get("RESONANCE_KILL_TEST") == "long"
@@ -26,11 +29,12 @@ CASES = [
     pytest.param("caea", "exactly_once", "key", id="caea-exactly-once"),
     pytest.param("hcaea", "exactly_once", "partition", id="hcaea-exactly-once"),
     pytest.param("caea", "at_least_once", "field:group", id="caea-at-least-once-rekeyed"),
-    pytest.param("ildn", "exactly_once", "key", id="ildn-exactly-once"),
     pytest.param("sa_art", "exactly_once", "key", id="sa-art-sparse"),
+    pytest.param("mlca", "exactly_once", "field:group", id="mlca-exactly-once-labels"),
 ]
 ONLY_LONG = [
     pytest.param("evq", "exactly_once", "key", id="evq-exactly-once"),
+    pytest.param("ildn", "exactly_once", "key", id="ildn-exactly-once"),
     pytest.param("caea", "at_least_once", "partition", id="caea-at-least-once"),
     pytest.param("caea", "exactly_once", "field:group", id="caea-exactly-once-rekeyed"),
 ]
@@ -38,8 +42,8 @@ SHORT = {
     "caea-exactly-once": ["kill", "during-commit", "after-offsets"],
     "hcaea-exactly-once": ["term", "in-revoke", "during-restore"],
     "caea-at-least-once-rekeyed": ["after-begin", "between-snapshot-chunks", "after-produce"],
-    "ildn-exactly-once": ["kill", "during-commit"],
     "sa-art-sparse": ["kill", "between-snapshot-chunks"],
+    "mlca-exactly-once-labels": ["kill", "during-commit"],
 }
 OWN = {"sa_art": {"input.sparse": "features", "prepare.scale": "given", "prepare.ranges": '{"*": [0, 16]}'}}
 """What an engine's case sets beside what all have."""
@@ -55,9 +59,10 @@ def test_outputs_and_state_are_those_of_a_run_that_never_stopped(broker, request
     every = ["kill"] * 10 + ["term"] * 5 + ["stop"] * 3 + list(FAULT_POINTS)
     kinds = every if LONG else list(SHORT[request.node.callspec.id])
     random.Random(seed).shuffle(kinds)
-    chaos = Chaos(
+    taught = engine == "mlca"
+    chaos = (LabelChaos if taught else Chaos)(
         broker,
-        records=100_000 if LONG else 8_000,
+        records=100_000 if LONG else 4_000 if taught else 8_000,
         settings={
             "engine.name": engine,
             "delivery.mode": delivery,
@@ -95,6 +100,10 @@ def test_outputs_and_state_are_those_of_a_run_that_never_stopped(broker, request
                 found, messages = sorted(found, key=repr), sorted(messages, key=repr)
             assert found == messages, first_difference(kind, partition, found, messages)
 
+    if taught:
+        classes = Counter(value for _, _, headers in chain(*expected["dead_letters"].values()) for _, value in headers)
+        assert {b"too_late", b"already_labelled"} & classes.keys()
+        assert sum(task.counts.labelled for task in tasks.values()) > 100
     for partition, task in from_archives.items():
         assert {stream.stream: stream.body for stream in task.states()} == {
             stream.stream: stream.body for stream in tasks[partition].states()

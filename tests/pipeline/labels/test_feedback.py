@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
+from jsonschema import Draft202012Validator
 from resonance.engine import MLCA
 from resonance.pipeline.records import Outputs
+from resonance.schemas import Assignment, load_schema
 
 from tests.pipeline.labels.feedback import (
     LABELS,
@@ -218,3 +220,57 @@ def test_labels_begin_to_be_told_where_the_records_do():
     kinds = [(event["kind"], event["cause"]["id"]) for event in payloads(told.events)]
     assert kinds[0] == ("version_started", "r25")
     assert kinds[1:] in ([("emerged", "r2")], [])
+
+
+def test_answers_with_labels_are_those_of_the_schema():
+    log = [feature(i, row, labels=labels_of(row), more=[1, {"a": 2}]) for i, row in enumerate(rows(60))]
+    told = run(task(taught(input__label_path="labels", output__include=["more"])), log)
+    validator = Draft202012Validator(load_schema("assignment"))
+    for message in told.assignments:
+        payload = orjson.loads(message.value or b"")
+        assert orjson.dumps(payload) == message.value
+        validator.validate(payload)
+    assert list(payload) == [name for name in Assignment.__annotations__ if name in payload]
+    assert {"labels", "include"} <= payload.keys()
+
+
+def test_changes_of_the_groups_of_features_are_told_without_gaps():
+    points = np.random.default_rng(0).random((200, 5)).tolist()
+    log = [feature(i, row, labels=["a"] * (i % 2)) for i, row in enumerate(points)]
+    given = taught(engine__name="mlca_c", input__label_path="labels", prepare__scale="none", input__dimension=5)
+    whole, cut = task(given), task(given)
+    told = run(whole, log)
+    drifts = payloads(told.drift_events)
+    assert [drift["seq"] for drift in drifts] == list(range(len(drifts)))
+    assert len(drifts) > 2
+    assert [drift["threshold"] for drift in drifts[1:]] == [drift["value"] for drift in drifts[:-1]]
+    assert dict(told.drift_events[0].headers)["ce_type"] == b"resonance.drift_event.v1"
+    Draft202012Validator(load_schema("drift_event")).validate(drifts[0])
+    # The number goes on where nothing was told.
+    cut.catch_up(log[:100])
+    rest = run(cut, log[100:]).drift_events
+    assert rest == told.drift_events[-len(rest) :]
+    assert 0 < len(rest) < len(drifts)
+
+
+def test_records_that_show_the_features_are_held_back_with_their_labels():
+    given = taught(input__label_path="labels", input__dimension=None, prepare__scale="none")
+    log = [feature(i, row, labels=labels_of(row) if i % 3 else None) for i, row in enumerate(rows(30))]
+    whole, first = task(given), task(given)
+    told = run(whole, log)
+    done = run(first, log[:13])
+    second = task(given)
+    second.restore_partition(first.partition_state())
+    done.add(run(second, log[13:]))
+    assert done == told
+    assert second.model("p0").state() == whole.model("p0").state()
+    assert whole.counts.labelled == 20
+
+
+def test_records_that_are_only_predicted_do_not_churn():
+    log = [feature(i, row, labels=labels_of(row) if i < 60 else None) for i, row in enumerate(rows(120))]
+    worker = task(taught(input__label_path="labels"))
+    run(worker, log)
+    figures = worker.health.figures()
+    assert figures.records == 100
+    assert figures.churn is None or figures.churn < 0.5

@@ -258,11 +258,15 @@ def test_answers_of_every_kind_are_sentences():
     )
     deep = assignment(1, clusters=["p0/1/7", "p0/1/4.2"])
     assert line("assignments", deep) == "orders[0]@1 r1 is in p0/1/7 > p0/1/4.2 (0.912)"
+    labels = assignment(1, labels={"quiet": 0.7, "angry": 0.5, "sad": 0.51})
+    assert line("assignments", labels) == "orders[0]@1 r1 is in p0/1/7 (0.912), labelled quiet 0.7, sad 0.51"
 
 
 def test_drift_and_ended_clusters_are_sentences():
     drift = {"kind": "warning", "stream": "p0", "detector": "adwin", "criterion": "mean", "value": 2.5, "threshold": 1}
     assert line("drift", drift | {"feature": "x"}) == "p0: warning of x, seen by adwin: mean 2.5 passed 1"
+    groups = drift | {"kind": "regrouped", "detector": "mlca_c", "value": 3.0, "threshold": 2.0}
+    assert line("drift", groups) == "p0: mlca_c sees 3 groups of features, 2 before"
     ended = cluster("p0/1/7") | {"ended": "absorbed", "successors": ["p0/1/3"]}
     assert line("clusters", ended) == "p0/1/7 ended (absorbed) with 1,204 records; it goes on as p0/1/3"
 
