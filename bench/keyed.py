@@ -111,10 +111,11 @@ def task_rows(count: int, features: int, rounds: int) -> list[Row]:
 
 def _cost(task: Any, records: list[Record]) -> tuple[float, Outputs]:
     """Return the microseconds a record that a task takes once it is warm, and all its outputs."""
-    outputs, start, began = Outputs(), int(len(records) * WARM), 0.0
-    for at in range(0, len(records), CHUNK):
-        if began == 0.0 and at >= start:
-            began, start = time.perf_counter(), at
+    outputs, start = Outputs(), int(len(records) * WARM)
+    for at in range(0, start, CHUNK):
+        outputs.add(task.process(records[at : min(at + CHUNK, start)]))
+    began = time.perf_counter()
+    for at in range(start, len(records), CHUNK):
         outputs.add(task.process(records[at : at + CHUNK]))
     return (time.perf_counter() - began) / max(1, len(records) - start) * 1e6, outputs
 

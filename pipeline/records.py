@@ -187,6 +187,8 @@ class Counts:
         Messages of labels whose record has not come yet.
     label_buffer : int
         Records whose features are kept for late labels.
+    foreign, repeated : int
+        Of the routes: messages that no worker wrote, and those that were dropped because they had come, or come again.
     """
 
     records: int = 0
@@ -201,6 +203,8 @@ class Counts:
     labelled: int = 0
     labels_waiting: int = 0
     label_buffer: int = 0
+    foreign: int = 0
+    repeated: int = 0
 
     @property
     def dead_letters(self) -> Counter[str]:

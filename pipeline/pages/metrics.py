@@ -45,6 +45,15 @@ DESCRIPTIONS: Final = (
     Description(
         "resonance_outvoted_records_total", "counter", PARTITION, "First records with other features than most."
     ),
+    Description(
+        "resonance_foreign_routes_total",
+        "counter",
+        PARTITION,
+        "Messages among the routes that no worker wrote.",
+    ),
+    Description(
+        "resonance_repeated_routes_total", "counter", PARTITION, "Routes that had come before, or come again, left out."
+    ),
     Description("resonance_events_total", "counter", (*PARTITION, "kind"), "Events of clusters, by kind."),
     Description("resonance_lag_records", "gauge", PARTITION, "Offsets between the next record and the log's end."),
     Description("resonance_streams", "gauge", PARTITION, "Streams that have a model."),

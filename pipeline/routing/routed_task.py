@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Sequence
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -10,7 +11,7 @@ from resonance.pipeline import stops
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.logs import at
 from resonance.pipeline.partition import PartitionTask
-from resonance.pipeline.records import Outputs, RoutedRecord, SourceRecord
+from resonance.pipeline.records import Counts, Outputs, RoutedRecord, SourceRecord
 from resonance.pipeline.routing.repeats import Repeats
 from resonance.pipeline.routing.route_records import TOPIC_BYTES, Route, read_route
 
@@ -77,6 +78,11 @@ class RoutedTask(PartitionTask):
     def repeats(self) -> int:
         """Routes that were dropped because their record had come, or comes again."""
         return self._repeats.repeated + self._repeats.early
+
+    @property
+    def counts(self) -> Counts:
+        """What was seen so far; may be asked for in another thread."""
+        return replace(super().counts, foreign=self._strange, repeated=self.repeats)
 
     def kept(self) -> Repeats:
         """Return what decides which of the routes that come next are learned; asking it changes nothing here."""

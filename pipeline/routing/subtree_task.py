@@ -16,7 +16,6 @@ from resonance.pipeline.routing.ask_batch import AskBatch, as_range
 from resonance.pipeline.routing.operation_records import Ask, Reader
 from resonance.pipeline.routing.subtree_model import Followed, SubtreeModel
 from resonance.pipeline.routing.subtrees import Subtrees
-from resonance.pipeline.task.answers import Answered, in_order
 from resonance.pipeline.task.encoding import Encoder
 from resonance.pipeline.task.event_encoding import Cause, EventEncoder
 from resonance.pipeline.task.learning import Learned, Learner, Telling
@@ -28,6 +27,10 @@ _log = logging.getLogger(__name__)
 
 class PartHealth(ModelHealth):
     """Counts clusters and events; what the answers say of the models is seen where the roots give them."""
+
+    def restored(self, model: StreamModel) -> None:
+        """Take over a subtree that goes on from a snapshot."""
+        self.clusters += len(model.engine.clusters())
 
     def learned(self, model: StreamModel, fed: Fed, *, told: bool) -> None:
         """Note the events of a subtree."""
@@ -94,7 +97,7 @@ class SubtreeTask(PartitionTask):
 
     def _carry_out(self, asks: Sequence[Ask], outputs: Outputs | None) -> None:
         batch = AskBatch.of(asks, self._depth)
-        given: list[Answered] = []
+        given: dict[int, Message] = {}
         events: list[tuple[int, Message]] = []
         clusters: list[tuple[int, Message]] = []
         for stream in batch.streams:
@@ -106,10 +109,10 @@ class SubtreeTask(PartitionTask):
                 part = batch.asks[told[0]].part
                 texts = self._learner.texts.of(part.stream, part.version, self._depth)
                 answers = self._answering.assignments(texts, batch.origins.take(told), batch.step_of(told))
-                given.append((batch.places_of(told), answers))
+                given.update(zip(batch.places_of(told), answers, strict=True))
         if outputs is None:
             return
-        outputs.assignments += in_order(given, len(asks))
+        outputs.assignments += [given[place] for place in sorted(given)]
         for found, to in ((events, outputs.events), (clusters, outputs.clusters)):
             found.sort(key=itemgetter(0))
             to += [message._replace(partition=asks[place].partition) for place, message in found]
@@ -150,12 +153,7 @@ class SubtreeTask(PartitionTask):
         asks = batch.asks
         model = self._subtrees.of(asks[rows[0]].part)
         for number, row in enumerate(rows if model is None else ()):
-            if asks[row].number == 0:
-                try:
-                    model = self._subtrees.begin_below(asks[row])
-                except StateError:
-                    continue
-                self._learner.check(model)
+            if asks[row].number == 0 and (model := self._begun_by(asks[row])) is not None:
                 # What stands before it belongs to nothing.
                 model.next = asks[row].offset
                 self._early += number
@@ -167,6 +165,16 @@ class SubtreeTask(PartitionTask):
         if asks[rows[0]].offset >= model.next:
             return model, rows
         return model, [row for row in rows if asks[row].offset >= model.next]
+
+    def _begun_by(self, ask: Ask) -> SubtreeModel | None:
+        """Return the model of a subtree that begins; None where its first message is no worker's."""
+        try:
+            model = self._subtrees.begin_below(ask)
+        except StateError:
+            self._leave_aside(1)
+            return None
+        self._learner.check(model)
+        return model
 
     @property
     def numbers(self) -> dict[str, int]:
@@ -184,7 +192,13 @@ class SubtreeTask(PartitionTask):
     def counts(self) -> Counts:
         """What was seen so far; may be asked for in another thread."""
         sizes = [model.snapshot_bytes for model in self._subtrees.models()]
-        return Counts(self._records, self._strange, streams=len(sizes), snapshot_bytes=sum(sizes))
+        return Counts(
+            self._records,
+            streams=len(sizes),
+            snapshot_bytes=sum(sizes),
+            foreign=self._strange,
+            repeated=self.repeats,
+        )
 
     # Snapshots
 

@@ -468,6 +468,29 @@ class KeyedChaos(Chaos):
         places = {(source["partition"], source["offset"]) for source in (json.loads(m[1])["source"] for m in answers)}
         return len(places) == len(self.expected.assignments)
 
+    def _learned(self) -> bool:
+        """Whether the group stands at the end of both hops' logs."""
+        places = [TopicPartition(*at) for at in self.source().logs]
+        committed = self._progress.committed(places, timeout=20)
+        with consumer(self.deployment.broker, self.deployment.name) as asked:
+            ends = [asked.get_watermark_offsets(place, timeout=20)[1] for place in places]
+        return [max(place.offset, 0) for place in committed] == ends
+
+    def hops(self) -> tuple[dict[tuple[str, int], Task], Outputs]:
+        """Tasks of both hops at the end of their logs as they were recorded, and all that they say."""
+        settings, outputs = self.settings(), Outputs()
+        tasks = {at: self._task(*at) for at in self.source().logs}
+        with LogReader(librdkafka(settings), settings.group, 30) as reader:
+            for at, records in reader.read(reader.bounds(list(tasks))):
+                for part in _cut(records, self.rng):
+                    outputs.add(tasks[at].process(part))
+        return tasks, outputs
+
+    def restored_hops(self) -> dict[tuple[str, int], Restored[Task]]:
+        """What the next worker of either hop would begin with."""
+        source = self.source()
+        return restore_partitions(source, source.logs, self._task)
+
 
 def _cut(records: Sequence[Record], rng: random.Random) -> Iterator[Sequence[Record]]:
     position = 0

@@ -159,7 +159,21 @@ def test_a_keyed_hierarchy_says_what_one_task_says_whichever_hop_ends(broker, re
     letters = [(m.key, m.value, list(map(tuple, m.headers))) for m in told("dead_letters")]
     assert sorted(letters) == sorted((m.key, m.value, list(map(tuple, m.headers))) for m in expected.dead_letters)
     assert any("subtree" in json.loads(message.value) for message in told("cluster_events"))
+    tasks, said = chaos.hops()
+    assert by_cluster(told("clusters")) == by_cluster(said.clusters)
+    for at, part in chaos.restored_hops().items():
+        assert part.start == part.committed
+        assert {s.stream: s.body for s in part.task.states()} == {s.stream: s.body for s in tasks[at].states()}
+    assert any(task.streams for (topic, _), task in tasks.items() if topic != chaos.deployment.input)
     assert chaos.tally.lag_at_last > 0, "the backlog was worked off before the last disturbance"
+
+
+def by_cluster(messages):
+    """What is said of each cluster, in order; each partition of either hop has clusters of its own."""
+    found = {}
+    for message in messages:
+        found.setdefault(message.key, []).append((message.value, list(map(tuple, message.headers))))
+    return found
 
 
 def without_repeats(found):

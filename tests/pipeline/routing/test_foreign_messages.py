@@ -1,14 +1,22 @@
 """Whatever another program writes to the topic of the routes: it is counted, and nothing that follows is touched."""
 
 import json
+import math
 import random
+import struct
 from typing import Any
 
 import orjson
 import pytest
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.records import Outputs, Record
+from resonance.pipeline.routing.operation_records import COPIED, HEAD, LABELLED, Reader
 from resonance.pipeline.tasks import make_task
 
+from tests.pipeline.routing.keyed_deployment import ROUTES as ROUTE_PARTITIONS
+from tests.pipeline.routing.keyed_deployment import KeyedDeployment
+from tests.pipeline.routing.test_keyed import DEEP, log_of
 from tests.pipeline.routing.two_hops import ROUTES, Hops, inputs, interleaved, settings
 from tests.pipeline.streams import STAMP, TOPIC
 
@@ -70,3 +78,105 @@ def test_a_route_from_a_place_that_is_not_there_is_left_aside(source: list[Any])
     task.input_partitions = PARTITIONS
     headers = (("resonance.source", orjson.dumps(source)), ("resonance.key", None))
     assert task.process([Record(ROUTES, 0, 0, STAMP, b"k", b'{"cpu": 1}', headers)]) == Outputs()
+
+
+@pytest.fixture(scope="module")
+def keyed() -> tuple[Settings, list[Record]]:
+    """What stands in one partition of the routes of a keyed deployment."""
+    given = Settings.of({**DEEP, "stream": "key", "hierarchy": "keyed"})
+    deployment = KeyedDeployment(given, [log_of(0, 600)])
+    deployment.run()
+    log = max((log for at, log in deployment.logs.items() if at[0] != TOPIC), key=len)
+    return given, log
+
+
+NAMES = (
+    *("mark", "form", "flags", "partition", "offset", "number", "cluster", "score", "answered", "time"),
+    *("of_topic", "of_key", "of_id", "of_copied", "of_preparation", "rows", "dimension"),
+)
+ODD: dict[str, tuple[Any, ...]] = {
+    "mark": (b"RB",),
+    "flags": tuple(range(0, 256, 5)),
+    "score": (math.inf, -0.5, 1.5),
+    "time": (b"2023-02-30T00:00:00.000Z", b"2023-01-01 00:00:00.000Z", b"\xff" * 24, b"2023-W01-1T00:00:00.000Z"),
+}
+NUMBERS = (-(2**63), -(2**31), -2, -1, 0, 1, 2, 5, 2**31 - 1, 2**32 - 1, 2**53, 2**63 - 1)
+
+
+def altered(record: Record, rng: random.Random) -> Record:
+    """A message to a subtree of which something is another."""
+    value = record.value or b""
+    if rng.random() < 0.6:
+        members = list(HEAD.unpack_from(value))
+        place = rng.choice([number for number, name in enumerate(NAMES) if name != "form"])
+        members[place] = rng.choice(ODD.get(NAMES[place], NUMBERS))
+        try:
+            return record._replace(value=HEAD.pack(*members) + value[HEAD.size :])
+        except struct.error:
+            return record._replace(value=value[: rng.randrange(len(value))])
+    if rng.random() < 0.3:
+        key = rng.choice([None, b"", b"p0/1/-1", b"p0/1/01", b"p0/x/1", b"\xff/1/1", b"/1/1", b"p0/1/%d" % 2**70])
+        return record._replace(key=key)
+    body = bytearray(value)
+    for _ in range(rng.randrange(1, 4)):
+        body[rng.choice((rng.randrange(3, HEAD.size), rng.randrange(3, len(body))))] = rng.randrange(256)
+    return record._replace(value=bytes(body))
+
+
+def test_no_message_that_a_worker_could_not_have_written_ends_a_worker(keyed: Any):
+    given, log = keyed
+    rng, foreign = random.Random(7), 0
+    for _ in range(25):
+        task = make_task(given, log[0].topic, log[0].partition, ROUTE_PARTITIONS)
+        task.input_partitions = PARTITIONS
+        said = task.process([altered(record, rng) if rng.random() < 0.2 else record for record in log])
+        for message in said.assignments + said.events + said.clusters:
+            assert message.partition in range(PARTITIONS)
+            assert message.value is None or orjson.loads(message.value)
+        assert all(task.snapshot(stream).body for stream in task.streams)
+        foreign += task.counts.foreign
+    assert foreign > 300
+
+
+@pytest.mark.parametrize("change", ["inf", "huge", "dimension", "partition", "class", "id", "copied"])
+def test_a_message_that_cannot_be_carried_out_is_left_aside(keyed: Any, change: str, caplog: Any):
+    given, log = keyed
+    begin = next(number for number, ask in enumerate(Reader("").read(log)) if ask.number == 0)
+    first = next(r for r in log[begin + 1 :] if r.key == log[begin].key)
+    (ask,) = Reader("").read([first])
+    fields = dict(zip(NAMES, HEAD.unpack_from(first.value), strict=True))
+    body = first.value[HEAD.size :]
+    if change == "inf":
+        body = body[:-8] + struct.pack("<d", math.inf)
+    elif change == "huge":
+        body = body[:-8] + struct.pack("<d", 1e200)
+    elif change == "dimension":
+        fields["dimension"], body = ask.dimension + 1, body + b"\0" * (8 * ask.rows)
+    elif change == "partition":
+        fields["partition"] = PARTITIONS
+    elif change == "class":
+        fields["flags"] |= LABELLED
+        body = body[: -len(ask.vectors)] + struct.pack("<q", 10**9) * ask.rows + ask.vectors
+    elif change == "id":
+        body = body.replace(ask.id, b"x" * len(ask.id))
+    else:
+        fields["flags"] |= COPIED
+        fields["of_copied"] = 4
+        at = fields["of_topic"] + fields["of_key"] + fields["of_id"]
+        body = body[:at] + b"true" + body[at + fields["of_copied"] * bool(ask.included) :]
+    bad = first._replace(value=HEAD.pack(*fields.values()) + body)
+    task = make_task(given, log[0].topic, log[0].partition, ROUTE_PARTITIONS)
+    task.input_partitions = PARTITIONS
+    alone = make_task(given, log[0].topic, log[0].partition, ROUTE_PARTITIONS)
+    assert task.process([log[begin], bad, first]) == alone.process([log[begin], first])
+    assert task.counts.foreign == 1
+    assert sum("something else than messages to subtrees" in r.getMessage() for r in caplog.records) == 1
+    assert [s.body for s in task.states()] == [s.body for s in alone.states()]
+
+
+def test_a_message_of_a_newer_release_is_a_named_stop(keyed: Any):
+    given, log = keyed
+    value = log[0].value[:2] + bytes([log[0].value[2] + 1]) + log[0].value[3:]
+    task = make_task(given, log[0].topic, log[0].partition, ROUTE_PARTITIONS)
+    with pytest.raises(MismatchError, match="newer release"):
+        task.process([log[0]._replace(value=value)])

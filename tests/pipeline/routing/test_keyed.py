@@ -106,6 +106,22 @@ def test_however_records_and_messages_are_batched_the_bytes_are_the_same(logs: l
     assert found[0] == found[1]
 
 
+def test_answers_of_the_second_hop_stand_in_the_order_of_the_routes(logs: list[list[Record]]) -> None:
+    deployment = KeyedDeployment(given("keyed"), logs[:1])
+    deployment.run()
+    for at, log in deployment.logs.items():
+        if at[0] == TOPIC:
+            continue
+        whole, cut = deployment.make(at), deployment.make(at)
+        said, one_by_one = whole.process(log), Outputs()
+        for record in log:
+            one_by_one.add(cut.process([record]))
+        assert said == one_by_one
+        asks = [ask for ask in Reader("").read(log) if ask.told]
+        found = [orjson.loads(message.value or b"")["source"]["offset"] for message in said.assignments]
+        assert found == [ask.source_offset for ask in asks]
+
+
 @pytest.mark.parametrize("wanted", ["changes", "novel", "none"])
 def test_the_answers_that_the_settings_want_are_those_of_one_task(wanted: str, logs: list[list[Record]]) -> None:
     own = {"output__assignments": wanted, "output__include": [], "input__id_path": None}
@@ -319,3 +335,24 @@ def test_a_file_is_replayed_through_both_hops(logs: list[list[Record]], expected
     found = replay_hops(given("keyed"), batches, 2, ROUTES, [None] * (2 + ROUTES), lambda count: None)
     assert sum(part.assignments for part in found) == len(expected.assignments)
     assert sum(part.events for part in found) == len(expected.events)
+
+
+def test_a_record_that_no_message_has_room_for_is_refused_before_it_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ask_sizes, "LEAST_BYTES", 0)
+    own = {"input__id_path": None, "output__include": [], "input__features": "x", "limits__record_bytes": 900_000}
+    task = KeyedDeployment(given("keyed", **own), []).make((TOPIC, 0))
+    log = [Record(TOPIC, 0, number, STAMP, b"a", b'{"x": [1, 2, 3]}') for number in range(30)]
+    with pytest.raises(ConfigurationError, match=r"3 features can have 1,020,000 bytes on resonance\.routes.*takes it"):
+        task.process(log)
+    assert task.model("p0:a").next == 0
+
+
+def test_the_topic_of_the_routes_is_asked_to_take_what_the_settings_say_that_a_record_has() -> None:
+    own = {"input__id_path": None, "output__include": [], "input__features": "x"}
+    usual, wide = given("keyed", **own), given("keyed", **own, input__dimension=20_000)
+    assert ask_sizes.ask_bytes(usual) == 1_040_000
+    assert ask_sizes.ask_bytes(wide) == 8 * 20_001 + 900_000 + 20_000
+    features = [f"f{i}" for i in range(20_000)]
+    ask_sizes.check_room(wide, features, "p0")
+    with pytest.raises(ConfigurationError, match=r"input.dimension = 20000, or a list as input.features"):
+        ask_sizes.check_room(usual, features, "p0")
