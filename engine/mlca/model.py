@@ -11,6 +11,7 @@ from resonance.engine.base import BoolArray, Cluster, FloatArray, GroupChange, I
 from resonance.engine.correntropy import bandwidth_factors
 from resonance.engine.errors import ParameterError, RecordError, StateError
 from resonance.engine.events import E_RECORD, events_from
+from resonance.engine.facts import ModelFacts, Path
 from resonance.engine.labels import Label, LabelAnswers, LabelEngine, LabelSet, label_sets
 from resonance.engine.mlca.batch import CRITERIA, T_HEAD, learn_batch, predict_batch, tell_groups
 from resonance.engine.mlca.model_state import check_dimension, packed, table_of, unpacked
@@ -273,6 +274,13 @@ class MultiLabel(LabelEngine):
             Cluster(number, (), size, 1, weight.copy(), spread.copy())
             for number, size, weight in zip(found["id"].tolist(), found["count"].tolist(), found["weight"], strict=True)
         ]
+
+    def models(self) -> dict[Path, ModelFacts]:
+        """Return how many records were learned; since when a cluster is there is not kept."""
+        if not self.dimension:
+            return {}
+        ids = self.nodes["id"].tolist()
+        return {(): ModelFacts((), int(self._nodes.head[N]), {}, {each: each for each in ids})}
 
     def state(self) -> bytes:  # noqa: D102
         header: dict[str, Any] = {"parameters": self._given, "dimension": self.dimension, "labels": self._table}

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
+from resonance.engine.contents import MOST_RECORDS, ROUNDING, Contents
 from resonance.engine.errors import RecordError, StateError
 from resonance.engine.labels import Label, checked_label
 from resonance.engine.mlca.nodes import (
@@ -26,12 +27,6 @@ from resonance.engine.mlca.nodes import (
     new_nodes,
     sum_bandwidths,
 )
-
-MOST_RECORDS = 2**53
-"""Counts up to here are exact as floats."""
-
-ROUNDING = 1e-9
-"""What rounding may have added to a weight, relative to it."""
 
 WIDEST = 10 * MAGNITUDE
 """No bandwidth is wider."""
@@ -93,39 +88,6 @@ def check_dimension(arrays: dict[str, NDArray[Any]], dimension: int, holds: bool
     rows = arrays.get("held" if "held" in arrays and holds else "window", np.empty(0))
     if rows.ndim != 2 or not len(rows) or rows.shape[1] != dimension:
         raise StateError(f"the state of {name} holds no record of dimension {dimension}")
-
-
-class Contents:
-    """The arrays of a state, each checked as it is read."""
-
-    def __init__(self, arrays: dict[str, NDArray[Any]], name: str) -> None:
-        self.arrays, self.name = arrays, name
-
-    def check(self, right: Any, what: str) -> None:
-        """Raise `StateError` where something is not right."""
-        if not right:
-            raise StateError(f"the state of {self.name} holds no model: {what}")
-
-    def read(self, key: str, kind: type, *shape: int) -> NDArray[Any]:
-        """Return an array of that type and shape; -1 for any length."""
-        array = self.arrays.get(key)
-        if array is None or array.dtype != kind or array.ndim != len(shape):
-            raise StateError(f"the state of {self.name} holds no model: no array {key!r}")
-        right = all(wanted in (-1, length) for wanted, length in zip(shape, array.shape, strict=True))
-        self.check(right, f"{key!r} has shape {array.shape}")
-        return array
-
-    def whole(self, key: str, low: int, high: Any, *shape: int) -> IntArray:
-        """Return an array of integers from `low` to `high`."""
-        array = self.read(key, np.int64, *shape)
-        self.check((array >= low).all() and (array <= high).all(), key)
-        return array
-
-    def within(self, key: str, high: float, *shape: int) -> FloatArray:
-        """Return an array of floats of at most `high` in absolute value."""
-        array = self.read(key, np.float64, *shape)
-        self.check((np.abs(array) <= high).all(), key)
-        return array
 
 
 def unpacked(arrays: dict[str, NDArray[Any]], rules: Rules, labels: int, name: str) -> tuple[Nodes, Held]:

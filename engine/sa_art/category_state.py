@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numba.typed import List
 from numpy.typing import NDArray
-from resonance.engine.errors import StateError
+from resonance.engine.contents import MOST_RECORDS, ROUNDING, Contents
 from resonance.engine.sa_art.categories import (
     ALL_FIELDS,
     COUNT,
@@ -34,12 +34,6 @@ from resonance.engine.sa_art.categories import (
     spread_out,
     weigh,
 )
-
-MOST_RECORDS = 2**53
-"""Counts up to here are exact as floats."""
-
-ROUNDING = 1e-9
-"""What rounding may have added to a value of [0, 1]."""
 
 
 def _fields(rules: Rules) -> tuple[int, ...]:
@@ -83,20 +77,8 @@ def unpacked(
     StateError
         They hold no model: a number is missing or not where it can be.
     """
-
-    def check(right: Any, what: str) -> None:
-        if not right:
-            raise StateError(f"the state of {name} holds no model: {what}")
-
-    def read(key: str, kind: type, *shape: int) -> NDArray[Any]:
-        """Return an array of that type and shape; -1 for any length."""
-        array = arrays.get(key)
-        if array is None or array.dtype != kind or array.ndim != len(shape):
-            raise StateError(f"the state of {name} holds no model: no array {key!r}")
-        right = all(wanted in (-1, length) for wanted, length in zip(shape, array.shape, strict=True))
-        check(right, f"{key!r} has shape {array.shape}")
-        return array
-
+    contents = Contents(arrays, name)
+    check, read = contents.check, contents.read
     head, ids = read("head", np.int64, 3), read("id", np.int64, -1)
     count = len(ids)
     size, won, used = (read(key, np.int64, count) for key in ("size", "won", "used"))

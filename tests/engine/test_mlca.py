@@ -443,6 +443,14 @@ def test_any_number_of_a_state_may_be_any_other(form, warmup, size):
     assert tried / 3 < refused < tried
 
 
+def test_a_model_says_how_many_records_taught_it():
+    model = MLCA(vigilance=0.1)
+    assert model.models() == {}
+    model.learn(np.eye(3)[[0, 1, 2, 0]], [{"a"}, {"b"}, None, set()])
+    (facts,) = model.models().values()
+    assert (facts.path, facts.records, facts.cluster_of) == ((), 3, {0: 0, 1: 1})
+
+
 def test_the_three_are_chosen_by_name():
     for name in FORMS:
         engine = ENGINES[name]
