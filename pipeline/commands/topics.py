@@ -112,8 +112,9 @@ def create(
     """
     loaded = _load(config, settings, name, broker, topics)
     from resonance.pipeline.broker.clients import librdkafka  # noqa: PLC0415
+    from resonance.pipeline.topics.inputs import make_inputs  # noqa: PLC0415
     from resonance.pipeline.topics.kinds import Topics as Wanted  # noqa: PLC0415
-    from resonance.pipeline.topics.topics import checked, make_inputs, make_missing, survey  # noqa: PLC0415
+    from resonance.pipeline.topics.topics import checked, make_missing, survey  # noqa: PLC0415
 
     cluster = _cluster(loaded, librdkafka(loaded))
     wanted = Wanted.of(loaded)

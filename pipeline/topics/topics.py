@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from resonance.pipeline.broker import acls
 from resonance.pipeline.broker.cluster import Cluster, FoundTopic
 from resonance.pipeline.errors import BrokerError, ConfigurationError, DeniedError, ResonanceError, nearest
+from resonance.pipeline.topics.inputs import check_inputs, check_labels
 from resonance.pipeline.topics.kinds import LABELS, Topic, Topics
 
 if TYPE_CHECKING:
@@ -296,67 +297,6 @@ def survey(cluster: Cluster, topics: Topics) -> Survey:
         [status(topic) for topic in some] for some in (topics.inputs, topics.outputs, topics.labels)
     )
     return Survey(partitions, found_inputs, found_outputs, found_labels)
-
-
-def check_inputs(cluster: Cluster, inputs: Sequence[str], found: Mapping[str, FoundTopic]) -> int:
-    """Return the number of partitions that all input topics have.
-
-    Raises
-    ------
-    BrokerError
-        One is missing, or their numbers differ.
-    """
-    for topic in inputs:
-        if topic not in found:
-            raise BrokerError(
-                f"input topic {topic} does not exist on {cluster.servers}{nearest(topic, cluster.partition_counts())}; "
-                f"check input.topics, or create it: {cluster.command(topic, '<n>')}"
-            )
-    counts = {topic: found[topic].partitions for topic in inputs}
-    if len(set(counts.values())) > 1:
-        listed = ", ".join(f"{topic} has {number}" for topic, number in counts.items())
-        most = max(counts.values())
-        fewer = [topic for topic, number in counts.items() if number < most]
-        raise BrokerError(
-            f"input.topics on {cluster.servers} must have the same number of partitions, but {listed}; "
-            f"run one pipeline for each of them, or add partitions: {cluster.alter(fewer[0], most)}"
-        )
-    return counts[inputs[0]]
-
-
-def check_labels(cluster: Cluster, topic: str, found: Mapping[str, FoundTopic]) -> int:
-    """Return the number of partitions that the topic of labels has.
-
-    Raises
-    ------
-    BrokerError
-        It is missing.
-    """
-    if topic not in found:
-        cluster.check_seen(topic)
-        raise BrokerError(
-            f"there is no topic {topic} with labels on {cluster.servers}{nearest(topic, cluster.partition_counts())}; "
-            f"check labels.topic, or create it: {cluster.command(topic, '<n>')}"
-        )
-    return found[topic].partitions
-
-
-def make_inputs(cluster: Cluster, topics: Topics, partitions: int) -> list[str]:
-    """Make the inputs that are missing, as nobody does unasked; return their names.
-
-    Raises
-    ------
-    BrokerError
-        One cannot be made.
-    """
-    names = [topic.name for topic in topics.of_others]
-    there = cluster.find(names)
-    made = [name for name in names if name not in there]
-    for name in made:
-        cluster.create(name, partitions, {}, cluster.command(name, str(partitions)))
-    if made:
-        cluster.wait_for_leaders(made)
-    return made
 
 
 def make_missing(cluster: Cluster, found: Survey, *, create: bool = True) -> list[str]:

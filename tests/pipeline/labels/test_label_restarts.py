@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
+from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.mending import resetting
 from resonance.pipeline.records import Message, Record
 from resonance.pipeline.replay import replaying, verifying
@@ -14,7 +15,7 @@ from resonance.pipeline.states import stored_states
 from resonance.pipeline.states.inspection import inspect
 from resonance.pipeline.tasks import task_maker
 
-from tests.pipeline.labels.feedback import LABELS
+from tests.pipeline.labels.feedback import LABELS, labels_of, rows, taught
 from tests.pipeline.replay.deployment import put_behind_commands
 from tests.pipeline.routing.deployment import RekeyedDeployment
 from tests.pipeline.routing.two_hops import ROUTES
@@ -124,3 +125,18 @@ def test_a_reset_sends_labels_through_the_hop_again(broken):
     assert {at for at in broken.offsets if at[0] == LABELS} == {(LABELS, p) for p in range(4)}
     broken.turn()
     assert len(broken.logs[ROUTES, 0]) > before
+
+
+@pytest.mark.parametrize("stream", ["partition", "topic"])
+def test_a_file_with_labels_is_replayed(tmp_path, stream):
+    points = rows(80)
+    file = tmp_path / "rows.jsonl"
+    lines = [{"id": i, "x": row, "is": labels_of(row) if i % 2 else None} for i, row in enumerate(points)]
+    file.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+    given = taught(stream=stream, input__label_path="is")
+    summary = replaying.replay_file(given, file, Columns(), replaying.Output(tmp_path / "out"))
+    assert (summary.records, sum(part.assignments for part in summary.parts)) == (80, 80)
+    told = [orjson.loads(line)["value"] for line in (tmp_path / "out/assignments.jsonl").read_bytes().splitlines()]
+    assert set(told[-1]["labels"]) == {"right", "7"}
+    assert [bool(answer["path"]) for answer in told[20:]] == [i % 2 == 1 for i in range(20, 80)]
+    assert not (tmp_path / "out/drift-events.jsonl").exists()

@@ -1,0 +1,89 @@
+"""What a stream remembers for labels: bounded, canonical, and nothing that was not written comes back."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from resonance.engine.errors import StateError
+from resonance.engine.state import pack, unpack
+from resonance.pipeline.records import RoutedRecord
+from resonance.pipeline.task.faults import FaultError
+from resonance.pipeline.task.label_input import LABELS as MOST
+from resonance.pipeline.task.label_memory import ID_BYTES, KIND, REVISION, LabelMemory
+
+from tests.pipeline.labels.feedback import LABELS, late
+
+MESSAGE = RoutedRecord(LABELS, 3, 17, 5, None, b'{"id":"\xc3\xa9"}', (("h", None), ("g", b"\xff")), b"s\x00", 9)
+
+
+def memory(buffer: int = 3, wait: int = 2) -> LabelMemory:
+    made = LabelMemory()
+    made.bound(late(labels__buffer_records=buffer, labels__wait_records=wait))
+    return made
+
+
+def filled() -> LabelMemory:
+    made = memory()
+    for own, features in ((b'"a"', np.ones(2)), (b'"b"', None), (b"3", np.zeros(2)), (b"4", np.full(2, 0.5))):
+        made.keep(own, features)
+    made.take(b"4")
+    made.seen, made.learned = 7, 2
+    made.take_in(("x", "y"))
+    made.held = [(None, None), (b'"h"', ("x",)), (b"5", ())]
+    assert made.wait(b'"w"', ("y",), MESSAGE)
+    return made
+
+
+def test_the_newest_records_are_kept():
+    made = filled()
+    assert len(made) == 3
+    assert not made.knows(b'"a"')
+    assert made.is_labelled(b'"b"')
+    assert made.is_labelled(b"4")
+    assert made.unlabelled == 1
+    made.keep(None, np.ones(2))
+    made.keep(b"9" * (ID_BYTES + 1), np.ones(2))
+    assert len(made) == 3
+    made.bound(late(labels__buffer_records=1))
+    assert (len(made), made.unlabelled) == (1, 0)
+
+
+def test_a_state_comes_back_as_it_was():
+    made = filled()
+    again = LabelMemory.from_state(made.state(2), 2, 3)
+    assert again.state(2) == made.state(2)
+    assert again.waiting == {b'"w"': (("y",), MESSAGE._replace(headers=[("h", None), ("g", b"\xff")]), 9)}
+    assert (again.held, again.known, again.unlabelled) == (made.held, made.known, 1)
+    again.seen = 9
+    assert [own for own, _ in again.overdue()] == [b'"w"']
+    assert not again.waiting
+
+
+def test_a_stream_has_so_many_labels_at_most():
+    made = memory()
+    made.take_in(tuple(map(str, range(MOST))))
+    made.take_in(("1", "2"))
+    with pytest.raises(FaultError, match="would have 1,001, and a stream can have 1,000"):
+        made.take_in(("1", "more"))
+    assert len(made.known) == MOST
+
+
+@pytest.mark.parametrize(
+    ("header", "arrays"),
+    [
+        ({"held": [[None, None]]}, {}),
+        ({"seen": -1}, {}),
+        ({"waiting": [["w"]]}, {}),
+        ({"known": 5}, {}),
+        ({}, {"features": np.zeros((1, 3))}),
+        ({}, {"features": np.zeros((2, 2))}),
+        ({}, {"features": np.full((1, 2), np.nan)}),
+        ({}, {"ends": np.array([3, 2, 5])}),
+        ({}, {"ends": np.array([3, 4])}),
+        ({}, {"labelled": np.array([1, 1], np.uint8)}),
+    ],
+)
+def test_a_state_that_cannot_be_is_refused(header: dict[str, Any], arrays: dict[str, Any]):
+    whole, parts = unpack(filled().state(2), KIND, REVISION)
+    with pytest.raises(StateError, match="the labels of a stream cannot be read"):
+        LabelMemory.from_state(pack(KIND, REVISION, {**whole, **header}, {**parts, **arrays}), 2, 3)
