@@ -28,8 +28,9 @@ from resonance.pipeline.routing.operation_records import (
     part_name,
 )
 from resonance.pipeline.task.encoding import KEPT, Origins
+from resonance.pipeline.task.fed import Asked, Fed
 from resonance.pipeline.task.sparse_preparation import SparsePreparation
-from resonance.pipeline.task.stream_model import Asked, Fed, StreamModel
+from resonance.pipeline.task.stream_model import StreamModel
 
 
 class _Way(NamedTuple):

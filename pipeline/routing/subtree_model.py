@@ -12,9 +12,10 @@ from resonance.engine.prepare import Preparation
 from resonance.engine.state import pack, unpack
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.routing.operation_records import Ask, Part
+from resonance.pipeline.task.fed import Fed
 from resonance.pipeline.task.label_input import Taught
 from resonance.pipeline.task.lifetimes import Lifetimes
-from resonance.pipeline.task.stream_model import Fed, StreamModel
+from resonance.pipeline.task.stream_model import StreamModel
 
 STATE_REVISION: Final = 1
 """Raised when the members of a subtree's state change."""

@@ -18,9 +18,10 @@ from resonance.pipeline.routing.subtree_model import Followed, SubtreeModel
 from resonance.pipeline.routing.subtrees import Subtrees
 from resonance.pipeline.task.encoding import Encoder
 from resonance.pipeline.task.event_encoding import Cause, EventEncoder
+from resonance.pipeline.task.fed import Fed
 from resonance.pipeline.task.learning import Learned, Learner, Telling
 from resonance.pipeline.task.model_health import ModelHealth
-from resonance.pipeline.task.stream_model import Fed, StreamModel
+from resonance.pipeline.task.stream_model import StreamModel
 
 _log = logging.getLogger(__name__)
 

@@ -6,27 +6,24 @@ then: every record has one answer, which it got when it came.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from resonance.engine.base import FloatArray, Step
 from resonance.engine.labels import LabelAnswers, LabelEngine
+from resonance.engine.prepare import Preparation
 from resonance.pipeline.task.faults import FaultError, out_of_range
+from resonance.pipeline.task.fed import Fed
 from resonance.pipeline.task.label_input import Labels, Taught
 from resonance.pipeline.task.label_memory import LabelMemory, shown
-
-if TYPE_CHECKING:
-    from resonance.engine.prepare import Preparation
-    from resonance.pipeline.task.stream_model import Fed
 
 
 def feed(
     engine: LabelEngine,
-    preparation: "Preparation",
+    preparation: Preparation,
     memory: LabelMemory,
     rows: FloatArray,
     taught: Sequence[Taught],
-    fed: "Fed",
+    fed: Fed,
 ) -> None:
     """Hold back or learn the rows of a stream, in order.
 
@@ -58,10 +55,10 @@ class _Work:
     def __init__(
         self,
         engine: LabelEngine,
-        preparation: "Preparation",
+        preparation: Preparation,
         memory: LabelMemory,
         taught: Sequence[Taught],
-        fed: "Fed",
+        fed: Fed,
     ) -> None:
         self._engine = engine
         self._preparation = preparation

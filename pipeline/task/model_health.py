@@ -13,7 +13,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 from resonance.engine.base import BoolArray, FloatArray, IntArray, Step
-from resonance.pipeline.task.stream_model import Fed, StreamModel
+from resonance.pipeline.task.fed import Fed
+from resonance.pipeline.task.stream_model import StreamModel
 
 WINDOW: Final = 10_000
 """Answers that the figures look at."""

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from resonance.engine.base import Event, Step
+from resonance.pipeline.task.fed import Fed
 from resonance.pipeline.task.model_health import Figures, ModelHealth
-from resonance.pipeline.task.stream_model import Fed
 
 
 def model(name="p0", clusters=(), compared=0, outside=0):
