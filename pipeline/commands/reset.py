@@ -85,7 +85,9 @@ def reset(
         plans.alone(source)
     changes = _plan(loaded, source, stream, to_archive)
     if stream is not None:
-        written = {source.snapshots: "the next version is written", source.archive: "one archive is added"}
+        written = {source.snapshots: "the next version is written", source.archive: "archived anew"}
+        outputs = {batch.topic for change in changes for batch in change.outputs}
+        written |= dict.fromkeys(sorted(outputs), "what was on its way to subtrees is told")
     elif to_archive is not None:
         written = {source.snapshots: "those of the archive are written"}
     else:

@@ -87,6 +87,8 @@ def test_behind_a_new_version_its_records_are_compared(monkeypatch: pytest.Monke
     deployment.work(300, everything=True)
     deployment.take_settings(deployment.changed(engine__lambda=28))
     assert mending.begin_versions(deployment.given, deployment.source, PartitionTask)
+    with pytest.raises(BrokerError, match="the models began at offset 300, behind the range: nothing is compared"):
+        deployment.verify()
     for until in (400, 450):
         deployment.work(until, everything=True, archive=True)
     deployment.work(600)
