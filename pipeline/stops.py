@@ -118,6 +118,14 @@ def stream_changed(where: str, before: str, now: str) -> MismatchError:
     )
 
 
+def hierarchy_changed(where: str, before: str, now: str) -> MismatchError:
+    """Return the stop for a change of where the levels of a hierarchy learn; no command mends it."""
+    return MismatchError(
+        f"{where}: the models were learned with hierarchy = {before}, it is {now}, and they do not go on in other "
+        "places; set it back, or give the pipeline another name, under which it learns the topic from its beginning"
+    )
+
+
 def topic_made_again(topic: str, before: str, now: str) -> MismatchError:
     """Return the stop for an input topic that was deleted and made again: another log under the old name."""
     return _stop(

@@ -69,9 +69,9 @@ def reset(
             "choose one of the options"
         )
     loaded = load_settings(config, settings, name=name, broker=broker, topics=topics)
-    if stream is not None or to_archive is not None:
+    if to_archive is not None:
         loaded.check_local(
-            "resonance reset --stream or --to-archive",
+            "resonance reset --to-archive",
             "roots and subtrees stand in two logs and would have to go back together; reset the whole deployment, or "
             "give it another name, which begins anew beside this one",
         )
@@ -85,7 +85,9 @@ def reset(
         plans.alone(source)
     changes = _plan(loaded, source, stream, to_archive)
     if stream is not None:
-        written = {source.snapshots: "the next version is written", source.archive: "one archive is added"}
+        written = {source.snapshots: "the next version is written", source.archive: "archived anew"}
+        outputs = {batch.topic for change in changes for batch in change.outputs}
+        written |= dict.fromkeys(sorted(outputs), "what was on its way to subtrees is told")
     elif to_archive is not None:
         written = {source.snapshots: "those of the archive are written"}
     else:
@@ -112,7 +114,7 @@ def _plan(settings: "Settings", source: "Source", stream: str | None, to_archive
 
     task = task_maker(settings, source.deployment.routes)
     if stream is not None:
-        return [plan_stream_reset(source, task, stream)]
+        return plan_stream_reset(settings, source, stream)
     if to_archive is not None:
         changes, unchanged = plan_return(source, parse_place(to_archive), task)
         for topic, partition in unchanged:

@@ -93,11 +93,6 @@ def worker(
         worker__web_port=web_port,
         worker__log_level=log_level,
     )
-    if new_version:
-        loaded.check_local(
-            f"resonance worker {stops.NEW_VERSION}",
-            "begin anew by --reset, or give the deployment another name",
-        )
     from resonance.pipeline.worker import worker as process  # noqa: PLC0415
 
     end(process.run(loaded, *mending))

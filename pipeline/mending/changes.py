@@ -68,6 +68,8 @@ class Change:
         To the topic of the clusters.
     note : str
         Beside the group's offset.
+    outputs : sequence of Batch
+        To topics of outputs.
     """
 
     at: TopicPartition
@@ -78,6 +80,7 @@ class Change:
     streams: Sequence[StreamChange] = ()
     clusters: Iterable[Message] = ()
     note: str = NOT_OF_THE_LOG
+    outputs: Sequence[Batch] = ()
 
 
 def acknowledged(was: int, offset: int) -> int:
@@ -185,7 +188,8 @@ def write(source: Source, changes: Sequence[Change], *, atomic: bool) -> None:
     """Write the changes; in one transaction if `atomic`."""
     if not changes:
         return
-    written = (source.snapshots, source.archive, source.clusters)
+    outputs = (batch.topic for change in changes for batch in change.outputs)
+    written = {source.snapshots, source.archive, source.clusters, *outputs}
     limits = {topic: size for topic, size in source.deployment.message_bytes.items() if topic in written}
     settings: dict[str, Any] = producer_settings(source.client, message_bytes=limits)
     if atomic:
@@ -202,6 +206,8 @@ def write(source: Source, changes: Sequence[Change], *, atomic: bool) -> None:
             outlet.send(Batch(source.snapshots, change.at[1], change.messages))
             outlet.send(Batch(source.archive, change.at[1], change.archive))
             outlet.send(Batch(source.clusters, change.at[1], change.clusters))
+            for batch in change.outputs:
+                outlet.send(batch)
         outlet.flush()
         if atomic:
             producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), ANSWER_SECONDS)

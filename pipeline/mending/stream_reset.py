@@ -1,8 +1,10 @@
 """The model of one stream is forgotten: its next record begins the stream's next version."""
 
 from dataclasses import replace
+from functools import partial
 
 from resonance.pipeline.broker.log_reader import NO_OFFSET
+from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.mending.changes import (
     Change,
     Standing,
@@ -11,22 +13,23 @@ from resonance.pipeline.mending.changes import (
     inputs_of,
     is_stream_of,
 )
+from resonance.pipeline.mending.subtree_ends import Below
 from resonance.pipeline.states.archives import archive_of
 from resonance.pipeline.states.restore import restore_partitions
 from resonance.pipeline.states.source import Source
 from resonance.pipeline.states.stored_states import check_stream
-from resonance.pipeline.tasks import MakeTask
+from resonance.pipeline.tasks import make_task
 
 
-def plan_stream_reset(source: Source, make_task: MakeTask, stream: str) -> Change:
+def plan_stream_reset(settings: Settings, source: Source, stream: str) -> list[Change]:
     """Return what changes when a stream's model is forgotten; the others of its partition go on as they are.
 
     Parameters
     ----------
+    settings : Settings
+        The deployment's.
     source : Source
         The deployment.
-    make_task : callable
-        Makes an empty task for an input partition.
     stream : str
         Its name.
 
@@ -38,8 +41,10 @@ def plan_stream_reset(source: Source, make_task: MakeTask, stream: str) -> Chang
         The partition cannot be restored: a named stop.
     """
     # Also one that has no snapshot yet; where the name says no partition, all of them tell what there is.
-    inputs = inputs_of(source)
-    parts = restore_partitions(source, [at for at in inputs if is_stream_of(source, at, stream)] or inputs, make_task)
+    places = [at for at in inputs_of(source) if not settings.is_keyed or at[0] != source.routes]
+    chosen = [at for at in places if is_stream_of(source, at, stream)] or places
+    tasks = partial(make_task, routes=source.deployment.routes)
+    parts = restore_partitions(source, chosen, partial(tasks, settings))
     known = {name: at for at, part in parts.items() for name in part.task.streams}
     check_stream(stream, known, source.group)
     at = known[stream]
@@ -47,8 +52,13 @@ def plan_stream_reset(source: Source, make_task: MakeTask, stream: str) -> Chang
     snapshot = task.snapshot(stream)
     before = Standing(task.model(stream).version, part.writer.snapshot_at(stream))
     task.restore(replace(snapshot, next=start), new_version=True)
+    below = Below.of(settings, source, tasks) if settings.is_keyed else None
+    if below is not None:
+        below.end_stream(stream)
+        below.tell(task)
     part.writer.began = NO_OFFSET
     messages = list(part.writer.messages(task, start, acknowledged(part.committed, start), everything=True))
     after = Standing(task.model(stream).version, start)
     archive = archive_of(source, at, task, start)
-    return Change(at, messages, start, archive, part.committed, [StreamChange(stream, before, after)])
+    change = Change(at, messages, start, archive, part.committed, [StreamChange(stream, before, after)])
+    return [change] if below is None else [change, *below.changes(source)]

@@ -140,7 +140,8 @@ def work(job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
         end = min(opened.end, committed)
         if begin >= end:
             return asdict(found)
-        start = opened.find_start(begin, before=end)
+        # At the end: models that have learned nothing yet since they began anew leave nothing to compare.
+        start = opened.find_start(begin, before=end + 1)
         found.start, found.notes = start.text, start.notes
         found.begin, found.end = min(max(begin, start.offset), end), end
         if found.begin == end:

@@ -1,7 +1,7 @@
 """The second hop of a keyed hierarchy: the subtrees of one partition of the routes."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -107,16 +107,40 @@ class SubtreeTask(PartitionTask):
                 events += learned.events
                 clusters += learned.clusters
             if outputs is not None and (told := batch.told_of(stream)):
-                part = batch.asks[told[0]].part
-                texts = self._learner.texts.of(part.stream, part.version, self._depth)
-                answers = self._answering.assignments(texts, batch.origins.take(told), batch.step_of(told))
-                given.update(zip(batch.places_of(told), answers, strict=True))
+                given.update(self._answers_at(batch, told))
         if outputs is None:
             return
         outputs.assignments += [given[place] for place in sorted(given)]
         for found, to in ((events, outputs.events), (clusters, outputs.clusters)):
             found.sort(key=itemgetter(0))
             to += [message._replace(partition=asks[place].partition) for place, message in found]
+
+    def _answers_at(self, batch: AskBatch, rows: Sequence[int]) -> Iterable[tuple[int, Message]]:
+        """Return the answers of some rows of a stream, with the places of their messages."""
+        part = batch.asks[rows[0]].part
+        texts = self._learner.texts.of(part.stream, part.version, self._depth)
+        answers = self._answering.assignments(texts, batch.origins.take(rows), batch.step_of(rows))
+        return zip(batch.places_of(rows), answers, strict=True)
+
+    def answer_alone(self, records: Sequence[SourceRecord]) -> Outputs:
+        """Answer what messages answer with the first level alone, where nobody has their subtrees any more."""
+        batch = AskBatch.of([ask for ask in self._reader.read(records) if ask.told], self._depth)
+        given: dict[int, Message] = {}
+        for stream in batch.streams:
+            given.update(self._answers_at(batch, range(stream[0].start, stream[-1].stop)))
+        return Outputs(assignments=[given[place] for place in sorted(given)])
+
+    def end_streams(self, is_ended: Callable[[str], bool]) -> list[SubtreeModel]:
+        """Forget the subtrees of some streams, with their snapshots, and return them."""
+        present = [model for model in self._subtrees.models() if isinstance(model, SubtreeModel)]
+        ended = [model for model in present if is_ended(model.stream)]
+        for model in ended:
+            self._subtrees.remove(model)
+        return ended
+
+    def forget(self, name: str) -> None:
+        """Let the snapshot of a subtree go that is not here."""
+        self._subtrees.forget(name)
 
     def _follow(self, batch: AskBatch, run: range, *, aloud: bool) -> Learned:
         """Carry out what a subtree is asked; what is told of it stands at the places of the messages."""

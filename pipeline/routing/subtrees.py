@@ -60,6 +60,10 @@ class Subtrees(Streams):
             book.pop(name, None)
         self._gone[name] = None
 
+    def forget(self, name: str) -> None:
+        """Let the snapshot of a subtree go that nobody has."""
+        self._gone[name] = None
+
     def gone(self) -> list[str]:
         """Return the subtrees whose snapshots are to go, each once."""
         gone, self._gone = list(self._gone), {}

@@ -202,6 +202,9 @@ def check_settings(source: Source, at: TopicPartition, record: PartitionRecord) 
     streams = [str(identity.settings.get("stream")) for identity in (found, now)]
     if streams[0] != streams[1] and any(stream == "topic" or stream.startswith("field:") for stream in streams):
         raise stops.stream_changed(f"{at[0]}[{at[1]}]", *streams)
+    levels = [str(identity.settings.get("hierarchy", "local")) for identity in (found, now)]
+    if levels[0] != levels[1]:
+        raise stops.hierarchy_changed(f"{at[0]}[{at[1]}]", *levels)
     changed = stops.differences({"engine": found.engine, **found.settings}, {"engine": now.engine, **now.settings})
     if changed:
         raise stops.settings_differ(f"{at[0]}[{at[1]}]", changed)

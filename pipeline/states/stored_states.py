@@ -13,7 +13,7 @@ from resonance.pipeline.broker.cluster import Cluster
 from resonance.pipeline.broker.log_reader import LogReader, TopicPartition
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError, nearest, several_nearest
-from resonance.pipeline.mending.mending import settings_then
+from resonance.pipeline.mending.past_models import settings_then
 from resonance.pipeline.records import StreamSnapshot
 from resonance.pipeline.states.restore import read_tables
 from resonance.pipeline.states.snapshot_records import PartitionRecord

@@ -58,6 +58,11 @@ class Lifetimes:
         """Forget when all but some clusters began: nobody will hear of their ends, with which it would be forgotten."""
         self.since = {cluster: time for cluster, time in self.since.items() if cluster in clusters}
 
+    def join(self, other: "Lifetimes") -> None:
+        """Take over what is known of other clusters of the stream."""
+        self.since |= other.since
+        self._keep(sorted([*self._waiting, *other._waiting]))
+
     def overdue(self) -> list[str]:
         """Return the clusters that are too many, the oldest first; they wait no longer."""
         if len(self._waiting) <= MOST_ENDED:

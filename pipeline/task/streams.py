@@ -3,7 +3,7 @@
 from collections.abc import Iterator, KeysView
 from typing import Any
 
-from resonance.engine import ENGINES, PARTS
+from resonance.engine import ENGINES, PARTS, HCAEARoot
 from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.prepare import REVISION as PREPARE_REVISION
 from resonance.pipeline import stops
@@ -237,7 +237,7 @@ class Streams:
         if not new_version and (changed := differences_of(snapshot.header, self._header(layout, 0))):
             raise stops.settings_differ(where, changed)
         try:
-            engine = str(snapshot.header["engine"]) if new_version else settings.engine_class.name
+            engine = engine_of(snapshot.header) if new_version else settings.engine_class.name
             if engine not in ENGINES and engine not in PARTS:
                 raise StateError(f"this release has no engine {engine}")
             model = StreamModel.from_state(engine, name, snapshot.body)
@@ -255,6 +255,11 @@ class Streams:
         if new_version:
             # The old snapshot is all that the bus knows of this stream.
             self._note_dirty(name, model.next)
+
+
+def engine_of(header: dict[str, Any]) -> str:
+    """Return the name of the engine whose state a snapshot holds."""
+    return HCAEARoot.name if header.get("hierarchy") == "keyed" else str(header["engine"])
 
 
 def differences_of(then: dict[str, Any], now: dict[str, Any]) -> list[str]:

@@ -7,7 +7,15 @@ import pytest
 from resonance.pipeline.broker.log_reader import NO_OFFSET, Range, TopicPartition
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError
-from resonance.pipeline.mending import changes, mending, put_back, resetting, snapshot_import
+from resonance.pipeline.mending import (
+    changes,
+    mending,
+    put_back,
+    resetting,
+    snapshot_import,
+    subtree_ends,
+    versions,
+)
 from resonance.pipeline.mending.changes import Change
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Message, Outputs
@@ -22,7 +30,17 @@ from resonance.pipeline.topics.topics import Deployment
 from tests.pipeline.logs import MemoryReader
 from tests.pipeline.streams import STAMP, TOPIC, points, settings, value_of
 
-MODULES: Sequence[Any] = (archives, changes, mending, put_back, resetting, restore, snapshot_import)
+MODULES: Sequence[Any] = (
+    archives,
+    changes,
+    mending,
+    put_back,
+    resetting,
+    restore,
+    snapshot_import,
+    subtree_ends,
+    versions,
+)
 
 
 class MemoryDeployment(MemoryReader):
@@ -72,7 +90,7 @@ class MemoryDeployment(MemoryReader):
                 self.append((TOPIC, partition), message, timestamp=STAMP + 1_000 * i)
         for module in MODULES:
             patch.setattr(module, "LogReader", lambda *_: self)
-        for module in (changes, mending, resetting):
+        for module in (changes, mending, resetting, versions):
             patch.setattr(module, "write", self.write)
         patch.setattr(resetting, "forget_archives", lambda _: self.forget_archives())
         patch.setattr(stored_states, "open_source", lambda _: self.source)
@@ -150,7 +168,12 @@ class MemoryDeployment(MemoryReader):
             for message in change.archive:
                 self.append((source.archive, change.at[1]), message)
             for message in change.clusters:
-                self.append((source.clusters, change.at[1]), message)
+                to = change.at[1] if message.partition is None else message.partition
+                self.append((source.clusters, to), message)
+            for batch in change.outputs:
+                for message in batch.messages:
+                    to = batch.partition if message.partition is None else message.partition
+                    self.append((batch.topic, to), message)
             if self.stopped:
                 raise BrokerError("stopped before the offsets")
             self.offsets[change.at], self.beside[change.at] = change.offset, change.note

@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 import pytest
-from resonance.pipeline.mending import changes, mending, resetting
+from resonance.pipeline.mending import changes, mending, resetting, versions
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Message, Outputs
 from resonance.pipeline.states import archives
@@ -25,9 +25,9 @@ class Bus(Log):
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__(monkeypatch)
-        for module in (mending, resetting, changes, archives):
+        for module in (mending, resetting, changes, archives, versions):
             monkeypatch.setattr(module, "LogReader", lambda *given: self.open(*given, None))
-        for module in (mending, resetting):
+        for module in (mending, resetting, versions):
             monkeypatch.setattr(module, "write", self.write)
         monkeypatch.setattr(resetting, "forget_archives", lambda source: self.archived.clear())
         self.archived: list[Message] = []
@@ -144,7 +144,7 @@ def test_where_nothing_changed_a_reset_tells_everything_again_with_the_same_byte
 def test_models_that_began_on_the_way_are_not_told_again(bus: Bus, caplog: pytest.LogCaptureFixture) -> None:
     bus.work(400)
     change_the_settings(bus)
-    caplog.set_level("INFO", "resonance.pipeline.mending.mending")
+    caplog.set_level("INFO", "resonance.pipeline.mending.versions")
     mending.begin_versions(bus.given, bus.source, PartitionTask)
     assert "new models, because features[0]: the models were learned with other settings: " in caplog.text
     assert "stop every worker" not in caplog.text

@@ -86,7 +86,7 @@ def test_where_a_stream_was_begun_anew_its_new_model_answers(
     deployment: ReplayedDeployment, tmp_path: Path, begin: int
 ) -> None:
     for stream in ("p0:a", "p0:b"):
-        change = plan_stream_reset(deployment.source, deployment.task, stream)
+        (change,) = plan_stream_reset(deployment.given, deployment.source, stream)
         deployment.write(deployment.source, [change], atomic=True)
         deployment.grow(100)
         deployment.work(len(deployment.logs[TOPIC, 0]), archive=stream == "p0:a")

@@ -87,6 +87,8 @@ def test_behind_a_new_version_its_records_are_compared(monkeypatch: pytest.Monke
     deployment.work(300, everything=True)
     deployment.take_settings(deployment.changed(engine__lambda=28))
     assert mending.begin_versions(deployment.given, deployment.source, PartitionTask)
+    with pytest.raises(BrokerError, match="the models began at offset 300, behind the range: nothing is compared"):
+        deployment.verify()
     for until in (400, 450):
         deployment.work(until, everything=True, archive=True)
     deployment.work(600)
@@ -270,7 +272,7 @@ def test_a_range_may_hold_the_place_where_a_stream_began_anew(monkeypatch: pytes
     deployment = ReplayedDeployment(monkeypatch)
     deployment.work(150, archive=True)
     deployment.work(300)
-    change = plan_stream_reset(deployment.source, deployment.task, "p0:a")
+    (change,) = plan_stream_reset(deployment.given, deployment.source, "p0:a")
     deployment.write(deployment.source, [change], atomic=True)
     deployment.work(600)
     told = [orjson.loads(record.value) for record in deployment.recorded()[-9:]]

@@ -142,6 +142,32 @@ def test_records_that_are_held_back_at_the_beginning_are_learned_alike(scale: di
     same(KeyedDeployment(given("keyed", **own), [log], 2).run(), local(given("local", **own), [log]))
 
 
+def generated(name: str, count: int = 300) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Points with clusters of one kind, in an order that says nothing of them."""
+    rng = np.random.default_rng(0)
+    turn = rng.random(count) * 2 * np.pi
+    circle = np.column_stack([np.cos(turn), np.sin(turn)])
+    which = rng.integers(0, 15, count)
+    centres = rng.random((15, 8))
+    if name == "rings":
+        return circle * (1 + which % 3)[:, None] + 0.05 * rng.normal(size=(count, 2))
+    if name == "densities":
+        return centres[which, :2] + (0.005 * (1 + which))[:, None] * rng.normal(size=(count, 2))
+    if name == "wide":
+        return np.repeat(centres, 4, axis=1)[which] + 0.03 * rng.normal(size=(count, 32))
+    if name == "noise":
+        return np.where(
+            which[:, None] < 5, rng.random((count, 3)), centres[which, :3] + 0.01 * rng.normal(size=(count, 3))
+        )
+    # Clusters of clusters.
+    return centres[which % 5] + 0.1 * centres[which] + 0.01 * rng.normal(size=(count, 8))
+
+
+@pytest.mark.parametrize("name", ["rings", "densities", "wide", "noise", "nested"])
+def test_generated_sets_as_three_interleaved_streams(name: str) -> None:
+    three_streams(generated(name))
+
+
 @pytest.mark.golden
 @pytest.mark.parametrize("name", ["aggregation", "compound", "s1", "wdbc", "statlog"])
 def test_data_sets_as_three_interleaved_streams(name: str) -> None:
@@ -149,8 +175,13 @@ def test_data_sets_as_three_interleaved_streams(name: str) -> None:
     if not file.exists():
         pytest.skip("the data sets do not lie beside the repository")
     data = np.load(file)
-    rows = data["X"][np.random.default_rng(0).permutation(len(data["X"]))[:700]].astype(float).tolist()
+    three_streams(data["X"][np.random.default_rng(0).permutation(len(data["X"]))[:700]].astype(float))
+
+
+def three_streams(points: np.ndarray[Any, np.dtype[np.float64]]) -> None:
+    """With 1, 2 and 3 workers everything is told as by one task."""
     # The three streams learn the set one after the other, from different places on.
+    rows = points.tolist()
     turns = itertools.chain.from_iterable((rows[i], rows[i - 100], rows[i - 200]) for i in range(len(rows)))
     log = [
         Record(TOPIC, 0, number, STAMP + number, KEYS[number % 3], orjson.dumps({"x": row}))
@@ -158,6 +189,7 @@ def test_data_sets_as_three_interleaved_streams(name: str) -> None:
     ]
     own = {"input__features": "x", "input__id_path": None, "output__include": []}
     expected = local(given("local", **own), [log])
+    assert any(event["level"] > 1 for event in map(orjson.loads, (m.value or b"" for m in expected.events)))
     for workers in (1, 2, 3):
         same(KeyedDeployment(given("keyed", **own), [log], workers, seed=workers).run(), expected)
 

@@ -6,13 +6,15 @@ import orjson
 import pytest
 from resonance.pipeline import stops
 from resonance.pipeline.errors import MismatchError
-from resonance.pipeline.mending import mending
+from resonance.pipeline.mending import changes, mending, resetting, versions
+from resonance.pipeline.mending.stream_reset import plan_stream_reset
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Message
 from resonance.pipeline.replay import verifying
 from resonance.pipeline.replay.ranges import Span
-from resonance.pipeline.tasks import make_task
+from resonance.schemas import ClusterTable
 
+from tests.pipeline.memory_deployment import MODULES
 from tests.pipeline.replay.deployment import put_behind_commands
 from tests.pipeline.routing.deployment import KEYED, RekeyedDeployment
 from tests.pipeline.routing.keyed_deployment import by_id, by_record
@@ -110,5 +112,118 @@ def test_a_changed_answer_is_found_among_repeats(deployment: RekeyedDeployment) 
     assert (topic, difference.kind, difference.what) == (ROUTES, "assignments", "other")
 
 
-def test_tasks_of_both_hops_are_made(deployment: RekeyedDeployment) -> None:
-    assert make_task(deployment.given, ROUTES, 0, 3).streams == []
+def both(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> tuple[RekeyedDeployment, RekeyedDeployment]:
+    """The same with a keyed hierarchy and with a local one, both standing in the middle of the input."""
+    made = []
+    for hierarchy in ("keyed", "local"):
+        deployment = RekeyedDeployment(monkeypatch, **{**KEYED, **changes, "hierarchy": hierarchy})
+        deployment.turn(0.4, everything=True)
+        deployment.turn(0.5)
+        made.append(deployment)
+    return made[0], made[1]
+
+
+def take(deployment: RekeyedDeployment, **changes: Any) -> None:
+    """Go on with other settings."""
+    values = {**KEYED, "hierarchy": deployment.given.hierarchy, "input__id_path": "id", **changes}
+    deployment.take_settings(settings(**values))
+
+
+def active(monkeypatch: pytest.MonkeyPatch, deployment: RekeyedDeployment) -> None:
+    """Let what reads and changes a deployment find this one."""
+    for module in (*MODULES, changes, mending, resetting, versions):
+        monkeypatch.setattr(module, "LogReader", lambda *_: deployment, raising=False)
+        if hasattr(module, "write"):
+            monkeypatch.setattr(module, "write", deployment.write)
+
+
+def test_a_new_version_ends_and_begins_all_levels_as_in_one_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    keyed, local = both(monkeypatch)
+    for deployment in (keyed, local):
+        active(monkeypatch, deployment)
+        take(deployment, engine__lambda=9)
+        with pytest.raises(MismatchError, match=r"engine\.lambda was 6, is 9"):
+            deployment.turn()
+        behind = deployment.bounds([(ROUTES, 0)])[ROUTES, 0][1] - deployment.offsets.get((ROUTES, 0), 0)
+        assert behind > 20 or deployment is local, "messages of the old version are on their way"
+        assert mending.mend(stops.NEW_VERSION, deployment.given, deployment.source) == 2
+        for _ in range(3):
+            deployment.turn(0.7)
+        deployment.turn()
+        deployment.turn()
+    compared(keyed, local)
+    verified(monkeypatch, keyed, records=900 - 2 * 315)
+    assert {orjson.loads(m.value or b"")["version"] for m in told(keyed, "assignments")} == {1, 2}
+
+
+def verified(monkeypatch: pytest.MonkeyPatch, keyed: RekeyedDeployment, records: int) -> None:
+    active(monkeypatch, keyed)
+    put_behind_commands(monkeypatch, keyed)
+    verdict = verify(keyed)
+    assert verdict.identical, verdict.differences()
+    assert sum(part.records for part in verdict.parts if part.topic == TOPIC) == records
+
+
+def compared(keyed: RekeyedDeployment, local: RekeyedDeployment) -> None:
+    assert by_record(told(keyed, "assignments")) == by_record(told(local, "assignments"))
+    assert by_id(told(keyed, "cluster_events")) == by_id(told(local, "cluster_events"))
+    tables = [ClusterTable(), ClusterTable()]
+    for table, deployment in zip(tables, (keyed, local), strict=True):
+        for message in told(deployment, "cluster_events"):
+            table.apply(message.value or b"")
+    assert tables[0].clusters() == tables[1].clusters()
+    log = [record for partition in range(3) for record in keyed.logs["resonance.clusters", partition]]
+    assert ClusterTable.from_clusters((r.key or b"", r.value) for r in log).clusters() == tables[0].clusters()
+    events = [orjson.loads(message.value or b"") for message in told(keyed, "cluster_events")]
+    ended = [cluster["id"] for event in events if event["kind"] == "version_started" for cluster in event["before"]]
+    assert any("." in cluster.rpartition("/")[2] for cluster in ended), "those of the subtrees are told, too"
+
+
+def test_where_the_old_subtrees_cannot_be_rebuilt_what_is_on_its_way_is_answered_by_the_roots(
+    monkeypatch: pytest.MonkeyPatch, deployment: RekeyedDeployment
+) -> None:
+    deployment.turn(0.4, everything=True)
+    deployment.turn(0.5)
+    at = (ROUTES, 0)
+    # Deleted before it was carried out: nobody knows the subtrees there any more, so that roots must begin anew.
+    log = deployment.logs[at]
+    waiting = [record for record in log if record.offset >= deployment.offsets[at]]
+    deployment.logs[at] = waiting[5:]
+    deployment.firsts[at] = waiting[5].offset
+    with pytest.raises(MismatchError, match="were deleted by the topic's retention") as stopped:
+        deployment.turn()
+    assert stops.NEW_VERSION in stopped.value.remedies
+    assert mending.mend(stops.NEW_VERSION, deployment.given, deployment.source) == 2
+    while any(deployment.bounds([one])[one][1] - 1 > deployment.offsets[one] for one in deployment.source.logs):
+        deployment.turn()
+    answers = by_record(told(deployment, "assignments"))
+    lost = {dict(record.headers)["resonance.source"] for record in waiting[:5]}
+    assert len(answers) == 900 - len(lost)
+    paths = [orjson.loads(value)["path"] for _, value, _ in answers.values()]
+    assert any(path[1] >= 0 for path in paths if len(path) > 1)
+
+
+def test_one_stream_is_forgotten_with_all_its_levels(monkeypatch: pytest.MonkeyPatch) -> None:
+    keyed, local = both(monkeypatch, stream="key")
+    for deployment in (keyed, local):
+        active(monkeypatch, deployment)
+        changed = plan_stream_reset(deployment.given, deployment.source, "p1:k1")
+        assert (changed[0].at, [stream.stream for stream in changed[0].streams]) == ((TOPIC, 1), ["p1:k1"])
+        deployment.write(deployment.source, changed, atomic=True)
+        for _ in range(3):
+            deployment.turn(0.7)
+        deployment.turn()
+        deployment.turn()
+    compared(keyed, local)
+    verified(monkeypatch, keyed, records=450 + 135)
+    answers = [orjson.loads(message.value or b"") for message in told(keyed, "assignments")]
+    assert {a["stream"] for a in answers if a["version"] == 2} == {"p1:k1"}
+
+
+def test_a_change_of_hierarchy_is_a_stop_that_no_new_version_mends(deployment: RekeyedDeployment) -> None:
+    deployment.turn(0.5, everything=True)
+    take(deployment, hierarchy="local")
+    with pytest.raises(MismatchError, match="learned with hierarchy = keyed, it is local") as stopped:
+        deployment.turn()
+    assert stopped.value.remedies == ()
+    assert mending.mend(stops.NEW_VERSION, deployment.given, deployment.source) == 0

@@ -8,7 +8,7 @@ import orjson
 import pytest
 from resonance.pipeline import stops
 from resonance.pipeline.errors import MismatchError
-from resonance.pipeline.mending import mending, put_back, resetting
+from resonance.pipeline.mending import mending, past_models, put_back, resetting
 from resonance.pipeline.mending.stream_reset import plan_stream_reset
 from resonance.pipeline.records import Record
 from resonance.pipeline.routing.repeats import Repeats
@@ -288,7 +288,7 @@ def test_a_new_version_without_the_old_models_learns_no_repeat(monkeypatch, dele
             deployment.firsts[at] = log[0].offset
     deployment.given = settings("field:country", input__id_path="id", engine__lambda=30, **MORE)
     deployment.source = restore.Source.of(deployment.given, {}, deployment.source.deployment)
-    monkeypatch.setattr(mending, "settings_then", lambda *_: settings("field:country", engine__lambda=31))
+    monkeypatch.setattr(past_models, "settings_then", lambda *_: settings("field:country", engine__lambda=31))
     assert mending.mend(stops.NEW_VERSION, deployment.given, deployment.source) == 5
     deployment.turn()
     answered = sources_of_answers(deployment)
@@ -298,7 +298,7 @@ def test_a_new_version_without_the_old_models_learns_no_repeat(monkeypatch, dele
 def test_one_stream_is_forgotten_where_it_is_learned(monkeypatch):
     deployment = RekeyedDeployment(monkeypatch)
     deployment.turn(0.7)
-    change = plan_stream_reset(deployment.source, deployment.task, "FR")
+    (change,) = plan_stream_reset(deployment.given, deployment.source, "FR")
     assert change.at[0] == ROUTES
     assert [s.stream for s in change.streams] == ["FR"]
     deployment.write(deployment.source, [change], atomic=True)

@@ -12,6 +12,7 @@ from faust.types import TP
 from resonance.pipeline.broker.log_reader import RestoreCancelledError
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryError
+from resonance.pipeline.states.source import Source
 from resonance.pipeline.topics.start_check import check_delivery
 from resonance.pipeline.topics.topics import Deployment
 from resonance.pipeline.worker import ending
@@ -31,6 +32,22 @@ def test_exactly_once_on_the_embedded_broker_is_refused_at_the_start():
 @pytest.mark.parametrize("taken", [1, 1_048_588, 2**31 - 1])
 def test_whatever_a_topic_takes_a_producer_can_be_made(taken):
     Producer(producer_settings({"bootstrap.servers": "127.0.0.1:9", "log_level": 0}, message_bytes={"out": taken}))
+
+
+def test_partitions_that_were_added_are_seen_with_the_next_assignment(monkeypatch):
+    given = Settings.of({"input.topics": ["in"], "name": "shop", "stream": "topic"})
+    ids, checked = {"in": "1", "shop.routes": "2"}, []
+    worker = process.Worker(given)
+    worker._source = before = Source.of(given, {}, Deployment(2, ids, routes=3))
+    for count in (2, 4):
+        monkeypatch.setattr(process, "read_logs", lambda *_, now=count: Deployment(now, ids, routes=3))
+        monkeypatch.setattr(
+            process, "check_start", lambda *_, now=count, **how: checked.append(how) or Deployment(now, ids)
+        )
+        worker._look_again()
+        assert (worker._source is before) == (count == 2)
+    assert worker._source.deployment.partitions == worker._source.identities["in"].partitions == 4
+    assert checked == [{"create": False}], "what the outputs lack is told by name"
 
 
 @pytest.fixture

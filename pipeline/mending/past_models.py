@@ -1,0 +1,62 @@
+"""Models of before, rebuilt under the settings with which they learned."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+from resonance.pipeline.broker.log_reader import TopicPartition
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.errors import ConfigurationError, MismatchError
+from resonance.pipeline.states.restore import Restored, restore_partitions
+from resonance.pipeline.states.snapshot_records import Identity, PartitionRecord
+from resonance.pipeline.states.source import Source
+from resonance.pipeline.tasks import Task
+
+MakeTaskThen = Callable[[Settings, str, int], Task]
+"""Makes an empty task under some settings for a partition of a topic."""
+
+_log = logging.getLogger(__name__)
+
+
+def models_then(
+    settings: Settings, source: Source, at: TopicPartition, record: PartitionRecord, make_task: MakeTaskThen
+) -> Restored[Task] | None:
+    """Return a partition as it stands, with the models that learned it; None where they cannot be rebuilt.
+
+    Parameters
+    ----------
+    settings : Settings
+        The present ones.
+    source : Source
+        The deployment under them.
+    at : (topic, partition)
+        The partition.
+    record : PartitionRecord
+        What its snapshots say of it.
+    make_task : callable
+        Makes its task.
+    """
+    try:
+        learned = settings_then(settings, record.identity)
+        # The present program learns again: it has to be the revision that learned before.
+        identity = replace(record.identity, revision=source.identities[at[0]].revision)
+        old_source = replace(source, identities={at[0]: identity})
+        return restore_partitions(old_source, [at], lambda *own: make_task(learned, *own))[at]
+    except (MismatchError, ConfigurationError) as error:
+        # Without what would mend it: that is being done.
+        why = error.problem if isinstance(error, MismatchError) else error
+        _log.warning("%s[%d]: the last snapshots stand for the old models: %s", *at, why)
+        return None
+
+
+def settings_then(settings: Settings, identity: Identity) -> Settings:
+    """Return the settings under which models were learned."""
+    values = settings.model_dump()
+    for name in ("features", "sparse"):
+        # One of them stands there, not always the one of now.
+        values["input"].pop(name, None)
+    values["engine"] = {"name": identity.engine}
+    for name, value in [*identity.settings.items(), *identity.limits.items()]:
+        section, _, key = name.rpartition(".")
+        (values[section] if section else values)[key] = value
+    return Settings.of(values)

@@ -1,0 +1,172 @@
+"""The end of subtrees whose roots begin anew, where the levels of a hierarchy learn apart.
+
+A root that begins its next version sends nothing more to the subtrees of the one before. So the second hop carries out
+first what is still on its way to them, and answers it. Then they are forgotten, and the stream's next record tells the
+end of their clusters with that of the root's.
+"""
+
+import logging
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final, Self
+
+from resonance.engine.errors import StateError
+from resonance.pipeline.broker.log_reader import NO_OFFSET, LogReader, Range, TopicPartition
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.errors import MismatchError
+from resonance.pipeline.mending.changes import Change, acknowledged, is_stream_of
+from resonance.pipeline.mending.past_models import MakeTaskThen, models_then
+from resonance.pipeline.records import Outputs, Record
+from resonance.pipeline.routing.root_task import RootTask
+from resonance.pipeline.routing.subtree_model import SubtreeModel
+from resonance.pipeline.routing.subtree_task import SubtreeTask
+from resonance.pipeline.states.archives import archive_of
+from resonance.pipeline.states.restore import read_tables
+from resonance.pipeline.states.snapshot_table import SnapshotTable
+from resonance.pipeline.states.source import Source
+from resonance.pipeline.tasks import Task
+from resonance.pipeline.worker.delivery import Batch
+
+MOST_WAITING: Final = 200_000
+"""Messages to subtrees that may wait; what becomes of them is held in memory."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Part:
+    """A partition of the routes with nothing on its way any more.
+
+    Attributes
+    ----------
+    at : (topic, partition)
+        The partition.
+    task : SubtreeTask
+        Has carried everything out.
+    outputs : Outputs
+        What became of it.
+    was, end : int
+        The group's offset, and where it goes on.
+    """
+
+    at: TopicPartition
+    task: SubtreeTask
+    outputs: Outputs
+    was: int
+    end: int
+
+
+class Below:
+    """All that is below the roots of a deployment.
+
+    Parameters
+    ----------
+    settings : Settings
+        The present ones.
+    source : Source
+        The deployment under them.
+    tables : mapping of int to SnapshotTable
+        By partition.
+    make_task : callable
+        Makes an empty task under some settings for a partition.
+
+    Raises
+    ------
+    MismatchError
+        More is on its way than can be carried out here.
+    """
+
+    def __init__(
+        self, settings: Settings, source: Source, tables: Mapping[int, SnapshotTable], make_task: MakeTaskThen
+    ) -> None:
+        self._settings, self._tables, self._make_task = settings, tables, make_task
+        self._ended: list[SubtreeModel] = []
+        places = [at for at in source.logs if at[0] == source.routes]
+        with LogReader(source.client, source.group, source.patience) as reader:
+            committed = reader.committed(places)
+            bounds = reader.settled_bounds(places, source.patience)
+            self._parts = [self._part(reader, source, at, committed[at], bounds[at]) for at in places if bounds[at][1]]
+
+    @classmethod
+    def of(cls, settings: Settings, source: Source, make_task: MakeTaskThen) -> Self:
+        """Return what is below the roots as the snapshots topic has it."""
+        with LogReader(source.client, source.group, source.patience) as reader:
+            tables = read_tables(reader, source, range(source.deployment.homes), settle=source.patience)
+        return cls(settings, source, tables, make_task)
+
+    def _part(self, reader: LogReader, source: Source, at: TopicPartition, committed: int, bounds: Range) -> _Part:
+        record = self._tables[at[1]].records().get(at[0])
+        place = max(committed, record.position if record else 0, bounds[0])
+        waiting = self._waiting(reader, at, place, bounds[1])
+        if record is None and committed == NO_OFFSET:
+            task: Task | None = self._make_task(self._settings, *at)
+        else:
+            part = models_then(self._settings, source, at, record, self._make_task) if record else None
+            task = part.task if part else None
+        outputs = Outputs()
+        if isinstance(task, SubtreeTask):
+            outputs.add(task.process(waiting))
+        else:
+            task = SubtreeTask(self._settings, *at)
+            outputs.add(task.answer_alone(waiting))
+            self._adopt(task, at)
+        return _Part(at, task, outputs, committed, max(place, bounds[1]))
+
+    def _waiting(self, reader: LogReader, at: TopicPartition, begin: int, end: int) -> list[Record]:
+        waiting: list[Record] = []
+        if begin < end:
+            for _, records in reader.read({at: (begin, end)}):
+                waiting += records
+                if len(waiting) > MOST_WAITING:
+                    raise MismatchError(
+                        f"{at[0]}[{at[1]}]: more than {MOST_WAITING:,} messages to models below the roots wait; let "
+                        "workers carry them out first, under the settings of before and without further input"
+                    )
+        return waiting
+
+    def _adopt(self, task: SubtreeTask, at: TopicPartition) -> None:
+        """Give a task the subtrees as they were snapshotted, as far as they can be read, to be ended."""
+        table = self._tables[at[1]]
+        for name in table.streams(at[0]):
+            task.forget(name)
+            with suppress(StateError, MismatchError):
+                self._ended.append(SubtreeModel.from_bytes(table.newest(name)[0].body))
+
+    def end(self, source: Source, roots: Collection[TopicPartition]) -> None:
+        """Let the subtrees of all streams of some input partitions end."""
+        for part in self._parts:
+            self._ended += part.task.end_streams(lambda name: any(is_stream_of(source, at, name) for at in roots))
+
+    def end_stream(self, stream: str) -> None:
+        """Let the subtrees of a stream end."""
+        for part in self._parts:
+            self._ended += part.task.end_streams(lambda name: name == stream)
+
+    def tell(self, root: Task) -> None:
+        """Let the roots of an input partition tell what ended, with the next record of each."""
+        if isinstance(root, RootTask):
+            root.end_below(self._ended)
+
+    def changes(self, source: Source) -> list[Change]:
+        """Return what becomes of the partitions of the routes."""
+        return [self._change(source, part) for part in self._parts]
+
+    def _change(self, source: Source, part: _Part) -> Change:
+        task, at = part.task, part.at
+        writer = self._tables[at[1]].writer(source.identities[at[0]])
+        writer.began = NO_OFFSET
+        messages = list(writer.messages(task, part.end, acknowledged(part.was, part.end), everything=True))
+        named = (("assignments", part.outputs.assignments), ("cluster_events", part.outputs.events))
+        outputs = [Batch(self._settings.topic(kind), at[1], some) for kind, some in named if some]
+        if part.outputs.assignments:
+            _log.info("%s[%d]: %d records that were on their way are answered", *at, len(part.outputs.assignments))
+        return Change(
+            at,
+            messages,
+            part.end,
+            archive=archive_of(source, at, task, part.end),
+            was=part.was,
+            clusters=part.outputs.clusters,
+            outputs=outputs,
+        )
