@@ -1,14 +1,10 @@
 """What does not go together with labels."""
 
-from typing import TYPE_CHECKING
-
 from resonance import engine as engines
-
-if TYPE_CHECKING:
-    from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.config.fields import Fields
 
 
-def label_problem(settings: "Settings") -> tuple[str, str, str] | None:
+def label_problem(settings: Fields) -> tuple[str, str, str] | None:
     """Return the setting of labels that cannot be, its value, and why; None where all can."""
     path, topic = settings.input.label_path, settings.labels.topic
     if not settings.takes_labels:

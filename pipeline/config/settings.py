@@ -1,110 +1,28 @@
 """The settings of a deployment: command line > environment > file > defaults.
 
-The file is TOML, with the sections of `settings_sections`; in the environment ``[input] topics`` is
+The file is TOML, with the sections of `sections`; in the environment ``[input] topics`` is
 ``RESONANCE_INPUT__TOPICS``, on the command line ``--input.topics``. Unknown keys are refused everywhere.
 """
 
-import socket
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Any, Self
 
-from pydantic import Field, ValidationError, field_validator
-from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
-from resonance import engine as engines
-from resonance.engine.base import Engine
-from resonance.engine.errors import ParameterError
-from resonance.engine.parameters import Parameter, check_parameters
-from resonance.engine.prepare import Preparation
-from resonance.engine.sparse import SparseEngine
+from pydantic import ValidationError
+from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource
 from resonance.pipeline.config import sparse
-from resonance.pipeline.config.label_checks import label_problem
-from resonance.pipeline.config.messages import (
-    STREAM_CHOICES,
-    Origins,
-    configuration_error,
-    from_validation,
-    stream_not_set,
-)
-from resonance.pipeline.config.sections import (
-    TOPIC_PATTERN,
-    Broker,
-    DeadLetterShare,
-    Delivery,
-    EngineChoice,
-    Input,
-    Labels,
-    Limits,
-    Output,
-    Prepare,
-    Section,
-    Snapshots,
-    Topics,
-    Worker,
-)
-from resonance.pipeline.config.sources import PREFIX, merged, nested, read_file, refuse_unknown_variables
-from resonance.pipeline.config.values import OptionalMoment, Start
-from resonance.pipeline.errors import ConfigurationError, nearest
-from resonance.pipeline.paths import parse_path, path_name
-
-FIELD: Final = "field:"
-"""How a choice of `Settings.stream` begins that names a member of the record."""
+from resonance.pipeline.config.checks import check
+from resonance.pipeline.config.fields import Fields
+from resonance.pipeline.config.messages import Origins, from_validation
+from resonance.pipeline.config.sections import EngineChoice, Section
+from resonance.pipeline.config.sources import merged, nested, read_file, refuse_unknown_variables
 
 
-class Settings(BaseSettings):
+class Settings(Fields):
     """Everything that can be set, checked once and frozen.
 
     Calling the class reads neither the environment nor a file: `load` does, `of` checks given values alone.
     """
-
-    model_config = SettingsConfigDict(
-        frozen=True,
-        extra="forbid",
-        use_attribute_docstrings=True,
-        env_prefix=PREFIX,
-        env_nested_delimiter="__",
-        enable_decoding=False,
-    )
-
-    name: str = Field(default="resonance", pattern=TOPIC_PATTERN, min_length=1, max_length=200)
-    """Name of the deployment: consumer group, transactional ids and topics derive from it."""
-    stream: str | None = None
-    """Which records share one model: ``partition``, ``key``, ``topic`` or ``field:<path>``, a member of the record. The
-    last two cost a hop over the topic of the routes. Needed when the input has several partitions."""
-    hierarchy: Literal["local", "keyed"] = "local"
-    """Where the models below the root of ``hcaea`` learn: ``local``, beside the root, or ``keyed``, each wherever the
-    routes of its root node lead, so that all workers share one stream (docs/keyed.md)."""
-    start: Start = "earliest"
-    """Where a new group begins to read: ``earliest``, ``latest``, or a time (RFC 3339, or milliseconds since 1970) to
-    begin with the first record whose Kafka timestamp is not before it. A group with offsets goes on where it is."""
-    emit_from: OptionalMoment = None
-    """Records of a partition before the first one whose own time is not before this are learned and not answered; then
-    the clusters that exist are listed, and everything is told. Counts for partitions that have told nothing yet."""
-    broker: Broker = Field(default_factory=Broker)
-    """The Kafka cluster."""
-    worker: Worker = Field(default_factory=Worker)
-    """The process itself."""
-    input: Input
-    """Where records come from and where in them the features stand."""
-    labels: Labels = Field(default_factory=Labels)
-    """Labels that come later than their records, for engines that are taught by labels."""
-    prepare: Prepare = Field(default_factory=Prepare)
-    """What is done to the features before the engine sees them."""
-    engine: EngineChoice = Field(default_factory=EngineChoice)
-    """The algorithm and its own parameters."""
-    delivery: Delivery = Field(default_factory=Delivery)
-    """How outputs and offsets reach the bus."""
-    snapshots: Snapshots = Field(default_factory=Snapshots)
-    """How often states are written."""
-    limits: Limits = Field(default_factory=Limits)
-    """What a partition may cost."""
-    dlq: DeadLetterShare = Field(default_factory=DeadLetterShare)
-    """When dead letters pause a partition."""
-    topics: Topics = Field(default_factory=Topics)
-    """Names of the topics, and how they are made."""
-    output: Output = Field(default_factory=Output)
-    """What outputs look like."""
 
     @classmethod
     def settings_customise_sources(
@@ -117,15 +35,6 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Take what the constructor is given and nothing else: `load` joins the sources."""
         return (init_settings,)
-
-    @field_validator("stream", mode="before")
-    @classmethod
-    def _available(cls, value: Any) -> Any:
-        if isinstance(value, str) and value.startswith(FIELD):
-            parse_path(value.removeprefix(FIELD))
-        elif value is not None and value not in ("partition", "key", "topic"):
-            raise ValueError("must be one of\n" + "\n".join(f"  {choice}" for choice in STREAM_CHOICES))
-        return value
 
     @classmethod
     def load(
@@ -175,15 +84,7 @@ class Settings(BaseSettings):
             settings = cls(**{"input": {}, **sparse.with_defaults(values)})
         except ValidationError as error:
             raise from_validation(error, cls._known(), origins) from None
-        settings._check_broker(origins)
-        settings._check_engine(origins)
-        settings._check_hierarchy(origins)
-        if settings.input.sparse is None:
-            settings._check_prepare(origins)
-        else:
-            sparse.check(settings.input, settings.prepare, settings.engine_class, origins)
-        settings._check_labels(origins)
-        settings._check_topics(origins)
+        check(settings, origins)
         return settings
 
     @classmethod
@@ -195,311 +96,3 @@ class Settings(BaseSettings):
             if isinstance(section, type) and issubclass(section, Section | EngineChoice):
                 known[name] = list(section.model_fields)
         return known
-
-    @cached_property
-    def engine_class(self) -> type[Engine]:
-        """The class of what learns where the input is read: the chosen engine, or its root alone."""
-        return engines.HCAEARoot if self.is_keyed else engines.ENGINES[self.engine.name]
-
-    def compile_engine(self) -> None:
-        """Compile every kernel that the deployment learns with, or load it from the cache."""
-        self.engine_class.compile()
-        if self.is_keyed:
-            engines.HCAEASubtree.compile()
-
-    @cached_property
-    def engine_parameters(self) -> dict[str, Any]:
-        """Every parameter of the engine with its checked value: defaults, then the preset, then what is given."""
-        declared = self.engine_class.parameters
-        preset = self.engine_class.presets[self.engine.preset] if self.engine.preset else {}
-        by_name = {parameter.name: parameter for parameter in declared}
-        given = {name: _from_text(value, by_name.get(name)) for name, value in self.engine.given.items()}
-        # Where ranges are given the engine sees 0 to 1; one that asks for the range need not take it from the stream.
-        asks = self.prepare.scale == "given" and {"low", "high", "ranges"} <= by_name.keys()
-        known = {"low": 0.0, "high": 1.0} if asks and not {"low", "high", "ranges"} & given.keys() else {}
-        return check_parameters(declared, {**preset, **known, **given})
-
-    def _check_broker(self, origins: Origins) -> None:
-        if not self.broker.security_protocol.startswith("SASL"):
-            return
-        names = ("sasl_mechanism", "sasl_username", "sasl_password")
-        missing = [f"broker.{name}" for name in names if getattr(self.broker, name) is None]
-        if missing:
-            raise configuration_error(
-                "broker.security_protocol",
-                self.broker.security_protocol,
-                f"needs a log-in; {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set",
-                origins.of(("broker", "security_protocol")),
-            )
-
-    def _check_engine(self, origins: Origins) -> None:
-        name = self.engine.name
-        if name not in engines.ENGINES:
-            known = sorted(engines.ENGINES)
-            raise configuration_error(
-                "engine.name",
-                name,
-                f"must be one of {', '.join(known)}{nearest(name, known)}",
-                origins.of(("engine", "name")),
-            )
-        if self.is_keyed and name != "hcaea":
-            raise configuration_error(
-                "hierarchy",
-                "keyed",
-                f"is for engine.name = hcaea alone, {name} has no models below its root; choose hierarchy = local",
-                origins.of(("hierarchy",)),
-            )
-        presets = sorted(self.engine_class.presets)
-        if self.engine.preset and self.engine.preset not in presets:
-            allowed = f"must be one of {', '.join(presets)}" if presets else f"{name} has no presets"
-            raise configuration_error(
-                "engine.preset",
-                self.engine.preset,
-                allowed + nearest(self.engine.preset, presets),
-                origins.of(("engine", "preset")),
-            )
-        try:
-            engines.make_engine(name, self.engine_parameters)
-        except ParameterError as error:
-            raise configuration_error(
-                f"engine.{error.name}", error.value, f"must be {error.allowed}", origins.of(("engine", error.name))
-            ) from None
-
-    def _check_hierarchy(self, origins: Origins) -> None:
-        if not self.is_keyed:
-            return
-        problem = None
-        if self.is_rekeyed:
-            problem = (
-                f"does not go together with stream = {self.stream}, whose root would already learn behind the routes; "
-                "choose stream = partition or key, or hierarchy = local"
-            )
-        elif self.engine_parameters["max_depth"] == 1:
-            problem = "needs models below the root; raise engine.max_depth, or choose hierarchy = local"
-        elif self.emit_from is not None:
-            problem = "cannot begin to tell in the middle; leave emit_from out, or choose hierarchy = local"
-        if problem:
-            raise configuration_error("hierarchy", "keyed", problem, origins.of(("hierarchy",)))
-
-    def _check_labels(self, origins: Origins) -> None:
-        if (found := label_problem(self)) is not None:
-            setting, value, problem = found
-            raise configuration_error(setting, value, problem, origins.of(setting.split(".")))
-
-    def _check_prepare(self, origins: Origins) -> None:
-        prepare = self.prepare
-        features = self.features
-        if features is None:
-            # The names come with the data: what can be checked now are the settings among themselves.
-            features = tuple(dict.fromkeys((*prepare.ranges, *prepare.log1p, *prepare.categories))) or ("feature",)
-            if prepare.scale == "given" and not prepare.ranges:
-                raise configuration_error(
-                    "prepare.scale",
-                    "given",
-                    "needs prepare.ranges, a range for every feature",
-                    origins.of(("prepare", "scale")),
-                )
-        try:
-            self.preparation(features)
-        except ParameterError as error:
-            setting = f"prepare.{error.name}" if error.name != "features" else "input.features"
-            raise configuration_error(
-                setting, error.value, f"must be {error.allowed}", origins.of(setting.split(".")[:2])
-            ) from None
-
-    def _check_topics(self, origins: Origins) -> None:
-        owners: dict[str, str] = dict.fromkeys(self.input.topics, "input.topics")
-        if self.labels.topic is not None:
-            owners[self.labels.topic] = "labels.topic"
-        for kind in Topics.KINDS:
-            topic = self.topic(kind)
-            setting = f"topics.{kind}"
-            if topic in owners:
-                raise configuration_error(
-                    setting,
-                    topic,
-                    f"must differ from {owners[topic]}, or the worker would read what it writes",
-                    origins.of(("topics", kind)),
-                )
-            owners[topic] = setting
-
-    @property
-    def features(self) -> tuple[str, ...] | None:
-        """Names of the features where the settings say them; None where the data do."""
-        given = self.input.features
-        if not isinstance(given, str):
-            return tuple(map(path_name, given))
-        return None
-
-    def preparation(self, features: Sequence[str]) -> Preparation:
-        """Return a new preparation for a stream.
-
-        Parameters
-        ----------
-        features : sequence of str
-            Names of the features.
-
-        Raises
-        ------
-        ParameterError
-            The settings name a feature that there is not, or lack one.
-        """
-        prepare = self.prepare
-        missing: Any = prepare.missing
-        return Preparation(
-            features,
-            scale=prepare.scale,
-            warmup_records=prepare.warmup_records,
-            missing=missing,
-            log1p=prepare.log1p,
-            categories=prepare.categories,
-            ranges=prepare.ranges,
-            clip=bool(getattr(self.engine_class, "unit_interval", False)),
-        )
-
-    @property
-    def finds_features(self) -> bool:
-        """Whether a partition's first records show what features all of them have."""
-        return self.features is None and self.input.sparse is None
-
-    @property
-    def learns_zeros(self) -> bool:
-        """Whether the engine takes sparse records, and learns one without any entry."""
-        engine = self.engine_class
-        return issubclass(engine, SparseEngine) and engine.learns_zeros(self.engine_parameters)
-
-    def topic(self, kind: str) -> str:
-        """Return the name of a topic of the deployment.
-
-        Parameters
-        ----------
-        kind : str
-            ``assignments``, ``cluster_events``, ``drift_events``, ``dead_letters``, ``clusters``, ``snapshots``,
-            ``archive`` or ``routes``.
-        """
-        if kind not in Topics.KINDS:
-            raise ValueError(f"{kind!r} is no kind of topic: {', '.join(Topics.KINDS)}")
-        override: str | None = getattr(self.topics, kind)
-        return override or f"{self.name}.{kind.replace('_', '-')}"
-
-    @property
-    def group(self) -> str:
-        """Consumer group of the deployment."""
-        return self.name
-
-    @cached_property
-    def worker_id(self) -> str:
-        """Name of this worker, unique in the deployment."""
-        return self.worker.id or f"{socket.gethostname()}-{self.worker.web_port}"
-
-    @property
-    def transactional_id(self) -> str:
-        """Transactional id of this worker."""
-        return f"{self.name}-{self.worker_id}"
-
-    @property
-    def by_key(self) -> bool:
-        """Whether a partition can have several streams, each with a key."""
-        return self.stream not in (None, "partition")
-
-    @property
-    def stream_field(self) -> tuple[str, ...] | None:
-        """Where in a record the key of its stream stands; None where it stands elsewhere."""
-        given = self.stream or ""
-        return parse_path(given.removeprefix(FIELD)) if given.startswith(FIELD) else None
-
-    @property
-    def is_rekeyed(self) -> bool:
-        """Whether records are learned where their stream lives, and not where they were read."""
-        return self.stream == "topic" or self.stream_field is not None
-
-    @property
-    def is_keyed(self) -> bool:
-        """Whether the models below a stream's root live wherever the routes of its nodes lead."""
-        return self.hierarchy == "keyed"
-
-    @property
-    def is_routed(self) -> bool:
-        """Whether the deployment has a topic of routes: a second hop that learns."""
-        return self.is_rekeyed or self.is_keyed
-
-    @property
-    def takes_labels(self) -> bool:
-        """Whether the engine is taught by labels."""
-        return issubclass(self.engine_class, engines.LabelEngine)
-
-    @property
-    def tells_drift(self) -> bool:
-        """Whether the engine tells changes of the data themselves: of how it groups the features."""
-        return bool(getattr(self.engine_class, "clustered", False))
-
-    @property
-    def logs(self) -> tuple[str, ...]:
-        """Every topic that workers process: the inputs, that of the labels, and the routes, where there are any."""
-        labels = () if self.labels.topic is None else (self.labels.topic,)
-        return (*self.input.topics, *labels, *((self.topic("routes"),) if self.is_routed else ()))
-
-    def check_local(self, what: str, instead: str) -> None:
-        """Refuse what cannot be done where the levels of a hierarchy learn apart.
-
-        Parameters
-        ----------
-        what : str
-            Command or option.
-        instead : str
-            What can be done.
-
-        Raises
-        ------
-        ConfigurationError
-            `hierarchy` is ``keyed``.
-        """
-        if self.is_keyed:
-            raise ConfigurationError(f"{what} is not available with hierarchy = keyed: {instead}")
-
-    def check_stream(self, partitions: int) -> str:
-        """Return which records share a model, or stop the start.
-
-        Parameters
-        ----------
-        partitions : int
-            Partitions of the input topics.
-
-        Raises
-        ------
-        ConfigurationError
-            `stream` is not set and there are several partitions.
-        """
-        if self.stream is None and partitions > 1:
-            raise stream_not_set(self.input.topics, partitions)
-        return self.stream or "partition"
-
-    def derived(self) -> dict[str, str]:
-        """Return the values, by name, that settings have which are not given: names of topics, the worker's id."""
-        names = {f"topics.{kind}": self.topic(kind) for kind in Topics.KINDS if getattr(self.topics, kind) is None}
-        return names if self.worker.id else {"worker.id": self.worker_id, **names}
-
-    def dump(self) -> dict[str, Any]:
-        """Return all settings as plain values for people to read: secrets masked, engine parameters complete."""
-        values = self.model_dump(mode="json")
-        # A parameter without a limit is not one that is not set.
-        parameters = {name: "none" if value is None else value for name, value in self.engine_parameters.items()}
-        values["engine"] = {"name": self.engine.name, "preset": self.engine.preset, **parameters}
-        return values
-
-
-def _from_text(value: Any, parameter: Parameter | None) -> Any:
-    """Read a parameter that was written as text, in the environment or on the command line."""
-    if parameter is None or not isinstance(value, str):
-        return value
-    if parameter.optional and value.strip().lower() == "none":
-        return None
-    if parameter.kind is bool:
-        return {"true": True, "false": False}.get(value.strip().lower(), value)
-    if parameter.kind in (int, float):
-        for kind in (int, float):
-            try:
-                return kind(value)
-            except ValueError:
-                continue
-    return value

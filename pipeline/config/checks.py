@@ -1,0 +1,144 @@
+"""What settings must keep among themselves, each of them being right alone."""
+
+from resonance import engine as engines
+from resonance.engine.errors import ParameterError
+from resonance.pipeline.config import sparse
+from resonance.pipeline.config.fields import Fields
+from resonance.pipeline.config.label_checks import label_problem
+from resonance.pipeline.config.messages import (
+    Origins,
+    configuration_error,
+)
+from resonance.pipeline.config.sections import (
+    Topics,
+)
+from resonance.pipeline.errors import nearest
+
+
+def check(settings: Fields, origins: Origins) -> None:
+    """Refuse settings that do not go together.
+
+    Raises
+    ------
+    ConfigurationError
+        Naming the setting, its value, what is allowed, and what to do.
+    """
+    _check_broker(settings, origins)
+    _check_engine(settings, origins)
+    _check_hierarchy(settings, origins)
+    if settings.input.sparse is None:
+        _check_prepare(settings, origins)
+    else:
+        sparse.check(settings.input, settings.prepare, settings.engine_class, origins)
+    _check_labels(settings, origins)
+    _check_topics(settings, origins)
+
+
+def _check_broker(settings: Fields, origins: Origins) -> None:
+    if not settings.broker.security_protocol.startswith("SASL"):
+        return
+    names = ("sasl_mechanism", "sasl_username", "sasl_password")
+    missing = [f"broker.{name}" for name in names if getattr(settings.broker, name) is None]
+    if missing:
+        raise configuration_error(
+            "broker.security_protocol",
+            settings.broker.security_protocol,
+            f"needs a log-in; {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set",
+            origins.of(("broker", "security_protocol")),
+        )
+
+
+def _check_engine(settings: Fields, origins: Origins) -> None:
+    name = settings.engine.name
+    if name not in engines.ENGINES:
+        known = sorted(engines.ENGINES)
+        raise configuration_error(
+            "engine.name",
+            name,
+            f"must be one of {', '.join(known)}{nearest(name, known)}",
+            origins.of(("engine", "name")),
+        )
+    if settings.is_keyed and name != "hcaea":
+        raise configuration_error(
+            "hierarchy",
+            "keyed",
+            f"is for engine.name = hcaea alone, {name} has no models below its root; choose hierarchy = local",
+            origins.of(("hierarchy",)),
+        )
+    presets = sorted(settings.engine_class.presets)
+    if settings.engine.preset and settings.engine.preset not in presets:
+        allowed = f"must be one of {', '.join(presets)}" if presets else f"{name} has no presets"
+        raise configuration_error(
+            "engine.preset",
+            settings.engine.preset,
+            allowed + nearest(settings.engine.preset, presets),
+            origins.of(("engine", "preset")),
+        )
+    try:
+        engines.make_engine(name, settings.engine_parameters)
+    except ParameterError as error:
+        raise configuration_error(
+            f"engine.{error.name}", error.value, f"must be {error.allowed}", origins.of(("engine", error.name))
+        ) from None
+
+
+def _check_hierarchy(settings: Fields, origins: Origins) -> None:
+    if not settings.is_keyed:
+        return
+    problem = None
+    if settings.is_rekeyed:
+        problem = (
+            f"does not go together with stream = {settings.stream}, whose root would already learn behind the routes; "
+            "choose stream = partition or key, or hierarchy = local"
+        )
+    elif settings.engine_parameters["max_depth"] == 1:
+        problem = "needs models below the root; raise engine.max_depth, or choose hierarchy = local"
+    elif settings.emit_from is not None:
+        problem = "cannot begin to tell in the middle; leave emit_from out, or choose hierarchy = local"
+    if problem:
+        raise configuration_error("hierarchy", "keyed", problem, origins.of(("hierarchy",)))
+
+
+def _check_labels(settings: Fields, origins: Origins) -> None:
+    if (found := label_problem(settings)) is not None:
+        setting, value, problem = found
+        raise configuration_error(setting, value, problem, origins.of(setting.split(".")))
+
+
+def _check_prepare(settings: Fields, origins: Origins) -> None:
+    prepare = settings.prepare
+    features = settings.features
+    if features is None:
+        # The names come with the data: what can be checked now are the settings among themselves.
+        features = tuple(dict.fromkeys((*prepare.ranges, *prepare.log1p, *prepare.categories))) or ("feature",)
+        if prepare.scale == "given" and not prepare.ranges:
+            raise configuration_error(
+                "prepare.scale",
+                "given",
+                "needs prepare.ranges, a range for every feature",
+                origins.of(("prepare", "scale")),
+            )
+    try:
+        settings.preparation(features)
+    except ParameterError as error:
+        setting = f"prepare.{error.name}" if error.name != "features" else "input.features"
+        raise configuration_error(
+            setting, error.value, f"must be {error.allowed}", origins.of(setting.split(".")[:2])
+        ) from None
+
+
+def _check_topics(settings: Fields, origins: Origins) -> None:
+    owners: dict[str, str] = dict.fromkeys(settings.input.topics, "input.topics")
+    if settings.labels.topic is not None:
+        owners[settings.labels.topic] = "labels.topic"
+    for kind in Topics.KINDS:
+        topic = settings.topic(kind)
+        setting = f"topics.{kind}"
+        if topic in owners:
+            raise configuration_error(
+                setting,
+                topic,
+                f"must differ from {owners[topic]}, or the worker would read what it writes",
+                origins.of(("topics", kind)),
+            )
+        owners[topic] = setting

@@ -1,0 +1,305 @@
+"""The fields of the settings, and what follows from them; `settings` reads and checks them."""
+
+import socket
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, Final, Literal
+
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+from resonance import engine as engines
+from resonance.engine.base import Engine
+from resonance.engine.parameters import Parameter, check_parameters
+from resonance.engine.prepare import Preparation
+from resonance.engine.sparse import SparseEngine
+from resonance.pipeline.config.messages import (
+    STREAM_CHOICES,
+    stream_not_set,
+)
+from resonance.pipeline.config.sections import (
+    TOPIC_PATTERN,
+    Broker,
+    DeadLetterShare,
+    Delivery,
+    EngineChoice,
+    Input,
+    Labels,
+    Limits,
+    Output,
+    Prepare,
+    Snapshots,
+    Topics,
+    Worker,
+)
+from resonance.pipeline.config.sources import PREFIX
+from resonance.pipeline.config.values import OptionalMoment, Start
+from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.paths import parse_path, path_name
+
+FIELD: Final = "field:"
+"""How a choice of `Settings.stream` begins that names a member of the record."""
+
+
+class Fields(BaseSettings):
+    """Everything that can be set, and what follows from it."""
+
+    model_config = SettingsConfigDict(
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        env_prefix=PREFIX,
+        env_nested_delimiter="__",
+        enable_decoding=False,
+    )
+
+    name: str = Field(default="resonance", pattern=TOPIC_PATTERN, min_length=1, max_length=200)
+    """Name of the deployment: consumer group, transactional ids and topics derive from it."""
+    stream: str | None = None
+    """Which records share one model: ``partition``, ``key``, ``topic`` or ``field:<path>``, a member of the record. The
+    last two cost a hop over the topic of the routes. Needed when the input has several partitions."""
+    hierarchy: Literal["local", "keyed"] = "local"
+    """Where the models below the root of ``hcaea`` learn: ``local``, beside the root, or ``keyed``, each wherever the
+    routes of its root node lead, so that all workers share one stream (docs/keyed.md)."""
+    start: Start = "earliest"
+    """Where a new group begins to read: ``earliest``, ``latest``, or a time (RFC 3339, or milliseconds since 1970) to
+    begin with the first record whose Kafka timestamp is not before it. A group with offsets goes on where it is."""
+    emit_from: OptionalMoment = None
+    """Records of a partition before the first one whose own time is not before this are learned and not answered; then
+    the clusters that exist are listed, and everything is told. Counts for partitions that have told nothing yet."""
+    broker: Broker = Field(default_factory=Broker)
+    """The Kafka cluster."""
+    worker: Worker = Field(default_factory=Worker)
+    """The process itself."""
+    input: Input
+    """Where records come from and where in them the features stand."""
+    labels: Labels = Field(default_factory=Labels)
+    """Labels that come later than their records, for engines that are taught by labels."""
+    prepare: Prepare = Field(default_factory=Prepare)
+    """What is done to the features before the engine sees them."""
+    engine: EngineChoice = Field(default_factory=EngineChoice)
+    """The algorithm and its own parameters."""
+    delivery: Delivery = Field(default_factory=Delivery)
+    """How outputs and offsets reach the bus."""
+    snapshots: Snapshots = Field(default_factory=Snapshots)
+    """How often states are written."""
+    limits: Limits = Field(default_factory=Limits)
+    """What a partition may cost."""
+    dlq: DeadLetterShare = Field(default_factory=DeadLetterShare)
+    """When dead letters pause a partition."""
+    topics: Topics = Field(default_factory=Topics)
+    """Names of the topics, and how they are made."""
+    output: Output = Field(default_factory=Output)
+    """What outputs look like."""
+
+    @field_validator("stream", mode="before")
+    @classmethod
+    def _available(cls, value: Any) -> Any:
+        if isinstance(value, str) and value.startswith(FIELD):
+            parse_path(value.removeprefix(FIELD))
+        elif value is not None and value not in ("partition", "key", "topic"):
+            raise ValueError("must be one of\n" + "\n".join(f"  {choice}" for choice in STREAM_CHOICES))
+        return value
+
+    @cached_property
+    def engine_class(self) -> type[Engine]:
+        """The class of what learns where the input is read: the chosen engine, or its root alone."""
+        return engines.HCAEARoot if self.is_keyed else engines.ENGINES[self.engine.name]
+
+    def compile_engine(self) -> None:
+        """Compile every kernel that the deployment learns with, or load it from the cache."""
+        self.engine_class.compile()
+        if self.is_keyed:
+            engines.HCAEASubtree.compile()
+
+    @cached_property
+    def engine_parameters(self) -> dict[str, Any]:
+        """Every parameter of the engine with its checked value: defaults, then the preset, then what is given."""
+        declared = self.engine_class.parameters
+        preset = self.engine_class.presets[self.engine.preset] if self.engine.preset else {}
+        by_name = {parameter.name: parameter for parameter in declared}
+        given = {name: _from_text(value, by_name.get(name)) for name, value in self.engine.given.items()}
+        # Where ranges are given the engine sees 0 to 1; one that asks for the range need not take it from the stream.
+        asks = self.prepare.scale == "given" and {"low", "high", "ranges"} <= by_name.keys()
+        known = {"low": 0.0, "high": 1.0} if asks and not {"low", "high", "ranges"} & given.keys() else {}
+        return check_parameters(declared, {**preset, **known, **given})
+
+    @property
+    def features(self) -> tuple[str, ...] | None:
+        """Names of the features where the settings say them; None where the data do."""
+        given = self.input.features
+        if not isinstance(given, str):
+            return tuple(map(path_name, given))
+        return None
+
+    def preparation(self, features: Sequence[str]) -> Preparation:
+        """Return a new preparation for a stream.
+
+        Parameters
+        ----------
+        features : sequence of str
+            Names of the features.
+
+        Raises
+        ------
+        ParameterError
+            The settings name a feature that there is not, or lack one.
+        """
+        prepare = self.prepare
+        missing: Any = prepare.missing
+        return Preparation(
+            features,
+            scale=prepare.scale,
+            warmup_records=prepare.warmup_records,
+            missing=missing,
+            log1p=prepare.log1p,
+            categories=prepare.categories,
+            ranges=prepare.ranges,
+            clip=bool(getattr(self.engine_class, "unit_interval", False)),
+        )
+
+    @property
+    def finds_features(self) -> bool:
+        """Whether a partition's first records show what features all of them have."""
+        return self.features is None and self.input.sparse is None
+
+    @property
+    def learns_zeros(self) -> bool:
+        """Whether the engine takes sparse records, and learns one without any entry."""
+        engine = self.engine_class
+        return issubclass(engine, SparseEngine) and engine.learns_zeros(self.engine_parameters)
+
+    def topic(self, kind: str) -> str:
+        """Return the name of a topic of the deployment.
+
+        Parameters
+        ----------
+        kind : str
+            ``assignments``, ``cluster_events``, ``drift_events``, ``dead_letters``, ``clusters``, ``snapshots``,
+            ``archive`` or ``routes``.
+        """
+        if kind not in Topics.KINDS:
+            raise ValueError(f"{kind!r} is no kind of topic: {', '.join(Topics.KINDS)}")
+        override: str | None = getattr(self.topics, kind)
+        return override or f"{self.name}.{kind.replace('_', '-')}"
+
+    @property
+    def group(self) -> str:
+        """Consumer group of the deployment."""
+        return self.name
+
+    @cached_property
+    def worker_id(self) -> str:
+        """Name of this worker, unique in the deployment."""
+        return self.worker.id or f"{socket.gethostname()}-{self.worker.web_port}"
+
+    @property
+    def transactional_id(self) -> str:
+        """Transactional id of this worker."""
+        return f"{self.name}-{self.worker_id}"
+
+    @property
+    def by_key(self) -> bool:
+        """Whether a partition can have several streams, each with a key."""
+        return self.stream not in (None, "partition")
+
+    @property
+    def stream_field(self) -> tuple[str, ...] | None:
+        """Where in a record the key of its stream stands; None where it stands elsewhere."""
+        given = self.stream or ""
+        return parse_path(given.removeprefix(FIELD)) if given.startswith(FIELD) else None
+
+    @property
+    def is_rekeyed(self) -> bool:
+        """Whether records are learned where their stream lives, and not where they were read."""
+        return self.stream == "topic" or self.stream_field is not None
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether the models below a stream's root live wherever the routes of its nodes lead."""
+        return self.hierarchy == "keyed"
+
+    @property
+    def is_routed(self) -> bool:
+        """Whether the deployment has a topic of routes: a second hop that learns."""
+        return self.is_rekeyed or self.is_keyed
+
+    @property
+    def takes_labels(self) -> bool:
+        """Whether the engine is taught by labels."""
+        return issubclass(self.engine_class, engines.LabelEngine)
+
+    @property
+    def tells_drift(self) -> bool:
+        """Whether the engine tells changes of the data themselves: of how it groups the features."""
+        return bool(getattr(self.engine_class, "clustered", False))
+
+    @property
+    def logs(self) -> tuple[str, ...]:
+        """Every topic that workers process: the inputs, that of the labels, and the routes, where there are any."""
+        labels = () if self.labels.topic is None else (self.labels.topic,)
+        return (*self.input.topics, *labels, *((self.topic("routes"),) if self.is_routed else ()))
+
+    def check_local(self, what: str, instead: str) -> None:
+        """Refuse what cannot be done where the levels of a hierarchy learn apart.
+
+        Parameters
+        ----------
+        what : str
+            Command or option.
+        instead : str
+            What can be done.
+
+        Raises
+        ------
+        ConfigurationError
+            `hierarchy` is ``keyed``.
+        """
+        if self.is_keyed:
+            raise ConfigurationError(f"{what} is not available with hierarchy = keyed: {instead}")
+
+    def check_stream(self, partitions: int) -> str:
+        """Return which records share a model, or stop the start.
+
+        Parameters
+        ----------
+        partitions : int
+            Partitions of the input topics.
+
+        Raises
+        ------
+        ConfigurationError
+            `stream` is not set and there are several partitions.
+        """
+        if self.stream is None and partitions > 1:
+            raise stream_not_set(self.input.topics, partitions)
+        return self.stream or "partition"
+
+    def derived(self) -> dict[str, str]:
+        """Return the values, by name, that settings have which are not given: names of topics, the worker's id."""
+        names = {f"topics.{kind}": self.topic(kind) for kind in Topics.KINDS if getattr(self.topics, kind) is None}
+        return names if self.worker.id else {"worker.id": self.worker_id, **names}
+
+    def dump(self) -> dict[str, Any]:
+        """Return all settings as plain values for people to read: secrets masked, engine parameters complete."""
+        values = self.model_dump(mode="json")
+        # A parameter without a limit is not one that is not set.
+        parameters = {name: "none" if value is None else value for name, value in self.engine_parameters.items()}
+        values["engine"] = {"name": self.engine.name, "preset": self.engine.preset, **parameters}
+        return values
+
+
+def _from_text(value: Any, parameter: Parameter | None) -> Any:
+    """Read a parameter that was written as text, in the environment or on the command line."""
+    if parameter is None or not isinstance(value, str):
+        return value
+    if parameter.optional and value.strip().lower() == "none":
+        return None
+    if parameter.kind is bool:
+        return {"true": True, "false": False}.get(value.strip().lower(), value)
+    if parameter.kind in (int, float):
+        for kind in (int, float):
+            try:
+                return kind(value)
+            except ValueError:
+                continue
+    return value
