@@ -5,13 +5,8 @@ from resonance.engine.errors import ParameterError
 from resonance.pipeline.config import sparse
 from resonance.pipeline.config.fields import Fields
 from resonance.pipeline.config.label_checks import label_problem
-from resonance.pipeline.config.messages import (
-    Origins,
-    configuration_error,
-)
-from resonance.pipeline.config.sections import (
-    Topics,
-)
+from resonance.pipeline.config.messages import Origins, configuration_error
+from resonance.pipeline.config.sections import Topics
 from resonance.pipeline.errors import nearest
 
 

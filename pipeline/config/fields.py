@@ -12,10 +12,7 @@ from resonance.engine.base import Engine
 from resonance.engine.parameters import Parameter, check_parameters
 from resonance.engine.prepare import Preparation
 from resonance.engine.sparse import SparseEngine
-from resonance.pipeline.config.messages import (
-    STREAM_CHOICES,
-    stream_not_set,
-)
+from resonance.pipeline.config.messages import STREAM_CHOICES, stream_not_set
 from resonance.pipeline.config.sections import (
     TOPIC_PATTERN,
     Broker,
