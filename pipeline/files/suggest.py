@@ -1,6 +1,7 @@
 """Settings that suit records nobody described: numbers become features, ids and times are known by name and value."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,6 +12,12 @@ from resonance.pipeline.times import TimeTexts
 
 MOST_STRANGE: Final = 0.1
 """Share of values that are no number, at most, in a column that is taken for a feature."""
+
+FEWEST_SPARSE: Final = 40
+"""Names of numbers in one object, at least, for it to be called sparse."""
+
+MOST_FULL: Final = 0.5
+"""Share of these that a record has, at most."""
 
 _ID = re.compile(r"(.*[_-])?([iI][dD]|[uUgG][uU][iI][dD])|.*[a-z]I[dD]")
 _COUNTER = re.compile(r"(?i)index|row|nr|no|#")
@@ -27,7 +34,9 @@ class Suggestion:
     Attributes
     ----------
     features : list of str or str
-        Paths to numbers, or one path to an array of them; empty: nothing is a number.
+        Paths to numbers, or one path to an array of them; empty: nothing is a number, or the numbers are sparse.
+    sparse : str or None
+        Path to an object name -> number of which each record has a few names only.
     id_path, time_path : str or None
         Paths to id and time of the record.
     gaps : bool
@@ -39,6 +48,7 @@ class Suggestion:
     """
 
     features: list[str] | str
+    sparse: str | None
     id_path: str | None
     time_path: str | None
     gaps: bool
@@ -74,10 +84,17 @@ def suggest(seen: Survey) -> Suggestion:
                 f"{path} is no number in {column.strange:,} of {column.present:,} records, such as "
                 f"{_short(column.stranger)}: these would be dead letters"
             )
+    sparse = _sparse_object(numbers, seen)
+    if sparse is not None:
+        remarks.append(f"{sparse} has few of its many names in each record, so they are taken for sparse")
+        values = [value for path in numbers if _parent(path) == sparse for value in columns[path].sample]
+        if any(type(value) in (int, float) and value > 1 for value in values):
+            remarks.append('Its values go beyond 1, which is what they become: say prepare.ranges, for "*"')
+        numbers = []
     arrays = [path for path, column in columns.items() if column.only(list) and all(map(_is_array, column.sample))]
     features = arrays[0] if arrays and len(columns[arrays[0]].sample[0]) > len(numbers) else numbers
     named = [features] if isinstance(features, str) else features
-    if not features:
+    if not features and sparse is None:
         remarks.append("No column holds numbers: name those to use as input.features")
     unique = [path for path in ids if columns[path].unique and columns[path].present == seen.records]
     categories = {
@@ -89,13 +106,16 @@ def suggest(seen: Survey) -> Suggestion:
     }
     gaps = any(columns[path].present < seen.records for path in named)
     best = sorted(unique, key=lambda path: _last(path).lower() != "id")
-    return Suggestion(features, next(iter(best), None), next(iter(usable), None), gaps, categories, remarks)
+    return Suggestion(features, sparse, next(iter(best), None), next(iter(usable), None), gaps, categories, remarks)
 
 
 def as_file(found: Suggestion, topic: str, *, name: str, bootstrap: str, stream: str = "partition") -> str:
     """Return a ``resonance.toml`` that reads the records."""
     values: dict[str, Any] = {"name": name, "stream": stream, "broker": {"bootstrap": bootstrap}}
     values["input"] = {"topics": [topic], **({"features": found.features} if found.features else {})}
+    if found.sparse is not None:
+        values["input"]["sparse"] = found.sparse
+        values["engine"] = {"name": "sa_art"}
     if found.id_path:
         values["input"]["id_path"] = found.id_path
     if found.time_path:
@@ -113,6 +133,24 @@ def as_file(found: Suggestion, topic: str, *, name: str, bootstrap: str, stream:
 
 def _last(path: str) -> str:
     return parse_path(path)[-1]
+
+
+def _parent(path: str) -> str:
+    """Return the path of the object that a member stands in; empty for the record itself."""
+    return ".".join(name.replace(".", "\\.") for name in parse_path(path)[:-1])
+
+
+def _sparse_object(numbers: Sequence[str], seen: Survey) -> str | None:
+    """Return the object with the most names whose records have few of them."""
+    groups: dict[str, list[str]] = {}
+    for path in numbers:
+        groups.setdefault(_parent(path), []).append(path)
+    groups.pop("", None)
+    for parent, paths in sorted(groups.items(), key=lambda group: -len(group[1])):
+        present = sum(seen.columns[path].present for path in paths)
+        if len(paths) >= FEWEST_SPARSE and present <= MOST_FULL * len(paths) * seen.records:
+            return parent
+    return None
 
 
 def _short(value: Any) -> str:

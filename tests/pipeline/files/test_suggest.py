@@ -41,6 +41,19 @@ def test_what_is_suggested_is_a_settings_file():
     assert '# [prepare.categories]\n# country = ["DE", "FR"]\n' in text
 
 
+@pytest.mark.parametrize("most", [1, 9])
+def test_many_names_of_which_a_record_has_few_are_sparse(most):
+    rows = [{"id": f"r{n}", "load": 0.5, "a.b": {"words": {f"w{n % 50}": most, "w3": 1}}} for n in range(100)]
+    found = suggest(Survey(rows))
+    assert (found.features, found.sparse) == ([], r"a\.b.words")
+    assert not found.gaps
+    text = as_file(found, "articles", name="news", bootstrap="kafka:9092")
+    settings = Settings.of(tomllib.loads(text))
+    assert (settings.input.sparse, settings.engine.name) == (r"a\.b.words", "sa_art")
+    assert ("beyond 1" in text) == (most > 1)
+    assert suggest(Survey(rows[:30])).sparse is None
+
+
 @pytest.mark.parametrize(
     ("time", "path", "feature"),
     [
