@@ -7,10 +7,18 @@ import orjson
 import pytest
 from jsonschema import Draft202012Validator
 from resonance.engine import SAART, Cluster, SparseBatch
+from resonance.engine.errors import StateError
+from resonance.engine.sparse_scale import REVISION
+from resonance.engine.state import pack, unpack
+from resonance.pipeline.mending.model_checks import check_models
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Record
+from resonance.pipeline.states.source import Source
 from resonance.pipeline.task import description
 from resonance.pipeline.task.sizes import CAUSE_BYTES, event_bytes_of
+from resonance.pipeline.task.sparse_preparation import KIND, SparsePreparation
+from resonance.pipeline.task.stream_model import StreamModel
+from resonance.pipeline.topics.topics import Deployment
 from resonance.schemas import load_schema
 
 from tests.pipeline.sparse_streams import (
@@ -175,6 +183,35 @@ def test_a_stream_goes_on_from_its_snapshot(form: Any) -> None:
     assert names_of(newer, "p0:a") == []
     more = run(newer, sparse_records([form(record) for record in entries(330)], KEYS)[300:])
     assert {answer["version"] for answer in payloads(more.assignments)} == {2}
+
+
+def test_a_state_that_says_what_is_not_so_is_refused() -> None:
+    worker = task(sparse_settings(engine__max_features=3))
+    run(worker, [sparse_record(0, {"gold": 1.0, "tin": 0.5})])
+    preparation: Any = worker.model("p0").preparation
+    header, arrays = unpack(preparation.state(), KIND, REVISION)
+    assert SparsePreparation.from_state(pack(KIND, REVISION, header, arrays)).state() == preparation.state()
+    for names in (b'["gold","gold"]', b"{}", b'["a","b","c","d"]', b"[1]", b"["):
+        with pytest.raises(StateError, match=f"the state of {KIND} cannot be read"):
+            SparsePreparation.from_state(pack(KIND, REVISION, header, {"names": np.frombuffer(names, np.uint8)}))
+    # An engine cannot know more features than the dictionary.
+    model = worker.model("p0")
+    model.preparation = SparsePreparation.from_state(
+        pack(KIND, REVISION, header, {"names": np.frombuffer(b'["gold"]', np.uint8)})
+    )
+    with pytest.raises(StateError, match="an engine of dimension 2 behind a preparation of 1 columns"):
+        StreamModel.from_state("sa_art", "p0", model.state())
+
+
+def test_a_snapshot_may_know_more_features_than_it_has_bytes() -> None:
+    given = sparse_settings()
+    source = Source.of(given, {}, Deployment(1, {TOPIC: "id"}))
+    worker = task(given)
+    run(worker, [sparse_record(0, {"indices": [9_999], "values": [1]})])
+    snapshots = list(worker.states())
+    assert len(snapshots[0].body) < 9_999
+    state = worker.partition_state()
+    assert check_models(source, (TOPIC, 0), state, snapshots, lambda *at: PartitionTask(given, *at)) == 1
 
 
 # Dead letters
