@@ -1,6 +1,7 @@
 """The feature dictionary of a stream whose sparse records name their features."""
 
 from collections.abc import Sequence
+from itertools import repeat
 from typing import Any, Self
 
 import numpy as np
@@ -29,8 +30,7 @@ class FeatureNames:
 
     def find(self, names: Sequence[str]) -> IntArray:
         """Return the index of each name, -1 where it has none."""
-        get = self._index.get
-        return np.fromiter((get(name, -1) for name in names), np.int64, len(names))
+        return np.fromiter(map(self._index.get, names, repeat(-1)), np.int64, len(names))
 
     def add(self, names: Sequence[str]) -> None:
         """Give the next indices to names that have none."""

@@ -34,14 +34,14 @@ def sentence(event: ClusterEvent, peers: Iterable[ClusterSnapshot] = ()) -> str:
         return _started(event)
     new, old = _find(name, event["after"]), _find(name, event["before"])
     if kind == "emerged":
-        return f"{name} emerged" + _details(_portrait(new, peers), _size(new))
+        return f"{name} emerged" + _details(portrait(new, peers), _size(new))
     if kind == "split":
         parent = _find(other, event["after"]) or _find(other, event["before"])
         return f"{name} split from {other}" + _details(_moves(parent, new))
     if kind == "absorbed":
         heir = _find(other, event["after"]) or _find(other, event["before"])
         return f"{name} was absorbed by {other}{_life(old)}" + _details(_moves(old, heir), _now(heir))
-    return f"{name} vanished{_life(old)}" + _details(_portrait(old, peers))
+    return f"{name} vanished{_life(old)}" + _details(portrait(old, peers))
 
 
 def _started(event: ClusterEvent) -> str:
@@ -75,11 +75,24 @@ def _moves(start: ClusterSnapshot | None, end: ClusterSnapshot | None) -> str:
     return ", ".join(f"{f} {number(start['centre'][f])} -> {number(end['centre'][f])}" for f in notable)
 
 
-def _portrait(cluster: ClusterSnapshot | None, peers: Iterable[ClusterSnapshot]) -> str:
-    """Return the features that set a cluster apart from each of its peers, or its first ones."""
+def portrait(cluster: ClusterSnapshot | None, peers: Iterable[ClusterSnapshot] = ()) -> str:
+    """Return the features that set a cluster apart from each of its peers, or its first ones.
+
+    Where the engine itself says which features tell it apart, it is these.
+
+    Parameters
+    ----------
+    cluster : ClusterSnapshot or None
+        As it stands on the bus.
+    peers : iterable of ClusterSnapshot
+        Clusters that were there before.
+    """
     if cluster is None:
         return ""
     features = list(cluster["centre"])
+    if "salient" in cluster:
+        features = [each["feature"] for each in cluster["salient"] if each["feature"] in cluster["centre"]]
+        peers = ()
     apart = [_distances(cluster, peer) for peer in peers if peer["id"] != cluster["id"]]
     if apart:
         features.sort(key=lambda feature: -min(distances.get(feature, 0.0) for distances in apart))

@@ -9,7 +9,7 @@ import orjson
 from resonance.pipeline.dlq.letters import DeadLetter
 from resonance.pipeline.errors import BrokerError, ConfigurationError, nearest
 from resonance.pipeline.records import Record
-from resonance.pipeline.watching.sentences import number, sentence
+from resonance.pipeline.watching.sentences import number, portrait, sentence
 from resonance.pipeline.watching.subscriber import Subscriber
 from resonance.schemas import ClusterEventKind
 
@@ -302,14 +302,13 @@ def _drift(payload: Mapping[str, Any]) -> str:
     return f"{payload['stream']}: {payload['kind']}{of}, seen by {payload['detector']}: {values}"
 
 
-def _cluster(payload: Mapping[str, Any]) -> str:
+def _cluster(payload: Any) -> str:
     size = f"{payload['size']:,} records"
     if payload.get("ended"):
         heirs = " and ".join(payload.get("successors") or ())
         goes_on = f"; it goes on as {heirs}" if heirs else ""
         return f"{payload['id']} ended ({payload['ended']}) with {size}{goes_on}"
-    centre = ", ".join(f"{feature} {number(value)}" for feature, value in list(payload["centre"].items())[:3])
-    return f"{payload['id']} has {size}: {centre}"
+    return f"{payload['id']} has {size}: {portrait(payload)}"
 
 
 _SENTENCES: Final[Mapping[str, Callable[[Any], str]]] = {

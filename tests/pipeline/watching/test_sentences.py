@@ -47,6 +47,15 @@ def test_an_emerged_cluster_is_described_by_what_sets_it_apart_from_its_peers():
     assert sentence(event("emerged", "c", after=[new]), peers).startswith("c emerged: y 500, ")
 
 
+def test_a_cluster_that_explains_itself_is_described_by_its_salient_features():
+    salient = [{"feature": name, "salience": 0.9, "weight": 0.5} for name in ("oil", "left_out", "price")]
+    new = cluster("c", 31, a=1, oil=0.5, price=0.25) | {"salient": salient}
+    assert (
+        sentence(event("emerged", "c", after=[new]), [cluster("b", a=0)])
+        == "c emerged: oil 0.5, price 0.25; 31 records"
+    )
+
+
 def test_a_vanished_cluster_and_a_new_version():
     assert sentence(event("vanished", "a", before=[cluster("a", 1, x=1)])) == "a vanished after 1 record: x 1"
     told = sentence(event("version_started", before=[cluster("a"), cluster("b")], version=2))
