@@ -156,7 +156,9 @@ def later_version(
 
 
 def _named(archived: Archived | ArchiveManifest) -> str:
-    return f"the archive at offset {archived.position:,} ({time_text(archived.timestamp)})"
+    # It is not known of one that was written before a record was read.
+    time = f" ({time_text(archived.timestamp)})" if archived.timestamp >= 0 else ""
+    return f"the archive at offset {archived.position:,}{time}"
 
 
 def _changed(found: Archived | ArchiveManifest | PartitionRecord, source: Source, at: TopicPartition) -> list[str]:
@@ -243,10 +245,7 @@ def partition_record(reader: LogReader, source: Source, at: TopicPartition) -> P
     if not reader.has((source.snapshots, at[1])):
         return None
     record = read_tables(reader, source, [at[1]])[at[1]].records().get(at[0])
-    now = source.identities[at[0]]
-    if record is None or (record.identity.topic_id, record.identity.partitions) != (now.topic_id, now.partitions):
-        return None
-    return record
+    return record if record is not None and source.is_same_log(record.identity) else None
 
 
 def differing(found: Identity, now: Identity) -> list[str]:

@@ -247,8 +247,8 @@ def last_manifest(reader: LogReader, source: Source, at: TopicPartition) -> tupl
 def _is_ours(source: Source, at: TopicPartition, manifest: ArchiveManifest) -> bool:
     """Whether an archive belongs to this deployment and to the log that is there now."""
     found, now = manifest.identity, source.identities[at[0]]
-    named = (found.pipeline, found.topic_id, found.partitions, len(found.inputs) == 1)
-    return named == (now.pipeline, now.topic_id, now.partitions, len(now.inputs) == 1)
+    named = (found.pipeline, len(found.inputs) == 1)
+    return named == (now.pipeline, len(now.inputs) == 1) and source.is_same_log(found)
 
 
 def _manifests(

@@ -185,8 +185,7 @@ def _check_log(source: Source, found: Identity) -> None:
         raise stops.topic_made_again(found.topic, found.topic_id, now.topic_id)
     if found.partitions != now.partitions and found.topic == source.routes:
         raise stops.routes_changed(found.topic, found.partitions, now.partitions)
-    # Where streams are re-keyed a partition that was added routes its records to where their models are.
-    if found.partitions != now.partitions and not source.is_rekeyed:
+    if not source.is_same_log(found):
         raise stops.partitions_changed(found.topic, found.partitions, now.partitions)
 
 

@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Generic, TypeVar
 
 from resonance.pipeline import logs, stops
@@ -152,9 +152,13 @@ def restore_partitions(
             if first > replay_from:
                 raise stops.truncated(topic, partition, replay_from, first)
             check_relearning(source, at, place, replay_from)
-            writer = table.writer(source.identities[topic])
+            identity = source.identities[topic]
+            writer = table.writer(identity)
             if place.record is None:
                 writer.began = replay_from
+            elif replace(place.record.identity, partitions=identity.partitions) == identity:
+                # Also where the input got partitions, which is a stop above unless it changes nothing here.
+                writer.began = place.record.began
             restored[at] = Restored(task, writer, place.start, place.committed, place.pinned)
             ranges[at] = (replay_from, place.start)
         reach("during-restore")

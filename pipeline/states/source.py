@@ -122,6 +122,13 @@ class Source:
         """Whether no stream is learned where the inputs are read, but all of them where the routes lead."""
         return bool(self.routes) and "hierarchy" not in next(iter(self.identities.values())).settings
 
+    def is_same_log(self, found: Identity) -> bool:
+        """Whether somebody's log is the one that is there now, with its keys in the same partitions."""
+        now = self.identities[found.topic]
+        # Where streams are re-keyed a partition that was added routes its records to where their models are.
+        grown = self.is_rekeyed and found.topic != self.routes
+        return found.topic_id == now.topic_id and (grown or found.partitions == now.partitions)
+
     @property
     def logs(self) -> list[TopicPartition]:
         """Every partition that workers process: those of the inputs, of the labels and of the routes."""

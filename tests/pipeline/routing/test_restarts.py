@@ -11,6 +11,8 @@ from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.mending import mending, past_models, put_back, resetting
 from resonance.pipeline.mending.stream_reset import plan_stream_reset
 from resonance.pipeline.records import Record
+from resonance.pipeline.replay import verifying
+from resonance.pipeline.replay.ranges import Span
 from resonance.pipeline.routing.repeats import Repeats
 from resonance.pipeline.routing.route_records import read_route
 from resonance.pipeline.states import restore, stored_states
@@ -18,6 +20,7 @@ from resonance.pipeline.states.inspection import inspect
 from resonance.pipeline.states.source import Source
 from resonance.pipeline.tasks import make_task, task_maker
 
+from tests.pipeline.replay.deployment import put_behind_commands
 from tests.pipeline.routing.deployment import KEYED, KINDS, RekeyedDeployment
 from tests.pipeline.routing.two_hops import ROUTES, Hops, settings
 from tests.pipeline.streams import STAMP, TOPIC, value_of
@@ -206,6 +209,11 @@ def test_the_input_may_get_partitions(monkeypatch):
     answers = [orjson.loads(m.value) for at in said for m in said[at].assignments]
     assert {(a["source"]["partition"], a["version"]) for a in answers} == {(2, 1)}
     assert len(answers) == 50
+    # What was told before is what would be told now.
+    put_behind_commands(monkeypatch, deployment)
+    verdict = verifying.verify(deployment.given, Span.parse())
+    assert verdict.identical, verdict.differences()
+    assert [part.records for part in verdict.parts if part.topic == TOPIC] == [450, 450, 50]
 
 
 def test_with_a_keyed_hierarchy_the_input_may_not(monkeypatch):
