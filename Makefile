@@ -49,9 +49,10 @@ bench: .venv
 	$(BIN)/python -m bench.pipeline
 	$(BIN)/python -m bench.memory --records 2000000
 
-# The long form of the kill test: half an hour of everything that ends a process.
+# The long forms: half an hour of everything that ends a process, and the bits of every engine on another processor.
 kill: .venv
-	RESONANCE_KILL_TEST=long $(BIN)/python -m pytest tests/integration/test_kill.py -rP --timeout 3600
+	RESONANCE_KILL_TEST=long $(BIN)/python -m pytest tests/integration/test_kill.py tests/engine/test_bits.py -rP \
+	  --timeout 3600
 
 # Raises the locked versions (needs uv); the files name packages and hashes, never an index. The image installs
 # runtime.txt and builds the wheel with build.txt: the same versions, without what only development needs.

@@ -23,9 +23,14 @@ for _name, _engine in CASES.items():
     FAMILIES.setdefault(_engine.__module__.split(".")[2], []).append(_name)
 
 
+# Those whose kernels take longest to compile; `make kill` runs them, too.
+ONLY_LONG = ("evq", "ildn")
+LONG = os.environ.get("RESONANCE_KILL_TEST") == "long"
+
+
 # One family by one: each compiles its kernels for that other processor, which takes up to a minute.
 @pytest.mark.slow
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [family for family in FAMILIES if LONG or family not in ONLY_LONG])
 def test_the_bits_do_not_depend_on_the_cpu(tmp_path, family):
     plain = {
         "NUMBA_CPU_NAME": "generic",
