@@ -7,7 +7,7 @@ prepare_cache()  # before anything imports numba
 from collections.abc import Mapping  # noqa: E402
 from typing import Any  # noqa: E402
 
-from resonance.engine.base import (  # noqa: E402  # noqa: E402
+from resonance.engine.base import (  # noqa: E402
     Cluster,
     Engine,
     Event,
