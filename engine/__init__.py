@@ -7,7 +7,18 @@ prepare_cache()  # before anything imports numba
 from collections.abc import Mapping  # noqa: E402
 from typing import Any  # noqa: E402
 
-from resonance.engine.base import Cluster, Engine, Event, GroupChange, Prediction, Reason, Salience, Step  # noqa: E402
+from resonance.engine.base import (  # noqa: E402
+    Cluster,
+    Engine,
+    Event,
+    GroupChange,
+    Label,
+    LabelAnswers,
+    Prediction,
+    Reason,
+    Salience,
+    Step,
+)
 from resonance.engine.caea import CAEA  # noqa: E402
 from resonance.engine.errors import EngineError, ParameterError, RecordError, StateError  # noqa: E402
 from resonance.engine.evq import EVQ  # noqa: E402
@@ -20,7 +31,7 @@ from resonance.engine.hcaea import (  # noqa: E402
     SubtreeStep,
 )
 from resonance.engine.ildn import ILDN  # noqa: E402
-from resonance.engine.labels import Label, LabelAnswers, LabelEngine, LabelSet  # noqa: E402
+from resonance.engine.labels import LabelEngine, LabelSet  # noqa: E402
 from resonance.engine.mlca import MLCA, MLCAC, MLCAI  # noqa: E402
 from resonance.engine.parameters import Parameter  # noqa: E402
 from resonance.engine.sa_art import SAART, FuzzyART  # noqa: E402

@@ -3,7 +3,7 @@
 import abc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,12 +11,12 @@ from resonance.engine.errors import RecordError
 from resonance.engine.facts import ModelFacts, Path
 from resonance.engine.parameters import Parameter, check_parameters
 
-if TYPE_CHECKING:
-    from resonance.engine.labels import LabelAnswers
-
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+
+Label = str | int
+"""A label: text, or an integer of 64 bits."""
 
 EventKind = Literal["emerged", "absorbed", "split", "vanished"]
 
@@ -151,6 +151,24 @@ class GroupChange:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class LabelAnswers:
+    """How probable each label is, for each record of a batch.
+
+    Attributes
+    ----------
+    labels : tuple of str or int
+        Every label that the model knew at the end of the batch, in the order in which they came; within one record
+        integers before text, each in ascending order.
+    probabilities : ndarray of float64, shape (n, number of labels)
+        By record and label, from 0 to 1; NaN where the label was not known yet when the record was answered. A label
+        is predicted where its probability is above 0.5.
+    """
+
+    labels: tuple[Label, ...]
+    probabilities: FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Step:
     """Answers for a learned batch of n records; `depth` is the number of levels that the engine has (1 if flat).
 
@@ -177,7 +195,7 @@ class Step:
     novel: BoolArray
     path: IntArray
     events: list[Event] = field(default_factory=list)
-    labels: "LabelAnswers | None" = None
+    labels: LabelAnswers | None = None
     groups: list[GroupChange] = field(default_factory=list)
 
 
@@ -201,7 +219,7 @@ class Prediction:
     cluster: IntArray
     score: FloatArray
     label: IntArray
-    labels: "LabelAnswers | None" = None
+    labels: LabelAnswers | None = None
 
 
 class Engine(abc.ABC):

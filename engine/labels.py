@@ -2,41 +2,19 @@
 
 import abc
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from resonance.engine.base import Engine, FloatArray, Step
+from resonance.engine.base import Engine, Label, Step
 from resonance.engine.classes import record_labels
 from resonance.engine.errors import RecordError
-
-Label = str | int
-"""A label: text, or an integer of 64 bits."""
 
 LabelSet = Collection[Label]
 """The labels of one record, in no order; a label that comes twice counts once."""
 
 MOST_CHARACTERS = 1000
 """Length of a label that is text."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LabelAnswers:
-    """How probable each label is, for each record of a batch.
-
-    Attributes
-    ----------
-    labels : tuple of str or int
-        Every label that the model knew at the end of the batch, in the order in which they came; within one record
-        integers before text, each in ascending order.
-    probabilities : ndarray of float64, shape (n, number of labels)
-        By record and label, from 0 to 1; NaN where the label was not known yet when the record was answered. A label
-        is predicted where its probability is above 0.5.
-    """
-
-    labels: tuple[Label, ...]
-    probabilities: FloatArray
 
 
 class LabelEngine(Engine):

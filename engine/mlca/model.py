@@ -7,12 +7,23 @@ import numpy as np
 from numba import types
 from numba.typed import List
 from numpy.typing import ArrayLike, NDArray
-from resonance.engine.base import BoolArray, Cluster, FloatArray, GroupChange, IntArray, Prediction, Step, check_batch
+from resonance.engine.base import (
+    BoolArray,
+    Cluster,
+    FloatArray,
+    GroupChange,
+    IntArray,
+    Label,
+    LabelAnswers,
+    Prediction,
+    Step,
+    check_batch,
+)
 from resonance.engine.correntropy import bandwidth_factors
 from resonance.engine.errors import ParameterError, RecordError, StateError
 from resonance.engine.events import E_RECORD, events_from
 from resonance.engine.facts import ModelFacts, Path
-from resonance.engine.labels import Label, LabelAnswers, LabelEngine, LabelSet, label_sets
+from resonance.engine.labels import LabelEngine, LabelSet, label_sets
 from resonance.engine.mlca.batch import CRITERIA, T_HEAD, learn_batch, predict_batch, tell_groups
 from resonance.engine.mlca.model_state import check_dimension, packed, table_of, unpacked
 from resonance.engine.mlca.nodes import FEWEST_LABELS, FEWEST_SLOTS, KNOWN, K, N, Rules, more_slots, new_nodes, resized

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
+from resonance.engine.base import MAGNITUDE, FloatArray, IntArray, Label
 from resonance.engine.contents import MOST_RECORDS, ROUNDING, Contents
 from resonance.engine.errors import RecordError, StateError
-from resonance.engine.labels import Label, checked_label
+from resonance.engine.labels import checked_label
 from resonance.engine.mlca.nodes import (
     EVENTS,
     FEWEST_LABELS,

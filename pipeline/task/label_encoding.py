@@ -2,7 +2,7 @@
 
 import numpy as np
 import orjson
-from resonance.engine.labels import LabelAnswers
+from resonance.engine.base import LabelAnswers
 
 
 def label_texts(answers: LabelAnswers) -> list[bytes]:

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
-from resonance.engine.base import FloatArray, Step
-from resonance.engine.labels import LabelAnswers, LabelEngine
+from resonance.engine.base import FloatArray, LabelAnswers, Step
+from resonance.engine.labels import LabelEngine
 from resonance.engine.prepare import Preparation
 from resonance.pipeline.task.faults import FaultError, out_of_range
 from resonance.pipeline.task.fed import Fed
