@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from resonance.engine.base import FloatArray
 from resonance.engine.errors import StateError
 from resonance.engine.state import pack, unpack
+from resonance.pipeline.config.label_checks import LABELS
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import RoutedRecord, SourceRecord
 from resonance.pipeline.task.faults import FaultError
-from resonance.pipeline.task.label_input import LABELS, Labels, too_many
+from resonance.pipeline.task.label_input import Labels, too_many
 
 KIND: Final = "labels"
 REVISION: Final = 1
