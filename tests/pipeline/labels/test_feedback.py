@@ -149,6 +149,7 @@ def test_a_letter_about_labels_is_the_message_and_says_what_decided():
     assert (said["topic"], said["partition"], said["offset"]) == (LABELS, "4", "7")
     assert said["decided_by"] == f"{TOPIC}-0-31"
     assert "labels.buffer_records" in said["message"]
+    assert "before the present version of the model, or not at all, or it is a dead letter itself" in said["message"]
     assert letter.partition == 4
     assert letter.key == b"l"
     assert orjson.loads(letter.value or b"") == {"id": "gone", "labels": ["a"]}
