@@ -83,6 +83,12 @@ def stream_key(record: SourceRecord) -> bytes | None:
     return record.stream if isinstance(record, RoutedRecord) else record.key
 
 
+def bytes_beside(record: SourceRecord) -> int:
+    """Return the bytes of what a record has beside its value: its key, and the names and values of its headers."""
+    own = sum(len(name.encode()) + len(value or b"") for name, value in record.headers or ())
+    return len(record.key or b"") + own
+
+
 class Message(NamedTuple):
     """An output, in the order given.
 

@@ -1,7 +1,12 @@
 """What does not go together with labels."""
 
+from typing import Final
+
 from resonance import engine as engines
 from resonance.pipeline.config.fields import Fields
+
+LABELS: Final = 1_000
+"""Labels that a stream can have: every assignment names all of them."""
 
 
 def label_problem(settings: Fields) -> tuple[str, str, str] | None:
@@ -16,6 +21,9 @@ def label_problem(settings: Fields) -> tuple[str, str, str] | None:
         if path is not None:
             return "input.label_path", path, problem
         return None if topic is None else ("labels.topic", topic, problem)
+    if (most := settings.engine_parameters["max_labels"]) > LABELS:
+        problem = f"must be an integer of at most {LABELS:,}: every assignment names all labels that its stream has"
+        return "engine.max_labels", str(most), problem
     if topic is None:
         return None
     if topic in settings.input.topics:

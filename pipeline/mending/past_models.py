@@ -55,6 +55,10 @@ def settings_then(settings: Settings, identity: Identity) -> Settings:
     for name in ("features", "sparse"):
         # One of them stands there, not always the one of now.
         values["input"].pop(name, None)
+    if "labels.topic" not in identity.limits:
+        # Their engine was not taught by labels.
+        values.pop("labels", None)
+        values["input"].pop("label_path", None)
     values["engine"] = {"name": identity.engine}
     for name, value in [*identity.settings.items(), *identity.limits.items()]:
         section, _, key = name.rpartition(".")

@@ -337,9 +337,10 @@ def letter_told(name: str) -> Callable[[Message | Record], Told | None]:
     topic, partition, offset, version, decided_by, kind = (f"{name}.error.{part}" for part in parts)
 
     def told(message: Message | Record) -> Told | None:
-        # A dead letter that was replayed and failed again has both twice: the last are its own.
-        headers = dict(message.headers)
+        # A dead letter that was replayed and failed again has them twice: its own begin with the last topic.
+        names = [header for header, _ in message.headers]
         try:
+            headers = dict(message.headers[len(names) - 1 - names[::-1].index(topic) :])
             number, said_by = int(headers.get(partition) or b"-1"), int(headers.get(version) or b"0")
             own = Told((headers[topic] or b"").decode(), int(headers[offset] or b""), said_by, partition=number)
             if (place := headers.get(decided_by)) is None:

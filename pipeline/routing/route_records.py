@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import orjson
-from resonance.pipeline.records import Message, RoutedRecord, SourceRecord
+from resonance.pipeline.records import Message, RoutedRecord, SourceRecord, bytes_beside
 
 SOURCE: Final = "resonance.source"
 KEY: Final = "resonance.key"
@@ -34,6 +34,9 @@ REST_BYTES: Final = 40_000
 
 OWN_BYTES: Final = 500
 """Bytes of the header that says where a record stands, at most."""
+
+HEADER_BYTES: Final = 4
+"""Bytes that a header takes beside its name and its value, as they are counted here."""
 
 TOPIC_BYTES: Final = 249
 """Longest name of a topic that Kafka takes."""
@@ -83,8 +86,7 @@ def route_message(record: SourceRecord, topic: str, partition: int, stream: byte
 
 def rest_bytes(record: SourceRecord, stream: bytes) -> int:
     """Return what a route has beside the value, in bytes."""
-    own = sum(len(name.encode()) + len(value or b"") + 4 for name, value in record.headers or ())
-    return OWN_BYTES + len(stream) + len(record.key or b"") + own
+    return OWN_BYTES + len(stream) + bytes_beside(record) + HEADER_BYTES * len(record.headers or ())
 
 
 def read_route(record: SourceRecord) -> Route | None:

@@ -12,23 +12,21 @@ A message of the topic of labels is a JSON object:
 from typing import Any, Final, NamedTuple
 
 import orjson
+from resonance.pipeline.config.label_checks import LABELS
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.config.values import category_text
 from resonance.pipeline.paths import ABSENT
-from resonance.pipeline.records import RoutedRecord, SourceRecord
-from resonance.pipeline.routing.route_records import rest_bytes
+from resonance.pipeline.records import RoutedRecord, SourceRecord, bytes_beside
 from resonance.pipeline.task.faults import FaultError
 from resonance.pipeline.task.layout import kind_of
 from resonance.pipeline.task.names import StreamNames
-
-LABELS: Final = 1_000
-"""Labels that a stream can have: every assignment names all of them."""
 
 TEXT_BYTES: Final = 100
 """Bytes of a label's text as JSON."""
 
 MESSAGE_BYTES: Final = 20_000
-"""Bytes of a message of the topic of labels, key and headers included: such messages wait in states for features."""
+"""Bytes of a message of the topic of labels: its value, its key, and the names and values of its headers. Such messages
+wait in states for their records."""
 
 Labels = tuple[str, ...]
 """The labels of one record, each once, in the order given; on the bus a label is its text."""
@@ -141,7 +139,7 @@ class LabelMessages:
             Why it cannot be used.
         """
         value = record.value or b""
-        if (size := len(value) + rest_bytes(record, b"")) > MESSAGE_BYTES:
+        if (size := len(value) + bytes_beside(record)) > MESSAGE_BYTES:
             raise FaultError(
                 "limit",
                 "record_too_large",

@@ -78,7 +78,7 @@ class _Work:
             self._fed.faults.append((position, out_of_range(problems[0])))
         else:
             try:
-                self._memory.held.append((own, self._labels(position)))
+                self._memory.hold(own, self._labels(position))
             except FaultError as error:
                 self._fed.letters.append((position, error, None))
             else:
@@ -90,7 +90,7 @@ class _Work:
 
     def _end_warm_up(self, position: int) -> None:
         """Learn what was held back; whatever it causes happens now."""
-        held, self._memory.held = self._memory.held, []
+        held = self._memory.release()
         prepared = self._preparation.freeze()
         step = self._engine.learn(prepared, [labels for _, labels in held])
         self._fed.learned_one_by_one([position] * len(held), step, answered=False)
@@ -173,8 +173,7 @@ class _Work:
             return None
         memory = self._memory
         try:
-            place = next((i for i, (held, _) in reversed([*enumerate(memory.held)]) if held == own), None)
-            if place is not None:
+            if (place := memory.held_at(own)) is not None:
                 if memory.held[place][1] is not None:
                     raise already_labelled(own, "it has its labels")
                 memory.take_in(labels)
@@ -201,6 +200,13 @@ class _Work:
 def already_labelled(own: bytes, why: str) -> FaultError:
     """Return the fault of labels for a record that needs none."""
     return FaultError("label", "already_labelled", f"the record {shown(own)} is learned once, and {why}")
+
+
+def not_taught(own: bytes) -> FaultError:
+    """Return the fault of labels that waited for a record when the models began anew with an engine without labels."""
+    return FaultError(
+        "label", "too_late", f"the record {shown(own)} had not come when the engine became one that no labels teach"
+    )
 
 
 def _part(step: Step, rows: list[int]) -> Step:

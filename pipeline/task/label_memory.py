@@ -1,19 +1,22 @@
 """What a stream knows of its records that can still be labelled, and of labels whose record has not come yet."""
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
-from itertools import accumulate, pairwise
+from collections.abc import Collection, Mapping
+from itertools import accumulate, pairwise, takewhile
 from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
-from resonance.engine.base import FloatArray
+from resonance.engine.base import MAGNITUDE, FloatArray
 from resonance.engine.errors import StateError
+from resonance.engine.labels import Label
 from resonance.engine.state import pack, unpack
+from resonance.pipeline.config.label_checks import LABELS
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.records import RoutedRecord, SourceRecord
+from resonance.pipeline.records import RoutedRecord
 from resonance.pipeline.task.faults import FaultError
-from resonance.pipeline.task.label_input import LABELS, Labels, too_many
+from resonance.pipeline.task.label_input import TEXT_BYTES, Labels, too_many
 
 KIND: Final = "labels"
 REVISION: Final = 1
@@ -52,7 +55,7 @@ class LabelMemory:
     learned : int
         Records that were learned with labels.
     held : list of (bytes or None, tuple of str or None)
-        Id and labels of each record that the warm-up holds back.
+        Id and labels of each record that the warm-up holds back; the labels of one can be set.
     known : set of str
         Every label that the stream has, learned or waiting to be.
     unlabelled : int
@@ -61,7 +64,19 @@ class LabelMemory:
         By the id of the record that has not come.
     """
 
-    __slots__ = ("_kept", "_labels", "_most", "_patience", "held", "known", "learned", "seen", "unlabelled", "waiting")
+    __slots__ = (
+        "_held_at",
+        "_kept",
+        "_labels",
+        "_most",
+        "_patience",
+        "held",
+        "known",
+        "learned",
+        "seen",
+        "unlabelled",
+        "waiting",
+    )
 
     def __init__(self) -> None:
         self._most = self._patience = 0
@@ -70,6 +85,8 @@ class LabelMemory:
         self._kept: OrderedDict[bytes, FloatArray | None] = OrderedDict()
         self.seen = self.learned = self.unlabelled = 0
         self.held: list[tuple[bytes | None, Labels | None]] = []
+        # The newest record of each id among them.
+        self._held_at: dict[bytes, int] = {}
         self.waiting: dict[bytes, Waiting] = {}
         self.known: set[str] = set()
 
@@ -77,16 +94,34 @@ class LabelMemory:
         return len(self._kept)
 
     def bound(self, settings: Settings) -> None:
-        """Take from settings how many records are kept, and how long labels wait for theirs."""
+        """Take from settings how many records are kept, and how long labels wait for theirs, from now on at most."""
         # Without a topic of labels none comes late.
         self._most = settings.labels.buffer_records if settings.labels.topic else 0
         self._patience = settings.labels.wait_records
         self._labels = min(LABELS, settings.engine_parameters.get("max_labels", LABELS))
         self._forget()
+        # No label waits behind one that the settings of before let wait longer.
+        last = self.seen + self._patience
+        self.waiting = {own: label._replace(due=min(label.due, last)) for own, label in self.waiting.items()}
 
     def go_on(self, before: "LabelMemory") -> None:
-        """Let the labels wait on that waited for records of the version before."""
+        """Let the labels wait on that waited for records of the version before; `bound` says how long."""
         self.seen, self.waiting = before.seen, before.waiting
+
+    def hold(self, own: bytes | None, labels: Labels | None) -> None:
+        """Remember a record that the warm-up holds back, with its labels or without."""
+        if own is not None:
+            self._held_at[own] = len(self.held)
+        self.held.append((own, labels))
+
+    def held_at(self, own: bytes) -> int | None:
+        """Return where in `held` the newest record with an id stands; None where there is none."""
+        return self._held_at.get(own)
+
+    def release(self) -> list[tuple[bytes | None, Labels | None]]:
+        """Return the records that the warm-up held back; it holds none any more."""
+        held, self.held, self._held_at = self.held, [], {}
+        return held
 
     def keep(self, own: bytes | None, features: FloatArray | None) -> None:
         """Remember a record; the oldest is forgotten where there are too many.
@@ -145,14 +180,21 @@ class LabelMemory:
         self.waiting[own] = Waiting(labels, record, self.seen + self._patience)
         return True
 
-    def overdue(self) -> Iterator[tuple[bytes, SourceRecord]]:
-        """Yield id and message of labels that have waited long enough, the oldest first; they wait no longer."""
-        while self.waiting:
-            own, first = next(iter(self.waiting.items()))
-            if first.due > self.seen:
-                return
-            del self.waiting[own]
-            yield own, first.record
+    def overdue(self) -> list[tuple[bytes, RoutedRecord]]:
+        """Return id and message of labels that have waited long enough, as they stand; they wait no longer."""
+        if not self.waiting or next(iter(self.waiting.values())).due > self.seen:
+            return []
+        return self._given_up(
+            [own for own, _ in takewhile(lambda entry: entry[1].due <= self.seen, self.waiting.items())]
+        )
+
+    def give_up(self) -> list[tuple[bytes, RoutedRecord]]:
+        """Return id and message of all labels that wait, as they stand on their topic; they wait no longer."""
+        return self._given_up(list(self.waiting))
+
+    def _given_up(self, ids: list[bytes]) -> list[tuple[bytes, RoutedRecord]]:
+        given_up = [(own, self.waiting.pop(own).record) for own in ids]
+        return sorted(given_up, key=lambda entry: (entry[1].topic, entry[1].partition, entry[1].source_offset))
 
     def too_late(self, own: bytes) -> FaultError:
         """Return the fault of labels for a record that is not remembered, and does not come."""
@@ -162,7 +204,8 @@ class LabelMemory:
         return FaultError(
             "label",
             "too_late",
-            f"{problem}: it came longer ago, or not at all; send labels sooner, or raise labels.buffer_records"
+            f"{problem}: it came longer ago, before the present version of the model, or not at all, or it is a dead "
+            "letter itself; send labels sooner, or raise labels.buffer_records"
             + ("" if self._patience else ", or labels.wait_records where labels come before their records"),
         )
 
@@ -193,7 +236,7 @@ class LabelMemory:
         return pack(KIND, REVISION, header, arrays)
 
     @classmethod
-    def from_state(cls, data: bytes, columns: int, held: int) -> Self:
+    def from_state(cls, data: bytes, columns: int, held: int, learned: Collection[Label] = ()) -> Self:
         """Continue from a `state`.
 
         Parameters
@@ -204,6 +247,8 @@ class LabelMemory:
             Features of a prepared record.
         held : int
             Records that the warm-up has held back.
+        learned : collection of str
+            The labels that the stream's engine has learned.
 
         Raises
         ------
@@ -214,9 +259,18 @@ class LabelMemory:
         made = cls()
         try:
             made.seen, made.learned = int(header["seen"]), int(header["learned"])
-            made.held = [(_bytes(own), None if labels is None else _labels(labels)) for own, labels in header["held"]]
+            for own, labels in header["held"]:
+                made.hold(_bytes(own), None if labels is None else _labels(labels))
             made.known = set(_labels(header["known"]))
+            # What the engine would find to be one label too many must have been found here.
+            if not made.known.issuperset([*learned, *(text for _, labels in made.held for text in labels or ())]):
+                raise ValueError(f"of {len(made.known)} labels some are missing that records were learned with")
             made.waiting = {_some(own): _waiting(rest) for own, *rest in header["waiting"]}
+            dues = [label.due for label in made.waiting.values()]
+            if dues != sorted(dues):
+                raise ValueError("labels that wait in another order than they came")
+            for own in made.waiting:
+                own.decode()
             made._kept = _kept(arrays, columns)
             made.unlabelled = len(arrays["features"])
             if len(made.held) != held or made.seen < 0 or made.learned < 0:
@@ -236,10 +290,14 @@ def _kept(arrays: Mapping[str, NDArray[Any]], columns: int) -> "OrderedDict[byte
     joined, labelled, features = arrays["ids"].tobytes(), arrays["labelled"], arrays["features"]
     ids = [joined[start:end] for start, end in pairwise([0, *arrays["ends"].tolist()])]
     open_ = np.flatnonzero(labelled == 0)
-    if len(ids) != len(labelled) or features.shape != (len(open_), columns) or not np.isfinite(features).all():
+    if (
+        len(ids) != len(labelled)
+        or features.shape != (len(open_), columns)
+        or not (np.abs(features) <= MAGNITUDE).all()
+    ):
         raise ValueError(f"{len(ids)} records, {len(labelled)} marks and features of shape {features.shape}")
     kept: OrderedDict[bytes, FloatArray | None] = OrderedDict.fromkeys(ids)
-    if len(kept) != len(ids) or sum(map(len, ids)) != len(joined):
+    if len(kept) != len(ids) or sum(map(len, ids)) != len(joined) or max(map(len, ids), default=0) > ID_BYTES:
         raise ValueError("ids that do not belong together")
     for row, place in enumerate(open_.tolist()):
         kept[ids[place]] = features[row]
@@ -259,6 +317,8 @@ def _waiting(content: list[Any]) -> Waiting:
         _some(stream),
         int(source_offset),
     )
+    if record.partition < 0:
+        raise ValueError(f"labels from partition {partition}")
     return Waiting(_labels(labels), record, int(due))
 
 
@@ -281,4 +341,9 @@ def _some(text: Any) -> bytes:
 
 
 def _labels(content: Any) -> Labels:
-    return tuple(map(str, content))
+    labels = tuple(content)
+    if len(labels) > LABELS or any(
+        type(text) is not str or len(orjson.dumps(text)) - 2 > TEXT_BYTES for text in labels
+    ):
+        raise ValueError(f"{len(labels)} labels that no record can have")
+    return labels

@@ -8,7 +8,7 @@ import orjson
 from resonance.engine import ENGINES, PARTS, HCAEARoot
 from resonance.engine.base import Engine, FloatArray, Step
 from resonance.engine.errors import RecordError, StateError
-from resonance.engine.labels import LabelEngine
+from resonance.engine.labels import Label, LabelEngine
 from resonance.engine.prepare import Preparation
 from resonance.engine.state import pack, unpack
 from resonance.pipeline.config.settings import Settings
@@ -73,7 +73,8 @@ class StreamModel:
     drifts : int
         Number of the stream's next drift event.
     labels : LabelMemory or None
-        What is known of records that can still be labelled; None where the engine is not taught by labels.
+        What is known of records that can still be labelled; None where the engine is not taught by labels, but for
+        those that waited when it took over: they are given up with its first record.
     """
 
     root_node: int | None = None
@@ -136,6 +137,13 @@ class StreamModel:
             fed = Fed()
             label_learning.feed(self.engine, preparation, self.labels, rows, taught, fed)
             return fed
+        fed = self._feed(rows)
+        if self.labels is not None:
+            fed.letters += [(0, label_learning.not_taught(own), record) for own, record in self.labels.give_up()]
+            self.labels = None
+        return fed
+
+    def _feed(self, rows: Any) -> Fed:
         if self.preparation.ready:
             try:
                 step = self._learn(rows)
@@ -205,7 +213,7 @@ class StreamModel:
             header["drifts"] = self.drifts
         parts = {part_of(self.preparation): self.preparation.state(), "engine": self.engine.state()}
         if self.labels is not None:
-            parts["labels"] = self.labels.state(len(self.preparation.columns))
+            parts["labels"] = self.labels.state(_columns_of(self.preparation))
         return pack(KIND, STATE_REVISION, header, {name: np.frombuffer(part, np.uint8) for name, part in parts.items()})
 
     @classmethod
@@ -232,16 +240,22 @@ class StreamModel:
         classes: dict[str, Any] = {**ENGINES, **PARTS}
         kind = "sparse" if "sparse" in arrays else "prepare"
         parts = {kind, "engine"} | ({"labels"} if issubclass(classes[engine], LabelEngine) else set())
-        if arrays.keys() != parts:
+        if arrays.keys() not in (parts, parts | {"labels"}):
             raise StateError(
                 f"the state of stream {name} has parts {sorted(arrays)}, not {' and '.join(sorted(parts))}"
             )
         model.preparation = KINDS[kind].from_state(arrays[kind].tobytes())
         model.engine = classes[engine].from_state(arrays["engine"].tobytes())
         model.labels = None
-        if "labels" in parts and isinstance(model.preparation, Preparation):
-            held = 0 if model.preparation.ready else model.preparation.warmup_records - model.preparation.wanted
-            model.labels = LabelMemory.from_state(arrays["labels"].tobytes(), len(model.preparation.columns), held)
+        if "labels" in arrays:
+            held = 0
+            learned: tuple[Label, ...] = ()
+            if isinstance(model.engine, LabelEngine):
+                learned = model.engine.labels
+                if isinstance(model.preparation, Preparation) and not model.preparation.ready:
+                    held = model.preparation.warmup_records - model.preparation.wanted
+            columns = _columns_of(model.preparation)
+            model.labels = LabelMemory.from_state(arrays["labels"].tobytes(), columns, held, learned)
         try:
             check_dimension(model.preparation, model.engine.dimension)
         except StateError as error:
@@ -266,8 +280,10 @@ class StreamModel:
         model.next, model.seq, model.drifts, model.ended = self.next, self.seq, self.drifts, ended
         model.lifetimes = self.lifetimes
         model.lifetimes.forget_others({cluster["id"] for cluster in ended})
-        if model.labels is not None and self.labels is not None:
+        if self.labels is not None and (model.labels is not None or self.labels.waiting):
+            model.labels = LabelMemory()
             model.labels.go_on(self.labels)
+            model.labels.bound(settings)
         return model
 
     def _place(self, header: dict[str, Any]) -> None:
@@ -287,3 +303,8 @@ class StreamModel:
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise StateError(f"the state of stream {self.name} cannot be read: {error!r}") from error
         self.snapshot_bytes = 0
+
+
+def _columns_of(preparation: AnyPreparation) -> int:
+    """Return how many features a prepared record has; 0 for sparse records, which have no labels."""
+    return len(preparation.columns) if isinstance(preparation, Preparation) else 0

@@ -206,6 +206,10 @@ def test_required_settings_say_the_three_ways_to_set_them(tmp_path: Path) -> Non
             {**TAUGHT, "stream": "topic", "input.id_path": "id", "input.dimension": 2, "topics.routes": "l"},
             r"^topics\.routes = 'l': must differ from labels\.topic",
         ),
+        (
+            {"engine.name": "mlca", "engine.max_labels": 1001},
+            r"^engine\.max_labels = '?1001'?.*: must be an integer of at most 1,000: every assignment names all labels",
+        ),
         ({"labels.topic": "a b"}, r"^labels\.topic = 'a b': 'a b' is no topic name"),
         ({"output.events": "debug"}, r"^output\.events = 'debug': events of single nodes are not available in this"),
         ({"name": "a/b"}, r"^name = 'a/b': must consist of"),

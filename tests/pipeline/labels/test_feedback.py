@@ -8,7 +8,12 @@ import orjson
 import pytest
 from jsonschema import Draft202012Validator
 from resonance.engine import MLCA
-from resonance.pipeline.records import Outputs
+from resonance.engine.errors import StateError
+from resonance.engine.state import pack, unpack
+from resonance.pipeline.records import Outputs, Record
+from resonance.pipeline.task import label_memory
+from resonance.pipeline.task.stream_model import KIND, STATE_REVISION, StreamModel
+from resonance.pipeline.tasks import Task, make_task
 from resonance.schemas import Assignment, load_schema
 
 from tests.pipeline.labels.feedback import (
@@ -144,6 +149,7 @@ def test_a_letter_about_labels_is_the_message_and_says_what_decided():
     assert (said["topic"], said["partition"], said["offset"]) == (LABELS, "4", "7")
     assert said["decided_by"] == f"{TOPIC}-0-31"
     assert "labels.buffer_records" in said["message"]
+    assert "before the present version of the model, or not at all, or it is a dead letter itself" in said["message"]
     assert letter.partition == 4
     assert letter.key == b"l"
     assert orjson.loads(letter.value or b"") == {"id": "gone", "labels": ["a"]}
@@ -274,3 +280,88 @@ def test_records_that_are_only_predicted_do_not_churn():
     figures = worker.health.figures()
     assert figures.records == 100
     assert figures.churn is None or figures.churn < 0.5
+
+
+def with_waiting(**changes: Any) -> tuple[Task, list[Record]]:
+    """A second hop where three labels wait, and the routes of the records that come next."""
+    log = [feature(i, row) for i, row in enumerate(rows(40))]
+    waiting = [label(8, "gone", ["a"], 2), label(5, "r30", ["b"], 1), label(6, "lost", ["a"], 1)]
+    hops = routed(late(**changes), [*log[:22], *waiting, *log[22:]])
+    old = hops.task(ROUTES, 0)
+    assert not old.process(hops.routes[0][:25]).dead_letters
+    assert old.counts.labels_waiting == 3
+    return old, hops.routes[0][25:]
+
+
+def next_version(settings: Any, old: Task) -> Task:
+    """What `--new-version` makes of a task."""
+    fresh = make_task(settings, ROUTES, 0, 1)
+    fresh.take_place(old)
+    for snapshot in list(old.states()):
+        fresh.restore(snapshot, new_version=True)
+    return fresh
+
+
+PLAIN: dict[str, Any] = {"engine__name": "caea", "labels__topic": None, "prepare__warmup_records": 5}
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_labels_that_wait_are_given_up_where_the_next_engine_is_not_taught(restart):
+    old, rest = with_waiting()
+    plain = late(**PLAIN)
+    fresh = next_version(plain, old)
+    if restart:
+        before = fresh.model(TOPIC).state()
+        fresh = restarted(plain, fresh)
+        assert fresh.model(TOPIC).state() == before
+    assert fresh.counts.labels_waiting == 3
+    told = fresh.process(rest)
+    said = [errors(letter) for letter in told.dead_letters]
+    assert [(each["partition"], each["offset"], each["class"]) for each in said] == [
+        ("1", "5", "too_late"),
+        ("1", "6", "too_late"),
+        ("2", "8", "too_late"),
+    ]
+    assert {each["decided_by"] for each in said} == {f"{TOPIC}-0-22"}
+    assert "no labels teach" in said[0]["message"]
+    assert len(told.assignments) == 18
+    assert fresh.counts.labels_waiting == 0
+    assert not restarted(plain, fresh).counts.taught
+
+
+def test_labels_that_wait_for_records_wait_on_in_the_next_version():
+    old, rest = with_waiting()
+    fresh = next_version(late(engine__name="mlca_c", engine__lambda=11, labels__wait_records=12), old)
+    told = fresh.process(rest)
+    assert [(errors(letter)["offset"], errors(letter)["decided_by"]) for letter in told.dead_letters] == [
+        ("6", f"{TOPIC}-0-33"),
+        ("8", f"{TOPIC}-0-33"),
+    ]
+    assert fresh.counts.labels_waiting == 0
+    # The one that came is held back with its record.
+    assert [labels for own, labels in fresh.model(TOPIC).labels.held if own == b'"r30"'] == [("b",)]
+
+
+def test_a_shorter_wait_counts_for_labels_that_wait():
+    old, rest = with_waiting()
+    fresh = restarted(late(labels__wait_records=5), old)
+    told = fresh.process(rest)
+    assert [(errors(letter)["offset"], errors(letter)["decided_by"]) for letter in told.dead_letters] == [
+        ("5", f"{TOPIC}-0-26"),
+        ("6", f"{TOPIC}-0-26"),
+        ("8", f"{TOPIC}-0-26"),
+    ]
+
+
+def test_a_state_whose_labels_are_not_those_of_its_engine_is_refused():
+    log = [feature(i, row, labels=["a", "b"]) for i, row in enumerate(rows(30))]
+    worker = task(taught(input__label_path="labels", engine__max_labels=2))
+    run(worker, log)
+    (snapshot,) = worker.states()
+    header, arrays = unpack(snapshot.body, KIND, STATE_REVISION)
+    own, parts = unpack(arrays["labels"].tobytes(), label_memory.KIND, label_memory.REVISION)
+    assert own["known"] == ["a", "b"]
+    wrong = pack(label_memory.KIND, label_memory.REVISION, {**own, "known": []}, parts)
+    arrays["labels"] = np.frombuffer(wrong, np.uint8)
+    with pytest.raises(StateError, match="the labels of a stream cannot be read"):
+        StreamModel.from_state("mlca", "p0", pack(KIND, STATE_REVISION, header, arrays))

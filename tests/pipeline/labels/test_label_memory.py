@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from resonance.engine.errors import StateError
 from resonance.engine.state import pack, unpack
+from resonance.pipeline.config.label_checks import LABELS as MOST
 from resonance.pipeline.records import RoutedRecord
 from resonance.pipeline.task.faults import FaultError
-from resonance.pipeline.task.label_input import LABELS as MOST
 from resonance.pipeline.task.label_memory import ID_BYTES, KIND, REVISION, LabelMemory
 
 from tests.pipeline.labels.feedback import LABELS, late
@@ -29,7 +29,8 @@ def filled() -> LabelMemory:
     made.take(b"4")
     made.seen, made.learned = 7, 2
     made.take_in(("x", "y"))
-    made.held = [(None, None), (b'"h"', ("x",)), (b"5", ())]
+    for own, labels in ((None, None), (b'"h"', ("x",)), (b"5", ())):
+        made.hold(own, labels)
     assert made.wait(b'"w"', ("y",), MESSAGE)
     return made
 
@@ -54,9 +55,35 @@ def test_a_state_comes_back_as_it_was():
     assert again.state(2) == made.state(2)
     assert again.waiting == {b'"w"': (("y",), MESSAGE._replace(headers=[("h", None), ("g", b"\xff")]), 9)}
     assert (again.held, again.known, again.unlabelled) == (made.held, made.known, 1)
+    assert [again.held_at(own) for own in (b'"h"', b"5", b'"w"')] == [1, 2, None]
     again.seen = 9
     assert [own for own, _ in again.overdue()] == [b'"w"']
     assert not again.waiting
+
+
+def test_of_several_held_records_with_an_id_the_newest_counts():
+    made = memory()
+    for own in (b"1", b"2", b"1", None):
+        made.hold(own, None)
+    assert [made.held_at(own) for own in (b"1", b"2", b"3")] == [2, 1, None]
+    assert len(made.release()) == 4
+    assert made.held_at(b"1") is None
+
+
+def test_labels_wait_no_longer_than_the_settings_of_now_say():
+    made = memory(wait=1_000)
+    for i, offset in enumerate((9, 4, 7)):
+        made.seen += 1
+        assert made.wait(b"%d" % i, ("x",), MESSAGE._replace(source_offset=offset))
+    made.bound(late(labels__wait_records=5))
+    assert [label.due for label in made.waiting.values()] == [8, 8, 8]
+    made.seen += 1
+    assert made.wait(b"8", ("x",), MESSAGE)
+    made.seen = 8
+    # Those that are given up at once stand as on their topic.
+    assert [record.source_offset for _, record in made.overdue()] == [4, 7, 9]
+    made.seen = 9
+    assert [own for own, _ in made.overdue()] == [b"8"]
 
 
 def test_a_stream_has_so_many_labels_at_most():
@@ -75,9 +102,17 @@ def test_a_stream_has_so_many_labels_at_most():
         ({"seen": -1}, {}),
         ({"waiting": [["w"]]}, {}),
         ({"known": 5}, {}),
+        ({"known": []}, {}),
+        ({"known": ["y"]}, {}),
+        ({"known": ["x", 7]}, {}),
+        ({"known": ["x", "y" * 101]}, {}),
+        ({"known": ["x", *map(str, range(MOST))]}, {}),
+        ({"held": [[None, None], ["5", ["z"]], ["6", []]]}, {}),
+        ({"held": [[None, None], ["5", ["x" * 101]], ["6", []]]}, {}),
         ({}, {"features": np.zeros((1, 3))}),
         ({}, {"features": np.zeros((2, 2))}),
         ({}, {"features": np.full((1, 2), np.nan)}),
+        ({}, {"features": np.full((1, 2), 1e300)}),
         ({}, {"ends": np.array([3, 2, 5])}),
         ({}, {"ends": np.array([3, 4])}),
         ({}, {"labelled": np.array([1, 1], np.uint8)}),
@@ -87,3 +122,24 @@ def test_a_state_that_cannot_be_is_refused(header: dict[str, Any], arrays: dict[
     whole, parts = unpack(filled().state(2), KIND, REVISION)
     with pytest.raises(StateError, match="the labels of a stream cannot be read"):
         LabelMemory.from_state(pack(KIND, REVISION, {**whole, **header}, {**parts, **arrays}), 2, 3)
+
+
+@pytest.mark.parametrize("wrong", [{0: "\xff"}, {1: ["y" * 101]}, {1: [7]}, {2: 11}, {4: -1}], ids=str)
+def test_labels_that_cannot_wait_are_refused(wrong: dict[int, Any]):
+    made = filled()
+    made.seen += 1
+    assert made.wait(b'"v"', ("x",), MESSAGE)
+    header, arrays = unpack(made.state(2), KIND, REVISION)
+    assert len(LabelMemory.from_state(pack(KIND, REVISION, header, arrays), 2, 3).waiting) == 2
+    for place, value in wrong.items():
+        header["waiting"][0][place] = value
+    with pytest.raises(StateError, match="the labels of a stream cannot be read"):
+        LabelMemory.from_state(pack(KIND, REVISION, header, arrays), 2, 3)
+
+
+def test_labels_that_the_engine_has_learned_are_known():
+    state = filled().state(2)
+    assert LabelMemory.from_state(state, 2, 3, ("y", "x")).known == {"x", "y"}
+    for learned in (("x", "z"), ("x", 7)):
+        with pytest.raises(StateError, match="the labels of a stream cannot be read"):
+            LabelMemory.from_state(state, 2, 3, learned)

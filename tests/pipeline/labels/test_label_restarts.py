@@ -6,19 +6,24 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
+from resonance.pipeline import stops
+from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.files.rows import Columns
-from resonance.pipeline.mending import resetting
+from resonance.pipeline.mending import mending, resetting
 from resonance.pipeline.records import Message, Record
 from resonance.pipeline.replay import replaying, verifying
 from resonance.pipeline.replay.ranges import Span
+from resonance.pipeline.replay.recorded import letter_told
 from resonance.pipeline.states import stored_states
 from resonance.pipeline.states.inspection import inspect
+from resonance.pipeline.states.restore import restore_partitions
 from resonance.pipeline.tasks import task_maker
+from resonance.schemas import dead_letter_headers
 
 from tests.pipeline.labels.feedback import LABELS, labels_of, rows, taught
 from tests.pipeline.replay.deployment import put_behind_commands
 from tests.pipeline.routing.deployment import RekeyedDeployment
-from tests.pipeline.routing.two_hops import ROUTES
+from tests.pipeline.routing.two_hops import ROUTES, settings
 from tests.pipeline.streams import STAMP, TOPIC, errors
 
 SMALL: dict[str, Any] = {
@@ -120,11 +125,80 @@ def test_inspect_tells_what_is_known_of_labels(broken):
 
 
 def test_a_reset_sends_labels_through_the_hop_again(broken):
-    before = len(broken.logs[ROUTES, 0])
+    before = {partition: len(broken.logs[ROUTES, partition]) for partition in range(3)}
+    told = len(letters(broken))
     resetting.reset(broken.source, task_maker(broken.given, 3))
     assert {at for at in broken.offsets if at[0] == LABELS} == {(LABELS, p) for p in range(4)}
-    broken.turn()
-    assert len(broken.logs[ROUTES, 0]) > before
+    said = broken.turn()
+    again = [record.value for partition, count in before.items() for record in broken.logs[ROUTES, partition][count:]]
+    sent = [record.value for p in range(4) for record in broken.logs[LABELS, p]]
+    sent += [record.value for p in range(2) for record in broken.logs[TOPIC, p]]
+    assert sorted(again) == sorted(value for value in sent if value != b'{"id": "x"}')
+    parts = restore_partitions(broken.source, [(ROUTES, p) for p in range(3)], broken.task).values()
+    models = [part.task.model(name) for part in parts for name in part.task.streams]
+    assert {model.version for model in models} == {2}
+    # Each label is learned once, waits, or is one dead letter.
+    done = sum(model.labels.learned + len(model.labels.waiting) for model in models)
+    held = sum(labels is not None for model in models for _, labels in model.labels.held)
+    assert held == 0
+    assert done + len(letters(broken)) - told == sum(len(broken.logs[LABELS, p]) for p in range(4))
+    assert sum(model.labels.learned for model in models) > 100
+    assert sum(len(outputs.assignments) for outputs in said.values()) == 900
+
+
+def settings_of_both(deployment: RekeyedDeployment) -> tuple[Settings, Settings]:
+    """Settings of an engine that labels teach, and of one that they do not."""
+    own = {"engine__lambda": 20, "prepare__warmup_records": 20, "snapshots__records": 100}
+    return deployment.given, settings("field:country", input__id_path="id", **own)
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_another_engine_begins_where_the_old_models_stood_when_they_were_killed(monkeypatch, back):
+    made = deployed(monkeypatch)
+    taught_by, plain = settings_of_both(made)
+    first, second = (taught_by, plain) if back else (plain, taught_by)
+    made.take_settings(first)
+    made.turn(0.5)
+    made.turn(0.7, kept=False)
+    places = [at for at in made.source.logs if at[0] == ROUTES]
+
+    def models() -> dict[str, Any]:
+        parts = restore_partitions(made.source, places, made.task).values()
+        return {name: (part.task.model(name), part.task.clusters(name)) for part in parts for name in part.task.streams}
+
+    before = models()
+    stored = {
+        stream.snapshot.stream: stream.snapshot.next
+        for state in stored_states.read_states(made.source, made)
+        for stream in state.streams
+    }
+    assert any(model.next > stored.get(name, 0) for name, (model, _) in before.items())
+    made.take_settings(second)
+    found = inspect(second, made, stored_states.read_states(made.source, made))
+    assert {stream.engine for stream in found} == {first.engine.name}
+    assert mending.mend(stops.NEW_VERSION, second, made.source) > 0
+    after = models()
+    assert set(after) == set(before)
+    for name, (model, clusters) in before.items():
+        new = after[name][0]
+        assert (new.version, new.seq) == (2, model.seq)
+        assert {cluster["id"] for cluster in new.ended} == {cluster["id"] for cluster in clusters}
+    made.turn()
+    made.turn()
+    events = [orjson.loads(record.value) for p in range(3) for record in made.logs["resonance.cluster-events", p]]
+    numbers = Counter((event["stream"], event["seq"]) for event in events if event.get("part", 1) == 1)
+    assert set(numbers.values()) == {1}
+
+
+def test_a_letter_that_failed_again_is_said_with_its_own_record():
+    told = letter_told("n")
+    first = {"topic": "labels", "partition": "1", "offset": "5", "class": "too_late", "version": "1"}
+    headers = dead_letter_headers("n", {**first, "decided_by": "songs-0-40"})
+    assert told(Message(None, b"{}", headers)) == ("songs", 40, 1, (True, "labels", 1, 5), 0)
+    again = dead_letter_headers("n", {**first, "offset": "9", "class": "wrong_type"})
+    assert told(Message(None, b"{}", headers + again)) == ("labels", 9, 1, (), 1)
+    assert told(Message(None, b"{}", [*again, *headers])) == ("songs", 40, 1, (True, "labels", 1, 5), 0)
+    assert told(Message(None, b"{}", [])) is None
 
 
 @pytest.mark.parametrize("stream", ["partition", "topic"])

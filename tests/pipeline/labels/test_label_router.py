@@ -11,8 +11,8 @@ from resonance.pipeline.routing.route_records import read_route
 from resonance.pipeline.tasks import make_task
 from resonance.schemas import load_schema
 
-from tests.pipeline.labels.feedback import LABELS, feature, label, late, routed
-from tests.pipeline.streams import STAMP, errors, payloads
+from tests.pipeline.labels.feedback import LABELS, feature, label, late, routed, rows
+from tests.pipeline.streams import STAMP, TOPIC, errors, payloads
 
 
 def test_a_message_goes_where_the_stream_of_its_record_is_learned():
@@ -89,5 +89,20 @@ def test_labels_that_the_second_hop_cannot_use_any_more_are_dead_letters_there()
 
 
 def test_one_label_is_written_in_several_ways():
-    hops = routed(late(labels__wait_records=0), [label(0, "r", 7), label(1, "r", [True, "7", 7]), label(2, "r", "x")])
-    assert len(hops.routes[0]) == 3
+    log = [feature(i, row) for i, row in enumerate(rows(20))]
+    said = [label(0, "r0", 7), label(1, "r1", [True, "7", 7]), label(2, "r2", "true"), label(3, "r3", ["7", False])]
+    hops = routed(late(prepare__scale="none"), [*log, *said])
+    hops.learn()
+    model = hops.task("resonance.routes", 0).model(TOPIC)
+    assert model.engine.labels == ("7", "true", "false")
+    assert model.engine.statistics["records"].tolist() == [3, 2, 1]
+    assert model.labels.learned == 4
+
+
+@pytest.mark.parametrize(("more", "letters"), [(0, 0), (1, 1)])
+def test_the_size_of_a_message_is_that_of_value_key_and_headers(more, letters):
+    headers = (("name", b"12345"), ("\u00e9", None))
+    content = value(more="")
+    content = value(more="x" * (20_000 - len(content) - len(b"key") - 9 - 2 + more))
+    outputs = make_task(late(), LABELS, 0, 1).process([Record(LABELS, 0, 0, STAMP, b"key", content, headers)])
+    assert (len(outputs.routes), len(outputs.dead_letters)) == (1 - letters, letters)
