@@ -260,7 +260,12 @@ class EventEncoder:
 
 
 def _brief(clusters: Sequence[ClusterSnapshot]) -> list[ClusterSnapshot]:
-    return [{**cluster, "centre": {}, "spread": {}} for cluster in clusters]
+    brief: list[ClusterSnapshot] = []
+    for cluster in clusters:
+        brief.append({**cluster, "centre": {}, "spread": {}})
+        if omitted := cluster.get("omitted", 0) + len(cluster["centre"]):
+            brief[-1]["omitted"] = omitted
+    return brief
 
 
 def _parts(event: ClusterEvent, most: int) -> list[ClusterEvent]:
