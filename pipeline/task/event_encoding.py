@@ -9,7 +9,8 @@ from resonance.engine.base import Event, GroupChange
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Message
 from resonance.pipeline.task import sizes
-from resonance.pipeline.task.encoding import Origins, Place, StreamTexts, describe
+from resonance.pipeline.task.encoding import StreamTexts, describe
+from resonance.pipeline.task.origins import Origins, Place
 from resonance.pipeline.task.stream_model import StreamModel
 from resonance.schemas import Cause as NamedCause
 from resonance.schemas import (

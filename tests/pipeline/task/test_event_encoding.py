@@ -3,8 +3,8 @@
 import orjson
 import pytest
 from jsonschema import Draft202012Validator
-from resonance.pipeline.task.encoding import Origins
 from resonance.pipeline.task.event_encoding import Cause, EventEncoder
+from resonance.pipeline.task.origins import Origins
 from resonance.pipeline.task.sizes import event_bytes
 from resonance.pipeline.task.stream_model import StreamModel
 from resonance.schemas import ClusterSnapshot, ClusterTable, load_schema
