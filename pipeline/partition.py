@@ -19,13 +19,14 @@ from resonance.pipeline.task import sizes
 from resonance.pipeline.task.answers import Answered, Answers, in_order, through
 from resonance.pipeline.task.dead_letters import DeadLetters, WithDeadLetters
 from resonance.pipeline.task.emission import Emission
-from resonance.pipeline.task.encoding import Encoder, Origins, describe
+from resonance.pipeline.task.encoding import Encoder, describe
 from resonance.pipeline.task.faults import FaultError
 from resonance.pipeline.task.input import Decoded, InputMapping
 from resonance.pipeline.task.label_decoding import LabelDecoding, own_times
 from resonance.pipeline.task.layout import shape_from
 from resonance.pipeline.task.learning import Learner, Telling
 from resonance.pipeline.task.model_health import ModelHealth
+from resonance.pipeline.task.origins import Origins
 from resonance.pipeline.task.probing import Probing
 from resonance.pipeline.task.stream_model import StreamModel
 from resonance.pipeline.task.streams import Streams

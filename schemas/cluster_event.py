@@ -39,8 +39,8 @@ class ClusterSnapshot(TypedDict):
     nodes : int
         Nodes that it is made of.
     omitted : int, optional
-        Features, of sparse records, that `centre` and `spread` leave out because a message would not hold them all:
-        those with the smallest means.
+        Features that `centre` and `spread` leave out because a message would not hold them all: of sparse records those
+        with the smallest means relative to their ranges, and in a long list of clusters all.
     salient : list of SalientFeature, optional
         The features that tell it apart, the most telling first: those with the largest product of salience and weight.
     """

@@ -110,9 +110,12 @@ def _show(stream: "InspectedStream") -> None:
             ("  " * (cluster.level - 1) + cluster.id, cluster.size, cluster.nodes, cluster.records, came, *cells)
         )
     print_table(("cluster", "size", "nodes", "age in records", "emerged", *names), rows)
-    more = max(len(cluster.centre) + cluster.omitted for cluster in stream.clusters) - SHOWN
+    more = max(len(cluster.centre) for cluster in stream.clusters) - SHOWN
     if more > 0:
         say(f"{more:,} more features: --json has them")
+    if omitted := max(cluster.omitted for cluster in stream.clusters):
+        which = "those with the smallest means relative to their ranges"
+        say(f"up to {omitted:,} features of a cluster are left out, {which}: a message would not hold them")
 
 
 def _portraits(clusters: "Sequence[InspectedCluster]") -> tuple[list[str], list[list[str]]]:

@@ -8,7 +8,7 @@ import numpy as np
 from resonance.engine.base import Step
 from resonance.pipeline.routing.operation_records import PLAIN, Ask, Part
 from resonance.pipeline.routing.subtree_model import Followed
-from resonance.pipeline.task.encoding import Origins, Sources
+from resonance.pipeline.task.origins import Origins, Sources
 
 
 @dataclass(slots=True, eq=False)

@@ -33,7 +33,8 @@ from resonance.pipeline import stops
 from resonance.pipeline.records import SourceRecord
 from resonance.pipeline.routing.ask_sizes import NUMBER_BYTES
 from resonance.pipeline.routing.route_records import TOPIC_NAME
-from resonance.pipeline.task.encoding import KEPT, TRACE_BYTES
+from resonance.pipeline.task.encoding import KEPT
+from resonance.pipeline.task.origins import TRACE_BYTES
 from resonance.pipeline.task.sizes import ANSWER_BYTES, CAUSE_BYTES
 from resonance.pipeline.times import is_canonical
 

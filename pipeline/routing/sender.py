@@ -27,8 +27,9 @@ from resonance.pipeline.routing.operation_records import (
     TOLD,
     part_name,
 )
-from resonance.pipeline.task.encoding import KEPT, Origins
+from resonance.pipeline.task.encoding import KEPT
 from resonance.pipeline.task.fed import Asked, Fed
+from resonance.pipeline.task.origins import Origins
 from resonance.pipeline.task.sparse_preparation import SparsePreparation
 from resonance.pipeline.task.stream_model import StreamModel
 

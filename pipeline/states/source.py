@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import orjson
-from resonance.engine.prepare import REVISION as PREPARE_REVISION
 from resonance.pipeline.broker.log_reader import TopicPartition
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.states.snapshot_records import Identity
 from resonance.pipeline.task.input import REVISION as DECODE_REVISION
+from resonance.pipeline.task.preparations import revision_of
 from resonance.pipeline.task.sizes import EVENT_BYTES
 from resonance.pipeline.topics.topics import Deployment
 
@@ -92,7 +92,7 @@ class Source:
                 topic_id=deployment.topic_ids[topic],
                 partitions=counts.get(topic, deployment.partitions),
                 engine=settings.engine.name,
-                revision=f"{settings.engine_class.revision}.{PREPARE_REVISION}.{DECODE_REVISION}",
+                revision=f"{settings.engine_class.revision}.{revision_of(settings)}.{DECODE_REVISION}",
                 # As they come back from the bus: what is compared must have gone through the same mill.
                 settings=orjson.loads(orjson.dumps(models)),
                 limits=orjson.loads(orjson.dumps(limits)),

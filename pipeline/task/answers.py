@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Message
-from resonance.pipeline.task.encoding import Encoder, Origins, StreamTexts
+from resonance.pipeline.task.encoding import Encoder, StreamTexts
 from resonance.pipeline.task.fed import Fed
+from resonance.pipeline.task.origins import Origins
 from resonance.pipeline.task.stream_model import StreamModel
 
 Answered = tuple[Sequence[int], list[Message]]

@@ -11,7 +11,7 @@ from resonance.pipeline.task.sparse_preparation import SparsePreparation
 from resonance.schemas import SalientFeature
 
 CENTRE_BYTES: Final = 200_000
-"""Bytes of centre and spread of a cluster of sparse records; features with smaller means are left out beyond it."""
+"""Bytes of centre and spread of a cluster of sparse records; beyond it features are left out, see `_fitting`."""
 
 MOST_SALIENT: Final = 10
 """Salient features that are named, at most."""
@@ -81,7 +81,11 @@ def _salient(preparation: AnyPreparation, cluster: Cluster) -> list[SalientFeatu
 
 
 def _fitting(names: Sequence[str], centre: FloatArray) -> IntArray:
-    """Return the places of the features, in order, that fit into `CENTRE_BYTES`: those with the largest means."""
+    """Return the places of the features, in order, that fit into `CENTRE_BYTES`.
+
+    They are those with the largest prepared means: with ranges these are shares, which compare features of different
+    units.
+    """
     fixed = 2 * (NUMBER_BYTES + 2)
     if 2 * len(orjson.dumps(names)) + fixed * len(names) <= CENTRE_BYTES:
         return np.arange(len(names))

@@ -9,7 +9,8 @@ from resonance.engine.base import Event, GroupChange
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Message
 from resonance.pipeline.task import sizes
-from resonance.pipeline.task.encoding import Origins, Place, StreamTexts, describe
+from resonance.pipeline.task.encoding import StreamTexts, describe
+from resonance.pipeline.task.origins import Origins, Place
 from resonance.pipeline.task.stream_model import StreamModel
 from resonance.schemas import Cause as NamedCause
 from resonance.schemas import (
@@ -260,7 +261,12 @@ class EventEncoder:
 
 
 def _brief(clusters: Sequence[ClusterSnapshot]) -> list[ClusterSnapshot]:
-    return [{**cluster, "centre": {}, "spread": {}} for cluster in clusters]
+    brief: list[ClusterSnapshot] = []
+    for cluster in clusters:
+        brief.append({**cluster, "centre": {}, "spread": {}})
+        if omitted := cluster.get("omitted", 0) + len(cluster["centre"]):
+            brief[-1]["omitted"] = omitted
+    return brief
 
 
 def _parts(event: ClusterEvent, most: int) -> list[ClusterEvent]:

@@ -8,13 +8,14 @@ from resonance.engine.base import FloatArray
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Message
 from resonance.pipeline.task import sizes
-from resonance.pipeline.task.encoding import Origins, StreamTexts, describe
+from resonance.pipeline.task.encoding import StreamTexts, describe
 from resonance.pipeline.task.event_encoding import Cause, EventEncoder, Told
 from resonance.pipeline.task.fed import Fed
 from resonance.pipeline.task.input import AnyLayout
 from resonance.pipeline.task.label_input import Taught
 from resonance.pipeline.task.latest_texts import LatestTexts
 from resonance.pipeline.task.model_health import ModelHealth
+from resonance.pipeline.task.origins import Origins
 from resonance.pipeline.task.sparse_input import SparseRows
 from resonance.pipeline.task.stream_model import StreamModel
 from resonance.pipeline.task.streams import Streams

@@ -2,8 +2,12 @@
 
 from collections.abc import Sequence
 
+from resonance.engine.base import Engine
 from resonance.engine.errors import StateError
-from resonance.engine.prepare import Preparation
+from resonance.engine.prepare import REVISION, Preparation
+from resonance.engine.sparse import SparseEngine
+from resonance.engine.sparse_scale import REVISION as SPARSE_REVISION
+from resonance.engine.state import unpack
 from resonance.pipeline.config import sparse
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.task.sparse_preparation import SparsePreparation
@@ -48,25 +52,48 @@ def features_of(preparation: AnyPreparation) -> list[str]:
     return list(preparation.features)
 
 
-def check_dimension(preparation: AnyPreparation, dimension: int) -> None:
-    """Refuse an engine that does not belong to a preparation.
+def revision_of(settings: Settings) -> int:
+    """Return the revision of the preparation that the settings choose."""
+    return REVISION if settings.input.sparse is None else SPARSE_REVISION
+
+
+def check_engine(preparation: AnyPreparation, engine: Engine, state: bytes) -> None:
+    """Refuse an engine that could not learn what a preparation gives.
 
     Parameters
     ----------
     preparation : Preparation or SparsePreparation
         What stands before the engine.
-    dimension : int
-        Features that the engine has.
+    engine : Engine
+        As it was read.
+    state : bytes
+        What it was read from.
 
     Raises
     ------
     StateError
-        They are others than the preparation gives.
+        It has other features, other bounds, or takes other records.
     """
+    dimension = engine.dimension
     if isinstance(preparation, SparsePreparation):
+        _check_sparse(preparation, engine, state)
         fits, columns = dimension <= preparation.most_known, preparation.most_known
     else:
         columns = len(preparation.columns)
         fits = dimension in (0, columns)
     if not fits:
         raise StateError(f"an engine of dimension {dimension} behind a preparation of {columns} columns")
+    if preparation.clip != engine.unit_interval:
+        raise StateError(f"{engine.name} behind a preparation with clip = {preparation.clip}")
+
+
+def _check_sparse(preparation: SparsePreparation, engine: Engine, state: bytes) -> None:
+    """Refuse an engine that does not take sparse records, takes dense ones already, or has another bound."""
+    if not isinstance(engine, SparseEngine):
+        raise StateError(f"{engine.name} behind a preparation of sparse records, which it does not take")
+    header, _ = unpack(state, engine.name, engine.revision)
+    if header.get("fixed"):
+        raise StateError(f"{engine.name} with records of fixed length behind a preparation of sparse ones")
+    most = header["parameters"].get("max_features")
+    if most != preparation.most:
+        raise StateError(f"{engine.name} with max_features = {most} behind a preparation of {preparation.most:,}")

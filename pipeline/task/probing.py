@@ -14,7 +14,7 @@ from resonance.pipeline.task import sizes
 from resonance.pipeline.task.answers import Answers
 from resonance.pipeline.task.dead_letters import DeadLetters
 from resonance.pipeline.task.emission import Emission
-from resonance.pipeline.task.encoding import Origins, StreamTexts
+from resonance.pipeline.task.encoding import StreamTexts
 from resonance.pipeline.task.faults import FaultError
 from resonance.pipeline.task.fed import Fed
 from resonance.pipeline.task.first_records import FirstRecords, HeldRecord
@@ -22,6 +22,7 @@ from resonance.pipeline.task.input import AnyLayout, InputMapping, Probe
 from resonance.pipeline.task.label_input import Taught
 from resonance.pipeline.task.layout import Shape, shape_as_json, shape_from
 from resonance.pipeline.task.learning import Learner, Telling
+from resonance.pipeline.task.origins import Origins
 from resonance.pipeline.task.streams import Streams
 
 PROBED: Final = 20

@@ -12,8 +12,8 @@ import orjson
 from resonance.engine.sparse import SparseEngine
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.task.description import CENTRE_BYTES, NUMBER_BYTES, salient_bytes
-from resonance.pipeline.task.encoding import Origins
 from resonance.pipeline.task.faults import FaultError
+from resonance.pipeline.task.origins import Origins
 from resonance.pipeline.task.sparse_preparation import NAME_BYTES, SparsePreparation
 from resonance.pipeline.task.stream_model import StreamModel
 

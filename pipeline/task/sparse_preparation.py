@@ -15,9 +15,12 @@ from resonance.pipeline.task.feature_names import FeatureNames
 from resonance.pipeline.task.sparse_input import SparseRows
 
 NAME_BYTES: Final = 1_000
-"""Longest name of a feature, as JSON: events name the most salient features of a cluster, whatever they are called."""
+"""Longest name of a feature, as JSON between its quotes: events name the most salient, whatever they are called."""
 
 KIND: Final = "sparse_prepare"
+
+_FEW: Final = 8
+"""A code of so many is sorted as fast as arrays for all of them are written."""
 
 
 class _Looked(NamedTuple):
@@ -52,8 +55,9 @@ class _Looked(NamedTuple):
 class SparsePreparation:
     """What `Preparation` is for dense records, for sparse ones: nothing is held back, and features may grow.
 
-    The first usable record decides the form of the stream's records. Where these name their features, each name gets
-    an index in the order of first appearance in the log, so that names and indices are a function of the log alone.
+    The first usable record with an entry decides the form of the stream's records; those without any fit both. Where
+    records name their features, each name gets an index in the order of first appearance in the log, so that names and
+    indices are a function of the log alone.
 
     Parameters
     ----------
@@ -76,8 +80,8 @@ class SparsePreparation:
 
     def __init__(self, scale: SparseScale, most: int) -> None:
         self.compared = self.outside = 0
+        self.most = most
         self._scale = scale
-        self._most = most
         self._by_index: bool | None = None
         self._names = FeatureNames()
 
@@ -87,9 +91,14 @@ class SparsePreparation:
         return list(self._names)
 
     @property
+    def clip(self) -> bool:
+        """Whether values outside [0, 1] become 0 or 1."""
+        return self._scale.clip
+
+    @property
     def most_known(self) -> int:
         """Features that an engine behind it can have met, at most."""
-        return self._most if self._by_index else len(self._names)
+        return self.most if self._by_index else len(self._names)
 
     def names_of(self, features: IntArray) -> list[str]:
         """Return the names of features by their indices: ``f3`` where records have indices."""
@@ -111,16 +120,18 @@ class SparsePreparation:
         RecordError
             Some record cannot be prepared, which leaves everything as it was; `check` says which and why.
         """
-        if not len(rows):
+        if not len(rows.codes):
+            # Records without any entry fit either form, and decide none.
             return SparseBatch(rows.codes, rows.indptr, rows.data)
-        form = bool(rows.by_index[0]) if self._by_index is None else self._by_index
-        if (rows.by_index != form).any():
+        forms = rows.by_index[np.diff(rows.indptr) > 0]
+        form = bool(forms[0]) if self._by_index is None else self._by_index
+        if (forms != form).any():
             raise RecordError(0, "records of both forms")
         looked = self._look(rows, by_index=form)
         features, unknown = looked.features, looked.features < 0
         new = list(dict.fromkeys(looked.place[unknown].tolist())) if unknown.any() else []
         names = [looked.names[place] for place in new]
-        if looked.faulty or len(self._names) + len(names) > self._most or any(map(_is_too_long, names)):
+        if looked.faulty or len(self._names) + len(names) > self.most or any(map(_is_too_long, names)):
             raise RecordError(0, "a record of the batch cannot be prepared")
         if new:
             added = np.empty(len(looked.names), np.int64)
@@ -142,13 +153,14 @@ class SparsePreparation:
             if len(chosen):
                 self._check_form(rows[chosen], chosen.tolist(), by_index, problems, new)
         form, grown = self._by_index, set[str]()
-        for position, by_index in enumerate(rows.by_index.tolist()):
+        filled = np.flatnonzero(np.diff(rows.indptr))
+        for position, by_index in zip(filled.tolist(), rows.by_index[filled].tolist(), strict=True):
             if form not in (None, by_index):
                 problems[position] = _other_form(by_index)
             elif position not in problems:
                 names = [name for name in new.get(position, ()) if name not in grown]
                 count = len(self._names) + len(grown) + len(names)
-                if count > self._most:
+                if count > self.most:
                     more = f"{len(names):,} more feature{'s' if len(names) > 1 else ''}"
                     text = f"{more}, {names[0]} first, would make {count:,}"
                     problems[position] = self._too_many(text)
@@ -168,13 +180,13 @@ class SparsePreparation:
         """Note what is wrong with the records of one form taken alone, and which names they bring."""
         looked = self._look(rows, by_index=by_index)
         record = np.repeat(np.asarray(positions), np.diff(rows.indptr))
-        for entry in np.flatnonzero((looked.faults != 0) | (looked.features >= self._most) | (looked.features < 0)):
+        for entry in np.flatnonzero((looked.faults != 0) | (looked.features >= self.most) | (looked.features < 0)):
             at, place = int(record[entry]), int(looked.place[entry])
             if at in problems:
                 continue
             code = int(rows.codes[entry])
-            if looked.features[entry] >= self._most:
-                problems[at] = self._too_many(f"there is no feature {code:,}, they count from 0 to {self._most - 1:,}")
+            if looked.features[entry] >= self.most:
+                problems[at] = self._too_many(f"there is no feature {code:,}, they count from 0 to {self.most - 1:,}")
                 continue
             name = f"f{code}" if by_index else looked.names[place]
             if looked.features[entry] < 0:
@@ -203,18 +215,18 @@ class SparsePreparation:
             place, features = np.zeros(len(codes), np.int64), codes
             logs, width = self._scale.factors([""])
         prepared, faults, outside, faulty = self._scale.run(rows.data, place, logs, width)
-        faulty += int(np.count_nonzero(features >= self._most))
+        faulty += int(np.count_nonzero(features >= self.most))
         return _Looked(features, place, names, width, prepared, faults, outside, faulty)
 
     def _too_many(self, what: str) -> FaultError:
-        text = f"{what}: engine.max_features is {self._most:,}; raise it, or send fewer features"
+        text = f"{what}: engine.max_features is {self.most:,}; raise it, or send fewer features"
         return FaultError("limit", "too_many_features", text)
 
     def state(self) -> bytes:
         """Everything the next record depends on: canonical (equal states, equal bytes)."""
         header = {
             **self._scale.settings(),
-            "most": self._most,
+            "most": self.most,
             "by_index": self._by_index,
             "compared": self.compared,
             "outside": self.outside,
@@ -234,11 +246,15 @@ class SparsePreparation:
         try:
             scale = SparseScale(*(header[name] for name in ("scale", "log1p", "ranges", "clip")))
             made = cls(scale, int(header["most"]))
-            made._by_index = None if header["by_index"] is None else bool(header["by_index"])
+            made._by_index = header["by_index"]
             made.compared, made.outside = int(header["compared"]), int(header["outside"])
             made._names = FeatureNames.from_state(arrays["names"].tobytes())
-            if len(made._names) > made._most:
-                raise ValueError(f"{len(made._names):,} names")
+            if not (made._by_index is None or isinstance(made._by_index, bool)):
+                raise ValueError(f"by_index = {made._by_index!r}")
+            if len(made._names) > (made.most if made._by_index is False else 0):
+                raise ValueError(f"{len(made._names):,} names, by_index = {made._by_index}, most = {made.most:,}")
+            if not 0 <= made.outside <= made.compared:
+                raise ValueError(f"{made.outside:,} of {made.compared:,} outside")
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, ParameterError) as error:
             raise StateError(f"the state of {KIND} cannot be read: {error!r}") from error
         return made
@@ -246,6 +262,10 @@ class SparsePreparation:
 
 def _occurring(codes: IntArray, size: int) -> tuple[IntArray, IntArray]:
     """Return which of so many codes occur, ascending, and where among these each one is."""
+    if len(codes) < size // _FEW:
+        # One stream of many: what all of them name is much more than what this one does.
+        used, places = np.unique(codes, return_inverse=True)
+        return used, places
     marks: BoolArray = np.zeros(size, np.bool_)
     marks[codes] = True
     used = np.flatnonzero(marks)
@@ -254,12 +274,17 @@ def _occurring(codes: IntArray, size: int) -> tuple[IntArray, IntArray]:
     return used, places[codes]
 
 
+def _bytes_of(name: str) -> int:
+    """Return the bytes that a name has in JSON between the quotes."""
+    return len(orjson.dumps(name)) - 2
+
+
 def _is_too_long(name: str) -> bool:
-    return len(name) > NAME_BYTES or len(orjson.dumps(name)) > NAME_BYTES
+    return len(name) > NAME_BYTES or _bytes_of(name) > NAME_BYTES
 
 
 def _long_name(name: str) -> FaultError:
-    text = f"the name {name[:40]}... has {len(orjson.dumps(name)):,} bytes, {NAME_BYTES:,} are allowed; shorten it"
+    text = f"the name {name[:40]}... has {_bytes_of(name):,} bytes, {NAME_BYTES:,} are allowed; shorten it"
     return FaultError("limit", "name_too_long", text)
 
 

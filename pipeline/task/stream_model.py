@@ -21,7 +21,7 @@ from resonance.pipeline.task.lifetimes import Lifetimes
 from resonance.pipeline.task.preparations import (
     KINDS,
     AnyPreparation,
-    check_dimension,
+    check_engine,
     new_preparation,
     part_of,
 )
@@ -257,7 +257,7 @@ class StreamModel:
             columns = _columns_of(model.preparation)
             model.labels = LabelMemory.from_state(arrays["labels"].tobytes(), columns, held, learned)
         try:
-            check_dimension(model.preparation, model.engine.dimension)
+            check_engine(model.preparation, model.engine, arrays["engine"].tobytes())
         except StateError as error:
             raise StateError(f"the state of stream {name} cannot be used: {error}") from None
         model._place(header)

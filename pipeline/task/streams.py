@@ -5,7 +5,6 @@ from typing import Any
 
 from resonance.engine import ENGINES, PARTS, HCAEARoot
 from resonance.engine.errors import ParameterError, StateError
-from resonance.engine.prepare import REVISION as PREPARE_REVISION
 from resonance.pipeline import stops
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
@@ -14,6 +13,7 @@ from resonance.pipeline.task.encoding import StreamTexts, describe
 from resonance.pipeline.task.input import AnyLayout
 from resonance.pipeline.task.layout import shape_as_json
 from resonance.pipeline.task.names import StreamNames
+from resonance.pipeline.task.preparations import revision_of
 from resonance.pipeline.task.stream_model import StreamModel
 
 FORMAT = 1
@@ -220,7 +220,7 @@ class Streams:
             "topic": self._topic,
             "engine": settings.engine.name,
             **({"hierarchy": settings.hierarchy} if settings.is_keyed else {}),
-            "revision": [settings.engine_class.revision, PREPARE_REVISION],
+            "revision": [settings.engine_class.revision, revision_of(settings)],
             "parameters": settings.engine_parameters,
             "prepare": settings.prepare.model_dump(mode="json"),
             "features": list(layout.features),

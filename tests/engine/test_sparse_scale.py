@@ -24,14 +24,18 @@ def test_entries_get_the_bits_that_they_have_in_a_dense_record(scale: str, log1p
     rng = np.random.default_rng(0)
     given = RANGES if scale == "given" else {}
     sparse = SparseScale(scale, log1p, given, clip)
-    dense = Preparation(
-        NAMES,
-        "given" if scale == "given" else "none",
-        log1p=NAMES if EVERY in log1p else log1p,
-        ranges={name: given.get(name, given[EVERY]) for name in NAMES} if given else None,
-        clip=clip,
+    dense, unclipped = (
+        Preparation(
+            NAMES,
+            "given" if scale == "given" else "none",
+            log1p=NAMES if EVERY in log1p else log1p,
+            ranges={name: given.get(name, given[EVERY]) for name in NAMES} if given else None,
+            clip=each,
+        )
+        for each in (clip, False)
     )
     rows = rng.normal(size=(50, 4)) * 0.4 + 0.3
+    values = unclipped.apply(rows)
     outside = 0
     for row, expected in zip(rows, dense.apply(rows), strict=True):
         found, faults, beyond, faulty = prepared(sparse, row)
@@ -42,8 +46,10 @@ def test_entries_get_the_bits_that_they_have_in_a_dense_record(scale: str, log1p
         assert [centre.tolist(), spread.tolist()] == [
             part.tolist() for part in dense.to_input_units(expected, expected * 0.1)
         ]
-    assert outside == (dense.outside if scale == "given" else outside)
-    assert sparse.ranged == (clip or scale == "given")
+    ranged = clip or scale == "given"
+    assert outside == (np.count_nonzero((values < 0.0) | (values > 1.0)) if ranged else 0)
+    assert not ranged or outside > 20
+    assert sparse.ranged == ranged
     assert not prepared(sparse, np.zeros(4))[0].any()
     assert SparseScale(**sparse.settings()).settings() == sparse.settings()
 

@@ -10,6 +10,7 @@ from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Message
 from resonance.pipeline.states.inspection import inspect
 from resonance.pipeline.states.stored_states import read_states
+from resonance.pipeline.task import description
 
 from tests.pipeline.replay.deployment import ReplayedDeployment
 from tests.pipeline.sparse_streams import by_name, entries, sparse_settings
@@ -67,6 +68,23 @@ def test_inspection_has_the_dictionary_and_what_is_salient(
     assert "most salient features (salience x weight)" in out
     best = cluster["salient"][0]
     assert f"{best['feature']} {best['salience']:.2f}x{best['weight']:.2f}, " in out
+
+
+def test_inspection_promises_no_more_than_it_has(
+    deployment: ReplayedDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(description, "CENTRE_BYTES", 700)
+    assert run(monkeypatch, *OPTIONS, "--json") == 0
+    clusters = orjson.loads(capsys.readouterr().out)["clusters"]
+    most, omitted = (max(counts) for counts in zip(*((len(c["centre"]), c["omitted"]) for c in clusters), strict=True))
+    assert most > 6
+    assert omitted
+    assert run(monkeypatch, *OPTIONS) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        f"{most - 6} more features: --json has them",
+        f"up to {omitted} features of a cluster are left out, those with the smallest means relative to their ranges: "
+        "a message would not hold them",
+    ]
 
 
 @pytest.mark.parametrize("engine", ["fuzzy_art", "sa_art"])

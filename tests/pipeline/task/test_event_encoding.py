@@ -3,8 +3,8 @@
 import orjson
 import pytest
 from jsonschema import Draft202012Validator
-from resonance.pipeline.task.encoding import Origins
 from resonance.pipeline.task.event_encoding import Cause, EventEncoder
+from resonance.pipeline.task.origins import Origins
 from resonance.pipeline.task.sizes import event_bytes
 from resonance.pipeline.task.stream_model import StreamModel
 from resonance.schemas import ClusterSnapshot, ClusterTable, load_schema
@@ -42,3 +42,18 @@ def test_every_part_of_a_list_fits_and_none_of_its_clusters_is_lost(count: int, 
     assert all(map(table.apply, payloads))
     assert list(table.clusters("p0")) == [cluster["id"] for cluster in after]
     assert len(told.clusters) == len(before) + len(after)
+
+
+def test_a_list_without_centres_counts_what_it_leaves_out() -> None:
+    model = StreamModel(settings(), "p0", ["cpu"], version=2)
+    cause = Cause(Origins([17], [b"k"], None, [TIME], None, None), 0)
+    clusters = many(2, 5_000)
+    clusters[1]["omitted"] = 4
+    clusters[2].update(centre={}, spread={})
+    told = EventEncoder(settings(), "in", 0).version_started(model, 6, [], clusters, cause, {})
+    first = orjson.loads(told.events[0].value or b"")
+    assert [cluster.get("omitted") for cluster in first["after"][:4]] == [1, 5, None, 1]
+    # The compacted topic has them.
+    listed = [orjson.loads(message.value or b"") for message in told.clusters[:4]]
+    assert [cluster.get("omitted") for cluster in listed] == [None, 4, None, None]
+    assert listed[1]["centre"] == clusters[1]["centre"]

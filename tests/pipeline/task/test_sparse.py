@@ -12,7 +12,6 @@ from resonance.engine.sparse_scale import REVISION
 from resonance.engine.state import pack, unpack
 from resonance.pipeline.mending.model_checks import check_models
 from resonance.pipeline.partition import PartitionTask
-from resonance.pipeline.records import Record
 from resonance.pipeline.states.source import Source
 from resonance.pipeline.task import description
 from resonance.pipeline.task.sizes import CAUSE_BYTES, event_bytes_of
@@ -30,7 +29,7 @@ from tests.pipeline.sparse_streams import (
     sparse_records,
     sparse_settings,
 )
-from tests.pipeline.streams import STAMP, TOPIC, errors, payloads, restored, run, states, task
+from tests.pipeline.streams import TOPIC, errors, payloads, restored, run, states, task
 
 KEYS = (b"a", b"b", b"c")
 STRANGE: list[Any] = [
@@ -265,7 +264,7 @@ def test_a_snapshot_may_know_more_features_than_it_has_bytes() -> None:
             STRANGE[19],
             "limit",
             "name_too_long",
-            f"the name {'x' * 40}... has 1,202 bytes, 1,000 are allowed; shorten it",
+            f"the name {'x' * 40}... has 1,200 bytes, 1,000 are allowed; shorten it",
         ),
     ],
 )
@@ -349,6 +348,18 @@ def test_more_features_than_a_message_holds_leave_out_those_with_the_smallest_me
     assert len(orjson.dumps([cluster["centre"], cluster["spread"]])) <= 405
 
 
+def test_those_that_are_left_out_have_the_smallest_shares_of_their_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(description, "CENTRE_BYTES", 410)
+    # Counts up to 1,000 that are hardly there beside shares.
+    counts = {f"word{index}": [0, 1_000] for index in range(10)}
+    worker = task(sparse_settings(prepare__scale="given", prepare__ranges={"*": [0, 1], **counts}))
+    words = {f"word{index}": 20.0 if index < 10 else (index % 10 + 1) / 16 for index in range(30)}
+    run(worker, sparse_records([words]))
+    (cluster,) = worker.clusters("p0")
+    assert cluster["centre"] == {name: value for name, value in words.items() if 8 / 16 <= value < 1}
+    assert (len(cluster["centre"]), cluster["omitted"]) == (6, 24)
+
+
 def test_no_event_is_longer_than_is_known_before() -> None:
     given = sparse_settings(limits__record_bytes=10_000_000, engine__max_features=50_000)
     worker = task(given)
@@ -369,13 +380,3 @@ def test_a_cluster_without_features_is_described() -> None:
     assert (cluster["centre"], cluster["spread"]) == ({}, {})
     empty = Cluster(0, (), 1, 1, np.empty(0), np.empty(0))
     assert description.describe_features(worker.model("p0").preparation, empty).centre == {}
-
-
-def test_records_of_a_route_or_a_field_are_learned_alike() -> None:
-    """The value alone decides: a record behind the routes is decoded as one in the input."""
-    rows = sparse_records(list(map(by_name, entries(60))))
-    moved = [Record(TOPIC, 3, record.offset, STAMP, b"other", record.value) for record in rows]
-    one, other = task(sparse_settings()), PartitionTask(sparse_settings(), TOPIC, 3)
-    run(one, rows)
-    run(other, moved)
-    assert one.model("p0").engine.state() == other.model("p3").engine.state()
