@@ -61,7 +61,7 @@ def mend(command: str, settings: Settings, source: Source, cancelled: threading.
     if command == stops.RESET:
         alone()
         return reset(source, task_maker(settings, source.deployment.routes), atomic=atomic)
-    tasks = partial(make_task, routes=source.deployment.routes)
+    tasks = partial(make_task, **source.deployment.counts)
     return begin_versions(settings, source, tasks, alone, atomic=atomic)
 
 

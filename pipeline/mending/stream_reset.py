@@ -43,7 +43,7 @@ def plan_stream_reset(settings: Settings, source: Source, stream: str) -> list[C
     # Also one that has no snapshot yet; where the name says no partition, all of them tell what there is.
     places = [at for at in inputs_of(source) if not settings.is_keyed or at[0] != source.routes]
     chosen = [at for at in places if is_stream_of(source, at, stream)] or places
-    tasks = partial(make_task, routes=source.deployment.routes)
+    tasks = partial(make_task, **source.deployment.counts)
     parts = restore_partitions(source, chosen, partial(tasks, settings))
     known = {name: at for at, part in parts.items() for name in part.task.streams}
     check_stream(stream, known, source.group)
