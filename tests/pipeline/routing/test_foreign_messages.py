@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 import pytest
+from resonance.engine.prepare import Preparation
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.records import Outputs, Record
@@ -169,6 +170,20 @@ def test_a_message_that_cannot_be_carried_out_is_left_aside(keyed: Any, change: 
     assert task.counts.foreign == 1
     assert sum("something else than messages to subtrees" in r.getMessage() for r in caplog.records) == 1
     assert [s.body for s in task.states()] == [s.body for s in alone.states()]
+
+
+@pytest.mark.parametrize("features", [["x0", "x1", "x2", "wide"], [f"w{i}" for i in range(40_000)]])
+def test_a_subtree_of_other_columns_than_the_deployments_is_left_aside(keyed: Any, features: list[str]):
+    given, log = keyed
+    first = next(one for one, ask in zip(log, Reader("").read(log), strict=True) if ask.number == 0)
+    wide = Preparation(features, scale="none").frozen_state()
+    fields = dict(zip(NAMES, HEAD.unpack_from(first.value), strict=True))
+    kept = first.value[HEAD.size : len(first.value) - fields["of_preparation"]]
+    fields["of_preparation"] = len(wide)
+    forged = first._replace(value=HEAD.pack(*fields.values()) + kept + wide)
+    task = make_task(given, log[0].topic, log[0].partition, ROUTE_PARTITIONS)
+    assert task.process([forged]) == Outputs()
+    assert (task.streams, task.counts.foreign) == ([], 1)
 
 
 def test_a_message_of_a_newer_release_is_a_named_stop(keyed: Any):
