@@ -52,7 +52,7 @@ def plan_stream_reset(settings: Settings, source: Source, stream: str) -> list[C
     snapshot = task.snapshot(stream)
     before = Standing(task.model(stream).version, part.writer.snapshot_at(stream))
     task.restore(replace(snapshot, next=start), new_version=True)
-    below = Below.of(settings, source, tasks) if settings.is_keyed else None
+    below = Below.of(settings, source, tasks, {at: start}, stream) if settings.is_keyed else None
     if below is not None:
         below.end_stream(stream)
         below.tell(task)
