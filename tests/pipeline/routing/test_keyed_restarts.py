@@ -1,5 +1,6 @@
 """Both hops of a keyed hierarchy after crashes and what mends a stop, and what verify says of that."""
 
+from itertools import pairwise
 from typing import Any
 
 import orjson
@@ -102,6 +103,20 @@ def test_a_range_of_what_was_sent_twice_is_verified_from_an_archive(deployment: 
     assert verdict.identical, verdict.differences()
     starts = {part.start for part in verdict.parts if part.compared}
     assert any(start.startswith("from the archive") for start in starts)
+
+
+def test_a_range_may_begin_between_two_messages_of_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    deployment = RekeyedDeployment(monkeypatch, partitions=1, routes=1, records=400, **KEYED)
+    put_behind_commands(monkeypatch, deployment)
+    monkeypatch.setattr("resonance.pipeline.routing.ask_sizes.VECTORS_BYTES", 60)
+    deployment.turn()
+    deployment.turn()
+    asks = Reader("").read(deployment.logs[ROUTES, 0])
+    inner = [b for a, b in pairwise(asks) if (a.part, a.source_offset) == (b.part, b.source_offset)]
+    assert len(inner) > 20
+    for ask in inner[:3]:
+        verdict = verify(deployment, begin=str(ask.offset))
+        assert verdict.identical, verdict.differences()
 
 
 def test_a_changed_answer_is_found_among_repeats(deployment: RekeyedDeployment) -> None:
