@@ -69,13 +69,9 @@ class PartitionTask(WithDeadLetters):
         Whether its models are still any good; no part of the state.
     record_after : int
         0: what it knows beside its streams is written with their snapshots alone.
-    input_partitions, label_partitions : int
-        Partitions of every input topic, and of the topic of labels, 0 where that is not known; can be set before the
-        first record.
     """
 
     record_after = 0
-    input_partitions = label_partitions = 0
 
     def __init__(self, settings: Settings, topic: str, partition: int) -> None:
         self.topic = topic

@@ -25,8 +25,6 @@ class Task(Protocol):
     event_bytes: int
     first_version: int
     topic_ids: Mapping[str, str]
-    input_partitions: int
-    label_partitions: int
     record_after: int
 
     def process(self, records: Sequence[SourceRecord]) -> Outputs:
@@ -98,7 +96,9 @@ MakeTask = Callable[[str, int], Task]
 """Makes an empty task for a partition of a topic."""
 
 
-def make_task(settings: Settings, topic: str, partition: int, routes: int = 0) -> Task:
+def make_task(
+    settings: Settings, topic: str, partition: int, routes: int = 0, inputs: int = 0, labels: int = 0
+) -> Task:
     """Return an empty task for a partition.
 
     Parameters
@@ -111,11 +111,16 @@ def make_task(settings: Settings, topic: str, partition: int, routes: int = 0) -
         Partition of it.
     routes : int
         Partitions of the topic of the routes, where there is one.
+    inputs, labels : int
+        Partitions of every input, and of the topic of labels, where outputs are written (`Deployment.counts`): what no
+        output has a place for stops the task. 0 where nothing is written.
     """
     if not settings.is_routed:
         return PartitionTask(settings, topic, partition)
     if topic == settings.topic("routes"):
-        return SubtreeTask(settings, topic, partition) if settings.is_keyed else RoutedTask(settings, topic, partition)
+        if settings.is_keyed:
+            return SubtreeTask(settings, topic, partition, inputs)
+        return RoutedTask(settings, topic, partition, inputs, labels)
     if topic == settings.labels.topic:
         return LabelRouterTask(settings, topic, partition, routes)
     if settings.is_keyed:

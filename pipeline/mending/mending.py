@@ -10,17 +10,17 @@ whenever it is asked to.
 import logging
 import threading
 from collections.abc import Callable
-from functools import partial
 
 from resonance.pipeline import stops
 from resonance.pipeline.broker.log_reader import NO_OFFSET, LogReader, TopicPartition
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.mending.changes import Change, inputs_of, is_atomic, wait_for_empty_group, write
+from resonance.pipeline.mending.past_models import tasks_of
 from resonance.pipeline.mending.resetting import reset
 from resonance.pipeline.mending.versions import begin_versions
 from resonance.pipeline.states.restore import read_tables
 from resonance.pipeline.states.source import Source
-from resonance.pipeline.tasks import make_task, task_maker
+from resonance.pipeline.tasks import task_maker
 
 _log = logging.getLogger(__name__)
 
@@ -61,8 +61,7 @@ def mend(command: str, settings: Settings, source: Source, cancelled: threading.
     if command == stops.RESET:
         alone()
         return reset(source, task_maker(settings, source.deployment.routes), atomic=atomic)
-    tasks = partial(make_task, routes=source.deployment.routes)
-    return begin_versions(settings, source, tasks, alone, atomic=atomic)
+    return begin_versions(settings, source, tasks_of(source), alone, atomic=atomic)
 
 
 def resume_from_snapshots(source: Source, alone: Callable[[], None] = lambda: None, *, atomic: bool = True) -> int:

@@ -10,12 +10,18 @@ from resonance.pipeline.errors import ConfigurationError, MismatchError
 from resonance.pipeline.states.restore import Restored, restore_partitions
 from resonance.pipeline.states.snapshot_records import Identity, PartitionRecord
 from resonance.pipeline.states.source import Source
-from resonance.pipeline.tasks import Task
+from resonance.pipeline.tasks import Task, make_task
 
 MakeTaskThen = Callable[[Settings, str, int], Task]
 """Makes an empty task under some settings for a partition of a topic."""
 
 _log = logging.getLogger(__name__)
+
+
+def tasks_of(source: Source) -> MakeTaskThen:
+    """Return what makes the tasks of a deployment, under whatever settings."""
+    counts = source.deployment.counts
+    return lambda settings, topic, partition: make_task(settings, topic, partition, **counts)
 
 
 def models_then(

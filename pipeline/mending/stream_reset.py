@@ -13,12 +13,12 @@ from resonance.pipeline.mending.changes import (
     inputs_of,
     is_stream_of,
 )
+from resonance.pipeline.mending.past_models import tasks_of
 from resonance.pipeline.mending.subtree_ends import Below
 from resonance.pipeline.states.archives import archive_of
 from resonance.pipeline.states.restore import restore_partitions
 from resonance.pipeline.states.source import Source
 from resonance.pipeline.states.stored_states import check_stream
-from resonance.pipeline.tasks import make_task
 
 
 def plan_stream_reset(settings: Settings, source: Source, stream: str) -> list[Change]:
@@ -43,7 +43,7 @@ def plan_stream_reset(settings: Settings, source: Source, stream: str) -> list[C
     # Also one that has no snapshot yet; where the name says no partition, all of them tell what there is.
     places = [at for at in inputs_of(source) if not settings.is_keyed or at[0] != source.routes]
     chosen = [at for at in places if is_stream_of(source, at, stream)] or places
-    tasks = partial(make_task, routes=source.deployment.routes)
+    tasks = tasks_of(source)
     parts = restore_partitions(source, chosen, partial(tasks, settings))
     known = {name: at for at, part in parts.items() for name in part.task.streams}
     check_stream(stream, known, source.group)
@@ -52,7 +52,7 @@ def plan_stream_reset(settings: Settings, source: Source, stream: str) -> list[C
     snapshot = task.snapshot(stream)
     before = Standing(task.model(stream).version, part.writer.snapshot_at(stream))
     task.restore(replace(snapshot, next=start), new_version=True)
-    below = Below.of(settings, source, tasks) if settings.is_keyed else None
+    below = Below.of(settings, source, tasks, {at: start}, stream) if settings.is_keyed else None
     if below is not None:
         below.end_stream(stream)
         below.tell(task)

@@ -14,10 +14,11 @@ from typing import Final, Self
 from resonance.engine.errors import StateError
 from resonance.pipeline.broker.log_reader import NO_OFFSET, LogReader, Range, TopicPartition
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.errors import MismatchError
+from resonance.pipeline.errors import ConfigurationError, MismatchError
 from resonance.pipeline.mending.changes import Change, acknowledged, is_stream_of
-from resonance.pipeline.mending.past_models import MakeTaskThen, models_then
+from resonance.pipeline.mending.past_models import MakeTaskThen, models_then, settings_then
 from resonance.pipeline.records import Outputs, Record
+from resonance.pipeline.routing.operation_records import Reader
 from resonance.pipeline.routing.root_task import RootTask
 from resonance.pipeline.routing.subtree_model import SubtreeModel
 from resonance.pipeline.routing.subtree_task import SubtreeTask
@@ -70,17 +71,31 @@ class Below:
         By partition.
     make_task : callable
         Makes an empty task under some settings for a partition.
+    begins : mapping of (topic, partition) to int
+        Input partitions with roots that begin anew, and the offset where they do.
+    stream : str
+        The only one that does; empty for all of them.
 
     Raises
     ------
     MismatchError
         More is on its way than can be carried out here.
+    BrokerError
+        The outputs have no place for some of it.
     """
 
     def __init__(
-        self, settings: Settings, source: Source, tables: Mapping[int, SnapshotTable], make_task: MakeTaskThen
+        self,
+        settings: Settings,
+        source: Source,
+        tables: Mapping[int, SnapshotTable],
+        make_task: MakeTaskThen,
+        begins: Mapping[TopicPartition, int],
+        stream: str = "",
     ) -> None:
         self._settings, self._tables, self._make_task = settings, tables, make_task
+        self._begins, self._stream = begins, stream
+        self._read = Reader(source.routes).read_one
         self._ended: list[SubtreeModel] = []
         places = [at for at in source.logs if at[0] == source.routes]
         with LogReader(source.client, source.group, source.patience) as reader:
@@ -89,18 +104,27 @@ class Below:
             self._parts = [self._part(reader, source, at, committed[at], bounds[at]) for at in places if bounds[at][1]]
 
     @classmethod
-    def of(cls, settings: Settings, source: Source, make_task: MakeTaskThen) -> Self:
-        """Return what is below the roots as the snapshots topic has it."""
+    def of(
+        cls,
+        settings: Settings,
+        source: Source,
+        make_task: MakeTaskThen,
+        begins: Mapping[TopicPartition, int],
+        stream: str = "",
+    ) -> Self:
+        """Return what is below the roots as the snapshots topic has it; parameters as of the class."""
         with LogReader(source.client, source.group, source.patience) as reader:
             tables = read_tables(reader, source, range(source.deployment.homes), settle=source.patience)
-        return cls(settings, source, tables, make_task)
+        return cls(settings, source, tables, make_task, begins, stream)
 
     def _part(self, reader: LogReader, source: Source, at: TopicPartition, committed: int, bounds: Range) -> _Part:
         record = self._tables[at[1]].records().get(at[0])
         place = max(committed, record.position if record else 0, bounds[0])
         waiting = self._waiting(reader, at, place, bounds[1])
         if record is None and committed == NO_OFFSET:
-            task: Task | None = self._make_task(self._settings, *at)
+            # Nothing was carried out yet of what roots sent, under the settings that they had.
+            learned = self._settings_of_roots(source)
+            task: Task | None = self._make_task(learned, *at) if learned else None
         else:
             part = models_then(self._settings, source, at, record, self._make_task) if record else None
             task = part.task if part else None
@@ -108,22 +132,43 @@ class Below:
         if isinstance(task, SubtreeTask):
             outputs.add(task.process(waiting))
         else:
-            task = SubtreeTask(self._settings, *at)
+            task = SubtreeTask(self._settings, *at, source.deployment.partitions)
             outputs.add(task.answer_alone(waiting))
             self._adopt(task, at)
         return _Part(at, task, outputs, committed, max(place, bounds[1]))
+
+    def _settings_of_roots(self, source: Source) -> Settings | None:
+        """Return the settings under which messages were sent; None where this release does not take them."""
+        found = (table.records() for table in self._tables.values())
+        roots = (record for records in found for topic, record in records.items() if topic != source.routes)
+        record = next(roots, None)
+        try:
+            return self._settings if record is None else settings_then(self._settings, record.identity)
+        except ConfigurationError:
+            return None
 
     def _waiting(self, reader: LogReader, at: TopicPartition, begin: int, end: int) -> list[Record]:
         waiting: list[Record] = []
         if begin < end:
             for _, records in reader.read({at: (begin, end)}):
-                waiting += records
+                waiting += [record for record in records if not self._comes_again(record)]
                 if len(waiting) > MOST_WAITING:
                     raise MismatchError(
                         f"{at[0]}[{at[1]}]: more than {MOST_WAITING:,} messages to models below the roots wait; let "
                         "workers carry them out first, under the settings of before and without further input"
                     )
         return waiting
+
+    def _comes_again(self, record: Record) -> bool:
+        """Whether the new models answer what a message answers: it was sent, but where it was sent nothing counts.
+
+        That can be under at least once only.
+        """
+        ask = self._read(record)
+        begin = None if ask is None else self._begins.get((ask.topic, ask.partition))
+        if ask is None or begin is None:
+            return False
+        return ask.source_offset >= begin and self._stream in ("", ask.part.stream)
 
     def _adopt(self, task: SubtreeTask, at: TopicPartition) -> None:
         """Give a task the subtrees as they were snapshotted, as far as they can be read, to be ended."""

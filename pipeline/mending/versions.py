@@ -84,17 +84,18 @@ def begin_versions(
         _log.info("new models, because %s", found.problem)
     begun, below = list(stopped), None
     if settings.is_keyed:
-        below = Below(settings, source, tables, make_task)
         # Roots know nothing of what is lost below them, and would go on asking it.
         lost = any(at[0] == source.routes for at in stopped)
         begun = [at for at in logs if at[0] != source.routes and (lost or at in stopped)]
+    records = {at: tables[at[1]].records().get(at[0]) for at in begun}
+    begins = {at: _begin_of(records[at], committed[at], bounds[at]) for at in begun}
+    if settings.is_keyed:
+        below = Below(settings, source, tables, make_task, begins)
         below.end(source, begun)
     changes = []
     for at in begun:
-        table, record = tables[at[1]], tables[at[1]].records().get(at[0])
-        first, end = bounds[at]
-        start = min(max(committed[at], record.position if record else first, first), end)
-        task, count = _new_models(settings, source, at, table, (first, start), make_task)
+        table, start = tables[at[1]], begins[at]
+        task, count = _new_models(settings, source, at, table, (bounds[at][0], start), make_task)
         if below is not None:
             below.tell(task)
         writer = table.writer(source.identities[at[0]])
@@ -104,6 +105,12 @@ def begin_versions(
         _log.warning("%s[%d]: %d streams begin new models at offset %d", *at, count, start)
     write(source, changes if below is None else [*changes, *below.changes(source)], atomic=atomic)
     return len(changes)
+
+
+def _begin_of(record: PartitionRecord | None, committed: int, bounds: tuple[int, int]) -> int:
+    """Return where the new models of a partition begin: behind all that its group, or its snapshots, say was told."""
+    first, end = bounds
+    return min(max(committed, record.position if record else first, first), end)
 
 
 def _new_models(

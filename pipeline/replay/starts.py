@@ -83,8 +83,6 @@ def find_start(
     task = make_task(*at)
     task.event_bytes = UNBOUNDED
     task.topic_ids = source.deployment.topic_ids
-    task.input_partitions = source.deployment.partitions
-    task.label_partitions = source.deployment.labels
     if fresh:
         _begin_anywhere(task)
         return Start(task, begin, f"empty models at offset {begin:,}, as asked", [])
@@ -149,8 +147,6 @@ def later_version(
     task = make_task(*at)
     task.event_bytes = UNBOUNDED
     task.topic_ids = source.deployment.topic_ids
-    task.input_partitions = source.deployment.partitions
-    task.label_partitions = source.deployment.labels
     found.restore(task)
     return Start(task, found.position, f"from {_named(found)}", [])
 

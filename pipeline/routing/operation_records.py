@@ -32,7 +32,7 @@ from resonance.engine.hcaea.subtree import MOST_NODES
 from resonance.pipeline import stops
 from resonance.pipeline.records import SourceRecord
 from resonance.pipeline.routing.ask_sizes import NUMBER_BYTES
-from resonance.pipeline.routing.route_records import TOPIC_NAME
+from resonance.pipeline.routing.route_records import MOST_PARTITIONS, TOPIC_NAME
 from resonance.pipeline.task.encoding import KEPT
 from resonance.pipeline.task.origins import TRACE_BYTES
 from resonance.pipeline.task.sizes import ANSWER_BYTES, CAUSE_BYTES
@@ -272,7 +272,9 @@ def _trace_of(record: SourceRecord) -> bytes | None:
 def _makes_sense(ask: Ask) -> bool:
     """Whether a worker could have written what stands in a message."""
     count, number, told, answered = ask.rows, ask.number, ask.told, ask.answered
-    if ask.partition < 0 or ask.source_offset < 0 or (count and (number <= 0 or not ask.dimension)):
+    if not 0 <= ask.partition < MOST_PARTITIONS or ask.source_offset < 0:
+        return False
+    if count and (number <= 0 or not ask.dimension):
         return False
     if told:
         score = ask.score

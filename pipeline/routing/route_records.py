@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import orjson
+from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.records import Message, RoutedRecord, SourceRecord, bytes_beside
 
 SOURCE: Final = "resonance.source"
@@ -42,6 +43,9 @@ TOPIC_BYTES: Final = 249
 """Longest name of a topic that Kafka takes."""
 
 TOPIC_NAME: Final = re.compile(rf"[a-zA-Z0-9._-]{{1,{TOPIC_BYTES}}}")
+
+MOST_PARTITIONS: Final = 100_000
+"""Partitions of a topic whose records are routed: who names one behind them is no worker."""
 
 _MOST: Final = 2**63
 
@@ -101,9 +105,32 @@ def read_route(record: SourceRecord) -> Route | None:
         return None
     if type(topic) is not str or not (type(partition) is type(offset) is type(timestamp) is type(before) is int):
         return None
-    if not (TOPIC_NAME.fullmatch(topic) and 0 <= partition < _MOST and FIRST <= before < offset < _MOST):
+    if not (TOPIC_NAME.fullmatch(topic) and 0 <= partition < MOST_PARTITIONS and FIRST <= before < offset < _MOST):
         return None
     routed = RoutedRecord(
         topic, partition, record.offset, timestamp, key, record.value, headers[2:], record.key, offset
     )
     return Route(routed, before)
+
+
+def no_place(where: str, source: tuple[str, int, int], known: int) -> BrokerError:
+    """Return the error for a route whose record no output has a place for, as far as is known.
+
+    What is learned is a function of the routes alone, so that such a route is never left out: a start looks again.
+
+    Parameters
+    ----------
+    where : str
+        The partition of the routes, and the offset there.
+    source : (topic, partition, offset)
+        Where the record stands.
+    known : int
+        Partitions of that topic, as they were seen last.
+    """
+    topic, partition, offset = source
+    return BrokerError(
+        f"{where} names {topic}[{partition}]@{offset}, and that topic had {known} partitions when this program looked; "
+        "an output goes to the partition number of its source. If the topic got more, start again: the start looks "
+        "again, and says which outputs lack some. If it did not, another program wrote this route: take the right from "
+        "it, and begin anew behind it by `resonance worker --reset`"
+    )

@@ -13,7 +13,7 @@ from resonance.pipeline.logs import at
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Counts, Outputs, RoutedRecord, SourceRecord
 from resonance.pipeline.routing.repeats import Repeats
-from resonance.pipeline.routing.route_records import TOPIC_BYTES, Route, read_route
+from resonance.pipeline.routing.route_records import TOPIC_BYTES, Route, no_place, read_route
 
 _log = logging.getLogger(__name__)
 
@@ -32,19 +32,37 @@ class RoutedTask(PartitionTask):
         The topic of the routes.
     partition : int
         Partition of it.
+    inputs, labels : int
+        Partitions of every input topic, and of the topic of labels: those that outputs have places for; 0 where that
+        is of no meaning, because nothing is written.
     """
 
-    def __init__(self, settings: Settings, topic: str, partition: int) -> None:
+    def __init__(self, settings: Settings, topic: str, partition: int, inputs: int = 0, labels: int = 0) -> None:
         super().__init__(settings, topic, partition)
         self._repeats = Repeats(topic, partition)
         self._strange = 0
-        self._labels = settings.labels.topic
+        # What stands in other topics was routed under other settings.
+        self._known = dict.fromkeys(settings.input.topics, inputs)
+        if settings.labels.topic is not None:
+            self._known[settings.labels.topic] = labels
         # A whole topic is a stream of its name, whatever the limit is.
         self._longest = max(settings.limits.key_bytes, TOPIC_BYTES)
 
     def process(self, records: Sequence[SourceRecord]) -> Outputs:
-        """Learn routes and answer their records; see `PartitionTask.process`."""
-        return super().process(self._received(records))
+        """Learn routes and answer their records; see `PartitionTask.process`.
+
+        Raises
+        ------
+        BrokerError
+            A record stands in a partition that is not known, and so no output has a place for what follows from it.
+        """
+        found = self._received(records)
+        for record in found:
+            known = self._known.get(record.topic, 0)
+            if known and record.partition >= known:
+                source = record.topic, record.partition, record.source_offset
+                raise no_place(f"{self._where}@{record.offset}", source, known)
+        return super().process(found)
 
     def catch_up(self, records: Sequence[SourceRecord]) -> None:
         """Learn routes again without answering them."""
@@ -68,11 +86,12 @@ class RoutedTask(PartitionTask):
         return self._repeats.kept(routes)
 
     def _has_place(self, route: Route) -> bool:
-        """Whether what follows from a route fits into the topics: a worker routes nothing else."""
-        record = route.record
-        partitions = self.label_partitions if record.topic == self._labels else self.input_partitions
-        among = not partitions or record.partition < partitions
-        return among and len(record.stream) <= self._longest
+        """Whether what follows from a route fits into the topics: a worker routes nothing else.
+
+        It depends on the route alone, and not on how many partitions the input has by now: a restart, and a replay,
+        decide the same.
+        """
+        return len(route.record.stream) <= self._longest
 
     @property
     def repeats(self) -> int:

@@ -50,11 +50,7 @@ class RouterTask(WithDeadLetters):
         Of no meaning here.
     record_after : int
         Records after which where it stands is written.
-    input_partitions, label_partitions : int
-        Of no meaning here.
     """
-
-    input_partitions = label_partitions = 0
 
     def __init__(self, settings: Settings, topic: str, partition: int, routes: int) -> None:
         self.topic = topic

@@ -14,6 +14,7 @@ from resonance.pipeline.partition import FORMAT, PIECE, PartitionTask
 from resonance.pipeline.records import Counts, Message, Outputs, SourceRecord, StreamSnapshot
 from resonance.pipeline.routing.ask_batch import AskBatch, as_range
 from resonance.pipeline.routing.operation_records import Ask, Reader
+from resonance.pipeline.routing.route_records import no_place
 from resonance.pipeline.routing.subtree_model import Followed, SubtreeModel
 from resonance.pipeline.routing.subtrees import Subtrees
 from resonance.pipeline.task.encoding import Encoder
@@ -51,9 +52,12 @@ class SubtreeTask(PartitionTask):
         The topic of the routes.
     partition : int
         Partition of it.
+    inputs : int
+        Partitions of every input topic: those that outputs have places for; 0 where that is of no meaning, because
+        nothing is written.
     """
 
-    def __init__(self, settings: Settings, topic: str, partition: int) -> None:
+    def __init__(self, settings: Settings, topic: str, partition: int, inputs: int = 0) -> None:
         super().__init__(settings, topic, partition)
         self.health = PartHealth()
         self._subtrees = Subtrees(settings, topic, partition)
@@ -63,10 +67,17 @@ class SubtreeTask(PartitionTask):
         self._events = EventEncoder(settings, topic, partition)
         self._reader = Reader(self._where)
         self._depth = settings.engine_class.make(settings.engine_parameters).depth
+        self._inputs = inputs
         self._strange = self._repeated = self._early = 0
 
     def process(self, records: Sequence[SourceRecord]) -> Outputs:
-        """Carry out what messages ask, and answer the records that are answered here."""
+        """Carry out what messages ask, and answer the records that are answered here.
+
+        Raises
+        ------
+        BrokerError
+            A record stands in a partition that is not known, and so no output has a place for what follows from it.
+        """
         outputs = Outputs()
         self._take(records, outputs)
         return outputs
@@ -77,13 +88,21 @@ class SubtreeTask(PartitionTask):
 
     def _take(self, records: Sequence[SourceRecord], outputs: Outputs | None) -> None:
         self._records += len(records)
-        most = self.input_partitions
         for start in range(0, len(records), PIECE):
             piece = records[start : start + PIECE]
-            asks = [ask for ask in self._reader.read(piece) if not most or ask.partition < most]
+            asks = self._reader.read(piece)
             self._leave_aside(len(piece) - len(asks))
+            if outputs is not None:
+                self._check_places(asks)
             if asks:
                 self._carry_out(asks, outputs)
+
+    def _check_places(self, asks: Sequence[Ask]) -> None:
+        """Refuse what must not be lost, and has no place in the outputs."""
+        known = self._inputs
+        for ask in asks if known else ():
+            if ask.partition >= known:
+                raise no_place(f"{self._where}@{ask.offset}", (ask.topic, ask.partition, ask.source_offset), known)
 
     def _leave_aside(self, count: int) -> None:
         """Count what no worker wrote."""
@@ -123,8 +142,16 @@ class SubtreeTask(PartitionTask):
         return zip(batch.places_of(rows), answers, strict=True)
 
     def answer_alone(self, records: Sequence[SourceRecord]) -> Outputs:
-        """Answer what messages answer with the first level alone, where nobody has their subtrees any more."""
-        batch = AskBatch.of([ask for ask in self._reader.read(records) if ask.told], self._depth)
+        """Answer what messages answer with the first level alone, where nobody has their subtrees any more.
+
+        Raises
+        ------
+        BrokerError
+            As in `process`.
+        """
+        told = [ask for ask in self._reader.read(records) if ask.told]
+        self._check_places(told)
+        batch = AskBatch.of(told, self._depth)
         given: dict[int, Message] = {}
         for stream in batch.streams:
             given.update(self._answers_at(batch, range(stream[0].start, stream[-1].stop)))

@@ -1,9 +1,9 @@
 """The subtrees of one partition of the routes: their models by name, and the books of their snapshots."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from resonance.engine.errors import StateError
+from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.prepare import REVISION as PREPARE_REVISION
 from resonance.pipeline import stops
 from resonance.pipeline.config.settings import Settings
@@ -42,11 +42,24 @@ class Subtrees(Streams):
         Raises
         ------
         StateError
-            Its first message does not say what it must.
+            Its first message does not say what it must, or not what the roots of these settings say.
         """
         model = SubtreeModel(self._settings, first)
+        if not self._is_of_roots(model.preparation.features, model.preparation.columns):
+            raise StateError("its columns are not those that the settings make of a record")
         self._take(model)
         return model
+
+    def _is_of_roots(self, features: Sequence[str], columns: Sequence[str]) -> bool:
+        """Whether records of these features, and columns, can be learned under the settings."""
+        settings = self._settings
+        known, count = settings.features, settings.input.dimension
+        if tuple(features) != known if known is not None else count not in (None, len(features)):
+            return False
+        try:
+            return settings.preparation(features).columns == tuple(columns)
+        except ParameterError:
+            return False
 
     def _take(self, model: StreamModel) -> None:
         self._models[model.name.encode()] = self._names[model.name] = model

@@ -146,8 +146,6 @@ def restore_partitions(
             task = make_task(topic, partition)
             task.event_bytes = source.event_bytes
             task.topic_ids = source.deployment.topic_ids
-            task.input_partitions = source.deployment.partitions
-            task.label_partitions = source.deployment.labels
             replay_from = _load(task, table, topic, place)
             if first > replay_from:
                 raise stops.truncated(topic, partition, replay_from, first)

@@ -63,10 +63,6 @@ class Task(Snapshotted, Protocol):
     """Version of the models of streams that are new."""
     topic_ids: Mapping[str, str]
     """Kafka's id of each input topic, as far as it is known."""
-    input_partitions: int
-    """Partitions of every input topic, 0 where that is not known."""
-    label_partitions: int
-    """Partitions of the topic of labels, 0 where that is not known."""
 
     @property
     def counts(self) -> Counts:

@@ -8,9 +8,8 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 import orjson
 from numpy.typing import NDArray
-from resonance.engine.base import MAGNITUDE, FloatArray
+from resonance.engine.base import MAGNITUDE, FloatArray, Label
 from resonance.engine.errors import StateError
-from resonance.engine.labels import Label
 from resonance.engine.state import pack, unpack
 from resonance.pipeline.config.label_checks import LABELS
 from resonance.pipeline.config.settings import Settings

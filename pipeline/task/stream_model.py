@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import orjson
 from resonance.engine import ENGINES, PARTS, HCAEARoot
-from resonance.engine.base import Engine, FloatArray, Step
+from resonance.engine.base import Engine, FloatArray, Label, Step
 from resonance.engine.errors import RecordError, StateError
-from resonance.engine.labels import Label, LabelEngine
+from resonance.engine.labels import LabelEngine
 from resonance.engine.prepare import Preparation
 from resonance.engine.state import pack, unpack
 from resonance.pipeline.config.settings import Settings

@@ -56,6 +56,11 @@ class Deployment:
         return max(self.partitions, self.routes, self.labels)
 
     @property
+    def counts(self) -> dict[str, int]:
+        """Partitions of everything that workers process, as `tasks.make_task` takes them."""
+        return {"routes": self.routes, "inputs": self.partitions, "labels": self.labels}
+
+    @property
     def letters(self) -> int:
         """Partitions of the dead letters: of what is read, and has a place there."""
         return max(self.partitions, self.labels)

@@ -29,7 +29,7 @@ from resonance.pipeline.states.restore import Progress, restore_partitions
 from resonance.pipeline.states.source import Source
 from resonance.pipeline.tasks import Task, make_task
 from resonance.pipeline.topics.start_check import check_start
-from resonance.pipeline.topics.topics import Deployment, read_logs
+from resonance.pipeline.topics.topics import Deployment
 from resonance.pipeline.worker.app import WorkerApp, make_app
 from resonance.pipeline.worker.at_least_once import AtLeastOnce
 from resonance.pipeline.worker.chunk import Chunk, Membership
@@ -37,6 +37,7 @@ from resonance.pipeline.worker.collector import collect_rarely
 from resonance.pipeline.worker.delivery import Delivery, producer_settings
 from resonance.pipeline.worker.ending import STOP_SECONDS, Ending, leave
 from resonance.pipeline.worker.exactly_once import ExactlyOnce
+from resonance.pipeline.worker.looking import look_again
 from resonance.pipeline.worker.owned import Destinations, Histograms, Partition
 from resonance.pipeline.worker.pauses import Pauses
 from resonance.pipeline.worker.processor import Processor
@@ -274,7 +275,7 @@ class Worker:
         await asyncio.to_thread(self._start_delivery)
         if rebalance != self._rebalances:
             raise RestoreCancelledError
-        await asyncio.to_thread(self._look_again)
+        self._source = await asyncio.to_thread(look_again, self._settings, self._source, cancelled)
         assigned = sorted(membership.partitions)
         restored = await asyncio.to_thread(
             lambda: restore_partitions(self._source, assigned, self._make_task, cancelled, progress)
@@ -308,22 +309,6 @@ class Worker:
             "processing from %s", ", ".join(f"{tp.topic}[{tp.partition}]@{p.position}" for tp, p in partitions.items())
         )
 
-    def _look_again(self) -> None:
-        """Take note of partitions that were added since, whoever got them: what comes of their records comes here, too.
-
-        Raises
-        ------
-        BrokerError
-            The outputs have no place for them.
-        """
-        source, settings = self._source, self._settings
-        if source.deployment.embedded:
-            return
-        found, known = read_logs(source.client, settings), source.deployment
-        if (found.partitions, found.labels, found.routes) != (known.partitions, known.labels, known.routes):
-            _log.info("the input has %d partitions, it had %d", found.partitions, known.partitions)
-            self._source = Source.of(settings, source.client, check_start(settings, source.client, create=False))
-
     def _start_delivery(self) -> None:
         # A restore that was cancelled leaves its thread behind, and the next one comes at once.
         with self._starting_delivery:
@@ -332,7 +317,7 @@ class Worker:
                 self._delivery_started = True
 
     def _make_task(self, topic: str, partition: int) -> Task:
-        return make_task(self._settings, topic, partition, self._source.deployment.routes)
+        return make_task(self._settings, topic, partition, **self._source.deployment.counts)
 
     async def _before_revoke(self) -> None:
         self._rebalances += 1

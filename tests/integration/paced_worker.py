@@ -15,8 +15,8 @@ def main() -> None:
     """Run the command line with tasks that sleep for each record."""
     pace = Path(sys.argv.pop(1))
 
-    def make_task(*given):
-        task = tasks.make_task(*given)
+    def make_task(*given, **counts):
+        task = tasks.make_task(*given, **counts)
         process = task.process
 
         def slowly(records):

@@ -11,8 +11,8 @@ def main() -> None:
     """Run the command line with tasks that sleep for each record."""
     seconds = float(sys.argv.pop(1))
 
-    def make_task(*given):
-        task = tasks.make_task(*given)
+    def make_task(*given, **counts):
+        task = tasks.make_task(*given, **counts)
         process = task.process
 
         def slowly(records):

@@ -63,7 +63,7 @@ class RekeyedDeployment(MemoryDeployment):
                 self.logs.setdefault((self.given.topic(kind), partition), [])
 
     def task(self, topic: str, partition: int) -> Task:  # type: ignore[override]
-        return make_task(self.given, topic, partition, self.source.deployment.routes)
+        return make_task(self.given, topic, partition, **self.source.deployment.counts)
 
     def turn(
         self,

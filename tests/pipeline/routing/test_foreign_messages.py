@@ -8,10 +8,12 @@ from typing import Any
 
 import orjson
 import pytest
+from resonance.engine.prepare import Preparation
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.records import Outputs, Record
 from resonance.pipeline.routing.operation_records import COPIED, HEAD, LABELLED, Reader
+from resonance.pipeline.routing.route_records import MOST_PARTITIONS
 from resonance.pipeline.tasks import make_task
 
 from tests.pipeline.routing.keyed_deployment import ROUTES as ROUTE_PARTITIONS
@@ -52,13 +54,12 @@ def mutated(record: Record, rng: random.Random) -> Record:
 def test_no_route_that_a_worker_could_not_have_written_ends_a_worker():
     rng, routes = random.Random(5), routed()
     for _ in range(30):
-        task = make_task(settings("field:country"), ROUTES, 0, 2)
-        task.input_partitions = PARTITIONS
+        task = make_task(settings("field:country"), ROUTES, 0, 2, inputs=MOST_PARTITIONS)
         chosen = [mutated(record, rng) if rng.random() < 0.3 else record for record in routes]
         said = task.process(chosen)
         assert [task.snapshot(stream) for stream in task.streams]
         assert task.partition_state()
-        assert all(m.partition is None or 0 <= m.partition < PARTITIONS for m in said.assignments + said.dead_letters)
+        assert all((m.partition or 0) in range(MOST_PARTITIONS) for m in said.assignments + said.dead_letters)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +67,7 @@ def test_no_route_that_a_worker_could_not_have_written_ends_a_worker():
     [
         ["a b", 0, 4, STAMP, -1],
         [TOPIC, -1, 4, STAMP, -1],
-        [TOPIC, PARTITIONS, 4, STAMP, -1],
+        [TOPIC, MOST_PARTITIONS, 4, STAMP, -1],
         [TOPIC, 0, -4, STAMP, -5],
         [TOPIC, 0, 4, STAMP, 4],
         [TOPIC, 0, 2**63, STAMP, 4],
@@ -74,8 +75,7 @@ def test_no_route_that_a_worker_could_not_have_written_ends_a_worker():
     ],
 )
 def test_a_route_from_a_place_that_is_not_there_is_left_aside(source: list[Any]):
-    task = make_task(settings(), ROUTES, 0, 1)
-    task.input_partitions = PARTITIONS
+    task = make_task(settings(), ROUTES, 0, 1, inputs=PARTITIONS)
     headers = (("resonance.source", orjson.dumps(source)), ("resonance.key", None))
     assert task.process([Record(ROUTES, 0, 0, STAMP, b"k", b'{"cpu": 1}', headers)]) == Outputs()
 
@@ -127,11 +127,10 @@ def test_no_message_that_a_worker_could_not_have_written_ends_a_worker(keyed: An
     given, log = keyed
     rng, foreign = random.Random(7), 0
     for _ in range(25):
-        task = make_task(given, log[0].topic, log[0].partition, ROUTE_PARTITIONS)
-        task.input_partitions = PARTITIONS
+        task = make_task(given, log[0].topic, log[0].partition, ROUTE_PARTITIONS, inputs=MOST_PARTITIONS)
         said = task.process([altered(record, rng) if rng.random() < 0.2 else record for record in log])
         for message in said.assignments + said.events + said.clusters:
-            assert message.partition in range(PARTITIONS)
+            assert message.partition in range(MOST_PARTITIONS)
             assert message.value is None or orjson.loads(message.value)
         assert all(task.snapshot(stream).body for stream in task.streams)
         foreign += task.counts.foreign
@@ -153,7 +152,7 @@ def test_a_message_that_cannot_be_carried_out_is_left_aside(keyed: Any, change: 
     elif change == "dimension":
         fields["dimension"], body = ask.dimension + 1, body + b"\0" * (8 * ask.rows)
     elif change == "partition":
-        fields["partition"] = PARTITIONS
+        fields["partition"] = MOST_PARTITIONS
     elif change == "class":
         fields["flags"] |= LABELLED
         body = body[: -len(ask.vectors)] + struct.pack("<q", 10**9) * ask.rows + ask.vectors
@@ -165,13 +164,26 @@ def test_a_message_that_cannot_be_carried_out_is_left_aside(keyed: Any, change: 
         at = fields["of_topic"] + fields["of_key"] + fields["of_id"]
         body = body[:at] + b"true" + body[at + fields["of_copied"] * bool(ask.included) :]
     bad = first._replace(value=HEAD.pack(*fields.values()) + body)
-    task = make_task(given, log[0].topic, log[0].partition, ROUTE_PARTITIONS)
-    task.input_partitions = PARTITIONS
+    task = make_task(given, log[0].topic, log[0].partition, ROUTE_PARTITIONS, inputs=PARTITIONS)
     alone = make_task(given, log[0].topic, log[0].partition, ROUTE_PARTITIONS)
     assert task.process([log[begin], bad, first]) == alone.process([log[begin], first])
     assert task.counts.foreign == 1
     assert sum("something else than messages to subtrees" in r.getMessage() for r in caplog.records) == 1
     assert [s.body for s in task.states()] == [s.body for s in alone.states()]
+
+
+@pytest.mark.parametrize("features", [["x0", "x1", "x2", "wide"], [f"w{i}" for i in range(40_000)]])
+def test_a_subtree_of_other_columns_than_the_deployments_is_left_aside(keyed: Any, features: list[str]):
+    given, log = keyed
+    first = next(one for one, ask in zip(log, Reader("").read(log), strict=True) if ask.number == 0)
+    wide = Preparation(features, scale="none").frozen_state()
+    fields = dict(zip(NAMES, HEAD.unpack_from(first.value), strict=True))
+    kept = first.value[HEAD.size : len(first.value) - fields["of_preparation"]]
+    fields["of_preparation"] = len(wide)
+    forged = first._replace(value=HEAD.pack(*fields.values()) + kept + wide)
+    task = make_task(given, log[0].topic, log[0].partition, ROUTE_PARTITIONS)
+    assert task.process([forged]) == Outputs()
+    assert (task.streams, task.counts.foreign) == ([], 1)
 
 
 def test_a_message_of_a_newer_release_is_a_named_stop(keyed: Any):

@@ -1,18 +1,19 @@
 """Both hops of a keyed hierarchy after crashes and what mends a stop, and what verify says of that."""
 
+from itertools import pairwise
 from typing import Any
 
 import orjson
 import pytest
 from resonance.pipeline import stops
-from resonance.pipeline.errors import MismatchError
-from resonance.pipeline.mending import changes, mending, resetting, versions
+from resonance.pipeline.errors import BrokerError, MismatchError
+from resonance.pipeline.mending import changes, mending, resetting, subtree_ends, versions
 from resonance.pipeline.mending.stream_reset import plan_stream_reset
 from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Message
 from resonance.pipeline.replay import verifying
 from resonance.pipeline.replay.ranges import Span
-from resonance.pipeline.routing.operation_records import Reader
+from resonance.pipeline.routing.operation_records import HEAD, TOLD, Reader
 from resonance.schemas import ClusterTable
 
 from tests.pipeline.memory_deployment import MODULES
@@ -104,6 +105,20 @@ def test_a_range_of_what_was_sent_twice_is_verified_from_an_archive(deployment: 
     assert any(start.startswith("from the archive") for start in starts)
 
 
+def test_a_range_may_begin_between_two_messages_of_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    deployment = RekeyedDeployment(monkeypatch, partitions=1, routes=1, records=400, **KEYED)
+    put_behind_commands(monkeypatch, deployment)
+    monkeypatch.setattr("resonance.pipeline.routing.ask_sizes.VECTORS_BYTES", 60)
+    deployment.turn()
+    deployment.turn()
+    asks = Reader("").read(deployment.logs[ROUTES, 0])
+    inner = [b for a, b in pairwise(asks) if (a.part, a.source_offset) == (b.part, b.source_offset)]
+    assert len(inner) > 20
+    for ask in inner[:3]:
+        verdict = verify(deployment, begin=str(ask.offset))
+        assert verdict.identical, verdict.differences()
+
+
 def test_a_changed_answer_is_found_among_repeats(deployment: RekeyedDeployment) -> None:
     crashing(deployment)
     log = deployment.logs["resonance.assignments", 1]
@@ -155,6 +170,19 @@ def test_a_new_version_ends_and_begins_all_levels_as_in_one_tree(monkeypatch: py
     compared(keyed, local)
     verified(monkeypatch, keyed, records=900 - 2 * 315)
     assert {orjson.loads(m.value or b"")["version"] for m in told(keyed, "assignments")} == {1, 2}
+
+
+def test_a_new_version_carries_out_under_the_old_settings_what_nobody_has_begun_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    keyed, whole = RekeyedDeployment(monkeypatch, **KEYED), RekeyedDeployment(monkeypatch, **KEYED)
+    whole.turn(0.5, only=TOPIC)
+    whole.turn(only=ROUTES)
+    active(monkeypatch, keyed)
+    keyed.turn(0.5, only=TOPIC)
+    take(keyed, engine__lambda=9)
+    assert mending.mend(stops.NEW_VERSION, keyed.given, keyed.source) == 2
+    assert by_record(told(keyed, "assignments")) == by_record(told(whole, "assignments"))
 
 
 def verified(monkeypatch: pytest.MonkeyPatch, keyed: RekeyedDeployment, records: int) -> None:
@@ -219,6 +247,46 @@ def test_one_stream_is_forgotten_with_all_its_levels(monkeypatch: pytest.MonkeyP
     verified(monkeypatch, keyed, records=450 + 135)
     answers = [orjson.loads(message.value or b"") for message in told(keyed, "assignments")]
     assert {a["stream"] for a in answers if a["version"] == 2} == {"p1:k1"}
+
+
+def test_what_was_sent_and_does_not_count_is_left_to_the_new_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    for command in (stops.NEW_VERSION, "reset --stream"):
+        keyed = RekeyedDeployment(monkeypatch, **KEYED)
+        active(monkeypatch, keyed)
+        keyed.turn(0.4, everything=True)
+        keyed.turn(0.5, only=TOPIC, lost=True)
+        begin = keyed.offsets[TOPIC, 1]
+        if command == stops.NEW_VERSION:
+            take(keyed, engine__lambda=9)
+            assert mending.mend(command, keyed.given, keyed.source) == 2
+        else:
+            keyed.write(keyed.source, plan_stream_reset(keyed.given, keyed.source, "p1"), atomic=False)
+        keyed.turn()
+        keyed.turn()
+        answers = by_record(told(keyed, "assignments"))
+        assert len(answers) == 900
+        own = {place[2]: orjson.loads(value) for place, (_, value, _) in answers.items() if place[1] == 1}
+        assert {offset: 1 + (offset >= begin) for offset in own} == {o: answer["version"] for o, answer in own.items()}
+
+
+@pytest.mark.parametrize("rebuilt", [True, False])
+def test_what_no_output_has_a_place_for_is_named_before_anything_is_written(
+    monkeypatch: pytest.MonkeyPatch, deployment: RekeyedDeployment, *, rebuilt: bool
+) -> None:
+    deployment.turn(0.4, everything=True)
+    deployment.turn(0.5)
+    at = (ROUTES, 0)
+    log = deployment.logs[at]
+    place = next(i for i, one in enumerate(log) if one.offset >= deployment.offsets[at] and one.value[3] & TOLD)
+    fields = list(HEAD.unpack_from(log[place].value))
+    fields[3] = 7
+    log[place] = log[place]._replace(value=HEAD.pack(*fields) + log[place].value[HEAD.size :])
+    if not rebuilt:
+        monkeypatch.setattr(subtree_ends, "models_then", lambda *_: None)
+    written = len(deployment.written)
+    with pytest.raises(BrokerError, match=rf"names features\[7\]@{fields[4]}, and that topic had 2 partitions"):
+        plan_stream_reset(deployment.given, deployment.source, "p1")
+    assert len(deployment.written) == written
 
 
 def test_a_change_of_hierarchy_is_a_stop_that_no_new_version_mends(deployment: RekeyedDeployment) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 from resonance.pipeline import stops
-from resonance.pipeline.errors import MismatchError
+from resonance.pipeline.errors import BrokerError, MismatchError
 from resonance.pipeline.mending import mending, past_models, put_back, resetting
 from resonance.pipeline.mending.stream_reset import plan_stream_reset
 from resonance.pipeline.records import Record
@@ -50,8 +50,8 @@ def by_stream(deployment: RekeyedDeployment) -> dict[Any, Any]:
     return dict(found)
 
 
-def sources_of_answers(deployment: RekeyedDeployment) -> list[Any]:
-    logs = [deployment.logs[deployment.given.topic("assignments"), partition] for partition in range(2)]
+def sources_of_answers(deployment: RekeyedDeployment, partitions: int = 2) -> list[Any]:
+    logs = [deployment.logs[deployment.given.topic("assignments"), partition] for partition in range(partitions)]
     return [tuple(orjson.loads(record.value)["source"].values()) for log in logs for record in log]
 
 
@@ -214,6 +214,31 @@ def test_the_input_may_get_partitions(monkeypatch):
     verdict = verifying.verify(deployment.given, Span.parse())
     assert verdict.identical, verdict.differences()
     assert [part.records for part in verdict.parts if part.topic == TOPIC] == [450, 450, 50]
+
+
+@pytest.mark.parametrize("changes", [{}, KEYED])
+def test_what_is_routed_from_a_partition_that_is_not_known_yet_is_lost_nowhere(monkeypatch, changes):
+    calm, early = (RekeyedDeployment(monkeypatch, partitions=3, **MORE, **changes) for _ in range(2))
+    calm.turn()
+    early.turn(only=TOPIC)
+    now = early.source
+    before = Source.of(early.given, {}, replace(now.deployment, partitions=2))
+    early.source = before
+    with pytest.raises(BrokerError, match=r"names features\[2\]@\d+, and that topic had 2 partitions.* start again"):
+        early.turn(only=ROUTES)
+    early.source = now
+    early.turn(0.5, only=ROUTES)
+    known = early.models()
+    # Models are the log's, whatever whoever builds them again knows of the input.
+    early.source = before
+    assert early.models() == known
+    early.source = now
+    early.turn(only=ROUTES)
+    assert early.models() == calm.models()
+    assert {place: sorted(map(repr, found)) for place, found in written(early).items()} == {
+        place: sorted(map(repr, found)) for place, found in written(calm).items()
+    }
+    assert len(sources_of_answers(early, 3)) == 900
 
 
 def test_with_a_keyed_hierarchy_the_input_may_not(monkeypatch):

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from concurrent.futures import Future
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -11,14 +12,20 @@ from confluent_kafka import Producer
 from faust.types import TP
 from resonance.pipeline.broker.log_reader import RestoreCancelledError
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryError
+from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryError, DeniedError
+from resonance.pipeline.records import Record
 from resonance.pipeline.states.source import Source
+from resonance.pipeline.tasks import make_task
 from resonance.pipeline.topics.start_check import check_delivery
 from resonance.pipeline.topics.topics import Deployment
-from resonance.pipeline.worker import ending
+from resonance.pipeline.worker import ending, looking
 from resonance.pipeline.worker import worker as process
 from resonance.pipeline.worker.chunk import Membership
 from resonance.pipeline.worker.delivery import producer_settings
+
+from tests.pipeline import streams
+from tests.pipeline.routing.two_hops import ROUTES
+from tests.pipeline.streams import STAMP, TOPIC, value_of
 
 SETTINGS = Settings.of({"input.topics": ["in"], "name": "shop"})
 
@@ -34,20 +41,60 @@ def test_whatever_a_topic_takes_a_producer_can_be_made(taken):
     Producer(producer_settings({"bootstrap.servers": "127.0.0.1:9", "log_level": 0}, message_bytes={"out": taken}))
 
 
-def test_partitions_that_were_added_are_seen_with_the_next_assignment(monkeypatch):
-    given = Settings.of({"input.topics": ["in"], "name": "shop", "stream": "topic"})
-    ids, checked = {"in": "1", "shop.routes": "2"}, []
+def test_partitions_that_were_added_are_seen_with_the_next_assignment_and_answered_then(monkeypatch):
+    given = streams.settings(stream="topic")
+    ids, checked, tasks = {TOPIC: "1", ROUTES: "2"}, [], []
+    (message,) = make_task(given, TOPIC, 3, 3).process([Record(TOPIC, 3, 0, STAMP, None, value_of([1, 2, 3]))]).routes
+    route = Record(ROUTES, message.partition, 0, STAMP, message.key, message.value, message.headers)
     worker = process.Worker(given)
     worker._source = before = Source.of(given, {}, Deployment(2, ids, routes=3))
+    worker._delivery = SimpleNamespace(start=lambda: None)
+
+    def restore_partitions(source, assigned, make_task, *_):
+        tasks.append(make_task(*assigned[0]))
+        raise RestoreCancelledError
+
+    monkeypatch.setattr(process, "restore_partitions", restore_partitions)
     for count in (2, 4):
-        monkeypatch.setattr(process, "read_logs", lambda *_, now=count: Deployment(now, ids, routes=3))
-        monkeypatch.setattr(
-            process, "check_start", lambda *_, now=count, **how: checked.append(how) or Deployment(now, ids)
-        )
-        worker._look_again()
+        now = Deployment(count, ids, routes=3)
+        monkeypatch.setattr(looking, "read_logs", lambda *_, now=now: now)
+        monkeypatch.setattr(looking, "check_start", lambda *_, now=now, **how: checked.append(how) or now)
+        with pytest.raises(RestoreCancelledError):
+            asyncio.run(worker._restore(Membership(1, "m", frozenset({TP(ROUTES, message.partition)}))))
         assert (worker._source is before) == (count == 2)
-    assert worker._source.deployment.partitions == worker._source.identities["in"].partitions == 4
+    assert worker._source.deployment.partitions == worker._source.identities[TOPIC].partitions == 4
     assert checked == [{"create": False}], "what the outputs lack is told by name"
+    with pytest.raises(BrokerError, match=r"names features\[3\]@0, and that topic had 2 partitions"):
+        tasks[0].process([route])
+    assert [answer.partition for answer in tasks[1].process([route]).assignments] == [3]
+
+
+def test_topics_that_do_not_fit_yet_are_looked_at_again(monkeypatch, caplog):
+    given, ids = streams.settings(stream="topic"), {TOPIC: "1", ROUTES: "2"}
+    source = Source.of(given, {}, Deployment(2, ids, routes=3))
+    left = [BrokerError("one topic has 2, the other 4"), BrokerError("no answer"), Deployment(4, ids, routes=3)]
+
+    def look(*_):
+        found = left.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    monkeypatch.setattr(looking, "LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(looking, "read_logs", look)
+    monkeypatch.setattr(looking, "check_start", lambda *_, **__: Deployment(4, ids, routes=3))
+    assert looking.look_again(given, source, threading.Event()).deployment.partitions == 4
+    assert ["the other 4" in record.getMessage() for record in caplog.records].count(True) == 1
+    left[:] = [BrokerError("no answer")] * 2
+    cancelled = threading.Event()
+    cancelled.set()
+    with pytest.raises(RestoreCancelledError):
+        looking.look_again(given, source, cancelled)
+    with pytest.raises(BrokerError, match="no answer"):
+        looking.look_again(given, replace(source, patience=-1.0), threading.Event())
+    left[:] = [DeniedError("no right")]
+    with pytest.raises(DeniedError):
+        looking.look_again(given, source, threading.Event())
 
 
 @pytest.fixture
