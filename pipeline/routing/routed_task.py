@@ -11,7 +11,7 @@ from resonance.pipeline import stops
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.logs import at
 from resonance.pipeline.partition import PartitionTask
-from resonance.pipeline.records import Counts, Outputs, RoutedRecord, SourceRecord
+from resonance.pipeline.records import Counts, Message, Outputs, RoutedRecord, SourceRecord
 from resonance.pipeline.routing.repeats import Repeats
 from resonance.pipeline.routing.route_records import TOPIC_BYTES, Route, no_place, read_route
 
@@ -41,6 +41,7 @@ class RoutedTask(PartitionTask):
         super().__init__(settings, topic, partition)
         self._repeats = Repeats(topic, partition)
         self._strange = 0
+        self._inputs, self._most = inputs, max(inputs, labels)
         # What stands in other topics was routed under other settings.
         self._known = dict.fromkeys(settings.input.topics, inputs)
         if settings.labels.topic is not None:
@@ -51,18 +52,29 @@ class RoutedTask(PartitionTask):
     def process(self, records: Sequence[SourceRecord]) -> Outputs:
         """Learn routes and answer their records; see `PartitionTask.process`.
 
+        What was routed from a topic that the settings do not name any more, such as labels before `labels.topic` was
+        named otherwise, is a record like others; what is said of it goes to a partition that there is.
+
         Raises
         ------
         BrokerError
             A record stands in a partition that is not known, and so no output has a place for what follows from it.
         """
-        found = self._received(records)
+        found, elsewhere = self._received(records), False
         for record in found:
-            known = self._known.get(record.topic, 0)
-            if known and record.partition >= known:
+            known = self._known.get(record.topic)
+            if known is None:
+                elsewhere = True
+            elif known and record.partition >= known:
                 source = record.topic, record.partition, record.source_offset
                 raise no_place(f"{self._where}@{record.offset}", source, known)
-        return super().process(found)
+        outputs = super().process(found)
+        if self._inputs:
+            if elsewhere:
+                outputs.assignments = [_placed(message, self._inputs) for message in outputs.assignments]
+            # These can be about labels that have waited since.
+            outputs.dead_letters = [_placed(message, self._most) for message in outputs.dead_letters]
+        return outputs
 
     def catch_up(self, records: Sequence[SourceRecord]) -> None:
         """Learn routes again without answering them."""
@@ -140,3 +152,10 @@ class RoutedTask(PartitionTask):
             self._repeats.restore(content["routes"])
         except (ValueError, KeyError, TypeError):
             raise stops.unreadable(self._where, "what is known of the routes") from None
+
+
+def _placed(message: Message, partitions: int) -> Message:
+    """Return an output so that it goes to one of the partitions that its topic has at least."""
+    if message.partition is None or message.partition < partitions:
+        return message
+    return message._replace(partition=message.partition % partitions)

@@ -5,13 +5,14 @@ from typing import Any
 import orjson
 import pytest
 from resonance.pipeline.files.partitioner import partition_of
-from resonance.pipeline.records import Record
+from resonance.pipeline.records import Outputs, Record
 from resonance.pipeline.routing.label_router import LabelRouterTask
 from resonance.pipeline.routing.route_records import read_route
 from resonance.pipeline.tasks import make_task
 from resonance.schemas import load_schema
 
 from tests.pipeline.labels.feedback import LABELS, feature, label, late, routed, rows
+from tests.pipeline.routing.two_hops import ROUTES
 from tests.pipeline.streams import STAMP, TOPIC, errors, payloads
 
 
@@ -83,7 +84,7 @@ def test_labels_that_the_second_hop_cannot_use_any_more_are_dead_letters_there()
     hops = routed(given, [label(0, "r1", ["a"], stream="DE"), feature(0, [0.1, 0.2], country="DE")])
     (log,) = hops.routes.values()
     broken = log[0]._replace(value=b'{"id": "r1"}')
-    told = hops.task("resonance.routes", log[0].partition).process([broken, log[1]])
+    told = hops.task(ROUTES, log[0].partition).process([broken, log[1]])
     assert errors(told.dead_letters[0])["message"].startswith("labels are missing")
     assert [answer["stream"] for answer in payloads(told.assignments)] == ["DE"]
 
@@ -93,7 +94,7 @@ def test_one_label_is_written_in_several_ways():
     said = [label(0, "r0", 7), label(1, "r1", [True, "7", 7]), label(2, "r2", "true"), label(3, "r3", ["7", False])]
     hops = routed(late(prepare__scale="none"), [*log, *said])
     hops.learn()
-    model = hops.task("resonance.routes", 0).model(TOPIC)
+    model = hops.task(ROUTES, 0).model(TOPIC)
     assert model.engine.labels == ("7", "true", "false")
     assert model.engine.statistics["records"].tolist() == [3, 2, 1]
     assert model.labels.learned == 4
@@ -106,3 +107,30 @@ def test_the_size_of_a_message_is_that_of_value_key_and_headers(more, letters):
     content = value(more="x" * (20_000 - len(content) - len(b"key") - 9 - 2 + more))
     outputs = make_task(late(), LABELS, 0, 1).process([Record(LABELS, 0, 0, STAMP, b"key", content, headers)])
     assert (len(outputs.routes), len(outputs.dead_letters)) == (1 - letters, letters)
+
+
+def test_what_was_routed_while_the_topic_had_another_name_is_a_dead_letter():
+    log = [feature(i, row) for i, row in enumerate(rows(30))]
+    hops = routed(late(), [*log[:10], label(0, "r0", ["a"]), label(3, "r1", ["a"], partition=7), *log[10:]])
+    read = hops.routes[0]
+    whole, cut = (make_task(late(labels__topic="other"), ROUTES, 0, 1, inputs=1, labels=2) for _ in range(2))
+    told = whole.process(read)
+    assert len(told.assignments) == 30
+    assert whole.counts.foreign == 0
+    assert [(errors(letter)["partition"], letter.partition) for letter in told.dead_letters] == [("0", 0), ("7", 1)]
+    assert {(errors(letter)["topic"], errors(letter)["class"]) for letter in told.dead_letters} == {
+        (LABELS, "missing_feature")
+    }
+    done = Outputs()
+    for start in range(0, len(read), 5):
+        done.add(cut.process(read[start : start + 5]))
+    assert done == told
+    assert cut.model(TOPIC).state() == whole.model(TOPIC).state()
+
+
+def test_a_record_of_a_topic_that_is_no_input_any_more_is_answered_where_there_is_a_place():
+    (record,) = routed(late(), [feature(0, [0.1, 0.2])._replace(topic="features", partition=5)]).routes[0]
+    (name, source), *others = record.headers
+    moved = record._replace(headers=[(name, (source or b"").replace(b'"features"', b'"old"')), *others])
+    told = make_task(late(), ROUTES, 0, 1, inputs=3, labels=8).process([moved])
+    assert [message.partition for message in told.assignments] == [2]
