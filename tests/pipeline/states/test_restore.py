@@ -19,6 +19,7 @@ from resonance.pipeline.states.restore import Progress, restore_partitions
 from resonance.pipeline.states.snapshot_records import Identity, chunk_key, manifest_key
 from resonance.pipeline.states.snapshots import SnapshotWriter
 from resonance.pipeline.states.source import Source
+from resonance.pipeline.task import preparations
 from resonance.pipeline.topics.topics import Deployment
 
 from tests.pipeline.toy_task import ToyTask
@@ -433,9 +434,9 @@ def test_differences_are_those_of_values_not_of_how_they_are_written():
 
 def test_the_revision_counts_engine_preparation_and_decoding(monkeypatch):
     before = described().identities["in"].revision
-    for name in ("PREPARE_REVISION", "DECODE_REVISION"):
+    for module, name in ((preparations, "REVISION"), (states_source, "DECODE_REVISION")):
         with monkeypatch.context() as patched:
-            patched.setattr(states_source, name, 99)
+            patched.setattr(module, name, 99)
             assert described().identities["in"].revision != before
 
 
