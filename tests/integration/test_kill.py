@@ -41,7 +41,7 @@ ONLY_LONG = [
 SHORT = {
     "caea-exactly-once": ["kill", "during-commit", "after-offsets"],
     "hcaea-exactly-once": ["term", "in-revoke", "during-restore"],
-    "caea-at-least-once-rekeyed": ["after-begin", "between-snapshot-chunks", "after-produce"],
+    "caea-at-least-once-rekeyed": ["after-begin", "after-produce"],
     "sa-art-sparse": ["kill", "between-snapshot-chunks"],
     "mlca-exactly-once-labels": ["kill", "during-commit"],
 }
