@@ -21,7 +21,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from bench.report import Row, arguments, show
 
-NAMES = ("caea", "evq", "ildn", "fuzzy_art", "sa_art")
+NAMES = ("modal", "caea", "evq", "ildn", "fuzzy_art", "sa_art")
 """The first level of ``hcaea`` is ``caea``."""
 
 RECORDS = 6_000

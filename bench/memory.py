@@ -58,7 +58,7 @@ def main() -> None:
     """Run the benchmark."""
     parser = arguments("Resident memory and snapshot size of one partition task over a drifting stream.")
     parser.add_argument("--records", type=int, default=5_000_000, help="records of the stream")
-    parser.add_argument("--engine", default="caea", help="the engine")
+    parser.add_argument("--engine", default="modal", help="the engine")
     given = parser.parse_args()
     rows, memory = curve(given.records, given.engine)
     if given.records > BASE:

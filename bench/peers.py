@@ -32,3 +32,10 @@ def denstream(d: int) -> cluster.DenStream:
 def as_river(X: NDArray[np.float64]) -> Records:
     """Return records as River takes them."""
     return [dict(enumerate(row)) for row in X.tolist()]
+
+
+def micro_clusters(model: cluster.DBSTREAM | cluster.DenStream) -> int:
+    """Return how many micro-clusters a model consists of."""
+    if isinstance(model, cluster.DBSTREAM):
+        return len(model.micro_clusters)
+    return len(model.p_micro_clusters) + len(model.o_micro_clusters)

@@ -1,9 +1,8 @@
 """How fast the worker moves records on a real Kafka, in and out, and how long a record waits for its answer.
 
-Four partitions of JSON records with 16 features, one worker, CAEA with about 50 nodes for each partition, exactly
-once; beside it a tuned loop of confluent-kafka that knows no models, and Faust as its documentation writes it. The
-broker runs on the same machine. Medians of alternating runs; each is watched from outside, from its first answers to
-the last.
+Four partitions of JSON records with 16 features, one worker, the default engine, exactly once; beside it a
+tuned loop of confluent-kafka that knows no models, and Faust as its documentation writes it. The broker runs on the
+same machine. Medians of alternating runs; each is watched from outside, from its first answers to the last.
 """
 
 import socket

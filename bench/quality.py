@@ -12,23 +12,15 @@ import statistics
 from dataclasses import dataclass
 
 import numpy as np
-import orjson
-from numpy.typing import NDArray
 from resonance.engine import make_engine
-from resonance.engine.prepare import Preparation
-from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.partition import PartitionTask
-from resonance.pipeline.records import Record
-from sklearn.metrics import adjusted_rand_score
 
 from bench import peers
+from bench.live import CHUNK, fold, halved, new_task, prepared, process
 from bench.report import Row, arguments, show
-from bench.streams import QUALITY_SETS, TREE_SETS, Array, load
+from bench.streams import QUALITY_SETS, TREE_SETS, Array, Classes, load
 
-CHUNK = 500
 ORDERS = 5
 SPLITS = 20
-WARMUP = 200
 
 TREE_TABLE = {"aggregation": 1.000, "compound": 0.979, "jain": 1.000, "pathbased": 0.997, "iris": 0.967}
 """Accuracy of HCAEA, orphans = nearest, as its specification has it."""
@@ -43,49 +35,24 @@ class Live:
     clusters: int
 
 
-def halved(y: NDArray[np.int64], answers: list[object]) -> float:
-    """Return the ARI of the second half of a stream."""
-    half = len(y) // 2
-    _, found = np.unique(np.array([str(answer) for answer in answers[half:]]), return_inverse=True)
-    return float(adjusted_rand_score(y[half:], found))
-
-
-def through_the_task(X: Array, y: NDArray[np.int64]) -> Live:
+def through_the_task(X: Array, y: Classes) -> Live:
     """Send records through a partition task with default settings."""
-    settings = Settings.of({"stream": "partition", "input.topics": ["features"]})
-    task = PartitionTask(settings, "features", 0)
     answers: list[object] = []
     events = 0
     present: set[str] = set()
-    for start in range(0, len(X), CHUNK):
-        chunk = X[start : start + CHUNK].tolist()
-        records = [
-            Record("features", 0, start + i, 1_700_000_000_000 + start + i, None, orjson.dumps({"features": row}))
-            for i, row in enumerate(chunk)
-        ]
-        outputs = task.process(records)
-        assert not outputs.dead_letters
-        for message in outputs.assignments:
-            assert message.value is not None
-            assignment = orjson.loads(message.value)
-            answers.append(assignment["cluster"])
-        for message in outputs.events:
-            assert message.value is not None
-            event = orjson.loads(message.value)
-            events += 1
-            present.difference_update(cluster["id"] for cluster in event["before"])
-            present.update(cluster["id"] for cluster in event["after"])
+    for chunk in process(new_task({}), X, [*range(0, len(X), CHUNK), len(X)]):
+        answers += [assignment["cluster"] for assignment in chunk.assignments]
+        events += len(chunk.events)
+        for event in chunk.events:
+            fold(present, event)
     return Live(halved(y, answers), 1000 * events / len(X), len(present))
 
 
-def river(X: Array, y: NDArray[np.int64]) -> float:
+def river(X: Array, y: Classes) -> float:
     """Return what River's DBSTREAM reaches on the same records."""
-    preparation = Preparation([f"f{i}" for i in range(X.shape[1])], warmup_records=WARMUP)
-    preparation.hold(X[:WARMUP])
-    scaled = np.concatenate([preparation.freeze(), preparation.apply(X[WARMUP:])])
     model = peers.dbstream(X.shape[1])
     answers: list[object] = []
-    for x in peers.as_river(scaled):
+    for x in peers.as_river(prepared(X)):
         answers.append(model.predict_one(x))
         model.learn_one(x)
     return halved(y, answers)

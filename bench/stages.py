@@ -58,7 +58,7 @@ def task_rows() -> list[Row]:
         scaled = np.concatenate([preparation.freeze(), preparation.apply(X[200:])])
         note("prepare", _per_record(preparation.apply, raw, timed))
         prepared = [scaled[i : i + CHUNK] for i in cuts]
-        engine = make_engine("caea", {})
+        engine = make_engine(settings.engine.name, {})
         engine.learn(scaled[:WARM])
         note("engine", _per_record(engine.learn, prepared, timed))
     best = {step: min(times) for step, times in found.items()}

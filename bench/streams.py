@@ -9,6 +9,7 @@ from resonance.engine import SparseBatch
 from sklearn import datasets
 
 Array = NDArray[np.float64]
+Classes = NDArray[np.int64]
 
 DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 """Folder of the public benchmark sets, where there is one; else what scikit-learn ships is used."""

@@ -33,6 +33,7 @@ from resonance.engine.hcaea import (  # noqa: E402
 from resonance.engine.ildn import ILDN  # noqa: E402
 from resonance.engine.labels import LabelEngine, LabelSet  # noqa: E402
 from resonance.engine.mlca import MLCA, MLCAC, MLCAI  # noqa: E402
+from resonance.engine.modal import Modal  # noqa: E402
 from resonance.engine.parameters import Parameter  # noqa: E402
 from resonance.engine.sa_art import SAART, FuzzyART  # noqa: E402
 from resonance.engine.sparse import SparseBatch, SparseEngine  # noqa: E402
@@ -60,6 +61,7 @@ __all__ = [
     "LabelAnswers",
     "LabelEngine",
     "LabelSet",
+    "Modal",
     "Operations",
     "Parameter",
     "ParameterError",
@@ -77,7 +79,7 @@ __all__ = [
 ]
 
 ENGINES: dict[str, type[Engine]] = {
-    engine.name: engine for engine in (CAEA, HCAEA, EVQ, ILDN, FuzzyART, SAART, MLCA, MLCAI, MLCAC)
+    engine.name: engine for engine in (Modal, CAEA, HCAEA, EVQ, ILDN, FuzzyART, SAART, MLCA, MLCAI, MLCAC)
 }
 """Every engine by its name in settings."""
 

@@ -239,6 +239,11 @@ class Engine(abc.ABC):
     """Named sets of parameters, such as ``paper``."""
     unit_interval: ClassVar[bool] = False
     """Defined on [0, 1] alone: a value outside it is a `RecordError`, so whoever prepares records clips them."""
+    projects: ClassVar[bool] = True
+    """Records of many features are projected on a few principal axes for it, where the user says nothing else."""
+
+    robust: ClassVar[bool] = False
+    """Features with two values count little for it, and skewed ones are bent, where the user says nothing else."""
 
     depth: int
     """Levels that `Step.cluster` and `Step.path` have."""

@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,9 @@ class LabelEngine(Engine):
 
     New labels may come at any time. A record without a label set is answered, and changes nothing.
     """
+
+    # What tells labels apart may vary less than anything else: which features count is for the engine to learn.
+    projects: ClassVar[bool] = False
 
     @property
     @abc.abstractmethod

@@ -110,7 +110,8 @@ class EVQ(Engine):
         classes = int(marks.max()) + 1
         if not self.dimension:
             if batch.shape[1] > MOST_FEATURES:
-                raise RecordError(0, f"{batch.shape[1]} features: evq keeps matrices and takes up to {MOST_FEATURES}")
+                what = f"{batch.shape[1]} features: evq keeps matrices and takes up to {MOST_FEATURES}"
+                raise RecordError(0, f"{what}; project them on principal axes (prepare.project)")
             self._begin(batch.shape[1], min(SMALLEST, self._given["max_clusters"]), classes)
         slots = len(self._model.slot)
         if classes > self._model.votes.shape[1]:

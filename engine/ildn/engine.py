@@ -182,7 +182,8 @@ class ILDN(Engine):
             return Step(cluster, score, novel, node), nothing
         if not self.dimension:
             if batch.shape[1] > MOST_FEATURES:
-                raise RecordError(0, f"{batch.shape[1]} features: ildn keeps matrices and takes up to {MOST_FEATURES}")
+                what = f"{batch.shape[1]} features: ildn keeps matrices and takes up to {MOST_FEATURES}"
+                raise RecordError(0, f"{what}; project them on principal axes (prepare.project)")
             self._begin(batch.shape[1])
         if marks.max() >= self._model.labels.shape[1]:
             self._model = with_classes(self._model, int(marks.max()) + 1)

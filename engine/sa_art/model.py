@@ -75,6 +75,7 @@ class AdaptiveResonance(SparseEngine):
 
     depth = 1
     unit_interval: ClassVar[bool] = True
+    projects: ClassVar[bool] = False
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         self._given = check_parameters(self.parameters, given)

@@ -1,5 +1,7 @@
 """What settings must keep among themselves, each of them being right alone."""
 
+from collections.abc import Sequence
+
 from resonance import engine as engines
 from resonance.engine.errors import ParameterError
 from resonance.pipeline.config import sparse
@@ -63,18 +65,39 @@ def _check_engine(settings: Fields, origins: Origins) -> None:
     presets = sorted(settings.engine_class.presets)
     if settings.engine.preset and settings.engine.preset not in presets:
         allowed = f"must be one of {', '.join(presets)}" if presets else f"{name} has no presets"
+        having = [other for other, each in engines.ENGINES.items() if settings.engine.preset in each.presets]
         raise configuration_error(
             "engine.preset",
             settings.engine.preset,
             allowed + nearest(settings.engine.preset, presets),
             origins.of(("engine", "preset")),
+            _other_engine(settings, "engine.preset", f"preset {settings.engine.preset}", having),
         )
     try:
         engines.make_engine(name, settings.engine_parameters)
     except ParameterError as error:
+        setting = f"engine.{error.name}"
+        having = [other for other, each in engines.ENGINES.items() if error.name in {p.name for p in each.parameters}]
         raise configuration_error(
-            f"engine.{error.name}", error.value, f"must be {error.allowed}", origins.of(("engine", error.name))
+            setting,
+            error.value,
+            f"must be {error.allowed}",
+            origins.of(("engine", error.name)),
+            _other_engine(settings, setting, error.name, having),
         ) from None
+
+
+def _other_engine(settings: Fields, setting: str, word: str, having: Sequence[str]) -> str:
+    """Return what to do about something that only other engines have; nothing where no engine, or this one, has it.
+
+    Settings that were written for another engine meet this one where `engine.name` is left out.
+    """
+    name = settings.engine.name
+    if name in having or not having:
+        return ""
+    chosen = name if "name" in settings.engine.model_fields_set else f"{name}, the default,"
+    others = f"{', '.join(having)} {'has' if len(having) == 1 else 'have'} it"
+    return f"{chosen} has no {word}, {others}: set engine.name to that engine, or leave {setting} out"
 
 
 def _check_hierarchy(settings: Fields, origins: Origins) -> None:
@@ -113,6 +136,11 @@ def _check_prepare(settings: Fields, origins: Origins) -> None:
                 "needs prepare.ranges, a range for every feature",
                 origins.of(("prepare", "scale")),
             )
+        if prepare.scale != "given":
+            # As many as there must be; where ranges are given they name all.
+            axes = 1 if prepare.project == "auto" else prepare.project
+            others = range(len(features), settings.input.dimension or axes)
+            features = (*features, *(f"feature {number}" for number in others))
     try:
         settings.preparation(features)
     except ParameterError as error:

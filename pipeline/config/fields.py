@@ -9,8 +9,9 @@ from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from resonance import engine as engines
 from resonance.engine.base import Engine
+from resonance.engine.errors import ParameterError
 from resonance.engine.parameters import Parameter, check_parameters
-from resonance.engine.prepare import Preparation
+from resonance.engine.prepare import WARMUP_RECORDS, Preparation
 from resonance.engine.sparse import SparseEngine
 from resonance.pipeline.config.messages import STREAM_CHOICES, stream_not_set
 from resonance.pipeline.config.sections import (
@@ -104,6 +105,8 @@ class Fields(BaseSettings):
 
     def compile_engine(self) -> None:
         """Compile every kernel that the deployment learns with, or load it from the cache."""
+        if self.input.sparse is None:
+            Preparation.compile(project=self.may_project)
         self.engine_class.compile()
         if self.is_keyed:
             engines.HCAEASubtree.compile()
@@ -116,7 +119,8 @@ class Fields(BaseSettings):
         by_name = {parameter.name: parameter for parameter in declared}
         given = {name: _from_text(value, by_name.get(name)) for name, value in self.engine.given.items()}
         # Where ranges are given the engine sees 0 to 1; one that asks for the range need not take it from the stream.
-        asks = self.prepare.scale == "given" and {"low", "high", "ranges"} <= by_name.keys()
+        is_given = self.prepare.scale == "given" and self.project == 0
+        asks = is_given and {"low", "high", "ranges"} <= by_name.keys()
         known = {"low": 0.0, "high": 1.0} if asks and not {"low", "high", "ranges"} & given.keys() else {}
         return check_parameters(declared, {**preset, **known, **given})
 
@@ -151,8 +155,52 @@ class Fields(BaseSettings):
             log1p=prepare.log1p,
             categories=prepare.categories,
             ranges=prepare.ranges,
-            clip=bool(getattr(self.engine_class, "unit_interval", False)),
+            clip=self.engine_class.unit_interval,
+            project=self.project,
+            robust=self.robust,
         )
+
+    @property
+    def project(self) -> int | Literal["auto"]:
+        """Principal axes that records are projected on; ``auto`` where their features decide it."""
+        prepare = self.prepare
+        decides = prepare.scale == "warmup" and self.engine_class.projects and self.input.sparse is None
+        return prepare.project if decides or prepare.project != "auto" else 0
+
+    @property
+    def robust(self) -> bool:
+        """Whether flags count little and skewed features are bent."""
+        prepare = self.prepare
+        decides = prepare.scale == "warmup" and self.engine_class.robust and self.input.sparse is None
+        return prepare.robust if prepare.robust != "auto" else decides
+
+    @cached_property
+    def may_project(self) -> bool:
+        """Whether records of any stream can be projected, as far as the settings say it."""
+        features, count = self.features, self.input.dimension
+        if features is None and count is not None:
+            features = tuple(f"f{number}" for number in range(count))
+        if self.project == 0 or features is None:
+            return self.project != 0
+        try:
+            return self.preparation(features).projects
+        except ParameterError:
+            # They do not fit together, which the first record says by name.
+            return True
+
+    @property
+    def preparing(self) -> dict[str, Any]:
+        """The settings of the preparation as a snapshot has them.
+
+        Where nothing is projected, whatever the features, they are those of the releases that never did.
+        """
+        values = self.prepare.model_dump(mode="json")
+        if self.project == 0:
+            del values["project"]
+            values["warmup_records"] = values["warmup_records"] or WARMUP_RECORDS
+        if not self.robust:
+            del values["robust"]
+        return values
 
     @property
     def finds_features(self) -> bool:

@@ -27,7 +27,9 @@ from resonance.pipeline.config.values import (
     OptionalPath,
     OptionalText,
     Paths,
+    Project,
     Ranges,
+    Robust,
     Seconds,
 )
 
@@ -148,8 +150,17 @@ class Prepare(Section):
     scale: Literal["warmup", "given", "none"] = "warmup"
     """``warmup``: the 1st to 99th percentile of the first records becomes [0, 1]; ``given``: `ranges` do; ``none``.
     With `input.sparse` the default is ``none``, and ``warmup`` cannot be chosen."""
-    warmup_records: Count = Field(default=200, ge=1, le=1_000_000)
-    """Records of a stream that are held back to learn the scale, answered ``warming_up``, then learned in order."""
+    warmup_records: OptionalCount = Field(default=None, ge=1, le=1_000_000)
+    """Records of a stream that are held back to learn the scale, answered ``warming_up``, then learned in order.
+    Without it 200, or 500 where records are projected."""
+    project: Project = "auto"
+    """Principal axes of the warm-up that an engine sees in place of the features: a number from 1 to 64, at most the
+    features; 0: none. ``auto``: 16 where there are 33 features or more, the scale is ``warmup``, and the engine is not
+    one that labels teach or that is defined on [0, 1] alone. Centres and spreads are in the features all the same."""
+    robust: Robust = "auto"
+    """Whether features with two values, and categories, count little beside others, and skewed features are bent, so
+    that a cluster at the crowded end is as wide as others. ``auto``: with ``scale = "warmup"`` and the engine
+    ``modal``."""
     missing: Missing = "reject"
     """A missing or null feature: ``reject`` the record, take the ``mean`` of the warm-up, or this number."""
     log1p: Names = ()
@@ -166,7 +177,7 @@ class EngineChoice(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="allow", use_attribute_docstrings=True)
 
-    name: str = "caea"
+    name: str = "modal"
     """The engine; what each is for and when to choose it: docs/engines."""
     preset: OptionalText = None
     """A named set of its parameters; parameters that are given win over it."""

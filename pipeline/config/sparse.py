@@ -55,6 +55,9 @@ def check(given: Input, prepare: Prepare, engine: type[Engine], origins: Origins
     if problem:
         raise configuration_error("input.sparse", given.sparse, problem, origins.of(("input", "sparse")))
     absent = "has no meaning with input.sparse, where a feature that a record leaves out is 0; leave it out"
+    if prepare.project not in ("auto", 0):
+        problem = "is for dense records; leave it out with input.sparse"
+        raise configuration_error("prepare.project", prepare.project, problem, origins.of(("prepare", "project")))
     for name, is_given in (("missing", prepare.missing != "reject"), ("categories", prepare.categories)):
         if is_given:
             place = origins.of(("prepare", name))

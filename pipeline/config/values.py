@@ -2,7 +2,7 @@
 
 import json
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator
 from resonance.pipeline.paths import parse_path
@@ -144,6 +144,29 @@ def _missing(value: Any) -> Any:
     return _no_boolean(value)
 
 
+def _project(value: Any) -> Any:
+    if isinstance(value, str) and value.strip() == "auto":
+        return "auto"
+    try:
+        return int(value) if isinstance(value, str) else _integer(value)
+    except ValueError:
+        raise ValueError("must be auto, or an integer from 0 to 64") from None
+
+
+def _robust(value: Any) -> Any:
+    text = value.strip().lower() if isinstance(value, str) else value
+    found = {"auto": "auto", "true": True, "false": False, True: True, False: False}.get(text)
+    if found is None:
+        raise ValueError("must be auto, true or false")
+    return found
+
+
+def _integer(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"{value!r} is no integer")
+    return value
+
+
 Names = Annotated[tuple[str, ...], BeforeValidator(_list)]
 Paths = Annotated[tuple[str, ...], BeforeValidator(_list), AfterValidator(_paths)]
 FeaturePaths = Annotated[str | tuple[str, ...], BeforeValidator(_list_or_text), AfterValidator(_path_or_paths)]
@@ -155,6 +178,8 @@ OptionalCount = Annotated[int | None, BeforeValidator(_optional), BeforeValidato
 OptionalText = Annotated[str | None, BeforeValidator(_optional)]
 Categories = Annotated[dict[str, tuple[str, ...]], BeforeValidator(_category_texts)]
 Ranges = Annotated[dict[str, tuple[float, float]], BeforeValidator(_range_pairs)]
+Project = Annotated[int | Literal["auto"], BeforeValidator(_project)]
+Robust = Annotated[bool | Literal["auto"], BeforeValidator(_robust)]
 Missing = Annotated[float | str, BeforeValidator(_missing)]
 Count = Annotated[int, BeforeValidator(_no_boolean)]
 Seconds = Annotated[float, BeforeValidator(_no_boolean)]

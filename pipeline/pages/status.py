@@ -19,7 +19,7 @@ Phase = Literal["starting", "compiling kernels", "mending", "joining", "restorin
 
 _WAITS: Final[dict[Phase, str]] = {
     "starting": "starting: the topics are being checked",
-    "compiling kernels": "the engine's kernels are being loaded, or compiled, which takes about half a minute once",
+    "compiling kernels": "the engine's kernels are being loaded, or compiled, which takes about a minute once",
     "mending": "what a named stop told about is being mended",
     "joining": "waiting for the consumer group to assign partitions",
     "stopping": "stopping",

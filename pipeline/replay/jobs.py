@@ -13,7 +13,6 @@ from typing import Any, Final, cast
 
 import orjson
 from pydantic import SecretStr
-from resonance.engine.prepare import Preparation
 from resonance.pipeline import errors
 from resonance.pipeline.broker import clients
 from resonance.pipeline.config.settings import Settings
@@ -284,7 +283,6 @@ class _Teller:
 
 def load_kernels(settings: Settings) -> None:
     """Load what is compiled, or compile it: once, before several processes want the same."""
-    Preparation.compile()
     settings.compile_engine()
 
 

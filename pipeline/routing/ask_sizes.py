@@ -73,6 +73,6 @@ def check_room(settings: Settings, features: Sequence[str], where: str) -> None:
 
 def _needed(preparation: Preparation) -> int:
     """Return the bytes of the longest message to a subtree of a stream that begins like this."""
-    vectors = max(VECTORS_BYTES, NUMBER_BYTES * (len(preparation.columns) + 1))
+    vectors = max(VECTORS_BYTES, NUMBER_BYTES * (preparation.dimension + 1))
     # What will be learned of the features has as many bytes as what stands in its place now.
     return max(vectors + ANSWER_BYTES, len(preparation.state()) + CAUSE_BYTES) + _FRAME

@@ -103,6 +103,12 @@ class SubtreeModel(StreamModel):
         engine: Any = subtree
         self.engine = engine
 
+    @property
+    def dimension(self) -> int:
+        """Values of a vector that it learns."""
+        preparation: Any = self.preparation
+        return int(preparation.dimension)
+
     def feed(self, rows: Any, taught: Sequence[Taught] = ()) -> Followed:
         """Carry out what some messages ask, in order.
 
@@ -114,7 +120,7 @@ class SubtreeModel(StreamModel):
         """
         taken = self._next_of(rows)
         asks = rows if len(taken) == len(rows) else [rows[place] for place in taken]
-        operations = _operations(asks, taken, self.root_node, len(self.preparation.columns))
+        operations = _operations(asks, taken, self.root_node, self.dimension)
         below = self.subtree.follow(operations)
         itself = np.flatnonzero(operations.answered)
         return Followed(
@@ -177,7 +183,7 @@ class SubtreeModel(StreamModel):
             raise StateError(f"the state of a subtree cannot be read: {error!r}") from error
         if model.subtree.node != model.root_node:
             raise StateError(f"the state of subtree {model.name} holds that of root node {model.subtree.node}")
-        if model.subtree.dimension not in (0, len(model.preparation.columns)):
+        if model.subtree.dimension not in (0, model.dimension):
             raise StateError(f"the state of subtree {model.name} has {model.subtree.dimension} dimensions")
         model.snapshot_bytes = len(data)
         return model

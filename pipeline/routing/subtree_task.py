@@ -176,7 +176,7 @@ class SubtreeTask(PartitionTask):
             model, places = self._model_of(batch, numbered)
             if model is None:
                 continue
-            fitting = as_range(batch.fitting(places, len(model.preparation.columns)))
+            fitting = as_range(batch.fitting(places, model.dimension))
             self._leave_aside(len(places) - len(fitting))
             if not fitting:
                 continue

@@ -1,15 +1,17 @@
 """The subtrees of one partition of the routes: their models by name, and the books of their snapshots."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.prepare import REVISION as PREPARE_REVISION
+from resonance.engine.prepare import Preparation
 from resonance.pipeline import stops
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import StreamSnapshot
 from resonance.pipeline.routing.operation_records import Ask, Part
 from resonance.pipeline.routing.subtree_model import SubtreeModel
+from resonance.pipeline.task.preparations import AnyPreparation
 from resonance.pipeline.task.stream_model import StreamModel
 from resonance.pipeline.task.streams import FORMAT, Streams, differences_of
 
@@ -45,21 +47,26 @@ class Subtrees(Streams):
             Its first message does not say what it must, or not what the roots of these settings say.
         """
         model = SubtreeModel(self._settings, first)
-        if not self._is_of_roots(model.preparation.features, model.preparation.columns):
+        if not self._is_of_roots(model.preparation):
             raise StateError("its columns are not those that the settings make of a record")
         self._take(model)
         return model
 
-    def _is_of_roots(self, features: Sequence[str], columns: Sequence[str]) -> bool:
-        """Whether records of these features, and columns, can be learned under the settings."""
-        settings = self._settings
+    def _is_of_roots(self, preparation: AnyPreparation) -> bool:
+        """Whether the records that a preparation gives can be learned under the settings."""
+        if not isinstance(preparation, Preparation):
+            return False
+        settings, features = self._settings, preparation.features
         known, count = settings.features, settings.input.dimension
         if tuple(features) != known if known is not None else count not in (None, len(features)):
             return False
         try:
-            return settings.preparation(features).columns == tuple(columns)
+            own = settings.preparation(features)
         except ParameterError:
             return False
+        # A warm-up may have fewer axes than the settings ask for.
+        fits = preparation.dimension <= own.dimension if own.projects else True
+        return fits and (own.columns, own.projects) == (preparation.columns, preparation.projects)
 
     def _take(self, model: StreamModel) -> None:
         self._models[model.name.encode()] = self._names[model.name] = model
@@ -104,7 +111,7 @@ class Subtrees(Streams):
             "hierarchy": settings.hierarchy,
             "revision": [settings.engine_class.revision, PREPARE_REVISION],
             "parameters": settings.engine_parameters,
-            "prepare": settings.prepare.model_dump(mode="json"),
+            "prepare": settings.preparing,
             "version": version,
         }
 

@@ -62,7 +62,6 @@ class Source:
     @classmethod
     def of(cls, settings: Settings, client: Mapping[str, Any], deployment: Deployment) -> Self:
         """Return the source that `settings` and the checked `deployment` describe."""
-        prepare = settings.prepare.model_dump(mode="json")
         models = {
             "stream": settings.check_stream(deployment.partitions),
             **({"hierarchy": settings.hierarchy} if settings.is_keyed else {}),
@@ -71,7 +70,7 @@ class Source:
                 if settings.input.sparse is None
                 else {"input.sparse": settings.input.sparse}
             ),
-            **{f"prepare.{name}": value for name, value in prepare.items()},
+            **{f"prepare.{name}": value for name, value in settings.preparing.items()},
             **{f"engine.{name}": value for name, value in settings.engine_parameters.items()},
         }
         limits = {

@@ -79,7 +79,7 @@ def check_engine(preparation: AnyPreparation, engine: Engine, state: bytes) -> N
         _check_sparse(preparation, engine, state)
         fits, columns = dimension <= preparation.most_known, preparation.most_known
     else:
-        columns = len(preparation.columns)
+        columns = preparation.dimension
         fits = dimension in (0, columns)
     if not fits:
         raise StateError(f"an engine of dimension {dimension} behind a preparation of {columns} columns")

@@ -306,5 +306,5 @@ class StreamModel:
 
 
 def _columns_of(preparation: AnyPreparation) -> int:
-    """Return how many features a prepared record has; 0 for sparse records, which have no labels."""
-    return len(preparation.columns) if isinstance(preparation, Preparation) else 0
+    """Return how many values a prepared record has; 0 for sparse records, which have no labels."""
+    return preparation.dimension if isinstance(preparation, Preparation) else 0

@@ -222,7 +222,7 @@ class Streams:
             **({"hierarchy": settings.hierarchy} if settings.is_keyed else {}),
             "revision": [settings.engine_class.revision, revision_of(settings)],
             "parameters": settings.engine_parameters,
-            "prepare": settings.prepare.model_dump(mode="json"),
+            "prepare": settings.preparing,
             "features": list(layout.features),
             "shape": shape_as_json(layout.shape),
             "version": version,

@@ -6,11 +6,12 @@ import sys
 from collections.abc import Iterable
 
 import numpy as np
-from resonance.engine import CAEA, EVQ, HCAEA, ILDN, MLCA, MLCAC, MLCAI, SAART, Engine, FuzzyART, LabelEngine
+from resonance.engine import CAEA, EVQ, HCAEA, ILDN, MLCA, MLCAC, MLCAI, SAART, Engine, FuzzyART, LabelEngine, Modal
 
 from tests.engine.streams import shifting
 
 CASES: dict[str, type[Engine]] = {
+    "modal": Modal,
     "caea": CAEA,
     "hcaea": HCAEA,
     "fuzzy_art": FuzzyART,

@@ -17,6 +17,7 @@ from resonance.engine import (
     Engine,
     FuzzyART,
     LabelEngine,
+    Modal,
     ParameterError,
     RecordError,
     StateError,
@@ -41,6 +42,8 @@ def taught(engine: type[LabelEngine]) -> type[LabelEngine]:
 TaughtMLCA, TaughtMLCAI, TaughtMLCAC = (taught(engine) for engine in (MLCA, MLCAI, MLCAC))
 
 ENGINES_HERE: dict[str, Callable[[], Engine]] = {
+    "modal": Modal,
+    "modal-crowded": lambda: Modal(landmarks=64, memory=300, min_cluster_records=5, expire_records=400),
     "caea": CAEA,
     "caea-paper": lambda: CAEA.make(CAEA.presets["paper"]),
     "caea-crowded": lambda: CAEA(lambda_=20, max_nodes=24, grace=4),
@@ -215,7 +218,7 @@ def test_answers_are_in_their_ranges(make, shifting):
     known = ~np.isnan(step.score)
     assert ((step.score[known] >= 0) & (step.score[known] <= 1)).all()
     # Where a cluster answers only for records that are near enough, the others have a score all the same.
-    unlike = known if isinstance(engine, LabelEngine) else False
+    unlike = known if isinstance(engine, LabelEngine | Modal) else False
     assert ((known == (step.cluster[:, 0] >= 0)) | unlike).all()
     assert step.path.shape == (2000, engine.depth)
     # A record that waits for the end of a warm-up is learned by no node yet.
@@ -370,7 +373,7 @@ def test_numbers_of_numpy_are_parameters_too():
 
 
 def test_an_unknown_engine_is_refused():
-    with pytest.raises(ParameterError, match="engine = 'kmeans': must be one of caea, hcaea, evq, ildn"):
+    with pytest.raises(ParameterError, match="engine = 'kmeans': must be one of modal, caea, hcaea, evq, ildn"):
         make_engine("kmeans", {})
 
 

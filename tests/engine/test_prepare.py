@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from resonance.engine.base import MAGNITUDE
 from resonance.engine.errors import ParameterError, RecordError, StateError
-from resonance.engine.prepare import Preparation
+from resonance.engine.prepare import REVISION, Preparation
 from resonance.engine.state import pack, unpack
 
 NAN = np.nan
@@ -239,8 +239,9 @@ def test_the_callers_arrays_are_neither_kept_nor_changed():
 def test_every_division_into_batches_gives_the_same_bits(size):
     X = stream(d=3)
     X[::11, 1] = NAN
-    whole, _ = warmed(X, missing="mean", log1p=["f0"]) if (X[:, 0] > -1).all() else warmed(X, missing="mean")
-    parts = Preparation(["f0", "f1", "f2"], missing="mean", log1p=whole.log1p)
+    X[:, 0] = np.abs(X[:, 0])
+    whole, _ = warmed(X, missing="mean", log1p=["f0"])
+    parts = Preparation(["f0", "f1", "f2"], missing="mean", log1p=["f0"])
     for start in range(0, 200, size):
         parts.hold(X[start : min(start + size, 200)])
     parts.freeze()
@@ -294,10 +295,10 @@ def test_a_state_that_holds_more_records_than_its_warm_up_wants_is_refused(held)
     preparation = Preparation(["a", "b"], warmup_records=30)
     if held:
         preparation = warmed(stream(30, 2), held=30)[0]
-    header, arrays = unpack(preparation.state(), "prepare", 1)
+    header, arrays = unpack(preparation.state(), "prepare", REVISION)
     for count in (1, 31) if held else (31,):
         with pytest.raises(StateError, match=f"{count} records held"):
-            Preparation.from_state(pack("prepare", 1, header, {**arrays, "held": np.zeros((count, 2))}))
+            Preparation.from_state(pack("prepare", REVISION, header, {**arrays, "held": np.zeros((count, 2))}))
 
 
 def test_centre_and_spread_come_back_in_the_inputs_units():
@@ -356,7 +357,7 @@ def test_a_parameter_out_of_range_is_named_with_what_is_allowed(parameters, text
 
 BITS = """
 import hashlib, numpy as np
-from resonance.engine.prepare import Preparation
+from resonance.engine.prepare import REVISION, Preparation
 rng = np.random.default_rng(5)
 X = (rng.random((1000, 16)) - 0.4) / (rng.random((1000, 16)) + 1e-3)  # nothing that the CPU's features change
 X[::13, 3] = np.nan
@@ -370,6 +371,17 @@ digest.update(out.tobytes())
 for part in p.to_input_units(out[-1], abs(out[-2])):
     digest.update(part.tobytes())
 digest.update(p.state())
+for held, d in ((160, 60), (70, 90)):
+    X = rng.random((held + 100, d)) - rng.random((1, d)) * (rng.random((held + 100, 1)) < .4)
+    for lengths in (1.0, np.sqrt((X * X).cumsum(axis=1)[:, -1:])):
+        p = Preparation([str(i) for i in range(d)], warmup_records=held, project=16)
+        rows = X / lengths
+        p.hold(rows[:held])
+        digest.update(p.freeze().tobytes())
+        digest.update(p.apply(rows[held:]).tobytes())
+        digest.update(p.state())
+        for part in p.to_input_units(np.arange(16.0), np.arange(16.0)):
+            digest.update(part.tobytes())
 print(digest.hexdigest())
 """
 

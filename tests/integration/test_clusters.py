@@ -21,7 +21,7 @@ HOUR = 3_600_000
 
 def test_both_topics_give_the_clusters_of_the_snapshots_behind_a_silent_past(broker):
     now = int(time.time() * 1000)
-    own = {"stream": "key", "emit_from": str(now - HOUR), "engine.lambda": 20, "engine.min_cluster_records": 5}
+    own = {"stream": "key", "emit_from": str(now - HOUR), "engine.memory": 100, "engine.min_cluster_records": 5}
     deployment = Deployment(broker, partitions=2, settings=own)
     producer = Producer({"bootstrap.servers": broker, "linger.ms": 5})
     for n, (partition, key, value) in enumerate(records(3000, 2)):

@@ -26,22 +26,23 @@ LONG = os.environ.get("RESONANCE_KILL_TEST") == "long"
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 CASES = [
-    pytest.param("caea", "exactly_once", "key", id="caea-exactly-once"),
+    pytest.param("modal", "exactly_once", "key", id="modal-exactly-once"),
     pytest.param("hcaea", "exactly_once", "partition", id="hcaea-exactly-once"),
-    pytest.param("caea", "at_least_once", "field:group", id="caea-at-least-once-rekeyed"),
+    pytest.param("modal", "at_least_once", "field:group", id="modal-at-least-once-rekeyed"),
     pytest.param("sa_art", "exactly_once", "key", id="sa-art-sparse"),
     pytest.param("mlca", "exactly_once", "field:group", id="mlca-exactly-once-labels"),
 ]
 ONLY_LONG = [
     pytest.param("evq", "exactly_once", "key", id="evq-exactly-once"),
     pytest.param("ildn", "exactly_once", "key", id="ildn-exactly-once"),
+    pytest.param("caea", "exactly_once", "key", id="caea-exactly-once"),
     pytest.param("caea", "at_least_once", "partition", id="caea-at-least-once"),
     pytest.param("caea", "exactly_once", "field:group", id="caea-exactly-once-rekeyed"),
 ]
 SHORT = {
-    "caea-exactly-once": ["kill", "during-commit", "after-offsets"],
+    "modal-exactly-once": ["kill", "during-commit", "after-offsets"],
     "hcaea-exactly-once": ["term", "in-revoke", "during-restore"],
-    "caea-at-least-once-rekeyed": ["after-begin", "after-produce"],
+    "modal-at-least-once-rekeyed": ["after-begin", "after-produce"],
     "sa-art-sparse": ["kill", "between-snapshot-chunks"],
     "mlca-exactly-once-labels": ["kill", "during-commit"],
 }

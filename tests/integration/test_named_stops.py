@@ -17,7 +17,7 @@ COUNT = 1200
 
 @pytest.fixture
 def deployment(broker):
-    quick = {"prepare.scale": "warmup", "snapshots.records": 150, "engine.lambda": 8}
+    quick = {"prepare.scale": "warmup", "snapshots.records": 150, "engine.min_cluster_records": 5}
     deployment = Deployment(broker, partitions=2, settings=quick)
     produce(broker, deployment.input, records(COUNT, 2))
     work(deployment)
@@ -77,8 +77,8 @@ def test_a_reset_gives_every_answer_again_with_the_same_bytes(deployment):
 @pytest.mark.parametrize(
     ("how", "other", "told"),
     [
-        (signal.SIGTERM, {"engine.lambda": 9}, "engine.lambda was 8, is 9"),
-        (signal.SIGKILL, {"engine.name": "hcaea"}, 'engine was "caea", is "hcaea"'),
+        (signal.SIGTERM, {"engine.min_cluster_records": 6}, "engine.min_cluster_records was 5, is 6"),
+        (signal.SIGKILL, {"engine.name": "hcaea"}, 'engine was "modal", is "hcaea"'),
     ],
 )
 def test_other_settings_and_new_models(deployment, how, other, told):
@@ -134,7 +134,7 @@ def test_new_models_where_the_log_no_longer_holds_the_old_ones(broker):
 
 
 def test_several_workers_may_keep_a_command(deployment):
-    options = {"arguments": ["--new-version"], "settings": {"engine.lambda": 9}}
+    options = {"arguments": ["--new-version"], "settings": {"engine.min_cluster_records": 6}}
     with deployment.worker(**options) as first:
         first.ready()
         assert "--new-version changed 2 partitions" in first.log()

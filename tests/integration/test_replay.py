@@ -23,7 +23,9 @@ pytestmark = pytest.mark.broker
 
 PARTITIONS = 2
 LIVELY = {
-    "engine.lambda": 20,
+    "engine.landmarks": 64,
+    "engine.memory": 100,
+    "engine.expire_records": 100,
     "engine.min_cluster_records": 5,
     "snapshots.records": 500,
     "snapshots.archive_interval": 0.5,
@@ -90,8 +92,8 @@ def test_after_a_kill_everything_is_identical(recorded: Recorded) -> None:
 
 
 def test_a_changed_setting_is_found(recorded: Recorded) -> None:
-    verdict = recorded.verify(recorded.given(engine__lambda=15))
-    assert any("engine.lambda was 20, is 15" in note for part in verdict.parts for note in part.notes)
+    verdict = recorded.verify(recorded.given(engine__memory=150))
+    assert any("engine.memory was 100, is 150" in note for part in verdict.parts for note in part.notes)
     assert "recorded" in told(verdict)[1]
 
 

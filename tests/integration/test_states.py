@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.timeout(180)]
 
 @pytest.fixture
 def deployment(broker):
-    return Deployment(broker, partitions=1, settings={"snapshots.archive_interval": 0.01, "engine.lambda": 20})
+    return Deployment(broker, partitions=1, settings={"snapshots.archive_interval": 0.01, "engine.memory": 100})
 
 
 class Shell:

@@ -39,7 +39,7 @@ def test_no_broker():
         ({}, "input.topics is not set"),
         ({"input.topics": "in", "inptu.features": "f"}, "there is no such setting (did you mean input?)"),
         ({"input.topics": "in", "delivery.mode": "twice"}, "delivery.mode"),
-        ({"input.topics": "in", "engine.lambda": "-1"}, "engine.lambda"),
+        ({"input.topics": "in", "engine.memory": "-1"}, "engine.memory"),
         ({"input.topics": "in", "input": "in"}, "input is given as one value"),
         (
             {"input.topics": "in", "broker.security_protocol": "SSL", "broker.ssl_ca_location": "/absent.pem"},
@@ -139,7 +139,7 @@ def test_another_engine_parameter_than_the_snapshots(broker):
     with deployment.worker() as worker:
         worker.wait_for(lambda health: health["records"] == 100)
         assert worker.terminate() == 0
-    with deployment.worker(settings={"engine.lambda": 77}) as worker:
+    with deployment.worker(settings={"engine.memory": 777}) as worker:
         line = last_line(worker, 65)
-    assert "engine.lambda was 50, is 77" in line
+    assert "engine.memory was 10000, is 777" in line
     assert "--new-version" in line

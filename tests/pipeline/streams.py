@@ -14,16 +14,20 @@ STAMP = 1_700_000_000_000
 LIVELY: dict[str, Any] = {
     "input.topics": [TOPIC],
     "input.features": ["cpu", "latency_ms", "net.in"],
-    "engine.lambda": 20,
     "engine.min_cluster_records": 5,
     "prepare.warmup_records": 60,
 }
-"""Settings under which clusters change often."""
+"""Settings under which clusters change often, with `FORGETFUL` or `BRISK`."""
+FORGETFUL: dict[str, Any] = {"engine.landmarks": 64, "engine.memory": 100, "engine.expire_records": 100}
+"""What belongs to `LIVELY` with the default engine."""
+BRISK: dict[str, Any] = {"engine.lambda": 20}
+"""What belongs to `LIVELY` with another engine."""
 
 
 def settings(**changes: Any) -> Settings:
     """`LIVELY` with changes, without what is None; a dot in a name is written ``__``."""
-    given = {**LIVELY, **{name.replace("__", "."): value for name, value in changes.items()}}
+    own = FORGETFUL if changes.get("engine__name", "modal") == "modal" else BRISK
+    given = {**LIVELY, **own, **{name.replace("__", "."): value for name, value in changes.items()}}
     return Settings.of({name: value for name, value in given.items() if value is not None})
 
 

@@ -28,6 +28,7 @@ from tests.pipeline.streams import (
 
 KEYS = (b"a", b"b", b"sh/op 7", b"\xff")
 ENGINES: list[dict[str, Any]] = [
+    {"engine.name": "modal"},
     {"engine.name": "caea"},
     {"engine.name": "hcaea"},
     {"engine.name": "ildn", "engine.k": 0.5},
@@ -175,7 +176,7 @@ def test_the_first_records_warm_up_and_are_then_learned_in_order() -> None:
     preparation.hold(rows[:60])
     from resonance.engine import make_engine
 
-    engine = make_engine("caea", given.engine_parameters)
+    engine = make_engine(given.engine.name, given.engine_parameters)
     engine.learn(preparation.freeze())
     engine.learn(preparation.apply(rows[60:]))
     assert worker._streams.get(None).engine.state() == engine.state()
@@ -417,7 +418,7 @@ def test_however_the_first_records_are_cut_the_bytes_are_the_same(scale: str) ->
     log = array_records(rows)
     log[7] = log[7]._replace(value=None)
     for extra in ({"output__assignments": "all"}, {"output__assignments": "changes"}):
-        quick = {"engine__lambda": 4, "engine__min_cluster_records": 1, "engine__max_nodes": 50}
+        quick = {"engine__name": "caea", "engine__lambda": 4, "engine__min_cluster_records": 1, "engine__max_nodes": 50}
         given = array_settings(stream="key", prepare__scale=scale, prepare__warmup_records=5, **quick, **extra)
         whole = task(given)
         expected = run(whole, log)

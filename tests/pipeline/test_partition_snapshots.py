@@ -93,7 +93,7 @@ def test_crashes_anywhere_change_nothing(engine: dict[str, Any], stream: str, se
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("choice", ["all", "changes"])
 def test_crashes_while_the_dimension_is_being_decided_change_nothing(seed: int, choice: str) -> None:
-    quick = {"engine__lambda": 4, "engine__min_cluster_records": 1, "prepare__scale": "none"}
+    quick = {"engine__name": "caea", "engine__lambda": 4, "engine__min_cluster_records": 1, "prepare__scale": "none"}
     # Snapshots of some streams only, at random: the others must go through the decision again.
     given = array_settings(stream="key", output__assignments=choice, **quick)
     rows = points(120).tolist()
@@ -109,7 +109,12 @@ def test_crashes_while_the_dimension_is_being_decided_change_nothing(seed: int, 
 def test_a_clean_stop_while_the_dimension_is_being_decided_leaves_nothing_to_read_again(
     scale: str, choice: str
 ) -> None:
-    quick = {"engine__lambda": 4, "engine__min_cluster_records": 1, "prepare__warmup_records": 6}
+    quick = {
+        "engine__name": "caea",
+        "engine__lambda": 4,
+        "engine__min_cluster_records": 1,
+        "prepare__warmup_records": 6,
+    }
     own = {"output__assignments": choice, "prepare__scale": scale, "prepare__missing": "mean"}
     given = {"stream": "key", **own, **quick}
     rows: list[list[float | None]] = points(120).tolist()
@@ -162,7 +167,7 @@ def test_records_that_are_too_long_for_the_state_are_read_again() -> None:
 
 
 def test_a_snapshot_ahead_of_the_partition_record_brings_the_decision_with_it() -> None:
-    given = array_settings(stream="key", prepare__scale="none", engine__lambda=4, engine__min_cluster_records=1)
+    given = array_settings(stream="key", prepare__scale="none", engine__min_cluster_records=1)
     log = array_records(points(60).tolist(), (b"a", b"b"))
     worker = task(given)
     run(worker, log[:15])
@@ -232,7 +237,7 @@ def test_the_first_snapshot_of_a_stream_comes_early_and_paid_for_like_the_others
 
 
 def test_a_stream_that_fell_silent_does_not_hold_the_place_where_a_restore_begins() -> None:
-    log = records(points(3000).tolist(), keys=(b"loud",))
+    log = records(points(3040).tolist(), keys=(b"loud",))
     log[5] = log[5]._replace(key=b"silent")
     worker = task(settings(stream="key", snapshots__records=100, snapshots__ratio=1.0))
     furthest = written = fed = 0
@@ -323,12 +328,12 @@ def snapshot_of(given: Any) -> tuple[bytes, StreamSnapshot]:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"engine__lambda": 30}, "engine.lambda was 20, is 30"),
-        ({"engine__tau": 0.5}, "engine.tau was 0.08, is 0.5"),
+        ({"engine__memory": 300}, "engine.memory was 100, is 300"),
+        ({"engine__valley": 0.5}, "engine.valley was 0.25, is 0.5"),
         ({"prepare__scale": "none"}, 'prepare.scale was "warmup", is "none"'),
         ({"prepare__warmup_records": 61}, "prepare.warmup_records was 60, is 61"),
         ({"input__features": ["latency_ms", "cpu"]}, 'features was ["cpu","latency_ms","net.in"], is ["latency_ms"'),
-        ({"engine__name": "hcaea"}, 'engine was "caea", is "hcaea"'),
+        ({"engine__name": "hcaea"}, 'engine was "modal", is "hcaea"'),
     ],
 )
 def test_other_settings_stop_and_are_listed(change: dict[str, Any], text: str) -> None:
@@ -368,7 +373,7 @@ def test_a_new_version_begins_new_models_and_says_so() -> None:
     assert events
     snapshot, ended = worker.snapshot("p0"), worker.clusters("p0")
     assert ended
-    fresh = task(settings(engine__lambda=24))
+    fresh = task(settings(engine__memory=240))
     fresh.restore(snapshot, new_version=True)
     assert fresh.replay_from == snapshot.next
     outputs = run(fresh, log[500:])
@@ -389,7 +394,7 @@ def test_a_new_version_begins_new_models_and_says_so() -> None:
     assert payloads(outputs.assignments)[0]["status"] == "warming_up"
     assert {payload["version"] for payload in payloads(outputs.assignments)} == {2}
     assert all(event["cluster"].startswith("p0/2/") for event in later)
-    again = task(settings(engine__lambda=24))
+    again = task(settings(engine__memory=240))
     again.restore(snapshot, new_version=True)
     assert run(again, log[500:], 7) == outputs
 
@@ -398,7 +403,7 @@ def test_a_new_version_survives_a_crash_before_its_first_record() -> None:
     log = records(points(600).tolist())
     worker = task()
     run(worker, log[:500])
-    given = settings(engine__lambda=24)
+    given = settings(engine__memory=240)
     fresh = task(given)
     fresh.restore(worker.snapshot("p0"), new_version=True)
     once_more = restored(given, fresh.partition_state(), [fresh.snapshot("p0")])

@@ -78,7 +78,7 @@ def test_text_from_the_environment_becomes_lists_tables_and_numbers(monkeypatch:
         "PREPARE__RANGES": '{"latency_ms": [0, 500], "geo.lat": [-90, 90]}',
         "PREPARE__CATEGORIES": '{"country": ["DE", "FR"]}',
         "PREPARE__MISSING": "1.5",
-        "ENGINE__LAMBDA": "40",
+        "ENGINE__LANDMARKS": "400",
         "TOPICS__CREATE": "false",
     }.items():
         monkeypatch.setenv(f"RESONANCE_{name}", value)
@@ -88,7 +88,7 @@ def test_text_from_the_environment_becomes_lists_tables_and_numbers(monkeypatch:
     assert settings.prepare.categories == {"country": ("DE", "FR")}
     assert settings.prepare.missing == 1.5
     assert settings.input.dimension is None
-    assert settings.engine_parameters["lambda"] == 40
+    assert settings.engine_parameters["landmarks"] == 400
     assert settings.topics.create is False
 
 
@@ -130,11 +130,29 @@ def test_required_settings_say_the_three_ways_to_set_them(tmp_path: Path) -> Non
         ),
         ({"nme": "x"}, r"did you mean name\?"),
         ({"limits.steams": 3}, r"^limits\.steams: there is no such setting \(did you mean streams\?\); the section"),
-        ({"engine.lamda": 3}, r"^engine\.lamda = 3: .*did you mean lambda\?"),
-        ({"engine.lambda": 2}, r"^engine\.lambda = 2: must be an integer of at least 3"),
-        ({"engine.lambda": "many"}, r"^engine\.lambda = 'many': must be an integer of at least 3"),
+        ({"engine.landmark": 3}, r"^engine\.landmark = 3: .*did you mean landmarks\?\)$"),
+        ({"engine.landmarks": 2}, r"^engine\.landmarks = 2: must be an integer of at least 64"),
+        ({"engine.landmarks": "many"}, r"^engine\.landmarks = 'many': must be an integer of at least 64"),
+        (
+            {"engine.tau": 0.2},
+            r"^engine\.tau = 0\.2: must be one of the parameters landmarks, .*; modal, the default, has no tau, "
+            r"caea, hcaea have it: set engine\.name to that engine, or leave engine\.tau out$",
+        ),
+        (
+            {"engine.name": "modal", "engine.orphans": "drop"},
+            r"^engine\.orphans = 'drop': .*; modal has no orphans, hcaea has it: set engine\.name to that engine, or ",
+        ),
+        ({"engine.name": "caea", "engine.lamda": 3}, r"^engine\.lamda = 3: .*did you mean lambda\?\)$"),
         ({"engine.name": "cea"}, r"^engine\.name = 'cea': must be one of .*did you mean caea\?"),
-        ({"engine.preset": "papr"}, r"^engine\.preset = 'papr': must be one of paper \(did you mean paper\?\)"),
+        (
+            {"engine.name": "caea", "engine.preset": "papr"},
+            r"^engine\.preset = 'papr': must be one of paper \(did you mean paper\?\)",
+        ),
+        (
+            {"engine.preset": "paper"},
+            r"^engine\.preset = 'paper': modal has no presets; modal, the default, has no preset paper, caea, .* have "
+            r"it: set engine\.name to that engine, or leave engine\.preset out$",
+        ),
         ({"limits.streams": 0}, r"^limits\.streams = 0: must be at least 1"),
         ({"limits.streams": "many"}, r"^limits\.streams = 'many': must be an integer"),
         ({"limits.streams": True}, r"^limits\.streams = True: must be a number, not true or false"),
@@ -151,7 +169,7 @@ def test_required_settings_say_the_three_ways_to_set_them(tmp_path: Path) -> Non
         ({"input.dimension": 0}, r"^input\.dimension = 0: must be at least 1"),
         (
             {"input.sparse": "s"},
-            r"^input\.sparse = 's': is for the engines that take sparse records, and engine\.name is caea; choose "
+            r"^input\.sparse = 's': is for the engines that take sparse records, and engine\.name is modal; choose "
             r"fuzzy_art or sa_art, or use input\.features$",
         ),
         (
@@ -188,9 +206,9 @@ def test_required_settings_say_the_three_ways_to_set_them(tmp_path: Path) -> Non
         ),
         (
             {"input.label_path": "s"},
-            r"^input\.label_path = 's': is for engines .* \(mlca, .* caea is not; leave it out",
+            r"^input\.label_path = 's': is for engines .* \(mlca, .* modal is not; leave it out",
         ),
-        ({"labels.topic": "l"}, r"^labels\.topic = 'l': is for engines .* \(mlca, .* caea is not; leave it out"),
+        ({"labels.topic": "l"}, r"^labels\.topic = 'l': is for engines .* \(mlca, .* modal is not; leave it out"),
         (TAUGHT, r"^labels\.topic = 'l': needs stream = topic or field:<path>.* stream is not set; choose"),
         ({**TAUGHT, "stream": "key"}, r"^labels\.topic = 'l': needs stream = topic .* stream is key; choose topic"),
         ({**TAUGHT, "stream": "topic"}, r"^labels\.topic = 'l': needs input\.id_path"),
@@ -216,6 +234,21 @@ def test_required_settings_say_the_three_ways_to_set_them(tmp_path: Path) -> Non
         ({"topics.assignments": "features"}, r"^topics\.assignments = 'features': must differ from input\.topics"),
         ({"topics.routes": "resonance.clusters"}, r"^topics\.routes = .*: must differ from topics\.clusters"),
         ({"prepare.missing": "median"}, r"^prepare\.missing = 'median': must be reject, mean or a number"),
+        ({"prepare.project": "some"}, r"^prepare\.project = 'some': must be auto, or an integer from 0 to 64"),
+        ({"prepare.project": True}, r"^prepare\.project = True: must be auto, or an integer"),
+        ({"prepare.project": 2.5}, r"^prepare\.project = 2\.5: must be auto, or an integer"),
+        ({"prepare.project": 65}, r"^prepare\.project = 65: must be auto, or an integer from 0 to 64"),
+        (
+            {"input.features": ["cpu", "load"], "prepare.project": 3},
+            r"^prepare\.project = 3: must be auto, or at most 2",
+        ),
+        ({"input.dimension": 4, "prepare.project": 5}, r"^prepare\.project = 5: must be auto, or at most 4"),
+        ({"engine.name": "sa_art", "prepare.project": 2}, r"^prepare\.project = 2: .* is defined on \[0, 1\] alone"),
+        (
+            {"input.sparse": "s", "engine.name": "sa_art", "prepare.project": 2},
+            r"^prepare\.project = 2: is for dense records; leave it out",
+        ),
+        ({"prepare.warmup_records": 0}, r"^prepare\.warmup_records = 0: must be at least 1"),
         ({"prepare.scale": "given"}, r"^prepare\.scale = 'given': needs prepare\.ranges"),
         (
             {"input.features": ["cpu", "load"], "prepare.log1p": ["laod"]},
@@ -379,7 +412,41 @@ def test_an_unknown_stream_shows_the_choices() -> None:
 
 
 def test_a_preset_gives_way_to_what_is_given() -> None:
-    settings = Settings.of({**MINIMAL, "engine.preset": "paper", "engine.tau": 0.2})
+    settings = Settings.of({**MINIMAL, "engine.name": "caea", "engine.preset": "paper", "engine.tau": 0.2})
     assert settings.engine_parameters["lambda"] == 28
     assert settings.engine_parameters["grace"] == 0
     assert settings.engine_parameters["tau"] == 0.2
+
+
+@pytest.mark.parametrize(
+    ("values", "axes", "records"),
+    [
+        ({}, 16, 500),
+        ({"prepare.project": "auto", "prepare.warmup_records": 60}, 16, 60),
+        ({"prepare.project": "8", "prepare.warmup_records": "none"}, 8, 500),
+        ({"prepare.project": 0}, 40, 200),
+        ({"prepare.scale": "none"}, 40, 0),
+        ({"prepare.scale": "none", "prepare.project": 30}, 30, 500),
+        ({"engine.name": "evq"}, 16, 500),
+        ({"engine.name": "hcaea", "hierarchy": "keyed"}, 16, 500),
+        ({"engine.name": "mlca"}, 40, 200),
+        ({"engine.name": "mlca", "prepare.project": 4}, 4, 500),
+        ({"engine.name": "sa_art"}, 40, 200),
+    ],
+)
+def test_records_of_many_features_are_projected_unless_something_speaks_against_it(
+    values: dict[str, Any], axes: int, records: int
+) -> None:
+    settings = Settings.of({**MINIMAL, "input.dimension": 40, **values})
+    preparation = settings.preparation([f"f{number}" for number in range(40)])
+    assert (preparation.dimension, preparation.wanted) == (axes, records)
+    assert settings.may_project == preparation.projects
+    few = settings.preparation([f"f{number}" for number in range(32)]) if axes == 16 else None
+    assert few is None or not few.projects
+
+
+def test_axes_have_no_given_ranges() -> None:
+    ranges = {f"x{number}": [0, 1] for number in range(20)}
+    given = {**MINIMAL, "engine.name": "evq", "prepare.scale": "given", "prepare.ranges": ranges}
+    assert Settings.of(given).engine_parameters["low"] == 0.0
+    assert Settings.of({**given, "prepare.project": 4}).engine_parameters["low"] is None

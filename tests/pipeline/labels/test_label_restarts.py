@@ -148,7 +148,7 @@ def test_a_reset_sends_labels_through_the_hop_again(broken):
 
 def settings_of_both(deployment: RekeyedDeployment) -> tuple[Settings, Settings]:
     """Settings of an engine that labels teach, and of one that they do not."""
-    own = {"engine__lambda": 20, "prepare__warmup_records": 20, "snapshots__records": 100}
+    own = {"prepare__warmup_records": 20, "snapshots__records": 100}
     return deployment.given, settings("field:country", input__id_path="id", **own)
 
 

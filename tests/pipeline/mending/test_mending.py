@@ -90,7 +90,7 @@ def make_the_topic_again(bus: Bus) -> None:
 
 
 def change_the_settings(bus: Bus) -> None:
-    bus.given = settings(topics__snapshots="snap", stream="key", engine__lambda=21)
+    bus.given = settings(topics__snapshots="snap", stream="key", engine__memory=101)
     bus.source = Source.of(bus.given, {}, Deployment(1, {TOPIC: "id-1"}))
 
 

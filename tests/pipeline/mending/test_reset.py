@@ -24,7 +24,7 @@ def _elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def deployment(monkeypatch: pytest.MonkeyPatch) -> MemoryDeployment:
-    made = MemoryDeployment(monkeypatch, engine__lambda=20)
+    made = MemoryDeployment(monkeypatch)
     monkeypatch.setattr("resonance.pipeline.commands.reset.load_settings", lambda *_, **__: made.given)
     return made
 
@@ -183,12 +183,12 @@ def test_going_back_to_other_settings_says_how(
 ) -> None:
     deployment.work(100, archive=True)
     deployment.work(300, everything=True)
-    changed = MemoryDeployment(monkeypatch, engine__lambda=30)
+    changed = MemoryDeployment(monkeypatch, engine__memory=300)
     changed.logs, changed.offsets = deployment.logs, deployment.offsets
     monkeypatch.setattr("resonance.pipeline.commands.reset.load_settings", lambda *_, **__: changed.given)
     assert run(monkeypatch, *OPTIONS, "--to-archive", "200") == 65
     told = capsys.readouterr().err
-    assert "learned with other settings: engine.lambda was 20, is 30; the archive at offset 100 (2023-" in told
+    assert "learned with other settings: engine.memory was 100, is 300; the archive at offset 100 (2023-" in told
     assert "set settings and release back, or choose a time" in told
     assert "resonance worker" not in told
 

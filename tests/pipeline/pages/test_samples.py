@@ -86,7 +86,7 @@ def test_what_a_restore_learned_again_was_counted_before():
     assert found["resonance_clusters",] == len(fresh.clusters("p0"))
 
 
-@pytest.mark.parametrize("engine", ["caea", "hcaea"])
+@pytest.mark.parametrize("engine", ["modal", "hcaea"])
 def test_clusters_are_counted_on_all_levels_and_in_all_streams(engine):
     worker = task(settings(stream="key", engine__name=engine))
     run(worker, records(points(1500).tolist(), keys=[b"a", b"b", b"c"]), 97)

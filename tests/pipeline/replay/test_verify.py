@@ -85,7 +85,7 @@ def test_without_an_archive_it_says_what_is_missing(deployment: ReplayedDeployme
 def test_behind_a_new_version_its_records_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     deployment = ReplayedDeployment(monkeypatch)
     deployment.work(300, everything=True)
-    deployment.take_settings(deployment.changed(engine__lambda=28))
+    deployment.take_settings(deployment.changed(engine__memory=280))
     assert mending.begin_versions(deployment.given, deployment.source, PartitionTask)
     with pytest.raises(BrokerError, match="the models began at offset 300, behind the range: nothing is compared"):
         deployment.verify()
@@ -103,12 +103,12 @@ def test_behind_a_new_version_its_records_are_compared(monkeypatch: pytest.Monke
 def test_a_changed_setting_is_found_where_it_first_matters(
     deployment: ReplayedDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = deployment.changed(engine__lambda=28)
+    given = deployment.changed(engine__memory=280)
     read = reads(monkeypatch)
     verdict = deployment.verify(given, begin="450")
     assert read == []
     (part,) = verdict.parts
-    assert "left aside: lambda was 20, is 28" in part.notes[0] or "engine.lambda was 20, is 28" in part.notes[0]
+    assert "left aside: memory was 100, is 280" in part.notes[0] or "engine.memory was 100, is 280" in part.notes[0]
     assert part.start == "empty models at offset 0, where they began"
     ((topic, difference),) = verdict.differences()
     first, *members = difference.sentences(topic)
@@ -131,10 +131,18 @@ def test_a_changed_member_is_named(deployment: ReplayedDeployment) -> None:
     ]
 
 
+def cause(record: Any) -> Any:
+    """What an event came from; nothing for other outputs."""
+    return orjson.loads(record.value).get("cause")
+
+
 @pytest.mark.parametrize("kind", ["assignments", "cluster_events", "dead_letters"])
 def test_a_missing_output_is_found(deployment: ReplayedDeployment, kind: str) -> None:
     log = deployment.recorded(kind)
     place = len(log) // 2
+    # The last that is said of its record: the next one of the same record would stand in its place.
+    while place + 1 < len(log) and cause(log[place]) == cause(log[place + 1]) is not None:
+        place += 1
     del log[place]
     ((_, difference),) = deployment.verify().differences()
     assert (difference.kind, difference.what) == (kind, "missing")
@@ -168,7 +176,7 @@ def test_letters_of_an_earlier_release_verify_as_before(deployment: ReplayedDepl
 
 def test_letters_of_a_history_that_was_given_up_are_older(deployment: ReplayedDeployment) -> None:
     (letter,) = deployment.recorded("dead_letters")
-    deployment.take_settings(deployment.changed(engine__lambda=35))
+    deployment.take_settings(deployment.changed(engine__memory=350))
     resetting.reset(deployment.source, deployment.task)
     deployment.work(601)
     place = (deployment.given.topic("dead_letters"), 0)
@@ -258,7 +266,7 @@ def test_all_that_was_told_before_a_reset_that_went_back_to_the_beginning_is_lef
     deployment: ReplayedDeployment,
 ) -> None:
     events = len(deployment.recorded("cluster_events"))
-    deployment.take_settings(deployment.changed(engine__lambda=35))
+    deployment.take_settings(deployment.changed(engine__memory=350))
     resetting.reset(deployment.source, deployment.task)
     deployment.work(601)
     verdict = deployment.verify()

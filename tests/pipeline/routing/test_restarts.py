@@ -268,9 +268,9 @@ def test_another_choice_of_streams_is_a_stop_that_only_a_reset_mends(monkeypatch
 def test_a_new_version_goes_on_in_both_hops(monkeypatch):
     deployment = RekeyedDeployment(monkeypatch)
     deployment.turn(0.7)
-    deployment.given = settings("field:country", input__id_path="id", engine__lambda=30)
+    deployment.given = settings("field:country", input__id_path="id", engine__memory=300)
     deployment.source = Source.of(deployment.given, {}, deployment.source.deployment)
-    with pytest.raises(MismatchError, match=r"engine.lambda was 20, is 30"):
+    with pytest.raises(MismatchError, match=r"engine.memory was 100, is 300"):
         deployment.turn()
     changed = mending.mend(stops.NEW_VERSION, deployment.given, deployment.source)
     assert changed == 5
@@ -298,7 +298,7 @@ def test_a_new_version_learns_what_timed_out_before_it(monkeypatch, seen):
     timed_out(deployment)
     if seen:
         deployment.turn(only=ROUTES)
-    deployment.given = settings("field:country", input__id_path="id", snapshots__records=10_000, engine__lambda=30)
+    deployment.given = settings("field:country", input__id_path="id", snapshots__records=10_000, engine__memory=300)
     deployment.source = restore.Source.of(deployment.given, {}, deployment.source.deployment)
     assert mending.mend(stops.NEW_VERSION, deployment.given, deployment.source) == 5
     deployment.turn()
@@ -319,9 +319,9 @@ def test_a_new_version_without_the_old_models_learns_no_repeat(monkeypatch, dele
             log = deployment.logs[at]
             log[:] = log[len(log) // 2 :]
             deployment.firsts[at] = log[0].offset
-    deployment.given = settings("field:country", input__id_path="id", engine__lambda=30, **MORE)
+    deployment.given = settings("field:country", input__id_path="id", engine__memory=300, **MORE)
     deployment.source = restore.Source.of(deployment.given, {}, deployment.source.deployment)
-    monkeypatch.setattr(past_models, "settings_then", lambda *_: settings("field:country", engine__lambda=31))
+    monkeypatch.setattr(past_models, "settings_then", lambda *_: settings("field:country", engine__memory=310))
     assert mending.mend(stops.NEW_VERSION, deployment.given, deployment.source) == 5
     deployment.turn()
     answered = sources_of_answers(deployment)

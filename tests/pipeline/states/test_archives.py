@@ -219,8 +219,8 @@ def test_other_settings_are_told_when_it_is_restored(shelf: Shelf) -> None:
     shelf.work()
     found = shelf.newest(9_999)
     assert found
-    with pytest.raises(MismatchError, match=r"engine\.lambda was 20, is 30"):
-        found.restore(PartitionTask(streams.settings(stream="key", engine__lambda=30), *AT))
+    with pytest.raises(MismatchError, match=r"engine\.memory was 100, is 300"):
+        found.restore(PartitionTask(streams.settings(stream="key", engine__memory=300), *AT))
 
 
 @pytest.mark.parametrize("value", [b"?", b'{"format": 99}', b"{}", None])

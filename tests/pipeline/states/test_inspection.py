@@ -26,6 +26,7 @@ def _elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 TOLD: list[tuple[str, int, dict[str, Any]]] = [
+    ("modal", 1, {"landmarks": 64, "memory": 100, "expire_records": 100, "min_cluster_records": 5}),
     ("caea", 1, {"lambda": 20, "min_cluster_records": 5}),
     ("hcaea", 2, {"lambda": 20, "min_cluster_records": 5, "min_child_records": 30}),
     ("evq", 1, {}),
@@ -89,7 +90,7 @@ def test_a_stream_is_shown_as_its_snapshot_has_it(monkeypatch: pytest.MonkeyPatc
 def test_snapshots_of_other_settings_are_read_under_those(monkeypatch: pytest.MonkeyPatch) -> None:
     deployment = MemoryDeployment(monkeypatch)
     deployment.work(600, everything=True)
-    other = MemoryDeployment(monkeypatch, engine__lambda=33)
+    other = MemoryDeployment(monkeypatch, engine__memory=330)
     other.logs = deployment.logs
     assert len(inspect(other.given, other, read_states(other.source, other))) == 2
 
@@ -100,7 +101,7 @@ def test_the_table_names_clusters_and_features(
     MemoryDeployment(monkeypatch).work(600, everything=True)
     assert run(monkeypatch, *OPTIONS, "--stream", "p0:a") == 0
     out = capsys.readouterr().out
-    assert "p0:a, version 1 (caea): " in out
+    assert "p0:a, version 1 (modal): " in out
     assert "as of features[0]@599 (2023-11-14T22:23:19.000Z), snapshot written 2023-" in out
     assert "age in records" in out
     assert "latency_ms" in out

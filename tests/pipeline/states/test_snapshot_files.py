@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
-from resonance.engine import CAEA
+from resonance.engine import CAEA, Engine, Modal
 from resonance.engine.state import pack, unpack
 from resonance.pipeline.errors import DIFFERS, ConfigurationError, InputFileError
 from resonance.pipeline.mending.resetting import reset
@@ -63,7 +63,7 @@ def test_the_list_has_every_stream(desk: Desk) -> None:
     desk.deployment.offsets[AT] = 320
     (a, b) = desk.json("list")
     assert (a["stream"], a["topic"], a["partition"], a["next"], a["behind"]) == ("p0:a", TOPIC, 0, 300, 20)
-    assert (b["stream"], b["version"], b["engine"]) == ("p0:b", 1, "caea")
+    assert (b["stream"], b["version"], b["engine"]) == ("p0:b", 1, "modal")
     assert a["revision"] == desk.deployment.source.identities[TOPIC].revision
     assert a["bytes"] > 1_000
     assert a["age_seconds"] > 0
@@ -145,7 +145,7 @@ def test_what_was_told_since_must_come_out_the_same(desk: Desk) -> None:
     ("changes", "told"),
     [
         ({"name": "other"}, "belongs to pipeline resonance, this one is other"),
-        ({"engine__lambda": 30}, "engine.lambda was 20, is 30; set settings and release back"),
+        ({"engine__memory": 300}, "engine.memory was 100, is 300; set settings and release back"),
         ({"limits__streams": 9}, "limits.streams was 10000, is 9"),
     ],
 )
@@ -279,14 +279,20 @@ def test_a_state_that_cannot_be_loaded_is_refused_while_the_present_one_is_there
     assert desk.deployment.written == []
 
 
-@pytest.mark.parametrize("members", [{"dimension": 10**15}, {"parameters": {"lambda": 10**9}}])
-def test_a_state_makes_no_room_for_more_than_it_holds(desk: Desk, members: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("engine", "members"),
+    [(Modal, {"dimension": 10**15}), (CAEA, {"dimension": 10**15}), (CAEA, {"parameters": {"lambda": 10**9}})],
+)
+def test_a_state_makes_no_room_for_more_than_it_holds(
+    desk: Desk, engine: type[Engine], members: dict[str, Any]
+) -> None:
+    desk.become(engine__name=engine.name)
     desk.deployment.work(200, everything=True)
     desk.run("export", "file")
     lines = [orjson.loads(text) for text in Path("file").read_bytes().splitlines()[:-1]]
     header, parts = unpack(base64.b64decode(lines[2]["body"]), KIND, STATE_REVISION)
-    inner, arrays = unpack(parts["engine"].tobytes(), "caea", CAEA.revision)
-    parts["engine"] = np.frombuffer(pack("caea", CAEA.revision, inner | members, arrays), np.uint8)
+    inner, arrays = unpack(parts["engine"].tobytes(), engine.name, engine.revision)
+    parts["engine"] = np.frombuffer(pack(engine.name, engine.revision, inner | members, arrays), np.uint8)
     body = pack(KIND, STATE_REVISION, header, parts)
     lines[2] |= {"body": base64.b64encode(body).decode(), "sha256": hashlib.sha256(body).hexdigest()}
     seal(Path("file"), lines)

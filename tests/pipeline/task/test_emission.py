@@ -165,7 +165,13 @@ def test_crashes_anywhere_change_neither_the_silence_nor_the_lists(seed: int) ->
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("latch", [5, 19, 20, 40])
 def test_the_latch_may_come_while_the_first_records_decide(seed: int, latch: int) -> None:
-    quick = {"engine__lambda": 4, "engine__min_cluster_records": 1, "prepare__scale": "none", "stream": "key"}
+    quick = {
+        "engine__name": "caea",
+        "engine__lambda": 4,
+        "engine__min_cluster_records": 1,
+        "prepare__scale": "none",
+        "stream": "key",
+    }
     rows = points(120).tolist()
     rows[2], rows[11] = rows[2][:2], rows[11][:2]
     log = array_records(rows, KEYS)
@@ -231,20 +237,20 @@ def test_another_setting_counts_from_the_start_on_whatever_a_crash_reads_again(
     monkeypatch: pytest.MonkeyPatch, later: str | None, ahead: int, told: bool
 ) -> None:
     first = MemoryDeployment(monkeypatch, emit_from="2050-01-01T00:00:00Z")
-    assert first.work(200, everything=True) == Outputs()
+    assert first.work(300, everything=True) == Outputs()
     now = MemoryDeployment(monkeypatch, emit_from=later)
     now.logs, now.offsets = first.logs, first.offsets
     # The first commit comes for another partition's records: this one has none yet.
-    now.work(200)
-    for i, record in enumerate(now.logs[AT][200:], 200):
+    now.work(300)
+    for i, record in enumerate(now.logs[AT][300:], 300):
         now.logs[AT][i] = record._replace(timestamp=record.timestamp + ahead)
-    outputs = now.work(400, snapshots=False)
+    outputs = now.work(450, snapshots=False)
     assert bool(outputs.assignments) == told
     # Killed; what it told is read again.
     outputs.add(now.work(600))
     lists = [message for message in outputs.events if is_listing(message)]
     assert len(lists) == (2 if told else 0)
-    assert len(outputs.assignments) == (400 if told else 0)
+    assert len(outputs.assignments) == (300 if told else 0)
 
 
 def test_a_partition_that_has_told_goes_on_telling_whatever_the_setting() -> None:
@@ -317,7 +323,7 @@ def test_what_was_learned_from_a_file_goes_on_at_any_offset() -> None:
 def test_a_list_that_no_message_would_hold_describes_no_centres(monkeypatch: pytest.MonkeyPatch) -> None:
     log = records(points(700).tolist())
     given = settings(emit_from=stamped(log[650]))
-    monkeypatch.setattr(sizes, "event_bytes", lambda columns: 700)
+    monkeypatch.setattr(sizes, "event_bytes", lambda columns: 400)
     monkeypatch.setattr(sizes, "check_events", lambda *args: None)
     outputs = run(task(given), log)
     parts = split(outputs)[1]

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from resonance.engine import CAEA, StateError
+from resonance.engine import Modal, StateError
 from resonance.engine.state import pack, unpack
 from resonance.pipeline.task.stream_model import KIND, STATE_REVISION, StreamModel
 
@@ -16,13 +16,13 @@ def parts_of(model: StreamModel) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def loaded(header: dict[str, Any], arrays: dict[str, Any]) -> StreamModel:
-    return StreamModel.from_state("caea", "p0", pack(KIND, STATE_REVISION, header, arrays))
+    return StreamModel.from_state("modal", "p0", pack(KIND, STATE_REVISION, header, arrays))
 
 
 def test_parts_that_do_not_fit_each_other_are_refused() -> None:
     header, arrays = parts_of(StreamModel(settings(), "p0", ["a", "b"]))
     assert loaded(header, arrays).next == 0
-    engine = CAEA()
+    engine = Modal()
     engine.learn(np.zeros((1, 3)))
     wider = np.frombuffer(engine.state(), np.uint8)
     with pytest.raises(StateError, match="dimension 3 behind a preparation of 2 columns"):

@@ -1,0 +1,123 @@
+"""What a partition task answers while a stream goes on: JSON records in, assignments and events out."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+from resonance.engine.errors import EngineError
+from resonance.engine.prepare import Preparation
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.partition import PartitionTask
+from resonance.pipeline.records import Message, Record
+from sklearn.metrics import adjusted_rand_score
+
+from bench.streams import Array, Classes
+
+TOPIC = "features"
+CHUNK = 500
+FIRST_TIME = 1_700_000_000_000
+"""Kafka timestamp of the first record; each further one is a millisecond later."""
+
+
+class RefusedError(Exception):
+    """The engine, or the task before it, does not take the stream; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """What came out for some records.
+
+    Attributes
+    ----------
+    start, stop : int
+        The records.
+    assignments, events : list of dict
+        In offset order.
+    seconds : float
+        CPU time of the task.
+    """
+
+    start: int
+    stop: int
+    assignments: list[dict[str, Any]]
+    events: list[dict[str, Any]]
+    seconds: float
+
+
+def new_task(settings: dict[str, Any]) -> PartitionTask:
+    """Return a task with default settings but for the given ones, by name.
+
+    Raises
+    ------
+    RefusedError
+        The settings cannot be used.
+    """
+    given = {"stream": "partition", "input.topics": [TOPIC], **settings}
+    try:
+        return PartitionTask(Settings.of(given), TOPIC, 0)
+    except ConfigurationError as error:
+        raise RefusedError(str(error)) from error
+
+
+def process(task: PartitionTask, X: Array, cuts: Sequence[int]) -> Iterator[Chunk]:
+    """Send records through a task, one chunk between two cuts.
+
+    Raises
+    ------
+    RefusedError
+        A record became a dead letter, the engine does not take it, or its clusters fit into no message.
+    """
+    for start, stop in pairwise(cuts):
+        rows = X[start:stop].tolist()
+        records = [
+            Record(TOPIC, 0, start + i, FIRST_TIME + start + i, None, orjson.dumps({"features": row}))
+            for i, row in enumerate(rows)
+        ]
+        begin = time.thread_time()
+        try:
+            outputs = task.process(records)
+        except (ConfigurationError, EngineError) as error:
+            raise RefusedError(str(error)) from error
+        seconds = time.thread_time() - begin
+        if outputs.dead_letters:
+            raise RefusedError(_problem(outputs.dead_letters[0]))
+        yield Chunk(start, stop, _decoded(outputs.assignments), _decoded(outputs.events), seconds)
+
+
+def fold(present: set[str], event: dict[str, Any], level: int | None = None) -> None:
+    """Apply an event to the clusters that are there; with a level, only where it is of that one."""
+    if level is None or event["level"] == level:
+        present.difference_update(cluster["id"] for cluster in event["before"])
+        present.update(cluster["id"] for cluster in event["after"])
+
+
+def halved(y: Classes, answers: Sequence[object]) -> float:
+    """Return the ARI of the second half of a stream without its noise (class -1); no answer is one more group."""
+    half = len(y) // 2
+    _, found = np.unique(np.array([str(answer) for answer in answers[half:]]), return_inverse=True)
+    kept: NDArray[np.bool_] = y[half:] >= 0
+    return float(adjusted_rand_score(y[half:][kept], found[kept]))
+
+
+def prepared(X: Array) -> Array:
+    """Return the records as an engine with default settings gets them."""
+    preparation = Preparation([f"f{i}" for i in range(X.shape[1])])
+    warmup = min(preparation.warmup_records, len(X))
+    preparation.hold(X[:warmup])
+    return np.concatenate([preparation.freeze(), preparation.apply(X[warmup:])])
+
+
+def _decoded(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    return [orjson.loads(message.value) for message in messages if message.value is not None]
+
+
+def _problem(letter: Message) -> str:
+    """Return what the headers of a dead letter say is wrong."""
+    texts = [value for name, value in letter.headers if name.endswith(".error.message") and value]
+    return texts[0].decode(errors="replace") if texts else "a record became a dead letter"

@@ -1,0 +1,346 @@
+"""Which landmarks are of one hill: basins of the density, joined where no valley is between them.
+
+Persistence-based clustering: F. Chazal, L. J. Guibas, S. Y. Oudot, P. Skraba, "Persistence-Based Clustering in
+Riemannian Manifolds", Journal of the ACM 60(6), 2013. Ours are the test of a valley against the errors of the counts,
+at three scales, and the hysteresis.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from resonance.engine.arithmetic import exp_minus, jit, log
+from resonance.engine.base import FloatArray, IntArray
+from resonance.engine.borrowed import borrow
+from resonance.engine.modal.model import CLOCK, HITS, LANDMARKS, MASS, PLACE, RADIUS2
+
+SCALES = 3
+"""Densities as counted, and averaged over a landmark's neighbours once and twice: wide, shallow valleys are seen in
+the latter, narrow ones in the former."""
+_GAIN = 3.0
+"""Records that an average is of, in those of one ball, in two dimensions: the balls overlap, the more so in more."""
+_HOLD = 0.7
+"""What is apart stays apart until the valley is below this share of what made it one."""
+_MOST_ERRORS = 3.5
+"""Standard errors above which a valley needs no more."""
+_LEAST_ERRORS = 0.5
+"""Standard errors of a dip that two basins are told apart by at all, before they are joined."""
+_EARLY = 300.0
+"""Records from which more errors are asked for with every record."""
+_FIRST, _GROWTH = 0.65, 0.7
+"""Half the square of the errors that are asked for is, at the beginning, the first, and grows with the logarithm of
+the records by the second."""
+_PLANE = 2.0
+"""Dimensions below which there are fewer ways around a dip, so that more errors are asked for."""
+_SMALLEST = 1e-300
+
+
+class Hills(NamedTuple):
+    """What a reading finds.
+
+    Attributes
+    ----------
+    group : ndarray of int64
+        By landmark, a landmark of its group that is the same for all of them.
+    lost : ndarray of shape (clusters + 1, 2)
+        By cluster that was joined into another, the depth of the valley between them and the depth that it would
+        have needed; the first is -1 where nothing was joined.
+    basin : ndarray of int64
+        By landmark, the basin that is left of those that it was joined with; -1 for none.
+    depth, needed : ndarray of shape (basins, basins)
+        Between those: the valley that is clearest beside what it needs; `needed` 0 where they do not touch.
+    """
+
+    group: IntArray
+    lost: FloatArray
+    basin: IntArray
+    depth: FloatArray
+    needed: FloatArray
+
+
+@jit
+def root_of(parent, i):
+    """Return the root of `i` in a union-find forest."""
+    while parent[i] != i:
+        parent[i] = parent[parent[i]]
+        i = parent[i]
+    return i
+
+
+@jit
+def _reaches(model, rules):
+    """Return the squared reach of every landmark."""
+    return rules.squared_reach * model.real[RADIUS2, : model.head[LANDMARKS]]
+
+
+@jit
+def _large_enough(model, rules, inside, reach, large):
+    """Say which landmarks are in a part with records enough for a cluster; the others are outliers.
+
+    A part hangs together by landmarks that are within reach of each other.
+    """
+    count = model.head[LANDMARKS]
+    listed, gap = borrow(model.listed), borrow(model.gap)
+    parent = np.arange(count)
+    for i in range(count):
+        for a in range(inside[i]):
+            j = listed[i, a]
+            if gap[i, a] <= reach[i] and gap[i, a] <= reach[j]:
+                one, other = root_of(parent, i), root_of(parent, j)
+                if one != other:
+                    parent[max(one, other)] = min(one, other)
+    mass = np.zeros(count)
+    for i in range(count):
+        mass[root_of(parent, i)] += model.real[MASS, i]
+    for i in range(count):
+        large[i] = mass[root_of(parent, i)] >= rules.min_cluster_records
+
+
+@jit
+def _adjacency(model, inside, reach, large):
+    """Return the edges of the graph of landmarks, both ways, by rows: starts and ends.
+
+    One of the two is within reach of the other: a thin place beside a dense one is its slope.
+    """
+    count = model.head[LANDMARKS]
+    listed, gap = borrow(model.listed), borrow(model.gap)
+    start = np.zeros(count + 1, dtype=np.int64)
+    for i in range(count):
+        for a in range(inside[i]):
+            j = listed[i, a]
+            if large[i] and large[j] and (gap[i, a] <= reach[i] or gap[i, a] <= reach[j]):
+                start[i + 1] += 1
+                start[j + 1] += 1
+    for i in range(count):
+        start[i + 1] += start[i]
+    end, filled = np.empty(start[count], dtype=np.int64), start[:count].copy()
+    for i in range(count):
+        for a in range(inside[i]):
+            j = listed[i, a]
+            if large[i] and large[j] and (gap[i, a] <= reach[i] or gap[i, a] <= reach[j]):
+                end[filled[i]] = j
+                end[filled[j]] = i
+                filled[i] += 1
+                filled[j] += 1
+    return start, end
+
+
+@jit
+def _at_scales(model, dimension, logs, inside, large, density, records):
+    """Write densities, relative to the largest, and the records they are of, at every scale."""
+    count = model.head[LANDMARKS]
+    top = -np.inf
+    for i in range(count):
+        top = max(top, logs[i])
+    for i in range(count):
+        density[0, i] = exp_minus(top - logs[i])
+        records[0, i] = model.real[HITS, i]
+    gain = 1.0 + (_GAIN - 1.0) * 2.0 / max(dimension, 2.0)
+    for scale in range(1, SCALES):
+        for i in range(count):
+            total, hits, terms = density[scale - 1, i], records[scale - 1, i], 1.0
+            if large[i]:
+                for a in range(inside[i]):
+                    j = model.listed[i, a]
+                    if large[j]:
+                        total += density[scale - 1, j]
+                        hits += records[scale - 1, j]
+                        terms += 1.0
+            density[scale, i] = total / terms
+            records[scale, i] = hits / terms * min(terms, gain)
+
+
+@jit
+def _depth(peak, pass_):
+    """Return the natural logarithm of how many times denser a peak is than a pass."""
+    return log(max(peak, _SMALLEST)) - log(max(pass_, _SMALLEST))
+
+
+@jit
+def _climb(rules, order, start, end, large, density, records, parent):
+    """Let every landmark, the densest first, follow its densest neighbour; join basins that a mere dip divides."""
+    parent[:] = -1
+    top, hits = density[0], records[0]
+    for at in range(len(order)):
+        i = order[at]
+        if not large[i]:
+            parent[i] = i
+            continue
+        best = -1
+        for e in range(start[i], start[i + 1]):
+            j = end[e]
+            if parent[j] >= 0 and (best < 0 or top[j] > top[best] or (top[j] == top[best] and j < best)):
+                best = j
+        if best < 0:
+            parent[i] = i
+            continue
+        parent[i] = root_of(parent, best)
+        for e in range(start[i], start[i + 1]):
+            if parent[end[e]] < 0:
+                continue
+            one, other = root_of(parent, end[e]), root_of(parent, i)
+            if one == other:
+                continue
+            lower, higher = (one, other) if top[one] < top[other] else (other, one)
+            error = np.sqrt(1.0 / hits[lower] + 1.0 / hits[i])
+            if _depth(top[lower], top[i]) < rules.valley + _LEAST_ERRORS * error:
+                parent[lower] = higher
+
+
+@jit
+def _passes(start, end, basin, density, records, pass_, pass_records):
+    """Write the highest pass between every two basins at every scale, and the records it is of; 0 where none is."""
+    for i in range(len(basin)):
+        if basin[i] < 0:
+            continue
+        for e in range(start[i], start[i + 1]):
+            j = end[e]
+            u, v = basin[i], basin[j]
+            if u == v:
+                continue
+            for scale in range(SCALES):
+                low = i if density[scale, i] < density[scale, j] else j
+                if density[scale, low] > pass_[scale, u, v]:
+                    pass_[scale, u, v] = pass_[scale, v, u] = density[scale, low]
+                    pass_records[scale, u, v] = pass_records[scale, v, u] = records[scale, low]
+
+
+@jit
+def _clearest(rules, errors, u, v, apart, peak, peak_records, pass_, pass_records):
+    """Return depth of the clearest valley between two basins and the depth it needs, over the scales."""
+    best, depth, needed = -1.0, 0.0, 1.0
+    for scale in range(SCALES):
+        lower = u if peak[scale, u] < peak[scale, v] else v
+        error = np.sqrt(1.0 / peak_records[scale, lower] + 1.0 / pass_records[scale, u, v])
+        need = rules.valley + errors * error
+        if apart:
+            need *= _HOLD
+        need = max(need, _SMALLEST)
+        found = _depth(peak[scale, lower], pass_[scale, u, v])
+        if found / need > best:
+            best, depth, needed = found / need, found, need
+    return depth, needed
+
+
+@jit
+def _errors(model, rules, dimension):
+    """Return how many standard errors a valley has to be deep."""
+    older = log(max(float(model.head[CLOCK]), _EARLY) / _EARLY)
+    half_square = _FIRST + _GROWTH * older - log(rules.doubt)
+    return min(_MOST_ERRORS, np.sqrt(2.0 * max(0.0, half_square))) * max(1.0, _PLANE / dimension)
+
+
+@jit
+def find_hills(model, rules, logs, inside, dimension):
+    """Return the groups of landmarks that no valley divides.
+
+    Parameters
+    ----------
+    logs : ndarray
+        Logarithm of the density at each landmark.
+    inside : ndarray of int64
+        Neighbours in the ball of each.
+    dimension : float
+        Intrinsic dimension.
+
+    Returns
+    -------
+    Hills
+        Two basins are joined unless the valley between them is deeper than ``valley`` and than what errors of the
+        counts explain; the shallowest, beside what it needs, first. More errors are asked for as the stream goes on,
+        because every reading is another chance to err.
+    """
+    count = model.head[LANDMARKS]
+    errors = _errors(model, rules, dimension)
+    large = np.empty(count, dtype=np.bool_)
+    reach = _reaches(model, rules)
+    _large_enough(model, rules, inside, reach, large)
+    start, end = _adjacency(model, inside, reach, large)
+    density, records = np.empty((SCALES, count)), np.empty((SCALES, count))
+    _at_scales(model, dimension, logs, inside, large, density, records)
+    parent = np.empty(count, dtype=np.int64)
+    # A stable sort: of equally dense ones the first column comes first.
+    _climb(rules, np.argsort(-density[0], kind="mergesort"), start, end, large, density, records, parent)
+
+    basin = np.full(count, -1, dtype=np.int64)
+    basins = 0
+    summit = np.empty(count, dtype=np.int64)
+    for i in range(count):
+        if large[i] and root_of(parent, i) == i:
+            basin[i], summit[basins] = basins, i
+            basins += 1
+    for i in range(count):
+        if large[i]:
+            basin[i] = basin[root_of(parent, i)]
+    peak, peak_records = np.zeros((SCALES, basins)), np.ones((SCALES, basins))
+    for i in range(count):
+        for scale in range(SCALES):
+            if basin[i] >= 0 and density[scale, i] > peak[scale, basin[i]]:
+                peak[scale, basin[i]], peak_records[scale, basin[i]] = density[scale, i], records[scale, i]
+    pass_, pass_records = np.zeros((SCALES, basins, basins)), np.ones((SCALES, basins, basins))
+    _passes(start, end, basin, density, records, pass_, pass_records)
+
+    # The cluster that a basin belongs to now is that of its summit.
+    now = np.empty(basins, dtype=np.int64)
+    for u in range(basins):
+        now[u] = model.number[PLACE, summit[u]]
+    into = np.arange(basins)
+    lost = np.full((count + 1, 2), -1.0)
+    depth, needed = np.zeros((basins, basins)), np.zeros((basins, basins))
+    pair = np.empty((basins * (basins - 1) // 2, 2), dtype=np.int64)
+    pairs = 0
+    for u in range(basins):
+        for v in range(u + 1, basins):
+            if pass_[0, u, v] > 0.0:
+                pair[pairs, 0], pair[pairs, 1] = u, v
+                pairs += 1
+                apart = now[u] >= 0 and now[v] >= 0 and now[u] != now[v]
+                depth[u, v], needed[u, v] = _clearest(
+                    rules, errors, u, v, apart, peak, peak_records, pass_, pass_records
+                )
+                depth[v, u], needed[v, u] = depth[u, v], needed[u, v]
+    while True:
+        least, one, other = 1.0, -1, -1
+        for at in range(pairs):
+            u, v = pair[at]
+            if needed[u, v] > 0.0 and depth[u, v] / needed[u, v] < least:
+                least, one, other = depth[u, v] / needed[u, v], u, v
+        if one < 0:
+            break
+        if peak[0, one] < peak[0, other]:
+            one, other = other, one
+        if now[one] >= 0 and now[other] >= 0 and now[one] != now[other]:
+            lost[now[other], 0], lost[now[other], 1] = depth[one, other], needed[one, other]
+        into[other] = one
+        parent[summit[other]] = summit[one]
+        for scale in range(SCALES):
+            if peak[scale, other] > peak[scale, one]:
+                peak[scale, one], peak_records[scale, one] = peak[scale, other], peak_records[scale, other]
+            for v in range(basins):
+                if pass_[scale, other, v] > pass_[scale, one, v]:
+                    pass_[scale, one, v] = pass_[scale, v, one] = pass_[scale, other, v]
+                    pass_records[scale, one, v] = pass_records[scale, v, one] = pass_records[scale, other, v]
+            pass_[scale, one, one] = 0.0
+        for v in range(basins):
+            needed[other, v] = needed[v, other] = 0.0
+            pass_[0, other, v] = pass_[0, v, other] = 0.0
+        for at in range(pairs):
+            if pair[at, 0] == other:
+                pair[at, 0] = one
+            if pair[at, 1] == other:
+                pair[at, 1] = one
+        for v in range(basins):
+            if v != one and pass_[0, one, v] > 0.0:
+                apart = now[one] >= 0 and now[v] >= 0 and now[one] != now[v]
+                depth[one, v], needed[one, v] = _clearest(
+                    rules, errors, one, v, apart, peak, peak_records, pass_, pass_records
+                )
+                depth[v, one], needed[v, one] = depth[one, v], needed[one, v]
+    group = np.empty(count, dtype=np.int64)
+    for i in range(count):
+        group[i] = root_of(parent, i)
+        if basin[i] >= 0:
+            u = basin[i]
+            while into[u] != u:
+                u = into[u]
+            basin[i] = u
+    return Hills(group, lost, basin, depth, needed)

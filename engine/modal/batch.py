@@ -1,0 +1,121 @@
+"""A batch learned, or answered, by one model."""
+
+import numpy as np
+from resonance.engine.arithmetic import jit
+from resonance.engine.classes import majority_label
+from resonance.engine.modal.density import count_record
+from resonance.engine.modal.landmarks import add_landmark, is_wanted
+from resonance.engine.modal.model import (
+    CLOCK,
+    CLUSTER_ID,
+    CLUSTERS,
+    COUNT,
+    ID,
+    LANDMARKS,
+    LAST,
+    MASS,
+    PLACE,
+    RADIUS2,
+    UNPLACED,
+    N,
+)
+from resonance.engine.modal.neighbours import nearest, squared_distances
+from resonance.engine.modal.reading import is_due, read_clusters
+
+
+@jit
+def _answer(model, rules, squared, near):
+    """Return whether a record is within reach of its nearest landmark, its cluster's place, and its score."""
+    radius2 = model.real[RADIUS2, near]
+    within = squared <= rules.squared_reach * radius2
+    place = model.number[PLACE, near] if within else -1
+    if model.head[CLUSTERS] == 0:
+        return within, place, np.nan
+    if squared <= 0.0:
+        return within, place, 1.0
+    if radius2 <= 0.0:
+        return within, place, 0.0
+    return within, place, 1.0 / (1.0 + squared / (rules.squared_reach * radius2))
+
+
+@jit
+def _repeats(model, x):
+    """Whether a record equals the one before; note it as the last."""
+    same = model.head[N] > 0
+    for f in range(len(x)):
+        same = same and model.previous[f] == x[f]
+        model.previous[f] = x[f]
+    return same
+
+
+@jit
+def learn_batch(model, rules, X, labels, start, squared, room, cluster, score, novel, node, counted, log):
+    """Learn a batch from record `start` on, until it ends or there is no room for another landmark.
+
+    Returns
+    -------
+    int
+        The first record that was not learned.
+    """
+    head, number, slots = model.head, model.number, model.number.shape[1]
+    for t in range(start, len(X)):
+        if head[LANDMARKS] == slots and slots < rules.landmarks:
+            return t
+        x, landmarks = X[t], head[LANDMARKS]
+        repeated = _repeats(model, x)
+        head[N] += 1
+        head[CLOCK] += not repeated
+        near, place, gap, unlike = np.int64(-1), np.int64(-1), np.inf, True
+        cluster[t, 0], score[t] = -1, np.nan
+        if landmarks > 0:
+            squared_distances(model.at, landmarks, x, squared)
+            near = nearest(squared, landmarks)
+            gap = squared[near]
+            if not repeated:
+                count_record(model, squared)
+            within, place, score[t] = _answer(model, rules, gap, near)
+            unlike = not within
+            if gap <= model.real[RADIUS2, near]:
+                number[LAST, near] = head[N]
+            node[t, 0] = number[ID, near]
+        if place >= 0:
+            cluster[t, 0] = model.cluster[CLUSTER_ID, place]
+        else:
+            head[UNPLACED] += 1
+        novel[t] = unlike
+        # One landmark stands for the record: itself, or the nearest.
+        if landmarks == 0 or is_wanted(model, rules, gap, near, unlike):
+            j = add_landmark(model, rules, x, labels[t], place, squared, room)
+            if unlike:
+                node[t, 0] = number[ID, j]
+        elif not unlike:
+            model.real[MASS, near] += 1.0
+            number[COUNT, near] += 1
+            if labels[t] >= 0:
+                model.votes[near, labels[t]] += 1
+        if is_due(model, rules):
+            read_clusters(model, rules, t, log)
+        if len(counted) > 0:
+            counted[t] = head[CLUSTERS]
+    return len(X)
+
+
+@jit
+def predict_batch(model, rules, X, squared, cluster, score, label):
+    """Answer for a batch: the cluster of the nearest landmark, and the majority label of the nearest that has one."""
+    landmarks = model.head[LANDMARKS]
+    if landmarks == 0:
+        return
+    majority = np.empty(landmarks, dtype=np.int64)
+    for i in range(landmarks):
+        majority[i] = majority_label(model.votes[i])
+    for t in range(len(X)):
+        squared_distances(model.at, landmarks, X[t], squared)
+        near = nearest(squared, landmarks)
+        _, place, score[t] = _answer(model, rules, squared[near], near)
+        if place >= 0:
+            cluster[t, 0] = model.cluster[CLUSTER_ID, place]
+        best = np.inf
+        for i in range(landmarks):
+            if majority[i] >= 0 and squared[i] < best:
+                best, label[t] = squared[i], majority[i]

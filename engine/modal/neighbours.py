@@ -1,0 +1,168 @@
+"""Distances from a record to all landmarks, and the lists of nearest landmarks that follow from them."""
+
+import numpy as np
+from resonance.engine.arithmetic import bits_of, fma, inline, jit
+from resonance.engine.borrowed import borrow
+from resonance.engine.modal.model import LANDMARKS, LISTED
+
+_NOWHERE = 1e152
+"""Coordinate of a landmark that is about to be replaced: its squared distances are floats, and larger than all."""
+
+
+@jit
+def squared_distances(at, count, x, out):
+    """Write the squared Euclidean distances of `x` to the first `count` landmarks to `out`.
+
+    Sums run from the first feature to the last, each step rounded once: two landmarks are equally far apart seen from
+    either of them.
+    """
+    d = len(x)
+    out = borrow(out)
+    for j in range(count):
+        out[j] = 0.0
+    f = 0
+    while f + 1 < d:
+        # Two features at once: half the passes through `out`.
+        first, second, a, b = borrow(at[f]), borrow(at[f + 1]), x[f], x[f + 1]
+        for j in range(count):
+            u, v = first[j] - a, second[j] - b
+            out[j] = fma(v, v, fma(u, u, out[j]))
+        f += 2
+    if f < d:
+        first, a = borrow(at[f]), x[f]
+        for j in range(count):
+            u = first[j] - a
+            out[j] = fma(u, u, out[j])
+
+
+@jit
+def nearest(squared, count):
+    """Return the first of the smallest of `count` numbers that are not negative."""
+    best = np.int64(0x7FF0000000000000)
+    squared = borrow(squared)
+    # The bits of floats that are not negative are in the order of the floats: minima run on integers.
+    for j in range(count):
+        bits = bits_of(squared[j])
+        best = bits if bits < best else best
+    for j in range(count):
+        if bits_of(squared[j]) == best:
+            return np.int64(j)
+    return np.int64(0)
+
+
+@inline
+def _comes_before(gap, j, other_gap, other):
+    """Whether landmark `j` stands before another one in a list."""
+    return gap < other_gap or (gap == other_gap and j < other)
+
+
+@jit
+def _insert(listed, gap, length, j, squared):
+    """Put landmark `j` in its place of a list of `length`, whose last one it replaces where the list is full."""
+    a = length if length < LISTED else LISTED - 1
+    while a > 0 and _comes_before(squared, j, gap[a - 1], listed[a - 1]):
+        gap[a], listed[a] = gap[a - 1], listed[a - 1]
+        a -= 1
+    gap[a], listed[a] = squared, j
+
+
+@jit
+def _list_nearest(listed, gap, own, count, squared):
+    """Write the nearest of `count` landmarks other than `own` to a list."""
+    for a in range(LISTED):
+        listed[a], gap[a] = -1, np.inf
+    length, worst = 0, np.inf
+    for j in range(count):
+        if squared[j] < worst and j != own:
+            _insert(listed, gap, length, np.int64(j), squared[j])
+            if length < LISTED:
+                length += 1
+            if length == LISTED:
+                worst = gap[LISTED - 1]
+
+
+@jit
+def _length(listed):
+    """Return how many landmarks a list has."""
+    length = LISTED
+    while length > 0 and listed[length - 1] < 0:
+        length -= 1
+    return length
+
+
+@jit
+def _note_farthest(model, i, count):
+    """Note how far the list of landmark `i` reaches, of `count` landmarks."""
+    length = _length(model.listed[i])
+    model.farthest[i] = np.inf if length >= count - 1 or length == 0 else model.gap[i, length - 1]
+
+
+@jit
+def list_landmark(model, j, squared):
+    """List the neighbours of a new landmark `j`, and list it with those to whom it is near.
+
+    `squared` are the distances from it to all landmarks; that to itself does not matter.
+    """
+    count = model.head[LANDMARKS]
+    _list_nearest(model.listed[j], model.gap[j], j, count, squared)
+    _note_farthest(model, j, count)
+    farthest = borrow(model.farthest)
+    for i in range(count):
+        if squared[i] > farthest[i] or i == j:
+            continue
+        listed, gap = model.listed[i], model.gap[i]
+        length = _length(listed)
+        # A list that is shorter than it may be knows nothing of those behind its last.
+        if farthest[i] == np.inf or _comes_before(squared[i], j, gap[length - 1], listed[length - 1]):
+            _insert(listed, gap, length, j, squared[i])
+            _note_farthest(model, i, count)
+
+
+@jit
+def unlist_landmark(model, j, neighbours, squared):
+    """Take landmark `j`, which is about to be replaced, out of all lists; `squared` is room."""
+    count, d = model.head[LANDMARKS], len(model.at)
+    x = np.empty(d)
+    for f in range(d):
+        x[f] = model.at[f, j]
+    squared_distances(model.at, count, x, squared)
+    for f in range(d):
+        model.at[f, j] = _NOWHERE
+    near = np.empty(count, dtype=np.int64)
+    candidates = 0
+    for i in range(count):
+        if squared[i] <= model.farthest[i] and i != j:
+            near[candidates] = i
+            candidates += 1
+    for at in range(candidates):
+        i = near[at]
+        listed, gap = model.listed[i], model.gap[i]
+        a = 0
+        while a < LISTED and listed[a] != j:
+            a += 1
+        if a == LISTED:
+            continue
+        for b in range(a, LISTED - 1):
+            listed[b], gap[b] = listed[b + 1], gap[b + 1]
+        listed[LISTED - 1], gap[LISTED - 1] = -1, np.inf
+        if listed[neighbours - 1] < 0:
+            for f in range(d):
+                x[f] = model.at[f, i]
+            squared_distances(model.at, count, x, squared)
+            squared[j] = np.inf
+            _list_nearest(listed, gap, i, count, squared)
+        # Not all other landmarks are in the list of a model that is full.
+        model.farthest[i] = gap[_length(listed) - 1]
+
+
+@jit
+def list_all(model, squared):
+    """List the neighbours of every landmark; `squared` is room."""
+    count, d = model.head[LANDMARKS], len(model.at)
+    x = np.empty(d)
+    for i in range(count):
+        for f in range(d):
+            x[f] = model.at[f, i]
+        squared_distances(model.at, count, x, squared)
+        _list_nearest(model.listed[i], model.gap[i], i, count, squared)
+        _note_farthest(model, i, count)

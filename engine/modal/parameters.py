@@ -1,0 +1,46 @@
+"""The parameters of `Modal`, and what its kernels see of them."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from resonance.engine.parameters import MOST, Parameter
+
+PARAMETERS = (
+    Parameter("landmarks", int, 1024, "records that are kept to stand for the others", 64, 16_384),
+    Parameter("neighbours", int, 8, "landmarks in a ball, whose records are its density", 4, 14),
+    Parameter("memory", int, 10_000, "records after which the past counts half in every density", 100, MOST),
+    Parameter("valley", float, 0.25, "natural logarithm of the least depth of a valley between clusters", 0.0, 10.0),
+    Parameter("doubt", float, 1.0, "chance of a valley that is none, beside the default's", 0.001, 1000.0),
+    Parameter("reach", float, 3.0, "radii around a landmark beyond which a record is unlike it", 1.0, 100.0),
+    Parameter("min_cluster_records", int, 15, "records that a cluster needs to be one", 1, MOST),
+    Parameter("expire_records", int, 20_000, "records after which a cluster without any vanishes", 100, MOST),
+)
+
+
+class Rules(NamedTuple):
+    """The parameters as the kernels see them; names as in `PARAMETERS`."""
+
+    d: int
+    landmarks: int
+    neighbours: int
+    memory: int
+    valley: float
+    doubt: float
+    squared_reach: float
+    min_cluster_records: int
+    expire_records: int
+
+
+def rules_from(given: Mapping[str, Any], dimension: int) -> Rules:
+    """Return the rules of a model with `dimension` features."""
+    return Rules(
+        d=dimension,
+        landmarks=given["landmarks"],
+        neighbours=given["neighbours"],
+        memory=given["memory"],
+        valley=given["valley"],
+        doubt=given["doubt"],
+        squared_reach=given["reach"] * given["reach"],
+        min_cluster_records=given["min_cluster_records"],
+        expire_records=given["expire_records"],
+    )

@@ -1,0 +1,238 @@
+"""The leading eigenvectors of a large symmetric matrix, with the same bits on every CPU.
+
+Block iteration with a Chebyshev filter [1]_: a few vectors more than are wanted are multiplied with a polynomial of the
+matrix that is small on the unwanted eigenvalues, made orthonormal, and turned into the best approximations that their
+span has (Rayleigh-Ritz). Start, number of steps and order of all sums are fixed. A small matrix is diagonalised whole,
+by Jacobi rotations [2]_.
+
+References
+----------
+.. [1] Y. Zhou, Y. Saad, M. L. Tiago, J. R. Chelikowsky, "Self-consistent-field calculations using Chebyshev-filtered
+   subspace iteration", Journal of Computational Physics 219, 2006, pp. 172-184, Algorithms 3.1 and 3.2.
+.. [2] G. H. Golub, C. F. Van Loan, "Matrix Computations", 4th edition, section 8.5.
+"""
+
+import numpy as np
+from resonance.engine.arithmetic import fma, jit
+
+_SPARE = 8
+"""Vectors that are iterated beyond those wanted: the wanted ones stand apart from what is left out."""
+_ROUNDS = 10
+_DEGREE = 8
+_LARGEST_GROWTH = 1e8
+"""How much more the filter may raise the first eigenvector than the last: rounding errors of the last grow with it."""
+_SWEEPS = 40
+_EQUAL = 1e-15
+_NOTHING = 1e-13
+"""What is left of a vector, as a share of it, when the vectors before it span it."""
+_TILE = 64
+
+
+@jit
+def gram(rows, out):
+    """Write the inner products of the columns of `rows` to `out`: for each, one sum from the first row to the last."""
+    count, m = rows.shape
+    for i in range(m):
+        for j in range(m):
+            out[i, j] = 0.0
+    for start in range(0, count, _TILE):
+        stop = min(start + _TILE, count)
+        whole = start + (stop - start) // 4 * 4
+        for i in range(m):
+            own = out[i]
+            for c in range(start, whole, 4):
+                a0, a1, a2, a3 = rows[c, i], rows[c + 1, i], rows[c + 2, i], rows[c + 3, i]
+                r0, r1, r2, r3 = rows[c], rows[c + 1], rows[c + 2], rows[c + 3]
+                for j in range(i, m):
+                    own[j] = fma(a3, r3[j], fma(a2, r2[j], fma(a1, r1[j], fma(a0, r0[j], own[j]))))
+            for c in range(whole, stop):
+                a0, r0 = rows[c, i], rows[c]
+                for j in range(i, m):
+                    own[j] = fma(a0, r0[j], own[j])
+    for i in range(m):
+        for j in range(i):
+            out[i, j] = out[j, i]
+
+
+@jit
+def multiply(matrix, vectors, out):
+    """Write ``matrix @ vectors`` to `out`."""
+    m, inner = matrix.shape
+    b = vectors.shape[1]
+    whole = inner // 4 * 4
+    for i in range(m):
+        own = out[i]
+        for k in range(b):
+            own[k] = 0.0
+        for j in range(0, whole, 4):
+            a0, a1, a2, a3 = matrix[i, j], matrix[i, j + 1], matrix[i, j + 2], matrix[i, j + 3]
+            v0, v1, v2, v3 = vectors[j], vectors[j + 1], vectors[j + 2], vectors[j + 3]
+            for k in range(b):
+                own[k] = fma(a3, v3[k], fma(a2, v2[k], fma(a1, v1[k], fma(a0, v0[k], own[k]))))
+        for j in range(whole, inner):
+            a0, v0 = matrix[i, j], vectors[j]
+            for k in range(b):
+                own[k] = fma(a0, v0[k], own[k])
+
+
+@jit
+def orthonormalise(vectors):
+    """Make the columns orthonormal, each against those before it; one that they span becomes 0."""
+    m, b = vectors.shape
+    for k in range(b):
+        for _ in range(2):
+            before = 0.0
+            for j in range(m):
+                before = fma(vectors[j, k], vectors[j, k], before)
+            for p in range(k):
+                share = 0.0
+                for j in range(m):
+                    share = fma(vectors[j, p], vectors[j, k], share)
+                for j in range(m):
+                    vectors[j, k] = fma(-share, vectors[j, p], vectors[j, k])
+            after = 0.0
+            for j in range(m):
+                after = fma(vectors[j, k], vectors[j, k], after)
+            usable = after > before * (_NOTHING * _NOTHING)
+            scale = 1.0 / np.sqrt(after) if usable else 0.0
+            for j in range(m):
+                vectors[j, k] *= scale
+
+
+@jit
+def diagonalise(matrix, vectors, value):
+    """Write all eigenvectors as columns, the largest eigenvalue first, and the eigenvalues; `matrix` is overwritten."""
+    m = matrix.shape[0]
+    for i in range(m):
+        for j in range(m):
+            vectors[i, j] = 1.0 if i == j else 0.0
+    for _ in range(_SWEEPS):
+        largest = 0.0
+        for i in range(m):
+            largest = max(largest, abs(matrix[i, i]))
+        rotated = False
+        for p in range(m - 1):
+            for q in range(p + 1, m):
+                product = matrix[p, q]
+                if not abs(product) > _EQUAL * largest:
+                    continue
+                rotated = True
+                zeta = (matrix[q, q] - matrix[p, p]) / (2.0 * product)
+                tangent = 1.0 / (abs(zeta) + np.sqrt(fma(zeta, zeta, 1.0)))
+                if zeta < 0.0:
+                    tangent = -tangent
+                cosine = 1.0 / np.sqrt(fma(tangent, tangent, 1.0))
+                sine = cosine * tangent
+                matrix[p, p] = fma(-tangent, product, matrix[p, p])
+                matrix[q, q] = fma(tangent, product, matrix[q, q])
+                matrix[p, q] = matrix[q, p] = 0.0
+                for j in range(m):
+                    if j not in (p, q):
+                        x, y = matrix[p, j], matrix[q, j]
+                        matrix[p, j] = fma(cosine, x, -(sine * y))
+                        matrix[q, j] = fma(sine, x, cosine * y)
+                        matrix[j, p] = matrix[p, j]
+                        matrix[j, q] = matrix[q, j]
+                for j in range(m):
+                    x, y = vectors[j, p], vectors[j, q]
+                    vectors[j, p] = fma(cosine, x, -(sine * y))
+                    vectors[j, q] = fma(sine, x, cosine * y)
+        if not rotated:
+            break
+    for i in range(m):
+        value[i] = matrix[i, i]
+    # By insertion: equal ones keep their order.
+    for i in range(1, m):
+        k = i
+        while k > 0 and value[k] > value[k - 1]:
+            value[k], value[k - 1] = value[k - 1], value[k]
+            for j in range(m):
+                vectors[j, k], vectors[j, k - 1] = vectors[j, k - 1], vectors[j, k]
+            k -= 1
+
+
+@jit
+def _degree(first, last):
+    """Return the degree of the filter that damps the eigenvalues from 0 to `last`."""
+    x = 2.0 * first / last - 1.0
+    before, now = 1.0, x
+    degree = 1
+    while degree < _DEGREE:
+        before, now = now, 2.0 * x * now - before
+        if not now < _LARGEST_GROWTH:
+            break
+        degree += 1
+    return degree
+
+
+@jit
+def _start(matrix, vectors):
+    """Write numbers without a pattern to `vectors`, always the same, and what the matrix makes of them."""
+    m, b = vectors.shape
+    seed = np.uint64(1)
+    for j in range(m):
+        for k in range(b):
+            seed = seed * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
+            vectors[j, k] = float(seed >> np.uint64(40)) / 8388608.0 - 1.0
+    raised = np.empty((m, b))
+    multiply(matrix, vectors, raised)
+    return raised
+
+
+@jit
+def leading_eigenvectors(matrix, wanted):
+    """Return the eigenvectors of the largest eigenvalues of a matrix without negative ones.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (m, m)
+        Symmetric, positive semidefinite.
+    wanted : int
+        How many.
+
+    Returns
+    -------
+    vectors : ndarray of shape (m, k), k = min(m, wanted)
+        As columns, the largest eigenvalue first; 0 where there is none but 0.
+    values : ndarray of shape (k,)
+        The eigenvalues.
+    """
+    m = matrix.shape[0]
+    kept = min(m, wanted)
+    block = min(m, wanted + _SPARE)
+    if m <= 2 * block:
+        vectors, value = np.empty((m, m)), np.empty(m)
+        diagonalise(matrix.copy(), vectors, value)
+        return vectors[:, :kept].copy(), value[:kept].copy()
+    vectors, raised = np.empty((m, block)), np.empty((m, block))
+    next_, small = np.empty((m, block)), np.empty((block, block))
+    turn, value = np.empty((block, block)), np.empty(block)
+    vectors = _start(matrix, vectors)
+    for round_ in range(_ROUNDS):
+        orthonormalise(vectors)
+        multiply(matrix, vectors, next_)
+        multiply(np.ascontiguousarray(vectors.T), next_, small)
+        for i in range(block):
+            for k in range(i):
+                mean = (small[i, k] + small[k, i]) / 2.0
+                small[i, k] = small[k, i] = mean
+        diagonalise(small, turn, value)
+        multiply(vectors, turn, raised)
+        vectors, raised = raised, vectors
+        # The span holds everything but rounding errors, or this was the last round.
+        if round_ == _ROUNDS - 1 or not value[block - 1] > _NOTHING * value[0]:
+            break
+        multiply(next_, turn, raised)
+        # Chebyshev polynomials of (2 / last) matrix - 1, which maps [0, last] to [-1, 1].
+        twice = 2.0 / value[block - 1]
+        for j in range(m):
+            for k in range(block):
+                raised[j, k] = fma(twice, raised[j, k], -vectors[j, k])
+        for _ in range(1, _degree(value[0], value[block - 1])):
+            multiply(matrix, raised, next_)
+            for j in range(m):
+                for k in range(block):
+                    next_[j, k] = fma(2.0, fma(twice, next_[j, k], -raised[j, k]), -vectors[j, k])
+            vectors, raised, next_ = raised, next_, vectors
+        vectors, raised = raised, vectors
+    return vectors[:, :kept].copy(), value[:kept].copy()

@@ -1,0 +1,477 @@
+"""The preparation of a stream's records: learned from its warm-up, frozen, and undone in what is described."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final, Literal, Self, TypeGuard
+
+import numpy as np
+from numpy.typing import ArrayLike
+from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
+from resonance.engine.errors import ParameterError, RecordError, StateError
+from resonance.engine.prepare.parameters import PreparationParameters, Scale
+from resonance.engine.prepare.principal_axes import MIDDLE, PrincipalAxes, common_length
+from resonance.engine.prepare.robust import FLAG_WIDTH, asinh, bend_of, flag_range, is_flag, sinh_and_slope
+from resonance.engine.prepare.scaling import LARGEST, inverse_log1p, mean_of, range_of
+from resonance.engine.prepare.transform import (
+    AXIS_TOO_FAR,
+    MISSING,
+    NO_LOGARITHM,
+    NOT_FINITE,
+    TOO_FAR,
+    TOO_LARGE,
+    transform,
+    transform_and_project,
+)
+from resonance.engine.state import pack, unpack
+
+REVISION: Final = 2
+"""Raised with every change that alters prepared bits, or the members of a state."""
+
+_KIND = "prepare"
+
+
+class Preparation:
+    """Scale, fill in, take logarithms, encode categories and project; what is learned for it once is then frozen.
+
+    A raw record has one number for each feature: NaN where the feature is missing, and for a category the position of
+    its value in the list, or -1 for a value that the list does not have. In this order: a missing feature is filled
+    in, ``log1p`` is taken, the range is mapped to [0, 1]; a category becomes one column of 0 or 1 for each value. Many
+    columns are then replaced by what the record has along a few principal axes of the warm-up.
+
+    Until `ready` the first records are only held (`hold`); `freeze` learns from them and returns them prepared. From
+    then on `apply` prepares batches. A record that cannot be prepared raises `RecordError`, which leaves everything
+    as it was; `check` names all of a batch's records at fault, so that the others can go on.
+
+    The same records give the same bits on every CPU and in every division into batches.
+
+    Parameters
+    ----------
+    features : sequence of str
+        Names of the features, in the order of the columns of a raw record.
+    scale : {"warmup", "none", "given"}
+        ``warmup``: the 1st to the 99th percentile of the feature in the held records becomes [0, 1], values outside
+        go on outside; a feature with no width there keeps its unit and begins at 0. ``given``: `ranges` does it.
+    warmup_records : int, optional
+        Records that `freeze` wants (1 to 1,000,000); without it 200, or 500 where records are projected.
+    missing : {"reject", "mean"} or float
+        A missing feature: the record is at fault; the mean of the held records that have it (0 if none has); this
+        number, in the input's units. A missing category is at fault, or like an unknown value in the other two.
+    log1p : sequence of str
+        Features of which log(1 + x) is taken.
+    categories : mapping of str to sequence of str
+        Features that are categories, with their values.
+    ranges : mapping of str to (float, float)
+        For ``given``: what becomes 0 and 1 of each feature that is no category, in the input's units.
+    clip : bool
+        Values outside [0, 1] become 0 or 1: for engines defined there only. Excludes a projection.
+    project : {"auto"} or int
+        Principal axes of the held records that take the place of the columns (1 to 64, at most the columns; fewer
+        where the held records vary along fewer); 0 for none. ``auto``: 16 from 33 columns on, where `scale` is
+        ``warmup`` and `clip` is not set. With ``warmup``, where the held records have one Euclidean length, as
+        embeddings do, their features are not scaled: each record is divided by its length.
+    robust : bool
+        With ``warmup``, not with `clip`. A feature that has at most two values in the held records, and a category,
+        count a fiftieth of the others, where there are others. A feature whose 99th percentile is more than 2.5 times
+        as far from the median as the 1st, or the other way round, is bent before it is scaled: by the inverse
+        hyperbolic sine, in units of the shorter way.
+
+    Raises
+    ------
+    ParameterError
+        A parameter outside its range, or a name that is no feature.
+    """
+
+    def __init__(
+        self,
+        features: Sequence[str],
+        scale: Scale = "warmup",
+        warmup_records: int | None = None,
+        missing: float | Literal["reject", "mean"] = "reject",
+        log1p: Sequence[str] = (),
+        categories: Mapping[str, Sequence[str]] | None = None,
+        ranges: Mapping[str, tuple[float, float]] | None = None,
+        clip: bool = False,
+        project: int | Literal["auto"] = 0,
+        robust: bool = False,
+    ) -> None:
+        self._parameters = PreparationParameters.of(
+            features, scale, warmup_records, missing, log1p, categories, ranges, clip, project, robust
+        )
+        self._lay_out()
+        self._held: list[FloatArray] = []
+        self._ready = not self._parameters.needs_warmup
+        self._axes: PrincipalAxes | None = None
+        if self._parameters.axes:
+            self._axes = PrincipalAxes.unknown(self._parameters.axes, len(self.columns))
+        self._outside = 0
+        self._compared = 0
+
+    def _lay_out(self) -> None:
+        """Columns of the output, and what is done with each feature while nothing has been learned."""
+        parameters = self._parameters
+        d = len(parameters.features)
+        self._first = np.zeros(d, np.int64)
+        self._values = np.zeros(d, np.int64)
+        self._logs = np.zeros(d, np.bool_)
+        self._ranged = np.zeros(d, np.bool_)
+        self._pivot, self._bend = np.zeros(d), np.zeros(d)
+        self._low = np.zeros(d)
+        self._width = np.ones(d)
+        self._fill = np.full(d, np.nan)
+        column = 0
+        for c, name in enumerate(parameters.features):
+            self._first[c] = column
+            values = parameters.categories.get(name, ())
+            self._values[c] = len(values)
+            self._logs[c] = name in parameters.log1p
+            self._ranged[c] = not values and parameters.scale != "none"
+            if parameters.missing != "reject":
+                # The mean is not known before `freeze`; 0 stands for it where records are only checked.
+                number = 0.0 if isinstance(parameters.missing, str) else parameters.missing
+                self._fill[c] = -1.0 if values else number
+            if name in parameters.ranges:
+                self._low[c], self._width[c] = parameters.range_of(name)
+            column += len(values) or 1
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Names of the features of a raw record."""
+        return self._parameters.features
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns that centres and spreads are described in: a feature's own, or ``feature=value``.
+
+        Without a projection they are also those of a prepared record.
+        """
+        return self._parameters.columns
+
+    @property
+    def dimension(self) -> int:
+        """Values of a prepared record: its columns, or its principal axes. Final once `ready`."""
+        return len(self.columns) if self._axes is None else len(self._axes)
+
+    @property
+    def projects(self) -> bool:
+        """Principal axes take the place of the columns."""
+        return self._axes is not None
+
+    @property
+    def clip(self) -> bool:
+        """Prepared values lie in [0, 1]."""
+        return self._parameters.clip
+
+    @property
+    def warmup_records(self) -> int:
+        """Records that a warm-up has."""
+        return self._parameters.held
+
+    @property
+    def ready(self) -> bool:
+        """Nothing more has to be held: `apply` can be used."""
+        return self._ready
+
+    @property
+    def wanted(self) -> int:
+        """Records that `hold` still takes before it is time to `freeze`."""
+        return 0 if self._ready else self.warmup_records - sum(map(len, self._held))
+
+    @property
+    def outside(self) -> int:
+        """Values outside the frozen range so far."""
+        return self._outside
+
+    @property
+    def compared(self) -> int:
+        """Values compared with the frozen range so far; `outside` is a part of them."""
+        return self._compared
+
+    def hold(self, X: ArrayLike) -> None:
+        """Keep raw records of the warm-up.
+
+        Parameters
+        ----------
+        X : array_like of shape (n, features), n <= `wanted`
+            Raw records, in order.
+
+        Raises
+        ------
+        RecordError
+            Naming the first record that cannot be prepared; none was kept.
+        """
+        rows = self._rows(X)
+        if len(rows) > self.wanted:
+            raise ValueError(f"{len(rows)} records to hold, {self.wanted} are wanted")
+        self._prepared(rows)
+        self._held.append(rows.copy())
+
+    def freeze(self) -> FloatArray:
+        """Learn everything from the held records and return these, prepared, in order; shape (held, dimension)."""
+        if self._ready:
+            raise RuntimeError("the scale is frozen already")
+        raw = np.concatenate([np.empty((0, len(self.features))), *self._held])
+        if self._parameters.missing == "mean":
+            for c in np.flatnonzero(self._values == 0):
+                self._fill[c] = mean_of(raw[~np.isnan(raw[:, c]), c])
+        length = self._common_length(raw)
+        if self._parameters.scale == "warmup" and not length:
+            self._learn_scale(raw)
+        if self._parameters.axes and len(raw):
+            columns, *_ = self._columns_of(raw, clip=False)
+            is_scaled = self._parameters.scale != "none"
+            self._axes = PrincipalAxes.of(columns, self._parameters.axes, scaled=is_scaled, length=length)
+        self._ready = True
+        self._fit_ranges()
+        prepared, _ = self._prepared(raw)
+        self._held = []
+        return prepared
+
+    def _common_length(self, raw: FloatArray) -> float:
+        """Return the length that all records have in common, where features are not given scales of their own, or 0."""
+        parameters = self._parameters
+        alike = parameters.scale == "warmup" and not parameters.log1p and not parameters.categories
+        return common_length(self._columns_of(raw, clip=False)[0]) if parameters.axes and alike and len(raw) else 0.0
+
+    def _learn_scale(self, raw: FloatArray) -> None:
+        present = ~np.isnan(raw)
+        unscaled, *_ = self._columns_of(raw, clip=False)
+        flags: list[int] = []
+        plain = np.flatnonzero(self._values == 0).tolist()
+        for c in plain:
+            column = unscaled[:, self._first[c]]
+            # A number that the user put in place of missing ones is a value like others; a mean says nothing new.
+            column = column[present[:, c]] if self._parameters.missing == "mean" else column
+            if self._parameters.robust:
+                if is_flag(column):
+                    flags.append(c)
+                self._pivot[c], self._bend[c] = bend_of(column)
+                if self._bend[c] > 0.0:
+                    column = np.array([asinh(value) for value in ((column - self._pivot[c]) / self._bend[c]).tolist()])
+            self._low[c], self._width[c] = range_of(column)
+        if self._parameters.robust and len(flags) < len(plain):
+            for c in flags:
+                self._low[c], self._width[c] = flag_range(unscaled[:, self._first[c]])
+            self._width[self._values > 0] = FLAG_WIDTH
+
+    def _fit_ranges(self) -> None:
+        """Let records of one length be compared with no range: none was learned of their features."""
+        if self._axes is not None and self._axes.length:
+            self._ranged[:] = False
+
+    def apply(self, X: ArrayLike) -> FloatArray:
+        """Prepare a batch.
+
+        Parameters
+        ----------
+        X : array_like of shape (n, features)
+            Raw records.
+
+        Returns
+        -------
+        ndarray of shape (n, dimension)
+            Finite, at most `MAGNITUDE` in absolute value.
+
+        Raises
+        ------
+        RecordError
+            Naming the first record that cannot be prepared; `check` names them all.
+        """
+        if not self._ready:
+            raise RuntimeError(f"{self.wanted} more records are wanted before the scale is frozen")
+        rows = self._rows(X)
+        prepared, outside = self._prepared(rows)
+        self._outside += outside
+        self._compared += len(rows) * int(np.count_nonzero(self._ranged))
+        return prepared
+
+    def check(self, X: ArrayLike) -> dict[int, str]:
+        """Return what is wrong with which record: empty when `apply`, or `hold`, takes them all.
+
+        Parameters
+        ----------
+        X : array_like of shape (n, features)
+            Raw records.
+
+        Returns
+        -------
+        dict of int to str
+            Position in `X` and reason, in order.
+        """
+        rows = self._rows(X)
+        _, faults, *_ = self._run(rows)
+        return {int(i): self._problem(rows[i], faults[i]) for i in np.flatnonzero(faults[:, 1])}
+
+    def to_input_units(self, centre: FloatArray, spread: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Map a prepared centre and the spread around it back to the units of the input.
+
+        Where a logarithm was taken the spread is its first-order image: multiplied with the slope at the centre. Where
+        records are projected it has also what the features of the warm-up vary beside the principal axes.
+
+        Parameters
+        ----------
+        centre, spread : ndarray of shape (dimension,)
+            As in `Cluster`.
+
+        Returns
+        -------
+        centre, spread : ndarray of shape (columns,)
+            New arrays, finite.
+        """
+        middle, width = np.array(centre, np.float64), np.array(spread, np.float64)
+        if self._axes is not None:
+            middle, width = self._axes.to_columns(middle, width)
+        plain = np.flatnonzero(self._values == 0)
+        columns = self._first[plain]
+        middle[columns] = middle[columns] * self._width[plain] + self._low[plain]
+        width[columns] *= self._width[plain]
+        for c in np.flatnonzero(self._values > 0):
+            listed = slice(self._first[c], self._first[c] + self._values[c])
+            middle[listed] *= self._width[c]
+            width[listed] *= self._width[c]
+        for c in np.flatnonzero(self._bend > 0.0):
+            j = self._first[c]
+            value, slope = sinh_and_slope(float(middle[j]))
+            middle[j] = self._pivot[c] + self._bend[c] * value
+            width[j] = min(float(width[j]) * slope * self._bend[c], LARGEST)
+        for c in np.flatnonzero(self._logs):
+            j = self._first[c]
+            middle[j], slope = inverse_log1p(float(middle[j]))
+            width[j] = min(float(width[j]) * slope, LARGEST)
+        return middle, width
+
+    def state(self) -> bytes:
+        """Everything the next record depends on: versioned, checksummed, canonical (equal states, equal bytes)."""
+        header = {
+            **{name: value for name, value in asdict(self._parameters).items() if name != "robust" or value},
+            "warmup_records": self.warmup_records,
+            "ready": self._ready,
+            "outside": self._outside,
+            "compared": self._compared,
+        }
+        held = np.concatenate([np.empty((0, len(self.features))), *self._held])
+        arrays = {"low": self._low, "width": self._width, "fill": self._fill, "held": held}
+        if self._parameters.robust:
+            arrays |= {"pivot": self._pivot, "bend": self._bend}
+        if self._axes is not None:
+            arrays |= self._axes.arrays()
+        return pack(_KIND, REVISION, header, arrays)
+
+    def frozen_state(self) -> bytes:
+        """Return `state` without what was counted: a function of the settings and the warm-up alone."""
+        copy = Preparation.from_state(self.state())
+        copy._outside = copy._compared = 0
+        return copy.state()
+
+    @classmethod
+    def from_state(cls, data: bytes) -> Self:
+        """Continue from `state`; the next records give the same bits.
+
+        Raises
+        ------
+        StateError
+            Damaged, of another kind, or written by a newer program.
+        """
+        header, arrays = unpack(data, _KIND, REVISION)
+        try:
+            ready, outside, compared = (header.pop(name) for name in ("ready", "outside", "compared"))
+            # The first revision knew no projection.
+            preparation = cls(**header)
+            d = len(preparation.features)
+            preparation._low, preparation._width, preparation._fill = (
+                arrays[name].reshape(d) for name in ("low", "width", "fill")
+            )
+            if preparation._parameters.robust:
+                preparation._pivot, preparation._bend = (arrays[name].reshape(d) for name in ("pivot", "bend"))
+            preparation._held = [arrays["held"].reshape(-1, d)] if len(arrays["held"]) else []
+            preparation._ready, preparation._outside, preparation._compared = bool(ready), int(outside), int(compared)
+            if not 0 <= sum(map(len, preparation._held)) <= (0 if ready else preparation.warmup_records):
+                raise ValueError(f"{len(arrays['held'])} records held")
+            if preparation._axes is not None and ready:
+                most = len(preparation._axes)
+                preparation._axes = PrincipalAxes.from_arrays(arrays, most, len(preparation.columns))
+            preparation._fit_ranges()
+        except (KeyError, TypeError, ValueError, ParameterError) as error:
+            raise StateError(f"the state of {_KIND} cannot be read: {error!r}") from error
+        return preparation
+
+    @classmethod
+    def compile(cls, project: bool = True) -> None:
+        """Compile the kernels, so that the first record does not wait for it; `project`: those of projections, too."""
+        preparation = cls(["x"], scale="none", log1p=["x"])
+        preparation.apply(np.zeros((1, 1)))
+        preparation.to_input_units(np.ones(1), np.ones(1))
+        sinh_and_slope(0.5)
+        for records in (2, 3) if project else ():
+            projecting = cls(["x", "y", "z"], warmup_records=records, project=1)
+            projecting.hold(np.eye(3)[:records])
+            dimension = projecting.freeze().shape[1]
+            projecting.to_input_units(np.ones(dimension), np.ones(dimension))
+
+    def _rows(self, X: ArrayLike) -> FloatArray:
+        # Writable, because a kernel is compiled once more for arrays that are not.
+        rows = X if _is_plain(X) else np.require(X, np.float64, ["C", "W"])
+        if rows.ndim != 2 or rows.shape[1] != len(self.features):
+            raise RecordError(0, f"raw records have shape (n, {len(self.features)}), these {rows.shape}")
+        return rows
+
+    def _columns_of(self, rows: FloatArray, clip: bool) -> tuple[FloatArray, IntArray, int, int]:
+        """Return prepared columns, before any projection; faults; values outside their range, and faulty rows."""
+        prepared = np.empty((len(rows), len(self.columns)))
+        faults = np.empty((len(rows), 2), np.int64)
+        outside, faulty = transform(rows, *self._features(), clip, prepared, faults)
+        return prepared, faults, outside, faulty
+
+    def _run(self, rows: FloatArray) -> tuple[FloatArray, IntArray, int, int]:
+        """Return prepared rows and the rest as of `_columns_of`; the rows of a warm-up are not projected yet."""
+        axes = self._axes
+        if axes is None or not self._ready:
+            return self._columns_of(rows, self.clip)
+        prepared = np.empty((len(rows), len(axes)))
+        faults = np.empty((len(rows), 2), np.int64)
+        outside, faulty = transform_and_project(
+            rows, *self._features(), axes.length > 0.0, axes.centre, axes.lanes, MIDDLE, prepared, faults
+        )
+        return prepared, faults, outside, faulty
+
+    def _features(self) -> tuple[Any, ...]:
+        """Return what is done with each feature, as the kernels take it."""
+        return (
+            self._first,
+            self._values,
+            self._logs,
+            self._ranged,
+            self._pivot,
+            self._bend,
+            self._low,
+            self._width,
+            self._fill,
+        )
+
+    def _prepared(self, rows: FloatArray) -> tuple[FloatArray, int]:
+        prepared, faults, outside, faulty = self._run(rows)
+        if faulty:
+            i = int(np.flatnonzero(faults[:, 1])[0])
+            raise RecordError(i, self._problem(rows[i], faults[i]))
+        return prepared, outside
+
+    def _problem(self, row: FloatArray, fault: IntArray) -> str:
+        c, code = int(fault[0]), int(fault[1])
+        if code == AXIS_TOO_FAR:
+            return f"beyond {MAGNITUDE:g} along principal axis {c + 1}"
+        name, value = self.features[c], float(row[c])
+        if code == MISSING:
+            return f"{name} is missing"
+        return (
+            f"{name} is {value!r}: "
+            + {
+                NOT_FINITE: "not a finite number",
+                NO_LOGARITHM: "log1p needs a value above -1",
+                TOO_LARGE: f"beyond {MAGNITUDE:g}",
+                TOO_FAR: f"beyond {MAGNITUDE:g} once scaled with width {float(self._width[c])!r}",
+            }[code]
+        )
+
+
+def _is_plain(X: ArrayLike) -> TypeGuard[FloatArray]:
+    """Whether the kernel takes an array as it is."""
+    return isinstance(X, np.ndarray) and X.dtype == np.float64 and X.flags.c_contiguous and X.flags.writeable

@@ -1,0 +1,513 @@
+"""Modal, literally and slowly: all distances, neighbours by sorting, hills over dictionaries.
+
+It is written to be read beside `resonance.engine.modal`, of which it shares the arithmetic alone: logarithm,
+exponential and fused multiply-add, so that both decide alike to the last bit.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numba import njit
+from resonance.engine import Modal
+from resonance.engine.arithmetic import exp_minus, fma, log
+
+INFINITE = float("inf")
+
+
+@njit
+def fused(a, b, c):
+    """Return ``a * b + c``, rounded once."""
+    return fma(a, b, c)
+
+
+@njit
+def distances(points, x):
+    """Return squared distances from `x` to some points, feature after feature."""
+    out = np.zeros(len(points))
+    for i in range(len(points)):
+        for f in range(len(x)):
+            gap = points[i, f] - x[f]
+            out[i] = fma(gap, gap, out[i])
+    return out
+
+
+def ln(x):
+    return log(max(x, 1e-290))
+
+
+def uniform(number):
+    """Return splitmix64 of a number as a float from 0 to 1."""
+    bits = 2**64 - 1
+    z = (number + 1) * 0x9E3779B97F4A7C15 & bits
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & bits
+    z = (z ^ z >> 27) * 0x94D049BB133111EB & bits
+    return ((z ^ z >> 31) >> 11) * 2.0**-53
+
+
+@dataclass
+class Landmark:
+    """A record that stands for others; `cluster` is an id, `span` None until the next reading."""
+
+    id: int
+    at: np.ndarray
+    cluster: int | None
+    last: int
+    since: int
+    count: int = 1
+    radius2: float = 0.0
+    hits: float = 0.0
+    span: float | None = None
+    mass: float = 1.0
+
+    def span_at(self, clock):
+        return self.span + (clock - self.since)
+
+    def log_density(self, dimension, clock):
+        return ln(self.hits) - ln(self.span_at(clock)) - 0.5 * dimension * ln(self.radius2)
+
+
+@dataclass
+class PlainModal:
+    """The model; parameters by the names in `Modal.parameters`."""
+
+    given: dict = field(default_factory=dict)
+    landmarks: list = field(default_factory=list)
+    clusters: list = field(default_factory=list)  # ids, ascending
+    events: list = field(default_factory=list)
+    n: int = 0
+    clock: int = 0
+    read: int = 0
+    unplaced: int = 0
+    next_id: int = 0
+    next_cluster: int = 0
+    dimension: float = 0.0
+    previous: np.ndarray | None = None
+
+    def __post_init__(self):
+        known = {each.name: each.default for each in Modal.parameters}
+        self.p = type("Parameters", (), {**known, **self.given})
+        self.reach2 = self.p.reach * self.p.reach
+
+    # A record.
+
+    def learn(self, x):
+        """Return cluster, score, novel and landmark, -1 for none."""
+        repeated = self.previous is not None and bool((self.previous == x).all())
+        self.previous = x
+        self.n += 1
+        self.clock += not repeated
+        if not self.landmarks:
+            self.unplaced += 1
+            self._add(x, None)
+            self._read_if_due()
+            return -1, np.nan, True, self.landmarks[0].id
+        squared = distances(np.array([mark.at for mark in self.landmarks]), x)
+        near = self.landmarks[int(np.argmin(squared))]
+        gap = float(squared.min())
+        if not repeated:
+            for mark, far in zip(self.landmarks, squared, strict=True):
+                mark.hits += far <= mark.radius2
+        within = gap <= self.reach2 * near.radius2
+        score = self._score(gap, near)
+        cluster = near.cluster if within else None
+        if gap <= near.radius2:
+            near.last = self.n
+        self.unplaced += cluster is None
+        node = near.id
+        if self._is_wanted(gap, near, within):
+            added = self._add(x, cluster)
+            node = node if within else added
+        elif within:
+            near.mass += 1.0
+            near.count += 1
+        self._read_if_due()
+        return -1 if cluster is None else cluster, score, not within, node
+
+    def _score(self, gap, near):
+        if not self.clusters:
+            return np.nan
+        if gap <= 0.0:
+            return 1.0
+        return 0.0 if near.radius2 <= 0.0 else 1.0 / (1.0 + gap / (self.reach2 * near.radius2))
+
+    def _loose(self):
+        return sum(mark.cluster is None for mark in self.landmarks)
+
+    # Landmarks.
+
+    def _is_wanted(self, gap, near, within):
+        if gap <= 0.0:
+            return False
+        if len(self.landmarks) < self.p.landmarks or not within:
+            return True
+        if near.cluster is None and 4 * self._loose() < self.p.landmarks:
+            return True
+        chance = self.p.landmarks / min(self.n, 2 * self.p.memory)
+        if 0.0 < near.radius2 < gap:
+            chance = max(chance, 0.25)
+        return uniform(2 * self.n) < chance
+
+    def _add(self, x, cluster):
+        mark = Landmark(self.next_id, x, cluster, self.n, self.clock)
+        self.next_id += 1
+        if len(self.landmarks) < self.p.landmarks:
+            column = len(self.landmarks)
+            self.landmarks.append(mark)
+        else:
+            column = self._leaving(cluster)
+            gone = self.landmarks[column]
+            for _, j in self._neighbours(column):
+                heir = self.landmarks[j]
+                if heir.cluster == gone.cluster:
+                    heir.mass += gone.mass
+                    heir.count += gone.count
+                    break
+            self.landmarks[column] = mark
+        mark.radius2, _ = self._ball(column)
+        return mark.id
+
+    def _leaving(self, cluster):
+        """Return the column of the landmark that makes room."""
+        soon = self.p.expire_records // 4
+        members = {None: []} | {c: [] for c in self.clusters}
+        for column, mark in enumerate(self.landmarks):
+            members[mark.cluster].append(column)
+        recent = {c: max((self.landmarks[i].last for i in own), default=0) for c, own in members.items()}
+        for column, mark in enumerate(self.landmarks):
+            goes_on = mark.cluster is None or self.n - recent[mark.cluster] <= soon
+            if self.n - mark.last > soon and goes_on:
+                return column
+        chosen = self._giving(cluster, members)
+        own = members[chosen]
+        if chosen is None:
+            return min(own, key=lambda i: self.landmarks[i].last)
+        stalest, found = 20.0, None
+        for i in own:
+            mark = self.landmarks[i]
+            if mark.span is not None:
+                span, missed = mark.span_at(self.clock), (self.n - mark.last) * mark.hits
+                if missed > stalest * span:
+                    stalest, found = missed / span, i
+        if found is not None:
+            return found
+        first = int(uniform(2 * self.n + 1) * len(self.landmarks))
+        return next((i for i in own if i >= first), own[0])
+
+    def _giving(self, cluster, members):
+        root = {c: np.sqrt(in_order(self.landmarks[i].mass for i in members[c])) for c in self.clusters}
+        total = in_order(root.values())
+        most, chosen = -1.0, None
+        for c, own in members.items():
+            if not own:
+                continue
+            share = self.p.landmarks / 4 if c is None else self.p.landmarks * root[c] / total
+            if c is not None and len(own) == 1:
+                share = np.inf
+            if len(own) > most * share:
+                most, chosen = len(own) / share, c
+            if c is not None and c == cluster and len(own) >= share:
+                return c
+        return chosen
+
+    def _neighbours(self, i):
+        """Return (squared distance, column) of the nearest landmarks."""
+        squared = distances(np.array([mark.at for mark in self.landmarks]), self.landmarks[i].at)
+        order = sorted((float(gap), j) for j, gap in enumerate(squared) if j != i)
+        return order[: self.p.neighbours]
+
+    def _ball(self, i):
+        """Return squared radius and the neighbours inside."""
+        near = self._neighbours(i)
+        if not near:
+            return 0.0, []
+        jump = 2.25
+        if self.dimension > 0.0:
+            jump = max(jump, 1.0 / exp_minus(2.0 * 3.3 / self.dimension))
+        last = min(3, len(near))
+        while last < len(near) and near[last][0] <= jump * near[last - 1][0]:
+            last += 1
+        return near[last - 1][0] * (1.0 + 2.0**-40), near[:last]
+
+    # Densities.
+
+    def _measure(self, balls):
+        """Return the intrinsic dimension."""
+        d, total, terms = float(len(self.previous)), 0.0, 0
+        for radius2, inside in balls:
+            if len(inside) >= 5 and inside[0][0] > 0.0:
+                growth = in_order(0.5 * (ln(radius2) - ln(gap)) for gap, _ in inside[:-1])
+                if growth > 0.0:
+                    total += growth / (len(inside) - 2.0)
+                    terms += 1
+        return max(1.0, min(d, terms / total)) if terms else d
+
+    def _densities(self, balls):
+        """Return the logarithm of the density at each landmark."""
+        mass = in_order(mark.mass for mark in self.landmarks)
+        evidence = 1.5 if self.clock > 4 * self.p.landmarks else 4.0
+        logs = []
+        for i, (mark, (radius2, inside)) in enumerate(zip(self.landmarks, balls, strict=True)):
+            new = mark.span is None
+            if not new:
+                if mark.radius2 <= 0.0 or radius2 <= 0.0:
+                    new = mark.radius2 != radius2
+                else:
+                    new = 0.5 * self.dimension * abs(ln(mark.radius2) - ln(radius2)) > 0.6931471805599453
+            if new:
+                self._begin(i, radius2, [j for _, j in inside], evidence, mass)
+            span = mark.span_at(self.clock)
+            if span > self.p.memory:
+                mark.hits, mark.span, mark.since = max(0.5 * mark.hits, 1e-3), 0.5 * span, self.clock
+            logs.append(mark.log_density(self.dimension, self.clock))
+        return logs
+
+    def _begin(self, i, radius2, inside, evidence, mass):
+        mark, near = self.landmarks[i], [self.landmarks[j] for j in inside]
+        share, hits = in_order([mark.mass, *(other.mass for other in near)]), max(len(inside) - 1.0, 1.0)
+        share *= hits / ((len(inside) + 1.0) * mass)
+        known = [o for o in near if o.span is not None and o.radius2 > 0.0 and o.since < self.clock]
+        counted = in_order(other.hits for other in known)
+        enough = counted > evidence * len(known) * max(1.0, len(inside) - 1.0)
+        if len(known) >= 3 and 2 * len(known) >= len(inside) and enough and radius2 > 0.0:
+            mean = in_order(other.log_density(self.dimension, self.clock) for other in known) / len(known)
+            exponent = fused(0.5 * self.dimension, ln(radius2), mean)
+            share = 1.0 if exponent >= 0.0 else exp_minus(-exponent)
+        mark.radius2, mark.hits, mark.span, mark.since = radius2, hits, hits / max(share, 1e-290), self.clock
+
+    # Clusters.
+
+    def _read_if_due(self):
+        since = self.n - self.read
+        every = 100 if self.n <= 1000 else 250 if self.n <= 10_000 else 1000
+        if since >= every or (since >= 100 and self.unplaced >= self.p.min_cluster_records):
+            self._read()
+
+    def _read(self):
+        balls = [self._ball(i) for i in range(len(self.landmarks))]
+        self.dimension = self._measure(balls)
+        logs = self._densities(balls)
+        hills = Hills(self, logs, [[j for _, j in inside] for _, inside in balls], [inside for _, inside in balls])
+        if in_order(mark.mass for mark in self.landmarks) > 2.0 * self.p.memory:
+            for mark in self.landmarks:
+                mark.mass = max(0.5 * mark.mass, 1e-290)
+        self.read, self.unplaced = self.n, 0
+        groups = {}
+        for i, summit in hills.group.items():
+            groups.setdefault(summit, []).append(i)
+        marks = self.landmarks
+        groups = {
+            summit: own
+            for summit, own in groups.items()
+            if in_order(marks[i].mass for i in own) >= self.p.min_cluster_records
+            and self.n - max(marks[i].last for i in own) <= self.p.expire_records
+        }
+        self._name(hills, groups)
+
+    def _name(self, hills, groups):
+        marks = self.landmarks
+        before = {c: self.shape([i for i, mark in enumerate(marks) if mark.cluster == c]) for c in self.clusters}
+        after = {g: self.shape(own) for g, own in groups.items()}
+        part = {
+            (c, g): in_order(marks[i].mass for i in own if marks[i].cluster == c)
+            for c in self.clusters
+            for g, own in groups.items()
+        }
+        heir = {c: largest({g: part[c, g] for g in groups}) for c in self.clusters}
+        origin = {g: largest({c: part[c, g] for c in self.clusters}) for g in groups}
+        owner = {g: next((c for c in self.clusters if heir[c] == g), None) for g in groups}
+        name = dict(owner)
+        for g in groups:
+            if name[g] is None:
+                name[g] = self.next_cluster
+                self.next_cluster += 1
+        for c in self.clusters:
+            if heir[c] is None:
+                self.events.append((self.n - 1, "vanished", c, None, None, [before[c]], []))
+            elif owner[heir[c]] != c:
+                g = heir[c]
+                why = ("valley", *hills.lost[c]) if c in hills.lost else None
+                self.events.append((self.n - 1, "absorbed", c, name[g], why, [before[c], before[name[g]]], [after[g]]))
+        for g in sorted(groups, key=name.get):
+            if owner[g] is None and origin[g] is None:
+                why = ("size", after[g][0], float(self.p.min_cluster_records))
+                self.events.append((self.n - 1, "emerged", name[g], None, why, [], [after[g]]))
+            elif owner[g] is None:
+                c, h = origin[g], heir[origin[g]]
+                valley = hills.valley.get((h, g))
+                why = ("valley", *valley) if valley else None
+                self.events.append((self.n - 1, "split", name[g], name[h], why, [before[c]], [after[h], after[g]]))
+        self.clusters = sorted(name.values())
+        for mark in marks:
+            mark.cluster = None
+        for g, own in groups.items():
+            for i in own:
+                marks[i].cluster = name[g]
+
+    def shape(self, own):
+        """Return size, nodes, centre and spread of some landmarks."""
+        marks = [self.landmarks[i] for i in own]
+        mass = in_order(mark.mass for mark in marks)
+        centre = in_order(mark.mass / mass * mark.at for mark in marks)
+        square = in_order(mark.mass / mass * (mark.at - centre) * (mark.at - centre) for mark in marks)
+        return sum(mark.count for mark in marks), len(marks), centre, np.sqrt(square)
+
+
+def in_order(terms):
+    """Return a sum whose terms are added one after another."""
+    total = 0.0
+    for term in terms:
+        total = total + term
+    return total
+
+
+def largest(parts):
+    """Return the first key of the largest positive part, None without one."""
+    best = max(parts.values(), default=0.0)
+    return next((key for key, part in parts.items() if part == best > 0.0), None)
+
+
+def parent_of(parent, i):
+    while parent[i] != i:
+        i = parent[i]
+    return i
+
+
+class Hills:
+    """`group` is the summit of each landmark in a hill; `valley` the depth between hills, `lost` of joined clusters."""
+
+    def __init__(self, model, logs, inside, near):
+        self.model, self.p, self.inside = model, model.p, inside
+        self.count = len(logs)
+        half_square = 0.65 + 0.7 * log(max(float(model.clock), 300.0) / 300.0) - log(self.p.doubt)
+        self.errors = min(3.5, np.sqrt(2.0 * max(0.0, half_square))) * max(1.0, 2.0 / model.dimension)
+        self.reach = [model.reach2 * mark.radius2 for mark in model.landmarks]
+        self.large = self._large(near)
+        self._edges(near)
+        self._scales(logs)
+        self._climb()
+        self._join()
+
+    def _large(self, near):
+        parent = list(range(self.count))
+        for i in range(self.count):
+            for gap, j in near[i]:
+                if gap <= self.reach[i] and gap <= self.reach[j]:
+                    one, other = parent_of(parent, i), parent_of(parent, j)
+                    parent[max(one, other)] = min(one, other)
+        root, mass = [parent_of(parent, i) for i in range(self.count)], dict.fromkeys(range(self.count), 0.0)
+        for i, mark in enumerate(self.model.landmarks):
+            mass[root[i]] += mark.mass
+        return [mass[root[i]] >= self.p.min_cluster_records for i in range(self.count)]
+
+    def _edges(self, near):
+        self.edges = [[] for _ in range(self.count)]
+        for i in range(self.count):
+            for gap, j in near[i]:
+                if self.large[i] and self.large[j] and (gap <= self.reach[i] or gap <= self.reach[j]):
+                    self.edges[i].append(j)
+                    self.edges[j].append(i)
+
+    def _scales(self, logs):
+        top = max(logs)
+        gain = 1.0 + 2.0 * 2.0 / max(self.model.dimension, 2.0)
+        self.density = [[exp_minus(top - each) for each in logs]]
+        self.records = [[mark.hits for mark in self.model.landmarks]]
+        for _ in range(2):
+            density, records = self.density[-1], self.records[-1]
+            self.density.append([])
+            self.records.append([])
+            for i in range(self.count):
+                own = [i, *(j for j in self.inside[i] if self.large[i] and self.large[j])]
+                self.density[-1].append(in_order(density[j] for j in own) / float(len(own)))
+                hits = in_order(records[j] for j in own)
+                self.records[-1].append(hits / len(own) * min(float(len(own)), gain))
+
+    def _climb(self):
+        top, hits = self.density[0], self.records[0]
+        parent = {}
+        for i in sorted(range(self.count), key=lambda i: -top[i]):
+            higher = [j for j in self.edges[i] if j in parent]
+            if not self.large[i] or not higher:
+                parent[i] = i
+                continue
+            parent[i] = parent_of(parent, min(higher, key=lambda j: (-top[j], j)))
+            for j in higher:
+                one, other = parent_of(parent, j), parent_of(parent, i)
+                if one == other:
+                    continue
+                low, high = (one, other) if top[one] < top[other] else (other, one)
+                error = np.sqrt(1.0 / hits[low] + 1.0 / hits[i])
+                if depth_of(top[low], top[i]) < self.p.valley + 0.5 * error:
+                    parent[low] = high
+        self.group = {i: parent_of(parent, i) for i in range(self.count) if self.large[i]}
+
+    def _apart(self, u, v):
+        one, other = self.now[u], self.now[v]
+        return one is not None and other is not None and one != other
+
+    def _clearest(self, u, v):
+        """Return depth of the clearest valley of two basins over the scales, and the depth that it needs."""
+        best, found = -1.0, (0.0, 1.0)
+        for scale in range(3):
+            low = u if self.peak[scale, u][0] < self.peak[scale, v][0] else v
+            (peak, peak_records), (bottom, records) = self.peak[scale, low], self.bottom[scale, u, v]
+            need = self.p.valley + self.errors * np.sqrt(1.0 / peak_records + 1.0 / records)
+            need = max(need * 0.7 if self._apart(u, v) else need, 1e-300)
+            depth = depth_of(peak, bottom)
+            if depth / need > best:
+                best, found = depth / need, (depth, need)
+        return found
+
+    def _join(self):
+        basins = sorted(set(self.group.values()))
+        self.now = {u: self.model.landmarks[u].cluster for u in basins}
+        self.peak = {(scale, u): (0.0, 1.0) for scale in range(3) for u in basins}
+        self.bottom = {}
+        for i, u in self.group.items():
+            for scale in range(3):
+                if self.density[scale][i] > self.peak[scale, u][0]:
+                    self.peak[scale, u] = self.density[scale][i], self.records[scale][i]
+        for i, u in self.group.items():
+            for j in self.edges[i]:
+                v = self.group[j]
+                for scale in range(3) if u != v else ():
+                    low = i if self.density[scale][i] < self.density[scale][j] else j
+                    if self.density[scale][low] > self.bottom.get((scale, u, v), (0.0, 1.0))[0]:
+                        pair = self.density[scale][low], self.records[scale][low]
+                        self.bottom[scale, u, v] = self.bottom[scale, v, u] = pair
+        # A valley stands in the order in which the basins were found, also after one of them was joined.
+        pairs = [(u, v) for u in basins for v in basins if u < v and (0, u, v) in self.bottom]
+        self.valley, self.lost = {}, {}
+        for u, v in pairs:
+            self.valley[u, v] = self.valley[v, u] = self._clearest(u, v)
+        while pairs:
+            ratio = [self.valley[pair][0] / self.valley[pair][1] for pair in pairs]
+            if min(ratio) >= 1.0:
+                break
+            one, other = pairs[ratio.index(min(ratio))]
+            if self.peak[0, one][0] < self.peak[0, other][0]:
+                one, other = other, one
+            if self._apart(one, other):
+                self.lost[self.now[other]] = self.valley[one, other]
+            self._unite(one, other, basins)
+            pairs = [tuple(one if u == other else u for u in pair) for pair in pairs]
+            pairs = [(u, v) for u, v in pairs if u != v]
+
+    def _unite(self, one, other, basins):
+        self.group = {i: one if u == other else u for i, u in self.group.items()}
+        for scale in range(3):
+            if self.peak[scale, other][0] > self.peak[scale, one][0]:
+                self.peak[scale, one] = self.peak[scale, other]
+            for v in basins:
+                bottom = self.bottom.pop((scale, other, v), (0.0, 1.0))
+                self.bottom.pop((scale, v, other), None)
+                if v != one and bottom[0] > self.bottom.get((scale, one, v), (0.0, 1.0))[0]:
+                    self.bottom[scale, one, v] = self.bottom[scale, v, one] = bottom
+        self.valley = {pair: found for pair, found in self.valley.items() if other not in pair}
+        for v in basins:
+            if (0, one, v) in self.bottom:
+                self.valley[one, v] = self.valley[v, one] = self._clearest(one, v)
+
+
+def depth_of(peak, bottom):
+    return log(max(peak, 1e-300)) - log(max(bottom, 1e-300))

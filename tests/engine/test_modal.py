@@ -1,0 +1,368 @@
+"""Modal: against its plain version, what it is for, and states that are none."""
+
+import numpy as np
+import pytest
+from resonance.engine import Modal, StateError
+from resonance.engine.state import pack, unpack
+
+from tests.engine.plain_modal import PlainModal
+from tests.engine.streams import shifting
+
+SMALL = {"landmarks": 64, "memory": 300, "min_cluster_records": 5, "expire_records": 500}
+"""A model in which landmarks are replaced, clusters expire and the past fades within a thousand records."""
+
+
+def gaussian(n, d=2, seed=0, centre=0.0, width=1.0):
+    return np.random.default_rng(seed).normal(size=(n, d)) * width + centre
+
+
+def ring(n, radius, seed=0):
+    rng = np.random.default_rng(seed)
+    angle = rng.random(n) * 2 * np.pi
+    return np.stack([np.cos(angle), np.sin(angle)], axis=1) * radius + rng.normal(size=(n, 2)) * 0.04
+
+
+def mixed(seed, *parts):
+    """Return the records of some parts in random order, and the part of each."""
+    order = np.random.default_rng(seed).permutation(sum(map(len, parts)))
+    return np.concatenate(parts)[order], np.repeat(np.arange(len(parts)), [len(part) for part in parts])[order]
+
+
+def noisy(n, d, seed):
+    """A shifting stream, a sixth of which lies anywhere, on an integer grid."""
+    rng = np.random.default_rng(seed)
+    anywhere = rng.random((n, 1)) < 1 / 6
+    return np.round(np.where(anywhere, rng.random((n, d)) * 2, shifting(n, d, seed)) * 200)
+
+
+STREAMS = {
+    "grid": (np.round(shifting(3000) * 100), SMALL),
+    "coarse": (np.round(shifting(3000, d=2, seed=0) * 40), {**SMALL, "landmarks": 128}),
+    "noisy": (noisy(4000, 3, 5), {**SMALL, "doubt": 100.0, "valley": 0.1}),
+    "floats": (shifting(2500, d=5, seed=2), {**SMALL, "landmarks": 100, "neighbours": 6}),
+    "one-dimensional": (shifting(2000, d=1, seed=4), {**SMALL, "neighbours": 14, "reach": 1.5}),
+}
+
+
+def described(shapes):
+    return [(c.size, c.nodes, c.centre, c.spread) for c in shapes]
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_the_kernels_do_what_is_written_plainly(name):
+    X, given = STREAMS[name]
+    plain, model = PlainModal(given), Modal(**given)
+    answers = [np.array(column) for column in zip(*(plain.learn(x) for x in X), strict=True)]
+    step = model.learn(X)
+    np.testing.assert_array_equal(step.cluster[:, 0], answers[0])
+    np.testing.assert_allclose(step.score, answers[1].astype(float), rtol=1e-12)
+    np.testing.assert_array_equal(step.novel, answers[2])
+    np.testing.assert_array_equal(step.path[:, 0], answers[3])
+    # It has replaced landmarks, and has seen clusters come and go.
+    assert plain.next_id > 2 * plain.p.landmarks
+    assert len(plain.events) > 3
+    assert len(step.events) == len(plain.events)
+    for event, (index, kind, cluster, other, why, before, after) in zip(step.events, plain.events, strict=True):
+        assert (event.index, event.kind, event.cluster, event.other) == (index, kind, cluster, other)
+        assert (None if event.reason is None else event.reason.criterion) == (None if why is None else why[0])
+        if why:
+            np.testing.assert_allclose([event.reason.value, event.reason.threshold], why[1:], rtol=1e-12)
+        for ours, theirs in ((event.before, before), (event.after, after)):
+            for shape, expected in zip(described(ours), theirs, strict=True):
+                assert shape[:2] == expected[:2]
+                np.testing.assert_allclose(shape[2], expected[2], rtol=1e-12)
+                np.testing.assert_allclose(shape[3], expected[3], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("d", [2, 8])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_gaussian_is_one_cluster_and_stays_one(d, seed):
+    model = Modal()
+    model.learn(gaussian(20_000, d, seed))
+    step = model.learn(gaussian(20_000, d, seed + 100))
+    assert not step.events
+    assert len(model.clusters()) == 1
+    assert step.novel.mean() < 0.02
+    assert (step.cluster >= 0).mean() > 0.98
+
+
+def test_a_ring_around_a_ring_is_another_cluster():
+    X, truth = mixed(1, ring(20_000, 1.0), ring(20_000, 0.5, seed=1))
+    model = Modal()
+    model.learn(X)
+    answer = model.predict(X).cluster[:, 0]
+    assert len(model.clusters()) == 2
+    for part in (0, 1):
+        found, count = np.unique(answer[truth == part], return_counts=True)
+        assert count.max() > 0.97 * count.sum(), found
+
+
+def test_one_record_in_a_hundred_makes_a_cluster():
+    X, truth = mixed(2, gaussian(19_800, 2, 0), gaussian(200, 2, 1, centre=8.0, width=0.5))
+    model = Modal()
+    step = model.learn(X)
+    assert len(model.clusters()) == 2
+    late = np.arange(len(X)) > len(X) // 2
+    few = step.cluster[late & (truth == 1), 0]
+    assert (few == few[-1]).mean() > 0.9
+    assert few[-1] != step.cluster[late & (truth == 0), 0][-1]
+
+
+def test_an_outlier_is_in_no_cluster_and_unlike_all_others():
+    model = Modal()
+    model.learn(gaussian(5000, 3))
+    far = np.array([[50.0, 0.0, 0.0], [0.0, -1e6, 0.0]])
+    asked, step = model.predict(far), model.learn(far)
+    for answer in (asked, step):
+        assert (answer.cluster == -1).all()
+        assert (answer.score < 0.5).all()
+    assert step.novel.all()
+    assert model.predict(np.zeros((1, 3))).score > 0.5
+
+
+def test_a_cluster_without_records_vanishes_once():
+    given = {"landmarks": 128, "memory": 1000, "expire_records": 2000}
+    model = Modal(**given)
+    both, _ = mixed(0, gaussian(2000, 2, 0), gaussian(2000, 2, 1, centre=20.0))
+    model.learn(both)
+    known = {c.id for c in model.clusters()}
+    assert len(known) == 2
+    gone = model.predict(np.full((1, 2), 20.0)).cluster[0, 0]
+    step = model.learn(gaussian(8000, 2, 2))
+    last = [event for event in step.events if event.cluster == gone]
+    assert [event.kind for event in last] == ["vanished"]
+    (shape,) = last[0].before
+    assert shape.id == gone
+    assert shape.size > 0
+    assert shape.nodes > 0
+    np.testing.assert_allclose(shape.centre, 20.0, atol=1.0)
+    assert last[0].index >= 1000
+    assert {c.id for c in model.clusters()} == known - {gone}
+    assert model.predict(np.full((1, 2), 20.0)).cluster[0, 0] == -1
+
+
+def test_a_cluster_that_returns_in_time_keeps_its_id():
+    model = Modal(expire_records=20_000)
+    both, _ = mixed(0, gaussian(4000, 2, 0), gaussian(4000, 2, 1, centre=20.0))
+    model.learn(both)
+    known = model.predict(np.full((1, 2), 20.0)).cluster[0, 0]
+    step = model.learn(gaussian(10_000, 2, 2))
+    assert known not in {event.cluster for event in step.events}
+    back = model.learn(gaussian(500, 2, 3, centre=20.0))
+    assert known >= 0
+    assert (back.cluster == known).mean() > 0.95
+
+
+def test_rounded_and_repeated_records_are_clusters_all_the_same():
+    X, _ = mixed(3, gaussian(6000, 2, 0), gaussian(6000, 2, 1, centre=12.0))
+    rounded, repeated = Modal(), Modal()
+    step = rounded.learn(np.round(X * 4) / 4)
+    assert len(rounded.clusters()) == 2
+    assert step.novel[6000:].mean() < 0.02
+    repeated.learn(np.repeat(X[:4000], 5, axis=0))
+    assert len(repeated.clusters()) == 2
+    assert all(np.isfinite(c.centre).all() for c in (*rounded.clusters(), *repeated.clusters()))
+
+
+def test_records_that_are_all_equal_are_one_landmark():
+    model = Modal()
+    step = model.learn(np.ones((2000, 3)))
+    assert step.novel.tolist() == [True] + [False] * 1999
+    assert (step.path == 0).all()
+    assert len(model.clusters()) <= 1
+    assert np.nanmin(step.score, initial=1.0) == 1.0
+    assert model.predict(np.full((1, 3), 2.0)).cluster[0, 0] == -1
+    assert Modal.from_state(model.state()).state() == model.state()
+
+
+def test_few_different_records_are_few_landmarks():
+    X = np.random.default_rng(0).integers(0, 2, size=(5000, 3)).astype(float)
+    model = Modal()
+    step = model.learn(X)
+    assert step.path.max() == 7
+    assert not step.novel[100:].any()
+    assert not [event for event in step.events if event.index > 2500]
+
+
+@pytest.mark.parametrize("magnitude", [1e-150, 1e150])
+def test_no_magnitude_is_too_small_or_too_large(magnitude):
+    # Records are powers of two larger or smaller than others: everything is, and no decision changes.
+    scale = 2.0 ** np.floor(np.log2(magnitude) / 2) if magnitude < 1 else 2.0 ** np.floor(np.log2(magnitude) - 8)
+    X, _ = mixed(3, gaussian(1500, 2, 0), gaussian(1500, 2, 1, centre=12.0))
+    model, plain = Modal(), Modal()
+    step, expected = model.learn(X * scale), plain.learn(X)
+    if magnitude > 1:
+        assert len(model.clusters()) >= 1
+    for cluster in model.clusters():
+        assert np.isfinite(cluster.centre).all()
+        assert np.isfinite(cluster.spread).all()
+    np.testing.assert_array_equal(step.path, expected.path)
+    signs = np.random.default_rng(0).choice([-1e150, 1e150], size=(600, 2))
+    edge = Modal(**SMALL).learn(signs * np.random.default_rng(1).random((600, 1)))
+    known = ~np.isnan(edge.score)
+    assert ((edge.score[known] >= 0) & (edge.score[known] <= 1)).all()
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_folding_the_events_gives_the_clusters_at_each(name):
+    X, given = STREAMS[name]
+    model, present = Modal(**given), set()
+    step, counted = Modal(**given).trace(X, each=True)
+    at = 0
+    for end in sorted({event.index + 1 for event in step.events}):
+        for event in model.learn(X[at:end]).events:
+            assert (event.cluster in present) == (event.kind in ("absorbed", "vanished"))
+            present ^= {event.cluster}
+            if event.other is not None:
+                assert event.other in present
+            assert all(shape.size > 0 and shape.nodes > 0 for shape in (*event.before, *event.after))
+        at = end
+        assert present == {c.id for c in model.clusters()}
+        assert counted[end - 1] == len(present)
+
+
+def test_labels_are_those_of_the_nearest_landmark_that_has_one():
+    X, truth = mixed(3, gaussian(1500, 2, 0), gaussian(1500, 2, 1, centre=12.0))
+    model = Modal()
+    model.learn(X, np.where(np.arange(3000) % 3 == 0, truth, -1))
+    assert (model.predict(X).label == truth).mean() > 0.99
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_restore_at_any_time_changes_nothing(name):
+    X, given = STREAMS[name]
+    model, restored = Modal(**given), Modal(**given)
+    for at in range(0, len(X), 40):
+        restored = Modal.from_state(restored.state())
+        assert restored.learn(X[at : at + 40]).path.tobytes() == model.learn(X[at : at + 40]).path.tobytes()
+    assert restored.state() == model.state()
+
+
+def crafted(**changes):
+    """The state of a small model with some of its arrays or members of its header changed."""
+    model = Modal(**SMALL)
+    model.learn(shifting(1200, d=2), [t % 3 - 1 for t in range(1200)])
+    header, arrays = unpack(model.state(), "modal", Modal.revision)
+    for name, change in changes.items():
+        if name in arrays:
+            arrays[name] = change(arrays[name].copy())
+        else:
+            header[name] = change
+    return pack("modal", Modal.revision, header, {name: array for name, array in arrays.items() if array is not None})
+
+
+def put(at, value):
+    def change(array):
+        array[at] = value
+        return array
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"head": lambda a: a[:-1]},
+        {"head": put(0, 0)},
+        {"head": put(0, 2**60)},
+        {"head": put(1, 63)},
+        {"head": put(2, 3)},
+        {"head": put(3, 2**40)},
+        {"head": put(4, 0)},
+        {"head": put(5, 0)},
+        {"head": put(6, 1201)},
+        {"head": put(7, 1200)},
+        {"head": put(8, 0)},
+        {"head": put(9, 64)},
+        {"head": put(9, -1)},
+        {"dimension": put(0, np.nan)},
+        {"dimension": put(0, 3.0)},
+        {"dimension": put(0, 1e-300)},
+        {"previous": put(0, np.inf)},
+        {"previous": lambda a: a[:1]},
+        {"at": put((0, 0), np.nan)},
+        {"at": put((5, 1), 1e151)},
+        {"at": lambda a: a.T.copy()},
+        {"at": lambda _: None},
+        {"number": put((0, 0), 2**40)},
+        {"number": lambda a: put((0, 0), a[0, 1])(a)},
+        {"number": put((1, 0), 10)},
+        {"number": put((1, 0), -2)},
+        {"number": put((2, 0), 1201)},
+        {"number": put((2, 0), -1)},
+        {"number": put((3, 0), 0)},
+        {"number": put((3, 0), 2**62)},
+        {"number": put((4, 0), 2000)},
+        {"number": lambda a: a[:, :-1]},
+        {"number": lambda a: a.astype(float)},
+        {"real": put((0, 0), -1.0)},
+        {"real": put((0, 0), 1e308)},
+        {"real": put((1, 0), -0.5)},
+        {"real": put((1, 0), np.nan)},
+        {"real": put((2, 0), -0.5)},
+        {"real": put((2, 0), np.inf)},
+        {"real": put((3, 0), -1.0)},
+        {"real": put((3, 0), 1e300)},
+        {"real": put(3, 0.0)},
+        {"real": lambda a: a[:3]},
+        {"cluster": lambda a: a[:, ::-1].copy()},
+        {"cluster": put((0, 0), -1)},
+        {"cluster": put((0, -1), 2**40)},
+        {"cluster": put((1, 0), 1201)},
+        {"cluster": lambda a: a[:, :-1]},
+        {"votes": put((0, 0), -1)},
+        {"votes": put((0, 0), 1201)},
+        {"votes": lambda a: np.zeros((len(a), 1001), dtype=np.int64)},
+        {"votes": lambda a: a[:-1]},
+        {"votes": lambda a: a[0]},
+        {"parameters": None},
+        {"parameters": {"landmarks": 63}},
+        {"parameters": {"none": 1}},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_a_crafted_state_is_refused(changes):
+    Modal.from_state(crafted())
+    with pytest.raises(StateError, match="does not hold what it says"):
+        Modal.from_state(crafted(**changes))
+
+
+@pytest.mark.parametrize("dimension", [-1, 0, 1, 3, 10**12, True, "2", None, 2.0])
+def test_a_state_has_the_features_that_it_says(dimension):
+    model = Modal(**SMALL)
+    model.learn(shifting(100, d=2))
+    header, arrays = unpack(model.state(), "modal", Modal.revision)
+    with pytest.raises(StateError):
+        Modal.from_state(pack("modal", Modal.revision, {**header, "dimension": dimension}, arrays))
+    with pytest.raises(StateError):
+        empty = {name: array[:0] for name, array in arrays.items()}
+        Modal.from_state(pack("modal", Modal.revision, {**header, "dimension": dimension}, empty))
+
+
+def test_any_number_of_a_state_may_be_any_other():
+    """It is refused, or the model learns, answers and keeps its state."""
+    header, arrays = unpack(crafted(), "modal", Modal.revision)
+    X, rng, refused, tried = shifting(700, d=2, seed=5), np.random.default_rng(1), 0, 0
+    for _ in range(600):
+        others = {name: array.copy() for name, array in arrays.items()}
+        for _ in range(rng.integers(1, 4)):
+            key = str(rng.choice(sorted(others)))
+            array = others[key]
+            at = tuple(int(rng.integers(size)) for size in array.shape)
+            near = array[at] + rng.integers(-2, 3)
+            whole = array.dtype == np.int64
+            array[at] = rng.choice([near, near, 0, 1, 7, 2**31 if whole else 1e290, 2**52 if whole else 1e-290])
+        tried += 1
+        try:
+            model = Modal.from_state(pack("modal", Modal.revision, header, others))
+        except StateError:
+            refused += 1
+            continue
+        step = model.learn(X, [t % 3 - 1 for t in range(len(X))])
+        known = ~np.isnan(step.score)
+        assert ((step.score[known] >= 0) & (step.score[known] <= 1)).all()
+        for cluster in (*model.clusters(), *(c for e in step.events for c in (*e.before, *e.after))):
+            assert np.isfinite(cluster.centre).all()
+        model.predict(X[:5])
+        assert Modal.from_state(model.state()).state() == model.state()
+    assert tried / 4 < refused < tried

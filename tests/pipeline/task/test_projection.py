@@ -1,0 +1,143 @@
+"""Records of many features through the partition task: projected for the engine, described in their own features."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from resonance.engine import StateError
+from resonance.engine.state import pack, unpack
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.records import Record
+from resonance.pipeline.task.description import describe_features
+from resonance.pipeline.task.sizes import event_bytes_of
+from resonance.pipeline.task.stream_model import KIND, STATE_REVISION, StreamModel
+from sklearn.metrics import adjusted_rand_score
+
+from tests.pipeline.streams import STAMP, TOPIC, errors, join, payloads, restored, run, states, task
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def given(**changes: Any) -> Settings:
+    common = {"input.topics": [TOPIC], "stream": "partition", "engine.name": "evq"}
+    return Settings.of({**common, **{name.replace("__", "."): value for name, value in changes.items()}})
+
+
+def unit_vectors(n: int, d: int, k: int = 5, seed: int = 0) -> tuple[Array, Array]:
+    """Directions with a cosine of about .7 within a cluster, as embeddings have them."""
+    rng = np.random.default_rng(seed)
+    centres, around = rng.normal(size=(k, d)), rng.normal(size=(n, d))
+    y = rng.integers(k, size=n)
+    centres /= np.linalg.norm(centres, axis=1)[:, None]
+    around /= np.linalg.norm(around, axis=1)[:, None]
+    X = centres[y] * 0.84 + around * 0.54
+    return X / np.linalg.norm(X, axis=1)[:, None], y
+
+
+def log_of(rows: Sequence[Any], first: int = 0) -> list[Record]:
+    return [
+        Record(TOPIC, 0, i, STAMP + 10 * i, None, orjson.dumps({"features": list(row), "kind": [i % 3]}))
+        for i, row in enumerate(rows, first)
+    ]
+
+
+@pytest.mark.parametrize(("d", "k"), [(40, 5), (384, 10), (1536, 5)])
+def test_embeddings_are_told_apart_and_their_clusters_described_in_the_features(d: int, k: int) -> None:
+    X, y = unit_vectors(2000, d, k)
+    worker = task(given())
+    outputs = run(worker, log_of(X.tolist()), 500)
+    answers = payloads(outputs.assignments)
+    assert [answer["status"] for answer in answers[:501]] == ["warming_up"] * 500 + ["assigned"]
+    assert adjusted_rand_score(y[1000:], [str(answer["cluster"]) for answer in answers[1000:]]) > 0.9
+    model = worker.model("p0")
+    assert model.engine.dimension == 16
+    named = {answer["cluster"]: [] for answer in answers[1000:]}  # type: ignore[var-annotated]
+    for row, answer in zip(X[1000:], answers[1000:], strict=True):
+        named[answer["cluster"]].append(row)
+    described = {cluster["id"]: cluster for event in payloads(outputs.events) for cluster in event["after"]}
+    large = [name for name, rows in named.items() if name is not None and len(rows) > 60]
+    assert len(large) >= k
+    for name in large:
+        rows, centre = np.array(named[name]), np.array([*described[name]["centre"].values()])
+        spread = np.array([*described[name]["spread"].values()])
+        assert [*described[name]["centre"]] == [f"f{number}" for number in range(d)]
+        mean = rows.mean(axis=0)
+        assert mean @ centre / np.linalg.norm(mean) / np.linalg.norm(centre) > 0.9
+        assert 0.7 < spread.mean() / rows.std(axis=0).mean() < 1.6
+    assert max(len(message.value or b"") for message in outputs.events) < event_bytes_of(model)
+
+
+def test_features_of_their_own_scales_are_described_in_their_own_units() -> None:
+    rng = np.random.default_rng(4)
+    scale = 10.0 ** (np.arange(40) % 5)
+    centres = rng.normal(size=(3, 40))
+    y = rng.integers(3, size=1500)
+    X = (centres[y] + 0.1 * rng.normal(size=(1500, 40))) * scale + 3.0
+    worker = task(given())
+    answers = payloads(run(worker, log_of(X.tolist())).assignments)
+    model = worker.model("p0")
+    described = {
+        f"p0/1/{cluster.id}": describe_features(model.preparation, cluster) for cluster in model.engine.clusters()
+    }
+    for chosen in range(3):
+        own = [answer["cluster"] for answer, kind in zip(answers[1000:], y[1000:], strict=True) if kind == chosen]
+        cluster = described[max(set(own), key=own.count)]
+        off = (np.array([*cluster.centre.values()]) - centres[chosen] * scale - 3.0) / scale
+        assert np.abs(off).max() < 0.1
+        spread = np.array([*cluster.spread.values()]) / scale
+        assert ((spread > 0.03) & (spread < 0.3)).all()
+
+
+@pytest.mark.parametrize("engine", ["caea", "hcaea", "evq", "ildn", "mlca"])
+def test_every_dense_engine_learns_4096_features(engine: str) -> None:
+    X, _ = unit_vectors(40, 4096)
+    own = {"mlca": {"prepare__project": 8, "input__label_path": "label"}}.get(engine, {})
+    worker = task(given(engine__name=engine, prepare__warmup_records=30, **own))
+    worker.event_bytes = 1_048_588
+    outputs = run(worker, log_of(X.tolist()))
+    assert [answer["status"] for answer in payloads(outputs.assignments)].count("assigned") == 10
+    assert not outputs.dead_letters
+    assert worker.model("p0").engine.dimension <= 16
+
+
+@pytest.mark.parametrize("engine", ["caea", "evq", "mlca"])
+def test_however_the_log_is_cut_and_wherever_it_is_restored_the_bytes_are_the_same(engine: str) -> None:
+    own = {"prepare__project": 4, "input__label_path": "kind"} if engine == "mlca" else {}
+    settings = given(engine__name=engine, prepare__warmup_records=90, prepare__missing="mean", **own)
+    rows: list[Any] = unit_vectors(400, 40, seed=2)[0].tolist()
+    rows[20][3], rows[200][5] = None, None
+    log = log_of(rows)
+    whole = task(settings)
+    expected = run(whole, log)
+    part = task(settings)
+    assert run(part, log, 7) == expected
+    assert states(part) == states(whole)
+    for stop in (1, 40, 89, 90, 91, 250):
+        worker = task(settings)
+        outputs = run(worker, log[:stop])
+        snapshots = [worker.snapshot(stream) for stream in worker.dirty()]
+        fresh = restored(settings, worker.partition_state(), snapshots)
+        join(outputs, run(fresh, log[stop:], 11))
+        assert outputs == expected
+        assert states(fresh) == states(whole)
+
+
+def test_a_record_too_far_along_an_axis_is_a_dead_letter() -> None:
+    worker = task(given(prepare__scale="none", prepare__project=4, prepare__warmup_records=50))
+    X = np.random.default_rng(0).normal(size=(60, 20)) * 1e-3
+    run(worker, log_of(X.tolist()))
+    (letter,) = run(worker, log_of([[1e150] * 20], 60)).dead_letters
+    assert errors(letter)["message"].startswith("beyond 1e+150 along principal axis ")
+
+
+def test_an_engine_of_another_number_of_axes_is_refused() -> None:
+    worker = task(given(prepare__warmup_records=90))
+    run(worker, log_of(unit_vectors(200, 40)[0].tolist()))
+    other = task(given(prepare__warmup_records=90, prepare__project=4))
+    run(other, log_of(unit_vectors(200, 40)[0].tolist()))
+    header, arrays = unpack(worker.model("p0").state(), KIND, STATE_REVISION)
+    arrays["engine"] = unpack(other.model("p0").state(), KIND, STATE_REVISION)[1]["engine"]
+    with pytest.raises(StateError, match="dimension 4 behind a preparation of 16 columns"):
+        StreamModel.from_state("evq", "p0", pack(KIND, STATE_REVISION, header, arrays))
