@@ -17,7 +17,9 @@ SCALES = 3
 """Densities as counted, and averaged over a landmark's neighbours once and twice: wide, shallow valleys are seen in
 the latter, narrow ones in the former."""
 _GAIN = 3.0
-"""Records that an average is of, in those of one ball, in two dimensions: the balls overlap, the more so in more."""
+"""The most records that an average is of, in those of one ball, in two dimensions; the fewer, the more dimensions."""
+_SAMPLED = 32
+"""Landmarks by which the overlap of balls is measured."""
 _HOLD = 0.7
 """What is apart stays apart until the valley is below this share of what made it one."""
 _MOST_ERRORS = 3.5
@@ -26,7 +28,7 @@ _LEAST_ERRORS = 0.5
 """Standard errors of a dip that two basins are told apart by at all, before they are joined."""
 _EARLY = 300.0
 """Records from which more errors are asked for with every record."""
-_FIRST, _GROWTH = 0.65, 0.7
+_FIRST, _GROWTH = 0.25, 0.7
 """Half the square of the errors that are asked for is, at the beginning, the first, and grows with the logarithm of
 the records by the second."""
 _PLANE = 2.0
@@ -125,6 +127,41 @@ def _adjacency(model, inside, reach, large):
 
 
 @jit
+def _measured_gains(model, inside, large):
+    """Return, by scale, how many times as many records an average is of as the one at the scale before.
+
+    By the overlap of the balls that are averaged, as the size of a weighted sample: (sum w)^2 / sum w^2.
+    """
+    count = model.head[LANDMARKS]
+    gains = np.ones(SCALES)
+    weight, size = np.zeros((SCALES, count)), np.zeros(SCALES)
+    for i in range(0, count, max(1, count // _SAMPLED)):
+        if not large[i]:
+            continue
+        weight[:] = 0.0
+        weight[0, i] = 1.0
+        for a in range(inside[i]):
+            weight[0, model.listed[i, a]] = 1.0
+        for scale in range(1, SCALES):
+            for j in range(count):
+                w = weight[scale - 1, j]
+                if w > 0.0:
+                    weight[scale, j] += w
+                    for a in range(inside[j]):
+                        weight[scale, model.listed[j, a]] += w
+        for scale in range(SCALES):
+            total, square = 0.0, 0.0
+            for j in range(count):
+                total += weight[scale, j]
+                square += weight[scale, j] * weight[scale, j]
+            size[scale] += total * total / square
+    if size[0] > 0.0:
+        for scale in range(1, SCALES):
+            gains[scale] = size[scale] / size[scale - 1]
+    return gains
+
+
+@jit
 def _at_scales(model, dimension, logs, inside, large, density, records):
     """Write densities, relative to the largest, and the records they are of, at every scale."""
     count = model.head[LANDMARKS]
@@ -134,7 +171,8 @@ def _at_scales(model, dimension, logs, inside, large, density, records):
     for i in range(count):
         density[0, i] = exp_minus(top - logs[i])
         records[0, i] = model.real[HITS, i]
-    gain = 1.0 + (_GAIN - 1.0) * 2.0 / max(dimension, 2.0)
+    most = 1.0 + (_GAIN - 1.0) * 2.0 / max(dimension, 2.0)
+    gains = _measured_gains(model, inside, large)
     for scale in range(1, SCALES):
         for i in range(count):
             total, hits, terms = density[scale - 1, i], records[scale - 1, i], 1.0
@@ -146,7 +184,7 @@ def _at_scales(model, dimension, logs, inside, large, density, records):
                         hits += records[scale - 1, j]
                         terms += 1.0
             density[scale, i] = total / terms
-            records[scale, i] = hits / terms * min(terms, gain)
+            records[scale, i] = hits / terms * min(terms, most, gains[scale])
 
 
 @jit

@@ -4,6 +4,7 @@ import numpy as np
 from resonance.engine.arithmetic import inline, jit
 from resonance.engine.modal.density import measure_ball
 from resonance.engine.modal.model import (
+    APART,
     CLOCK,
     CLUSTERS,
     COUNT,
@@ -192,6 +193,7 @@ def add_landmark(model, rules, x, label, place, squared, room):
         head[LOOSE] += 1
     number[LAST, j] = head[N]
     number[COUNT, j] = 1
+    number[APART, j] = 0
     number[SINCE, j] = head[CLOCK]
     real[MASS, j] = 1.0
     real[SPAN, j] = -1.0

@@ -29,7 +29,8 @@ PLACE = 1  # of its cluster in `Model.cluster`, -1 for none
 LAST = 2  # number of the last record in its ball
 COUNT = 3  # records it has stood for
 SINCE = 4  # clock when `SPAN` was set
-NUMBERS = 5
+APART = 5  # records learned when a valley was first seen between it and the most of its cluster; 0: none is
+NUMBERS = 6
 
 # Rows of `Model.real`.
 RADIUS2 = 0  # squared radius of its ball
@@ -41,7 +42,8 @@ REALS = 4
 # Rows of `Model.cluster`.
 CLUSTER_ID = 0
 MADE = 1  # records learned when it emerged
-CLUSTER_FIELDS = 2
+JOINED = 2  # records learned when no valley was first seen between it and another cluster; 0: one is
+CLUSTER_FIELDS = 3
 
 LISTED = 16
 """Nearest landmarks that a landmark lists; those beyond `neighbours` spare the search when one of them goes."""
@@ -63,11 +65,11 @@ class Model(NamedTuple):
         The last record.
     at : ndarray of shape (d, slots)
         Where the landmarks are.
-    number : ndarray of int64, shape (5, slots)
+    number : ndarray of int64, shape (6, slots)
         Rows above.
     real : ndarray of shape (4, slots)
         Rows above.
-    cluster : ndarray of int64, shape (2, slots)
+    cluster : ndarray of int64, shape (3, slots)
         The confirmed clusters by ascending id, rows above.
     listed : ndarray of int64, shape (slots, 16)
         The nearest landmarks of each, the nearest first, -1 behind the last. Of equally near ones the first column

@@ -8,7 +8,7 @@ from resonance.engine.parameters import MOST, Parameter
 PARAMETERS = (
     Parameter("landmarks", int, 1024, "records that are kept to stand for the others", 64, 16_384),
     Parameter("neighbours", int, 8, "landmarks in a ball, whose records are its density", 4, 14),
-    Parameter("memory", int, 10_000, "records after which the past counts half in every density", 100, MOST),
+    Parameter("memory", int, 4_000, "records after which the past counts half in every density", 100, MOST),
     Parameter("valley", float, 0.25, "natural logarithm of the least depth of a valley between clusters", 0.0, 10.0),
     Parameter("doubt", float, 1.0, "chance of a valley that is none, beside the default's", 0.001, 1000.0),
     Parameter("reach", float, 3.0, "radii around a landmark beyond which a record is unlike it", 1.0, 100.0),

@@ -23,12 +23,14 @@ from resonance.engine.events import (
     VANISHED,
 )
 from resonance.engine.modal.basins import find_hills
+from resonance.engine.modal.changes import find_heirs, hold_joins, hold_splits
 from resonance.engine.modal.density import estimate_densities, fade, measure_balls
 from resonance.engine.modal.model import (
     CLUSTER_ID,
     CLUSTERS,
     COUNT,
     EVENTS,
+    JOINED,
     LANDMARKS,
     LAST,
     LOOSE,
@@ -119,44 +121,6 @@ def _emit(model, record, kind, cluster, other, criterion, value, threshold, befo
 
 
 @jit
-def _heirs(model, group, heir, origin, mass):
-    """Find what becomes of the clusters, and where the groups come from.
-
-    Parameters
-    ----------
-    group : ndarray of int64
-        By landmark, its group; -1 where the group is no cluster.
-    heir : ndarray of int64
-        Gets, by place of a cluster, the group with the largest part of it, or -1.
-    origin : ndarray of int64
-        Gets, by group, the place of the cluster of which it has the largest part, or -1.
-    mass : ndarray of shape (2, groups)
-        Room.
-    """
-    count, clusters = model.head[LANDMARKS], model.head[CLUSTERS]
-    heir[:], origin[:] = -1, -1
-    most = np.zeros(clusters)
-    key = np.empty(count, dtype=np.int64)
-    for i in range(count):
-        key[i] = (model.number[PLACE, i] + 1) * (count + 1) + group[i] + 1
-    order = np.argsort(key, kind="mergesort")
-    mass[0, :] = 0.0
-    at = 0
-    while at < count:
-        first, part = order[at], 0.0
-        while at < count and key[order[at]] == key[first]:
-            part += model.real[MASS, order[at]]
-            at += 1
-        c, g = model.number[PLACE, first], group[first]
-        if c < 0 or g < 0:
-            continue
-        if part > most[c]:
-            most[c], heir[c] = part, g
-        if part > mass[0, g]:
-            mass[0, g], origin[g] = part, c
-
-
-@jit
 def read_clusters(model, rules, record, log):
     """Read the clusters anew, and append what changed to the log.
 
@@ -201,19 +165,15 @@ def read_clusters(model, rules, record, log):
             groups += 1
         group[i] = numbered[root]
 
+    groups = hold_splits(model, rules, group, groups, basin_of)
+    groups = hold_joins(model, rules, group, groups, basin_of, hills.lost)
     clusters = head[CLUSTERS]
-    heir, origin = np.empty(clusters, dtype=np.int64), np.empty(groups, dtype=np.int64)
-    _heirs(model, group, heir, origin, np.empty((2, groups)))
-    # Clusters are in ascending order of their ids: the oldest of those that a group inherits gives it its own.
-    owner = np.full(groups, -1, dtype=np.int64)
+    heir = np.empty(clusters, dtype=np.int64)
+    origin, owner = np.empty(groups, dtype=np.int64), np.empty(groups, dtype=np.int64)
+    find_heirs(model, group, heir, origin, owner)
     changed = groups != clusters
     for c in range(clusters):
-        if heir[c] < 0:
-            changed = True
-        elif owner[heir[c]] < 0:
-            owner[heir[c]] = c
-        else:
-            changed = True
+        changed = changed or heir[c] < 0 or owner[heir[c]] != c
     loose = 0
     if not changed:
         for i in range(count):
@@ -236,9 +196,11 @@ def _rename(model, rules, group, groups, heir, origin, owner, hills, basin_of, r
     for c in range(clusters):
         before[c, 0] = cluster[CLUSTER_ID, c]
     ids, made = np.empty(groups, dtype=np.int64), np.empty(groups, dtype=np.int64)
+    joined = np.zeros(groups, dtype=np.int64)
     for g in range(groups):
         if owner[g] >= 0:
             ids[g], made[g] = cluster[CLUSTER_ID, owner[g]], cluster[MADE, owner[g]]
+            joined[g] = cluster[JOINED, owner[g]]
         else:
             ids[g], made[g] = head[NEXT_CLUSTER], head[N]
             head[NEXT_CLUSTER] += 1
@@ -247,6 +209,7 @@ def _rename(model, rules, group, groups, heir, origin, owner, hills, basin_of, r
     for place in range(groups):
         model.cluster[CLUSTER_ID, place] = ids[order[place]]
         model.cluster[MADE, place] = made[order[place]]
+        model.cluster[JOINED, place] = joined[order[place]]
     place_of = np.empty(groups, dtype=np.int64)
     for place in range(groups):
         place_of[order[place]] = place

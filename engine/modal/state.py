@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from resonance.engine.base import MAGNITUDE
 from resonance.engine.modal.model import (
+    APART,
     CLOCK,
     CLUSTER_FIELDS,
     CLUSTERS,
@@ -18,6 +19,7 @@ from resonance.engine.modal.model import (
     HEAD,
     HITS,
     ID,
+    JOINED,
     LANDMARKS,
     LAST,
     LISTED,
@@ -112,12 +114,13 @@ def unpacked(model: Model, rules: Rules, arrays: Mapping[str, NDArray[Any]]) -> 
     _require(_within(number[PLACE], -1, int(head[CLUSTERS]) - 1), "places")
     _require(int((number[PLACE] < 0).sum()) == head[LOOSE], "loose")
     _require(_within(number[LAST], 1, n) and _within(number[SINCE], 1, clock), "records")
+    _require(_within(number[APART], 0, n), "valleys")
     # A record may count twice: with its nearest landmark, and as one itself.
     _require(_within(number[COUNT], 1, 2 * n) and number[COUNT].sum(dtype=float) <= 2.0 * n, "counts")
     _check_reals(real, number[PLACE], n, d)
     _require(cluster.shape == (CLUSTER_FIELDS, head[CLUSTERS]) and cluster.dtype == np.int64, "cluster")
     _require((np.diff(cluster[0]) > 0).all() and _within(cluster[0], 0, int(head[NEXT_CLUSTER]) - 1), "cluster ids")
-    _require(_within(cluster[MADE], 1, n), "cluster records")
+    _require(_within(cluster[MADE], 1, n) and _within(cluster[JOINED], 0, n), "cluster records")
     votes = arrays["votes"]
     _require(votes.shape == (used, classes) and votes.dtype == np.int64 and _within(votes, 0, n), "votes")
     _require((votes.sum(axis=1, dtype=float) <= number[COUNT]).all(), "votes")

@@ -4,6 +4,7 @@ It is written to be read beside `resonance.engine.modal`, of which it shares the
 exponential and fused multiply-add, so that both decide alike to the last bit.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -46,7 +47,7 @@ def uniform(number):
 
 @dataclass
 class Landmark:
-    """A record that stands for others; `cluster` is an id, `span` None until the next reading."""
+    """A record that stands for others; `cluster` is an id, `span` None until the next reading, `apart` since when."""
 
     id: int
     at: np.ndarray
@@ -58,6 +59,7 @@ class Landmark:
     hits: float = 0.0
     span: float | None = None
     mass: float = 1.0
+    apart: int | None = None
 
     def span_at(self, clock):
         return self.span + (clock - self.since)
@@ -73,6 +75,7 @@ class PlainModal:
     given: dict = field(default_factory=dict)
     landmarks: list = field(default_factory=list)
     clusters: list = field(default_factory=list)  # ids, ascending
+    joined: dict = field(default_factory=dict)  # since when no valley was seen in front of a cluster
     events: list = field(default_factory=list)
     n: int = 0
     clock: int = 0
@@ -301,19 +304,76 @@ class PlainModal:
             if in_order(marks[i].mass for i in own) >= self.p.min_cluster_records
             and self.n - max(marks[i].last for i in own) <= self.p.expire_records
         }
-        self._name(hills, groups)
+        basin = {summit: summit for summit in groups}
+        groups = self._without_new_splits(groups)
+        groups = self._without_new_joins(groups, basin, hills)
+        self._name(hills, groups, basin)
 
-    def _name(self, hills, groups):
+    def _relations(self, groups):
+        """Return mass by cluster and group, the heir of each cluster, and the cluster where each group comes from."""
         marks = self.landmarks
-        before = {c: self.shape([i for i, mark in enumerate(marks) if mark.cluster == c]) for c in self.clusters}
-        after = {g: self.shape(own) for g, own in groups.items()}
         part = {
             (c, g): in_order(marks[i].mass for i in own if marks[i].cluster == c)
             for c in self.clusters
             for g, own in groups.items()
         }
         heir = {c: largest({g: part[c, g] for g in groups}) for c in self.clusters}
-        origin = {g: largest({c: part[c, g] for c in self.clusters}) for g in groups}
+        return heir, {g: largest({c: part[c, g] for c in self.clusters}) for g in groups}
+
+    def _without_new_splits(self, groups):
+        """Return the groups; one behind a valley that has not lasted is in the group that goes on."""
+        marks = self.landmarks
+        heir, origin = self._relations(groups)
+        needed, core, held = int(min(0.25 * self.n, 2000.0)), {}, set()
+        for g, own in groups.items():
+            inherited = [marks[i] for i in own if marks[i].cluster == origin[g]]
+            stayed = in_order(mark.mass for mark in inherited if mark.apart is None)
+            part = stayed, in_order(mark.mass for mark in inherited if mark.apart is not None)
+            if origin[g] not in core or part > core[origin[g]][0]:
+                core[origin[g]] = part, g
+        for g, own in groups.items():
+            c = origin[g]
+            if c is None or core[c][1] == g or any(heir[other] == g for other in self.clusters if other != c):
+                continue
+            old = [i for i in own if marks[i].apart is not None and self.n - marks[i].apart >= needed]
+            lasts = 2.0 * in_order(marks[i].mass for i in old) >= in_order(marks[i].mass for i in own)
+            if not lasts or self.n - max(marks[i].last for i in own) > needed:
+                held.add(g)
+        behind = {i for g in held for i in groups[g]}
+        for i, mark in enumerate(marks):
+            mark.apart = (mark.apart or self.n) if i in behind else None
+        whole = {g: list(own) for g, own in groups.items() if g not in held}
+        for g in held:
+            whole[core[origin[g]][1]] += groups[g]
+        return {g: sorted(own) for g, own in whole.items()}
+
+    def _without_new_joins(self, groups, basin, hills):
+        """Return the groups; what is left of a cluster in front of which a valley was of late is one of its own."""
+        marks = self.landmarks
+        heir, _ = self._relations(groups)
+        needed = int(min(0.1 * self.n, 2000.0))
+        first = {}
+        for c in self.clusters:
+            g = heir[c]
+            if g is None or first.setdefault(g, c) == c:
+                self.joined.pop(c, None)
+                continue
+            depth, threshold = hills.lost.get(c, (-1.0, -1.0))
+            since = self.joined.setdefault(c, self.n)
+            own = [i for i in groups[g] if marks[i].cluster == c]
+            enough = in_order(marks[i].mass for i in own) >= self.p.min_cluster_records
+            recent = self.n - max(marks[i].last for i in own) <= self.p.expire_records
+            shallow = 0.0 <= depth < 0.7 * threshold
+            if enough and recent and not shallow and self.n - since < needed:
+                groups[g] = [i for i in groups[g] if i not in own]
+                groups["held", c], basin["held", c] = own, basin[g]
+        return groups
+
+    def _name(self, hills, groups, basin):
+        marks = self.landmarks
+        before = {c: self.shape([i for i, mark in enumerate(marks) if mark.cluster == c]) for c in self.clusters}
+        after = {g: self.shape(own) for g, own in groups.items()}
+        heir, origin = self._relations(groups)
         owner = {g: next((c for c in self.clusters if heir[c] == g), None) for g in groups}
         name = dict(owner)
         for g in groups:
@@ -333,7 +393,7 @@ class PlainModal:
                 self.events.append((self.n - 1, "emerged", name[g], None, why, [], [after[g]]))
             elif owner[g] is None:
                 c, h = origin[g], heir[origin[g]]
-                valley = hills.valley.get((h, g))
+                valley = hills.valley.get((basin[h], basin[g]))
                 why = ("valley", *valley) if valley else None
                 self.events.append((self.n - 1, "split", name[g], name[h], why, [before[c]], [after[h], after[g]]))
         self.clusters = sorted(name.values())
@@ -378,7 +438,7 @@ class Hills:
     def __init__(self, model, logs, inside, near):
         self.model, self.p, self.inside = model, model.p, inside
         self.count = len(logs)
-        half_square = 0.65 + 0.7 * log(max(float(model.clock), 300.0) / 300.0) - log(self.p.doubt)
+        half_square = 0.25 + 0.7 * log(max(float(model.clock), 300.0) / 300.0) - log(self.p.doubt)
         self.errors = min(3.5, np.sqrt(2.0 * max(0.0, half_square))) * max(1.0, 2.0 / model.dimension)
         self.reach = [model.reach2 * mark.radius2 for mark in model.landmarks]
         self.large = self._large(near)
@@ -409,10 +469,11 @@ class Hills:
 
     def _scales(self, logs):
         top = max(logs)
-        gain = 1.0 + 2.0 * 2.0 / max(self.model.dimension, 2.0)
+        most = 1.0 + 2.0 * 2.0 / max(self.model.dimension, 2.0)
+        gains = self._gains()
         self.density = [[exp_minus(top - each) for each in logs]]
         self.records = [[mark.hits for mark in self.model.landmarks]]
-        for _ in range(2):
+        for scale in range(1, 3):
             density, records = self.density[-1], self.records[-1]
             self.density.append([])
             self.records.append([])
@@ -420,7 +481,21 @@ class Hills:
                 own = [i, *(j for j in self.inside[i] if self.large[i] and self.large[j])]
                 self.density[-1].append(in_order(density[j] for j in own) / float(len(own)))
                 hits = in_order(records[j] for j in own)
-                self.records[-1].append(hits / len(own) * min(float(len(own)), gain))
+                self.records[-1].append(hits / len(own) * min(float(len(own)), most, gains[scale]))
+
+    def _gains(self):
+        """Return the size of the weighted sample that an average is of, by scale, in that of the scale before."""
+        sizes = np.zeros(3)
+        for i in range(0, self.count, max(1, self.count // 32)):
+            weight = Counter([i, *self.inside[i]])
+            for scale in range(3 if self.large[i] else 0):
+                sizes[scale] += weight.total() ** 2 / sum(w * w for w in weight.values())
+                wider = Counter()
+                for j, w in weight.items():
+                    for ball in (j, *self.inside[j]):
+                        wider[ball] += w
+                weight = wider
+        return [1.0, *(sizes[1:] / sizes[:-1])] if sizes[0] else [1.0] * 3
 
     def _climb(self):
         top, hits = self.density[0], self.records[0]

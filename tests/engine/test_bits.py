@@ -25,7 +25,7 @@ for _name, _engine in CASES.items():
 
 
 # Those whose kernels take longest to compile; `make kill` runs them, too.
-ONLY_LONG = ("evq", "ildn")
+ONLY_LONG = ("caea", "evq", "ildn", "mlca", "sa_art")
 LONG = os.environ.get("RESONANCE_KILL_TEST") == "long"
 
 

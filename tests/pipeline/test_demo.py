@@ -75,7 +75,7 @@ def test_ctrl_c_ends_everything_without_a_traceback(tmp_path, after):
             break
     demo.send_signal(signal.SIGINT)
     said.append(demo.stderr.read())
-    assert demo.wait(30) == 130
+    assert demo.wait(30) == 130, "".join(said)
     text = "".join(said)
     assert "Traceback" not in text
     assert "interrupted: worker and broker are stopped" in text

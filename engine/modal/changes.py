@@ -1,0 +1,187 @@
+"""Which groups of landmarks follow which clusters, and which splits and joins have lasted long enough to be made.
+
+A reading sees the errors of its counts, too: a valley that is there now and gone at the next reading is not told, nor
+is a cluster ended because another one passes by.
+"""
+
+import numpy as np
+from resonance.engine.arithmetic import jit
+from resonance.engine.modal.model import APART, CLUSTERS, JOINED, LANDMARKS, LAST, MASS, PLACE, N
+
+_SPLIT_SHARE, _JOIN_SHARE = 0.25, 0.1
+"""Shares of the records learned that a valley is there, or is not, at every reading before a split, or a join."""
+_LONGEST = 2000.0
+"""The most of these records."""
+_NO_VALLEY = 0.7
+"""A valley that is shallower than this share of what it needs is none: the join is made at once."""
+
+
+@jit
+def find_heirs(model, group, heir, origin, owner):
+    """Find what becomes of the clusters, and where the groups come from.
+
+    Parameters
+    ----------
+    group : ndarray of int64
+        By landmark, its group; -1 where the group is no cluster.
+    heir : ndarray of int64
+        Gets, by place of a cluster, the group with the largest part of it, or -1.
+    origin : ndarray of int64
+        Gets, by group, the place of the cluster of which it has the largest part, or -1.
+    owner : ndarray of int64
+        Gets, by group, the place of the oldest cluster whose heir it is, or -1.
+    """
+    count, clusters = model.head[LANDMARKS], model.head[CLUSTERS]
+    heir[:], origin[:], owner[:] = -1, -1, -1
+    most, largest = np.zeros(clusters), np.zeros(len(origin))
+    key = np.empty(count, dtype=np.int64)
+    for i in range(count):
+        key[i] = (model.number[PLACE, i] + 1) * (count + 1) + group[i] + 1
+    order = np.argsort(key, kind="mergesort")
+    at = 0
+    while at < count:
+        first, part = order[at], 0.0
+        while at < count and key[order[at]] == key[first]:
+            part += model.real[MASS, order[at]]
+            at += 1
+        c, g = model.number[PLACE, first], group[first]
+        if c < 0 or g < 0:
+            continue
+        if part > most[c]:
+            most[c], heir[c] = part, g
+        if part > largest[g]:
+            largest[g], origin[g] = part, c
+    # Clusters are in ascending order of their ids.
+    for c in range(clusters):
+        if heir[c] >= 0 and owner[heir[c]] < 0:
+            owner[heir[c]] = c
+
+
+@jit
+def _find_cores(model, group, origin, core):
+    """Write, by place of a cluster, the group that goes on while others are held; -1 for none.
+
+    It has the most of the landmarks that no valley divided from the cluster: of two halves, always the same one.
+    """
+    part = np.zeros((2, len(origin)))
+    for i in range(model.head[LANDMARKS]):
+        g = group[i]
+        if g >= 0 and model.number[PLACE, i] == origin[g]:
+            part[1 if model.number[APART, i] > 0 else 0, g] += model.real[MASS, i]
+    core[:] = -1
+    for g in range(len(origin)):
+        c = origin[g]
+        if c < 0:
+            continue
+        best = core[c]
+        if best < 0 or part[0, g] > part[0, best] or (part[0, g] == part[0, best] and part[1, g] > part[1, best]):
+            core[c] = g
+
+
+@jit
+def hold_splits(model, rules, group, groups, basin_of):
+    """Leave a cluster whole until a valley within it has lasted.
+
+    A part is split off when most of it was behind a valley at every reading, over a quarter of the records learned,
+    and records still come to it.
+
+    Parameters
+    ----------
+    group : ndarray of int64
+        By landmark, its group, -1 for none; a part that is held becomes one with the group that goes on.
+    groups : int
+        Groups that there are.
+    basin_of : ndarray of int64
+        By group, its basin.
+
+    Returns
+    -------
+    int
+        Groups that are left.
+    """
+    head, number = model.head, model.number
+    count, clusters, n = head[LANDMARKS], head[CLUSTERS], head[N]
+    heir, core = np.empty(clusters, dtype=np.int64), np.empty(clusters, dtype=np.int64)
+    origin, owner = np.empty(groups, dtype=np.int64), np.empty(groups, dtype=np.int64)
+    find_heirs(model, group, heir, origin, owner)
+    _find_cores(model, group, origin, core)
+    needed = np.int64(min(_SPLIT_SHARE * n, _LONGEST))
+    mass, lasting, last = np.zeros(groups), np.zeros(groups), np.zeros(groups, dtype=np.int64)
+    for i in range(count):
+        g = group[i]
+        if g >= 0:
+            mass[g] += model.real[MASS, i]
+            last[g] = max(last[g], number[LAST, i])
+            if number[APART, i] > 0 and n - number[APART, i] >= needed:
+                lasting[g] += model.real[MASS, i]
+    held = np.zeros(groups, dtype=np.bool_)
+    for g in range(groups):
+        if origin[g] >= 0 and core[origin[g]] != g:
+            held[g] = 2.0 * lasting[g] < mass[g] or n - last[g] > needed
+    # What another cluster goes on in is no part of this one.
+    for c in range(clusters):
+        if heir[c] >= 0 and origin[heir[c]] != c:
+            held[heir[c]] = False
+    into, left = np.empty(groups, dtype=np.int64), 0
+    for g in range(groups):
+        if not held[g]:
+            into[g], basin_of[left] = left, basin_of[g]
+            left += 1
+    for i in range(count):
+        g = group[i]
+        if g < 0 or not held[g]:
+            number[APART, i] = 0
+        elif number[APART, i] == 0:
+            number[APART, i] = n
+        if g >= 0:
+            group[i] = into[core[origin[g]] if held[g] else g]
+    return left
+
+
+@jit
+def hold_joins(model, rules, group, groups, basin_of, lost):
+    """Leave two clusters apart until no valley was between them at every reading, over a tenth of the records learned.
+
+    Parameters
+    ----------
+    group : ndarray of int64
+        By landmark, its group, -1 for none; what is left of a cluster that is held becomes a group of its own.
+    groups : int
+        Groups that there are.
+    basin_of : ndarray of int64
+        By group, its basin; has room for one more group by cluster.
+    lost : ndarray of shape (clusters, 2)
+        By cluster, depth of the valley that is none and the depth that it needs; -1 where nothing was measured.
+
+    Returns
+    -------
+    int
+        Groups that there are then.
+    """
+    number, count, clusters, n = model.number, model.head[LANDMARKS], model.head[CLUSTERS], model.head[N]
+    heir = np.empty(clusters, dtype=np.int64)
+    origin, owner = np.empty(groups, dtype=np.int64), np.empty(groups, dtype=np.int64)
+    find_heirs(model, group, heir, origin, owner)
+    needed = np.int64(min(_JOIN_SHARE * n, _LONGEST))
+    for c in range(clusters):
+        g = heir[c]
+        if g < 0 or owner[g] == c:
+            model.cluster[JOINED, c] = 0
+            continue
+        if model.cluster[JOINED, c] == 0:
+            model.cluster[JOINED, c] = n
+        if n - model.cluster[JOINED, c] >= needed or 0.0 <= lost[c, 0] < _NO_VALLEY * lost[c, 1]:
+            continue
+        mass, last = 0.0, 0
+        for i in range(count):
+            if group[i] == g and number[PLACE, i] == c:
+                mass += model.real[MASS, i]
+                last = max(last, number[LAST, i])
+        if mass < rules.min_cluster_records or n - last > rules.expire_records:
+            continue
+        for i in range(count):
+            if group[i] == g and number[PLACE, i] == c:
+                group[i] = groups
+        basin_of[groups] = basin_of[g]
+        groups += 1
+    return groups
