@@ -67,7 +67,7 @@ class EVQ(Engine):
     """
 
     name: ClassVar[str] = "evq"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
     presets: ClassVar[dict[str, dict[str, Any]]] = {"paper": PAPER}
 
