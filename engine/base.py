@@ -245,6 +245,9 @@ class Engine(abc.ABC):
     robust: ClassVar[bool] = False
     """Features with two values count little for it, and skewed ones are bent, where the user says nothing else."""
 
+    most_features: ClassVar[int | None] = None
+    """Features that a prepared record has at most; None: any number that the parameters allow."""
+
     depth: int
     """Levels that `Step.cluster` and `Step.path` have."""
     dimension: int
@@ -313,7 +316,7 @@ class Engine(abc.ABC):
         return type(self).from_state, (self.state(),)
 
 
-def check_batch(X: ArrayLike, dimension: int) -> FloatArray:
+def check_batch(X: ArrayLike, dimension: int, most: int | None = None) -> FloatArray:
     """Return `X` as a C-contiguous float64 array of shape (n, d), or say which record is at fault.
 
     Parameters
@@ -322,11 +325,13 @@ def check_batch(X: ArrayLike, dimension: int) -> FloatArray:
         The batch.
     dimension : int
         d that the engine already has; 0 when this batch decides it.
+    most : int, optional
+        d that it takes at most.
 
     Raises
     ------
     RecordError
-        Not two-dimensional, of another dimension, not finite, or beyond `MAGNITUDE`.
+        Not two-dimensional, of another or too high a dimension, not finite, or beyond `MAGNITUDE`.
     """
     try:
         batch = np.ascontiguousarray(X, dtype=np.float64)
@@ -336,6 +341,9 @@ def check_batch(X: ArrayLike, dimension: int) -> FloatArray:
         raise RecordError(0, f"a batch has shape (n, d) with d >= 1, this one {batch.shape}")
     if dimension and len(batch) and batch.shape[1] != dimension:
         raise RecordError(0, f"{batch.shape[1]} features, the model has {dimension}")
+    if most is not None and len(batch) and batch.shape[1] > most:
+        what = f"{batch.shape[1]:,} features, the engine takes at most {most:,}"
+        raise RecordError(0, f"{what}; project them on principal axes (prepare.project)")
     usable = np.abs(batch) <= MAGNITUDE
     if not usable.all():
         index, feature = np.argwhere(~usable)[0]

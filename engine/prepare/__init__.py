@@ -2,5 +2,6 @@
 
 from resonance.engine.prepare.parameters import WARMUP_RECORDS
 from resonance.engine.prepare.preparation import REVISION, Preparation
+from resonance.engine.prepare.principal_axes import MOST_AXES
 
-__all__ = ["REVISION", "WARMUP_RECORDS", "Preparation"]
+__all__ = ["MOST_AXES", "REVISION", "WARMUP_RECORDS", "Preparation"]

@@ -375,5 +375,5 @@ def test_a_model_says_how_many_records_it_has_learned_and_which_nodes_are_in_clu
 
 
 def test_more_features_than_matrices_are_kept_for_are_refused():
-    with pytest.raises(RecordError, match="257 features: ildn keeps matrices and takes up to 256"):
+    with pytest.raises(RecordError, match="257 features, the engine takes at most 256; project them"):
         ILDN().learn(np.zeros((1, 257)))

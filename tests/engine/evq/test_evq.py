@@ -274,7 +274,7 @@ def test_parameters_that_do_not_fit_each_other_are_refused(given, message):
 
 
 def test_more_features_than_matrices_are_kept_for_are_refused():
-    with pytest.raises(RecordError, match="257 features: evq keeps matrices and takes up to 256"):
+    with pytest.raises(RecordError, match="257 features, the engine takes at most 256; project them"):
         EVQ().learn(np.zeros((1, 257)))
 
 
