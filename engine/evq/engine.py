@@ -133,10 +133,20 @@ class EVQ(Engine):
         return Step(cluster, score, novel, node, events), counted
 
     def predict(self, X: ArrayLike) -> Prediction:  # noqa: D102
-        return self.judge(X)[0]
+        answer, outside = self.judge(X)
+        answer.cluster[outside] = -1
+        return answer
 
     def judge(self, X: ArrayLike) -> tuple[Prediction, BoolArray]:
-        """Answer like `predict`, and say whether each record lies outside the radius of its nearest cluster."""
+        """Answer like `predict`, but with the nearest cluster however far it is; and say whether it is too far.
+
+        Returns
+        -------
+        Prediction
+            The nearest cluster of each record.
+        ndarray of bool, shape (n,)
+            The record lies outside of the cluster's radius.
+        """
         batch = check_batch(X, self.dimension)
         count = len(batch)
         cluster, label = np.full((count, 1), -1, dtype=np.int64), np.full(count, -1, dtype=np.int64)

@@ -59,10 +59,10 @@ class ILDN(Engine):
     read at every change, so an event names the record that caused it.
 
     The score of a record is ``1 / (1 + (D / R)^2)``, D its distance from the nearest clustered node and R that node's
-    radius: at least one half exactly where a node of a cluster holds it. The spread of a `Cluster` is that of its
-    records. Reasons: ``distance`` (two clusters became one; D / R of the record from the farther of the nodes that
-    hold it, below 1), ``denoising`` (a thin node held a cluster together, or was all of it; its records, and the
-    fewest that stay), ``max_nodes``, ``min_cluster_records``.
+    radius: at least one half exactly where a node of a cluster holds it. Below one tenth, three radii away, it has no
+    cluster. The spread of a `Cluster` is that of its records. Reasons: ``distance`` (two clusters became one; D / R of
+    the record from the farther of the nodes that hold it, below 1), ``denoising`` (a thin node held a cluster together,
+    or was all of it; its records, and the fewest that stay), ``max_nodes``, ``min_cluster_records``.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class ILDN(Engine):
     """
 
     name: ClassVar[str] = "ildn"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
     presets: ClassVar[dict[str, dict[str, Any]]] = {"paper": PAPER}
     most_features: ClassVar[int] = 256

@@ -244,7 +244,7 @@ def test_answers_are_in_their_ranges(make, shifting):
     known = ~np.isnan(step.score)
     assert ((step.score[known] >= 0) & (step.score[known] <= 1)).all()
     # Where a cluster answers only for records that are near enough, the others have a score all the same.
-    unlike = known if isinstance(engine, LabelEngine | Modal) else False
+    unlike = known if isinstance(engine, LabelEngine | Modal | EVQ | ILDN) else False
     assert ((known == (step.cluster[:, 0] >= 0)) | unlike).all()
     assert step.path.shape == (2000, engine.depth)
     # A record that waits for the end of a warm-up is learned by no node yet.
