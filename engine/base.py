@@ -244,6 +244,8 @@ class Engine(abc.ABC):
 
     robust: ClassVar[bool] = False
     """Features with two values count little for it, and skewed ones are bent, where the user says nothing else."""
+    rescales: ClassVar[bool] = False
+    """It has `rescale`, so that a scale that records have left can be frozen anew while it goes on."""
 
     most_features: ClassVar[int | None] = None
     """Features that a prepared record has at most; None: any number that the parameters allow."""
@@ -288,6 +290,16 @@ class Engine(abc.ABC):
     @abc.abstractmethod
     def clusters(self) -> list[Cluster]:
         """Present confirmed clusters, by path and id, as last read."""
+
+    def rescale(self, factor: FloatArray, shift: FloatArray) -> None:
+        """Go on with records in other units: what was x of a feature is ``factor * x + shift`` from now on.
+
+        Parameters
+        ----------
+        factor, shift : ndarray of shape (d,)
+            Of each feature; factors above 0.
+        """
+        raise NotImplementedError(f"{self.name} cannot be rescaled")
 
     def models(self) -> dict[Path, ModelFacts]:
         """Return what is known of each model of the engine, by its path; none before the first record."""

@@ -158,7 +158,11 @@ class Fields(BaseSettings):
             clip=self.engine_class.unit_interval,
             project=self.project,
             robust=self.robust,
+            rescale=self.rescale,
         )
+        if self.rescale and not self.engine_class.rescales:
+            allowed = f"false or auto, because {self.engine.name} cannot go on in other units"
+            raise ParameterError("rescale", True, allowed)
         self._check_most(preparation.dimension)
         return preparation
 
@@ -189,6 +193,13 @@ class Fields(BaseSettings):
         decides = prepare.scale == "warmup" and self.engine_class.robust and self.input.sparse is None
         return prepare.robust if prepare.robust != "auto" else decides
 
+    @property
+    def rescale(self) -> bool:
+        """Whether ranges that records have left are frozen anew."""
+        prepare = self.prepare
+        decides = prepare.scale == "warmup" and self.engine_class.rescales and self.input.sparse is None
+        return prepare.rescale if prepare.rescale != "auto" else decides
+
     @cached_property
     def may_project(self) -> bool:
         """Whether records of any stream can be projected, as far as the settings say it."""
@@ -213,8 +224,9 @@ class Fields(BaseSettings):
         if self.project == 0:
             del values["project"]
             values["warmup_records"] = values["warmup_records"] or WARMUP_RECORDS
-        if not self.robust:
-            del values["robust"]
+        for name, is_on in (("robust", self.robust), ("rescale", self.rescale)):
+            if not is_on:
+                del values[name]
         return values
 
     @property

@@ -270,6 +270,15 @@ def test_required_settings_say_the_three_ways_to_set_them(tmp_path: Path) -> Non
             {"engine.name": "sa_art", "engine.max_features": 200, "input.dimension": 201},
             r"^engine\.max_features = 200: must be at least 201, the features of a record$",
         ),
+        ({"prepare.rescale": "often"}, r"^prepare\.rescale = 'often': must be auto, true or false"),
+        (
+            {"prepare.rescale": True, "prepare.scale": "none"},
+            r"^prepare\.rescale = True: must be false or auto, because",
+        ),
+        (
+            {"prepare.rescale": True, "engine.name": "caea"},
+            r"^prepare\.rescale = True: must be false or auto, because caea cannot go on in other units$",
+        ),
         ({"prepare.warmup_records": 0}, r"^prepare\.warmup_records = 0: must be at least 1"),
         ({"prepare.scale": "given"}, r"^prepare\.scale = 'given': needs prepare\.ranges"),
         (
