@@ -115,7 +115,7 @@ def run(data: str, X: Array, y: NDArray[np.int64], given: dict[str, Any], consol
     if consolidated:
         model.consolidate()
     centres = model.ellipsoids["centre"]
-    found = model.predict(X).cluster[:, 0]
+    found = model.judge(X)[0].cluster[:, 0]
     value = quality(X, centres)
     return Run(data, given.get("fac", 4.0), len(centres), value, float(adjusted_rand_score(y, found)))
 

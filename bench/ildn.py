@@ -84,9 +84,10 @@ def of_parts(seed: int, sigma: float, open_ended: bool) -> tuple[int, int, float
     X, y = parts(seed=seed, open_ended=open_ended)
     model = ILDN(sigma=sigma, k=0.5, min_cluster_records=1)
     model.learn(X)
-    found = model.predict(X).cluster[:, 0]
+    nodes = model.nodes
+    found = nodes["cluster"][np.searchsorted(nodes["id"], model.nearest(X))]
     clean = y >= 0
-    return len(model.nodes["id"]), len(model.clusters()), float(adjusted_rand_score(y[clean], found[clean]))
+    return len(nodes["id"]), len(model.clusters()), float(adjusted_rand_score(y[clean], found[clean]))
 
 
 def of_segment(seed: int) -> tuple[int, float, float] | None:

@@ -1,7 +1,7 @@
 """The contract that every engine keeps, and the plain results it gives."""
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self
 
@@ -244,6 +244,11 @@ class Engine(abc.ABC):
 
     robust: ClassVar[bool] = False
     """Features with two values count little for it, and skewed ones are bent, where the user says nothing else."""
+    rescales: ClassVar[bool] = False
+    """It has `rescale`, so that a scale that records have left can be frozen anew while it goes on."""
+
+    most_features: ClassVar[int | None] = None
+    """Features that a prepared record has at most; None: any number that the parameters allow."""
 
     depth: int
     """Levels that `Step.cluster` and `Step.path` have."""
@@ -286,6 +291,16 @@ class Engine(abc.ABC):
     def clusters(self) -> list[Cluster]:
         """Present confirmed clusters, by path and id, as last read."""
 
+    def rescale(self, factor: FloatArray, shift: FloatArray) -> None:
+        """Go on with records in other units: what was x of a feature is ``factor * x + shift`` from now on.
+
+        Parameters
+        ----------
+        factor, shift : ndarray of shape (d,)
+            Of each feature; factors above 0.
+        """
+        raise NotImplementedError(f"{self.name} cannot be rescaled")
+
     def models(self) -> dict[Path, ModelFacts]:
         """Return what is known of each model of the engine, by its path; none before the first record."""
         return {}
@@ -305,8 +320,15 @@ class Engine(abc.ABC):
             Damaged, of another engine, or of a newer format.
         """
 
+    def __reduce__(self) -> tuple[Callable[[bytes], Self], tuple[bytes]]:
+        """Be copied (`copy.copy` and `copy.deepcopy` alike) and pickled as what `state` says, never field by field.
 
-def check_batch(X: ArrayLike, dimension: int) -> FloatArray:
+        Kernels hold addresses of arrays, which a copy of the fields would take over.
+        """
+        return type(self).from_state, (self.state(),)
+
+
+def check_batch(X: ArrayLike, dimension: int, most: int | None = None) -> FloatArray:
     """Return `X` as a C-contiguous float64 array of shape (n, d), or say which record is at fault.
 
     Parameters
@@ -315,11 +337,13 @@ def check_batch(X: ArrayLike, dimension: int) -> FloatArray:
         The batch.
     dimension : int
         d that the engine already has; 0 when this batch decides it.
+    most : int, optional
+        d that it takes at most.
 
     Raises
     ------
     RecordError
-        Not two-dimensional, of another dimension, not finite, or beyond `MAGNITUDE`.
+        Not two-dimensional, of another or too high a dimension, not finite, or beyond `MAGNITUDE`.
     """
     try:
         batch = np.ascontiguousarray(X, dtype=np.float64)
@@ -329,6 +353,9 @@ def check_batch(X: ArrayLike, dimension: int) -> FloatArray:
         raise RecordError(0, f"a batch has shape (n, d) with d >= 1, this one {batch.shape}")
     if dimension and len(batch) and batch.shape[1] != dimension:
         raise RecordError(0, f"{batch.shape[1]} features, the model has {dimension}")
+    if most is not None and len(batch) and batch.shape[1] > most:
+        what = f"{batch.shape[1]:,} features, the engine takes at most {most:,}"
+        raise RecordError(0, f"{what}; project them on principal axes (prepare.project)")
     usable = np.abs(batch) <= MAGNITUDE
     if not usable.all():
         index, feature = np.argwhere(~usable)[0]

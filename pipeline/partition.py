@@ -216,29 +216,30 @@ class PartitionTask(WithDeadLetters):
             model = self._model(key, batch, group)
             if model is None:
                 continue
-            positions = _behind(group, batch.origins.offsets, model.next)
-            if not positions:
-                continue
-            rows, own, lengths, taught = decoded.rows, batch.origins, decoded.sizes, decoded.taught
-            if len(positions) < len(usable):
-                rows, own, lengths = rows[positions], own.take(positions), [lengths[i] for i in positions]
-                taught = [taught[i] for i in positions] if taught else taught
-            learned = self._learner.learn(model, rows, own.offsets, sum(lengths), own, telling, taught)
-            for at, error in learned.fed.faults:
-                batch.blame(error, [positions[at]])
-            for at, error, record in learned.fed.letters:
-                decoded.faults.append(error.at(decoded.index[positions[at]], record))
-            if outputs is not None:
-                events += [(positions[at], message) for at, message in learned.events]
-                clusters += [(positions[at], message) for at, message in learned.clusters]
-                drifts += [(positions[at], message) for at, message in learned.drifts]
-                given = self._answers.of(model, self._learner.texts_of(model), own, learned.fed)
-                answers += [(through(places, positions), messages) for places, messages in given]
-            if self._sender is not None:
-                wanted = self._answers.wanted(model, learned.fed)
-                sent = self._sender.send(model, own, learned.fed, wanted, alone=False, told=outputs is not None)
-                routes += [(positions[at], message) for at, message in sent]
-            self._answers.remember(model, learned.fed)
+            behind = _behind(group, batch.origins.offsets, model.next)
+            while behind:
+                portion = model.portion(len(behind))
+                positions, behind = behind[:portion], behind[portion:]
+                rows, own, lengths, taught = decoded.rows, batch.origins, decoded.sizes, decoded.taught
+                if len(positions) < len(usable):
+                    rows, own, lengths = rows[positions], own.take(positions), [lengths[i] for i in positions]
+                    taught = [taught[i] for i in positions] if taught else taught
+                learned = self._learner.learn(model, rows, own.offsets, sum(lengths), own, telling, taught)
+                for at, error in learned.fed.faults:
+                    batch.blame(error, [positions[at]])
+                for at, error, record in learned.fed.letters:
+                    decoded.faults.append(error.at(decoded.index[positions[at]], record))
+                if outputs is not None:
+                    events += [(positions[at], message) for at, message in learned.events]
+                    clusters += [(positions[at], message) for at, message in learned.clusters]
+                    drifts += [(positions[at], message) for at, message in learned.drifts]
+                    given = self._answers.of(model, self._learner.texts_of(model), own, learned.fed)
+                    answers += [(through(places, positions), messages) for places, messages in given]
+                if self._sender is not None:
+                    wanted = self._answers.wanted(model, learned.fed)
+                    sent = self._sender.send(model, own, learned.fed, wanted, alone=False, told=outputs is not None)
+                    routes += [(positions[at], message) for at, message in sent]
+                self._answers.remember(model, learned.fed)
         if outputs is not None:
             outputs.routes += _by_position(routes)
             outputs.assignments += in_order(answers, len(usable))

@@ -58,6 +58,7 @@ def learn_batch(model, rules, X, labels, start, work, cluster, score, novel, nod
                     i, squared = nearest(model, rules, x)  # ranges have moved, or a cluster has come
                 if i < 0 or np.sqrt(squared) > model.shape[i, RADIUS]:
                     i = found(model, rules, x, label, number, t, i, squared, work)
+                    cluster[t, 0] = -1
                     novel[t] = True
                     continue
                 novel[t] = False

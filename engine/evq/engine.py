@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from resonance.engine.base import BoolArray, Cluster, Engine, Event, IntArray, Prediction, Step, check_batch
 from resonance.engine.classes import MOST_CLASSES, record_labels
-from resonance.engine.errors import ParameterError, RecordError, StateError
+from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.events import cluster_of
 from resonance.engine.evq.batch import DONE, NO_SLOT, learn_batch, predict_batch
 from resonance.engine.evq.events import shape_of, take_events
@@ -19,9 +19,6 @@ from resonance.engine.evq.work import FEWEST_EVENTS, SHAPE_HEAD, work_for
 from resonance.engine.facts import ModelFacts, Path
 from resonance.engine.parameters import Parameter, check_parameters
 from resonance.engine.state import pack, unpack
-
-MOST_FEATURES = 256
-"""Every cluster has two matrices of d x d: with 256 features a megabyte."""
 
 
 class EVQ(Engine):
@@ -67,9 +64,11 @@ class EVQ(Engine):
     """
 
     name: ClassVar[str] = "evq"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
     presets: ClassVar[dict[str, dict[str, Any]]] = {"paper": PAPER}
+    most_features: ClassVar[int] = 256
+    """Every cluster has two matrices of d x d: with 256 features a megabyte."""
 
     def __init__(self, **given: Any) -> None:
         self._given = check_parameters(self.parameters, given)
@@ -99,7 +98,7 @@ class EVQ(Engine):
         ndarray of int64, shape (n,)
             Clusters afterwards; empty without `told`.
         """
-        batch = check_batch(X, self.dimension)
+        batch = check_batch(X, self.dimension, self.most_features)
         marks = record_labels(labels, len(batch))
         count = len(batch)
         cluster, node = np.full((count, 1), -1, dtype=np.int64), np.full((count, 1), -1, dtype=np.int64)
@@ -109,9 +108,6 @@ class EVQ(Engine):
             return Step(cluster, score, novel, node), counted
         classes = int(marks.max()) + 1
         if not self.dimension:
-            if batch.shape[1] > MOST_FEATURES:
-                what = f"{batch.shape[1]} features: evq keeps matrices and takes up to {MOST_FEATURES}"
-                raise RecordError(0, f"{what}; project them on principal axes (prepare.project)")
             self._begin(batch.shape[1], min(SMALLEST, self._given["max_clusters"]), classes)
         slots = len(self._model.slot)
         if classes > self._model.votes.shape[1]:
@@ -137,10 +133,20 @@ class EVQ(Engine):
         return Step(cluster, score, novel, node, events), counted
 
     def predict(self, X: ArrayLike) -> Prediction:  # noqa: D102
-        return self.judge(X)[0]
+        answer, outside = self.judge(X)
+        answer.cluster[outside] = -1
+        return answer
 
     def judge(self, X: ArrayLike) -> tuple[Prediction, BoolArray]:
-        """Answer like `predict`, and say whether each record lies outside the radius of its nearest cluster."""
+        """Answer like `predict`, but with the nearest cluster however far it is; and say whether it is too far.
+
+        Returns
+        -------
+        Prediction
+            The nearest cluster of each record.
+        ndarray of bool, shape (n,)
+            The record lies outside of the cluster's radius.
+        """
         batch = check_batch(X, self.dimension)
         count = len(batch)
         cluster, label = np.full((count, 1), -1, dtype=np.int64), np.full(count, -1, dtype=np.int64)
@@ -201,7 +207,7 @@ class EVQ(Engine):
             dimension = header["dimension"]
             if arrays or dimension:
                 clusters, classes = arrays["votes"].shape
-                if type(dimension) is not int or not 0 < dimension <= MOST_FEATURES or classes > MOST_CLASSES:
+                if type(dimension) is not int or not 0 < dimension <= cls.most_features or classes > MOST_CLASSES:
                     raise ValueError(f"{dimension!r} features, {classes} classes")
                 if clusters != len(arrays["number"]):
                     raise ValueError("votes")

@@ -90,6 +90,7 @@ def split(model, rules, t, i, x, work):
     j = append(model)
     model.number[j, LAST] = model.number[i, LAST]
     model.number[i, SUPPORT], model.number[j, SUPPORT] = (k_left, k - k_left) if stays else (k - k_left, k_left)
+    _share_votes(model, i, j, b, stays, side)
     _share_buffer(model, rules, i, j, b, stays, side)
     for part in (i, j):
         _take_from_buffer(model, rules, part, work)
@@ -99,6 +100,31 @@ def split(model, rules, t, i, x, work):
     for a in range(d):
         total += x[a] * chosen[a]
     return i if (total <= cut) == stays else j
+
+
+@jit
+def _share_votes(model, i, j, b, stays, side):
+    """Divide the votes of slot `i` for each label as the buffer divides its records with it; none is lost.
+
+    A label that no record of the buffer has is divided as the buffer is. No part gets more votes for a label than it
+    has records.
+    """
+    for label in range(model.votes.shape[1]):
+        kept, held = 0, 0
+        for r in range(b):
+            if model.buffer_label[i, r] == label:
+                held += 1
+                kept += side[r] == stays
+        if held == 0:
+            held = b
+            for r in range(b):
+                kept += side[r] == stays
+        votes = model.votes[i, label]
+        # Rounded half up; taken apart so that no product leaves 64 bits.
+        whole, rest = votes // held, votes % held
+        share = whole * kept + (2 * rest * kept + held) // (2 * held)
+        share = min(max(share, votes - model.number[j, SUPPORT]), model.number[i, SUPPORT])
+        model.votes[i, label], model.votes[j, label] = share, votes - share
 
 
 @jit
@@ -121,7 +147,7 @@ def _share_buffer(model, rules, i, j, b, stays, side):
 
 @jit
 def _take_from_buffer(model, rules, i, work):
-    """Take mean, covariance, inverse and labels of a part from its records."""
+    """Take mean, covariance and inverse of a part from its records."""
     d, b = rules.d, model.number[i, HELD]
     for a in range(d):
         total = 0.0
@@ -141,10 +167,5 @@ def _take_from_buffer(model, rules, i, work):
             model.cov[i, a, c] /= b
         floor = rules.sig0 * width(model, a)
         model.cov[i, a, a] += floor * floor / b
-    for label in range(model.votes.shape[1]):
-        model.votes[i, label] = 0
-    for r in range(b):
-        if model.buffer_label[i, r] >= 0:
-            model.votes[i, model.buffer_label[i, r]] += 1
     set_inverse(model, rules, i, work)
     note_shape(model, rules, i)

@@ -29,7 +29,7 @@ from resonance.engine.caea.packing import model_lengths, packed_model, unpacked_
 from resonance.engine.correntropy import FAR, cim, scale_of, smallest, squared_cim
 from resonance.engine.hcaea.kept_records import FREE, append_record, label_of, next_record, put_record
 from resonance.engine.hcaea.leaves import leaves_below
-from resonance.engine.hcaea.memory import AT_INTEGERS, POOL, ROOT, add, address, block_of, grow_pool, head_of, subtree
+from resonance.engine.hcaea.memory import POOL, ROOT, add, block_of, grow_pool, head_of, subtree
 from resonance.engine.hcaea.tree import learn_record
 
 FLOATS, INTEGERS, INDEX = types.float64[::1], types.int64[::1], types.int64[:, ::1]
@@ -38,8 +38,6 @@ FLOATS, INTEGERS, INDEX = types.float64[::1], types.int64[::1], types.int64[:, :
 @jit
 def learn_batch(floats, integers, indexes, rules, factors, X, labels, log, clusters, score, novel, nodes):
     """Learn a batch in order; fill what is answered for each record."""
-    if indexes[0][ROOT, AT_INTEGERS] != integers[ROOT].ctypes.data:  # the lists were copied
-        address(floats, integers, indexes)
     scratch = scratch_for(rules)
     told = np.empty(2)
     rows, levels = np.empty((rules.max_depth, rules.d)), np.empty((8, rules.max_depth), dtype=np.int64)

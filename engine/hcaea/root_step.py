@@ -13,7 +13,7 @@ from resonance.engine.caea.block import CAPACITY, CHILD, FIRST, ID, KEPT, WAIT_F
 from resonance.engine.caea.reading import read_clusters
 from resonance.engine.caea.step import ANSWER, FOUNDED, SCORE
 from resonance.engine.hcaea.kept_records import label_of, next_record
-from resonance.engine.hcaea.memory import AT_INTEGERS, POOL, ROOT, address, block_of, drop_kept, head_of
+from resonance.engine.hcaea.memory import POOL, ROOT, block_of, drop_kept, head_of
 from resonance.engine.hcaea.tree import adopt, drop_settled, learn_here, let_go
 
 THERE = 0
@@ -86,8 +86,6 @@ def learn_root(
 
     `rows` and `vectors` are lists of one array each, replaced by longer ones as they fill.
     """
-    if indexes[0][ROOT, AT_INTEGERS] != integers[ROOT].ctypes.data:  # the lists were copied
-        address(floats, integers, indexes)
     table, scratch = indexes[0], scratch_for(rules)
     _, _, gone, _, row = scratch
     path, orphan = np.empty(1, dtype=np.int64), np.empty(rules.d)

@@ -1,6 +1,6 @@
 """What HCAEA has below one node of its root: the child model of that node and all below it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -194,6 +194,10 @@ class HCAEASubtree(ModelTree):
             if not whole or model._integers[TOP][PARENT_ID] != node:
                 raise StateError(f"the state of {cls.name} does not hold the tree that it says it holds")
         return model
+
+    def __reduce__(self) -> tuple[Callable[[bytes], Self], tuple[bytes]]:
+        """Be copied as what `state` says; see `Engine`."""
+        return type(self).from_state, (self.state(),)
 
     @classmethod
     def compile(cls) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 from resonance.engine.arithmetic import jit
 from resonance.engine.caea.batch import scratch_for
 from resonance.engine.caea.block import CAPACITY, CHILD, ID, NEXT_ID, K, at_field
-from resonance.engine.hcaea.memory import AT_INTEGERS, ROOT, address, new_model, remove_model
+from resonance.engine.hcaea.memory import new_model, remove_model
 from resonance.engine.hcaea.tree import PATH, learn_record
 
 TOP = 2
@@ -25,8 +25,6 @@ def hold_place(floats, integers, indexes, rules, node):
 @jit
 def learn_below(floats, integers, indexes, rules, factors, node, X, labels, records, answered, log, clusters, nodes):
     """Learn vectors in order; fill what is answered for those that are."""
-    if indexes[0][ROOT, AT_INTEGERS] != integers[ROOT].ctypes.data:  # the lists were copied
-        address(floats, integers, indexes)
     scratch = scratch_for(rules)
     told = np.empty(2)
     rows, levels = np.empty((rules.max_depth, rules.d)), np.empty((8, rules.max_depth), dtype=np.int64)
@@ -42,6 +40,4 @@ def learn_below(floats, integers, indexes, rules, factors, node, X, labels, reco
 @jit
 def remove_below(floats, integers, indexes, rules, record, log):
     """Remove all that is below the root; its clusters vanish."""
-    if indexes[0][ROOT, AT_INTEGERS] != integers[ROOT].ctypes.data:
-        address(floats, integers, indexes)
     remove_model(floats, integers, indexes[0], rules, TOP, record, log)

@@ -26,6 +26,9 @@ from resonance.engine.ildn.reading import CROWDED, DENOISING, clusters_among, jo
 # What the story of a batch tells: record, code, then up to three node ids, -1 where there is none.
 CREATED, MERGED, REMOVED, JOINED = 0, 1, 2, 3
 
+_FAR = 9.0
+"""Squared distance in squared radii from which on a record belongs to no cluster."""
+
 
 @jit
 def _ratio(model, rules, row, x, room):
@@ -172,7 +175,7 @@ def learn_batch(model, rules, X, labels, start, log, telling, story, cluster, sc
         if head[NODES] == fields.shape[1] or head[FREE] == 0 or head[EDGES] + pairs > len(model.edges):
             return t, pairs
         where, ratio = nearest(model, rules, x, fields[CLUSTER], room)
-        cluster[t, 0] = fields[CLUSTER, where] if where >= 0 else -1
+        cluster[t, 0] = fields[CLUSTER, where] if where >= 0 and ratio <= _FAR else -1
         score[t] = 1.0 / (1.0 + ratio) if where >= 0 else np.nan
         head[LEARNED] += 1
         novel[t] = inside == 0
@@ -214,7 +217,7 @@ def learn_batch(model, rules, X, labels, start, log, telling, story, cluster, sc
 
 @jit
 def predict_batch(model, rules, X, cluster, score, label):
-    """Answer for a batch: nearest clustered node, and the majority label of the nearest node that has one."""
+    """Answer for a batch: nearest clustered node within reach, and the majority label of the nearest that has one."""
     room = room_for(model, rules)
     nodes = model.head[NODES]
     majority = np.full(nodes, -1, dtype=np.int64)
@@ -224,7 +227,7 @@ def predict_batch(model, rules, X, cluster, score, label):
         holders(model, rules, X[t], room, False)
         where, ratio = nearest(model, rules, X[t], model.fields[CLUSTER], room)
         if where >= 0:
-            cluster[t, 0] = model.fields[CLUSTER, where]
+            cluster[t, 0] = model.fields[CLUSTER, where] if ratio <= _FAR else -1
             score[t] = 1.0 / (1.0 + ratio)
         where, _ = nearest(model, rules, X[t], majority, room)
         if where >= 0:

@@ -9,7 +9,7 @@ from numba.typed import List
 from numpy.typing import ArrayLike, NDArray
 from resonance.engine.base import Cluster, Engine, IntArray, Prediction, Step, check_batch
 from resonance.engine.classes import MOST_CLASSES, record_labels
-from resonance.engine.errors import ParameterError, RecordError, StateError
+from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.events import cluster_of, events_from
 from resonance.engine.facts import ModelFacts, Path
 from resonance.engine.ildn.batch import learn_batch, nearest_nodes, predict_batch
@@ -33,9 +33,6 @@ from resonance.engine.ildn.reading import CRITERIA, present_clusters, shapes_of
 from resonance.engine.ildn.state import packed, unpacked
 from resonance.engine.parameters import MOST, Parameter, check_parameters
 from resonance.engine.state import pack, unpack
-
-MOST_FEATURES = 256
-"""Every node of two records and more has two matrices of d x d: with 256 features a megabyte."""
 
 PARAMETERS = (
     Parameter("sigma", float, 1e-3, "variance of a new node in every feature, in prepared units", 1e-20, 1e20),
@@ -62,10 +59,10 @@ class ILDN(Engine):
     read at every change, so an event names the record that caused it.
 
     The score of a record is ``1 / (1 + (D / R)^2)``, D its distance from the nearest clustered node and R that node's
-    radius: at least one half exactly where a node of a cluster holds it. The spread of a `Cluster` is that of its
-    records. Reasons: ``distance`` (two clusters became one; D / R of the record from the farther of the nodes that
-    hold it, below 1), ``denoising`` (a thin node held a cluster together, or was all of it; its records, and the
-    fewest that stay), ``max_nodes``, ``min_cluster_records``.
+    radius: at least one half exactly where a node of a cluster holds it. Below one tenth, three radii away, it has no
+    cluster. The spread of a `Cluster` is that of its records. Reasons: ``distance`` (two clusters became one; D / R of
+    the record from the farther of the nodes that hold it, below 1), ``denoising`` (a thin node held a cluster together,
+    or was all of it; its records, and the fewest that stay), ``max_nodes``, ``min_cluster_records``.
 
     Parameters
     ----------
@@ -106,9 +103,11 @@ class ILDN(Engine):
     """
 
     name: ClassVar[str] = "ildn"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
     presets: ClassVar[dict[str, dict[str, Any]]] = {"paper": PAPER}
+    most_features: ClassVar[int] = 256
+    """Every node of two records and more has two matrices of d x d: with 256 features a megabyte."""
 
     def __init__(
         self,
@@ -172,7 +171,7 @@ class ILDN(Engine):
             Record, code (0 created, 1 merged, 2 removed, 3 edge) and node ids: the node; winner, neighbour and the
             new node; the two ends; -1 where there is none. No rows without `told`.
         """
-        batch = check_batch(X, self.dimension)
+        batch = check_batch(X, self.dimension, self.most_features)
         marks = record_labels(labels, len(batch))
         count = len(batch)
         cluster, node = np.full((count, 1), -1, dtype=np.int64), np.full((count, 1), -1, dtype=np.int64)
@@ -181,9 +180,6 @@ class ILDN(Engine):
         if count == 0:
             return Step(cluster, score, novel, node), nothing
         if not self.dimension:
-            if batch.shape[1] > MOST_FEATURES:
-                what = f"{batch.shape[1]} features: ildn keeps matrices and takes up to {MOST_FEATURES}"
-                raise RecordError(0, f"{what}; project them on principal axes (prepare.project)")
             self._begin(batch.shape[1])
         if marks.max() >= self._model.labels.shape[1]:
             self._model = with_classes(self._model, int(marks.max()) + 1)
@@ -264,7 +260,7 @@ class ILDN(Engine):
             dimension, classes = header["dimension"], header.get("classes", 0)
         except (KeyError, TypeError, ValueError, AttributeError, ParameterError) as error:
             raise StateError(f"the state of {cls.name} has no parameters that it can have: {error}") from error
-        for name, value, most in (("dimension", dimension, MOST_FEATURES), ("classes", classes, MOST_CLASSES)):
+        for name, value, most in (("dimension", dimension, cls.most_features), ("classes", classes, MOST_CLASSES)):
             if type(value) is not int or not 0 <= value <= most:
                 raise StateError(f"the state of {cls.name} has {name} = {value!r}")
         if dimension:

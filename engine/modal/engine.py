@@ -7,12 +7,13 @@ import numpy as np
 from numba import types
 from numba.typed import List
 from numpy.typing import ArrayLike, NDArray
-from resonance.engine.base import Cluster, Engine, IntArray, Prediction, Step, check_batch
+from resonance.engine.base import MAGNITUDE, Cluster, Engine, FloatArray, IntArray, Prediction, Step, check_batch
 from resonance.engine.classes import MOST_CLASSES, record_labels
 from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.events import SHAPE_HEAD, cluster_of, events_from
 from resonance.engine.facts import ModelFacts, Path
 from resonance.engine.modal.batch import learn_batch, predict_batch
+from resonance.engine.modal.landmarks import move_landmarks
 from resonance.engine.modal.model import (
     CLUSTER_ID,
     CLUSTERS,
@@ -76,6 +77,7 @@ class Modal(Engine):
     revision: ClassVar[int] = 1
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
     robust: ClassVar[bool] = True
+    rescales: ClassVar[bool] = True
 
     def __init__(self, **given: Any) -> None:
         self._given = check_parameters(self.parameters, given)
@@ -161,6 +163,18 @@ class Modal(Engine):
         cluster_of = {node: ids[place] for node, place in nodes if place >= 0}
         return {(): ModelFacts((), int(model.head[N]), since, cluster_of)}
 
+    def rescale(self, factor: FloatArray, shift: FloatArray) -> None:
+        """Go on with records in other units: the landmarks lie where they lay, and their densities are counted anew.
+
+        Parameters
+        ----------
+        factor, shift : ndarray of shape (d,)
+            Of each feature; factors above 0.
+        """
+        if self.dimension:
+            room = np.empty(self._model.number.shape[1])
+            move_landmarks(self._model, self._rules, factor, shift, MAGNITUDE, room)
+
     def state(self) -> bytes:  # noqa: D102
         header: dict[str, Any] = {"parameters": self._given, "dimension": self.dimension}
         return pack(self.name, self.revision, header, packed(self._model) if self.dimension else {})
@@ -198,3 +212,4 @@ class Modal(Engine):
         model.learn(np.arange(240.0).reshape(120, 2) % 17.0, labels=[0] * 120)
         model.predict(np.zeros((1, 2)))
         cls.from_state(model.state()).clusters()
+        model.rescale(np.ones(2), np.zeros(2))

@@ -21,7 +21,7 @@ from resonance.engine.modal.model import (
     SPAN,
     N,
 )
-from resonance.engine.modal.neighbours import list_landmark, unlist_landmark
+from resonance.engine.modal.neighbours import list_all, list_landmark, unlist_landmark
 
 _EDGE = 0.25
 """Chance of a record outside the nearest ball to become a landmark: the edge of a cluster that moves."""
@@ -202,3 +202,20 @@ def add_landmark(model, rules, x, label, place, squared, room):
     for k in range(model.votes.shape[1]):
         model.votes[j, k] = 1 if k == label else 0
     return j
+
+
+@jit
+def move_landmarks(model, rules, factor, shift, most, room):
+    """Put every landmark, and the last record, where new units have it; none further than `most` from 0.
+
+    Its ball is another one then, which counts from the next reading on. `room` is for as many numbers as landmarks.
+    """
+    landmarks = model.head[LANDMARKS]
+    for f in range(rules.d):
+        model.previous[f] = min(max(model.previous[f] * factor[f] + shift[f], -most), most)
+        for i in range(landmarks):
+            model.at[f, i] = min(max(model.at[f, i] * factor[f] + shift[f], -most), most)
+    list_all(model, room)
+    for i in range(landmarks):
+        model.real[RADIUS2, i], _ = measure_ball(model, rules, i)
+        model.real[SPAN, i] = -1.0

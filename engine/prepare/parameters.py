@@ -43,6 +43,7 @@ class PreparationParameters:
     clip: bool
     project: int | Literal["auto"]
     robust: bool = False
+    rescale: bool = False
 
     @classmethod
     def of(
@@ -57,6 +58,7 @@ class PreparationParameters:
         clip: bool,
         project: int | Literal["auto"],
         robust: bool = False,
+        rescale: bool = False,
     ) -> Self:
         """Return checked parameters from what a caller has."""
         return cls(
@@ -70,6 +72,7 @@ class PreparationParameters:
             bool(clip),
             project,
             bool(robust),
+            bool(rescale),
         )
 
     def __post_init__(self) -> None:
@@ -101,6 +104,9 @@ class PreparationParameters:
         if self.robust and (self.scale != "warmup" or self.clip):
             what = "false or auto, because it is learned with the scale of a warm-up, for engines that take any value"
             raise ParameterError("robust", True, what)
+        if self.rescale and (self.scale != "warmup" or self.clip):
+            what = "false or auto, because only the scale of a warm-up, for engines that take any value, is frozen anew"
+            raise ParameterError("rescale", True, what)
         if self.log1p and not isinstance(self.missing, str) and self.missing <= -1.0:
             raise ParameterError("missing", self.missing, "above -1, because log1p is taken of it")
 

@@ -10,6 +10,7 @@ from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
 from resonance.engine.errors import ParameterError, RecordError, StateError
 from resonance.engine.prepare.parameters import PreparationParameters, Scale
 from resonance.engine.prepare.principal_axes import MIDDLE, PrincipalAxes, common_length
+from resonance.engine.prepare.range_watch import LOOK, RangeWatch
 from resonance.engine.prepare.robust import FLAG_WIDTH, asinh, bend_of, flag_range, is_flag, sinh_and_slope
 from resonance.engine.prepare.scaling import LARGEST, inverse_log1p, mean_of, range_of
 from resonance.engine.prepare.transform import (
@@ -28,6 +29,8 @@ REVISION: Final = 2
 """Raised with every change that alters prepared bits, or the members of a state."""
 
 _KIND = "prepare"
+_ADDED = ("robust", "rescale")
+"""Parameters that a state leaves out where they are false: it is that of releases that did not have them."""
 
 
 class Preparation:
@@ -74,6 +77,11 @@ class Preparation:
         count a fiftieth of the others, where there are others. A feature whose 99th percentile is more than 2.5 times
         as far from the median as the 1st, or the other way round, is bent before it is scaled: by the inverse
         hyperbolic sine, in units of the shorter way.
+    rescale : bool
+        With ``warmup``, not with `clip`; without effect where records are projected. Where more than half of 1,000
+        records lie outside [0, 1] by more than its width, a feature's range is frozen anew from the last 200 of them;
+        when they are back near the range of the warm-up that is taken again. Not of categories, of features that are
+        bent, or that have two values at most. See `rescale`.
 
     Raises
     ------
@@ -93,9 +101,10 @@ class Preparation:
         clip: bool = False,
         project: int | Literal["auto"] = 0,
         robust: bool = False,
+        rescale: bool = False,
     ) -> None:
         self._parameters = PreparationParameters.of(
-            features, scale, warmup_records, missing, log1p, categories, ranges, clip, project, robust
+            features, scale, warmup_records, missing, log1p, categories, ranges, clip, project, robust, rescale
         )
         self._lay_out()
         self._held: list[FloatArray] = []
@@ -105,6 +114,7 @@ class Preparation:
             self._axes = PrincipalAxes.unknown(self._parameters.axes, len(self.columns))
         self._outside = 0
         self._compared = 0
+        self._watch: RangeWatch | None = None
 
     def _lay_out(self) -> None:
         """Columns of the output, and what is done with each feature while nothing has been learned."""
@@ -222,6 +232,9 @@ class Preparation:
             self._axes = PrincipalAxes.of(columns, self._parameters.axes, scaled=is_scaled, length=length)
         self._ready = True
         self._fit_ranges()
+        if self._rescales:
+            features = self._watched
+            self._watch = RangeWatch(features, self._first[features], self._low, self._width)
         prepared, _ = self._prepared(raw)
         self._held = []
         return prepared
@@ -279,10 +292,51 @@ class Preparation:
         if not self._ready:
             raise RuntimeError(f"{self.wanted} more records are wanted before the scale is frozen")
         rows = self._rows(X)
+        if self.room is not None and len(rows) > self.room:
+            raise ValueError(f"{len(rows)} records to prepare, {self.room} until the scale is looked at")
         prepared, outside = self._prepared(rows)
+        if self._watch is not None:
+            self._watch.see(prepared, self._low, self._width)
         self._outside += outside
         self._compared += len(rows) * int(np.count_nonzero(self._ranged))
         return prepared
+
+    @property
+    def _rescales(self) -> bool:
+        return self._parameters.rescale and self._axes is None
+
+    @property
+    def _watched(self) -> IntArray:
+        """Features whose range can be frozen anew."""
+        return np.flatnonzero((self._values == 0) & ~(self._bend > 0.0))
+
+    @property
+    def room(self) -> int | None:
+        """Records that can be prepared before it is time to `rescale`; None where that never is."""
+        if not self._rescales:
+            return None
+        return LOOK if self._watch is None else LOOK - self._watch.seen
+
+    def rescale(self) -> tuple[FloatArray, FloatArray] | None:
+        """Freeze the ranges anew of features that have left theirs; it is time for it where `room` is 0.
+
+        Returns
+        -------
+        factor, shift : ndarray of shape (dimension,)
+            What was a prepared value x of a column is ``factor * x + shift`` from now on. None where nothing changes,
+            or it is not time.
+        """
+        if self._watch is None or self.room:
+            return None
+        low, width = self._watch.look(self._low, self._width)
+        c = np.flatnonzero((low != self._low) | (width != self._width))
+        if not len(c):
+            return None
+        factor, shift = np.ones(self.dimension), np.zeros(self.dimension)
+        columns = self._first[c]
+        factor[columns], shift[columns] = self._width[c] / width[c], (self._low[c] - low[c]) / width[c]
+        self._low, self._width = low, width
+        return factor, shift
 
     def check(self, X: ArrayLike) -> dict[int, str]:
         """Return what is wrong with which record: empty when `apply`, or `hold`, takes them all.
@@ -342,7 +396,7 @@ class Preparation:
     def state(self) -> bytes:
         """Everything the next record depends on: versioned, checksummed, canonical (equal states, equal bytes)."""
         header = {
-            **{name: value for name, value in asdict(self._parameters).items() if name != "robust" or value},
+            **{name: value for name, value in asdict(self._parameters).items() if name not in _ADDED or value},
             "warmup_records": self.warmup_records,
             "ready": self._ready,
             "outside": self._outside,
@@ -354,6 +408,9 @@ class Preparation:
             arrays |= {"pivot": self._pivot, "bend": self._bend}
         if self._axes is not None:
             arrays |= self._axes.arrays()
+        if self._watch is not None:
+            members, watched = self._watch.state()
+            header, arrays = {**header, **members}, {**arrays, **watched}
         return pack(_KIND, REVISION, header, arrays)
 
     def frozen_state(self) -> bytes:
@@ -374,6 +431,7 @@ class Preparation:
         header, arrays = unpack(data, _KIND, REVISION)
         try:
             ready, outside, compared = (header.pop(name) for name in ("ready", "outside", "compared"))
+            seen = header.pop("seen", None)
             # The first revision knew no projection.
             preparation = cls(**header)
             d = len(preparation.features)
@@ -390,6 +448,9 @@ class Preparation:
                 most = len(preparation._axes)
                 preparation._axes = PrincipalAxes.from_arrays(arrays, most, len(preparation.columns))
             preparation._fit_ranges()
+            if preparation._rescales and ready:
+                features = preparation._watched
+                preparation._watch = RangeWatch.from_state(seen, arrays, features, preparation._first[features])
         except (KeyError, TypeError, ValueError, ParameterError) as error:
             raise StateError(f"the state of {_KIND} cannot be read: {error!r}") from error
         return preparation
@@ -401,6 +462,10 @@ class Preparation:
         preparation.apply(np.zeros((1, 1)))
         preparation.to_input_units(np.ones(1), np.ones(1))
         sinh_and_slope(0.5)
+        watching = cls(["x"], warmup_records=2, rescale=True)
+        watching.hold(np.eye(2)[:, :1])
+        watching.freeze()
+        watching.apply(np.zeros((1, 1)))
         for records in (2, 3) if project else ():
             projecting = cls(["x", "y", "z"], warmup_records=records, project=1)
             projecting.hold(np.eye(3)[:records])

@@ -7,7 +7,7 @@ from resonance.engine.errors import ParameterError
 from resonance.pipeline.config import sparse
 from resonance.pipeline.config.fields import Fields
 from resonance.pipeline.config.label_checks import label_problem
-from resonance.pipeline.config.messages import Origins, configuration_error
+from resonance.pipeline.config.messages import Origins, configuration_error, prepared_setting
 from resonance.pipeline.config.sections import Topics
 from resonance.pipeline.errors import nearest
 
@@ -144,7 +144,7 @@ def _check_prepare(settings: Fields, origins: Origins) -> None:
     try:
         settings.preparation(features)
     except ParameterError as error:
-        setting = f"prepare.{error.name}" if error.name != "features" else "input.features"
+        setting = prepared_setting(error)
         raise configuration_error(
             setting, error.value, f"must be {error.allowed}", origins.of(setting.split(".")[:2])
         ) from None

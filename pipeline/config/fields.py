@@ -11,7 +11,7 @@ from resonance import engine as engines
 from resonance.engine.base import Engine
 from resonance.engine.errors import ParameterError
 from resonance.engine.parameters import Parameter, check_parameters
-from resonance.engine.prepare import WARMUP_RECORDS, Preparation
+from resonance.engine.prepare import MOST_AXES, WARMUP_RECORDS, Preparation
 from resonance.engine.sparse import SparseEngine
 from resonance.pipeline.config.messages import STREAM_CHOICES, stream_not_set
 from resonance.pipeline.config.sections import (
@@ -143,11 +143,11 @@ class Fields(BaseSettings):
         Raises
         ------
         ParameterError
-            The settings name a feature that there is not, or lack one.
+            The settings name a feature that there is not, or lack one, or leave more than the engine takes.
         """
         prepare = self.prepare
         missing: Any = prepare.missing
-        return Preparation(
+        preparation = Preparation(
             features,
             scale=prepare.scale,
             warmup_records=prepare.warmup_records,
@@ -158,7 +158,26 @@ class Fields(BaseSettings):
             clip=self.engine_class.unit_interval,
             project=self.project,
             robust=self.robust,
+            rescale=self.rescale,
         )
+        if self.rescale and not self.engine_class.rescales:
+            allowed = f"false or auto, because {self.engine.name} cannot go on in other units"
+            raise ParameterError("rescale", True, allowed)
+        self._check_most(preparation.dimension)
+        return preparation
+
+    def _check_most(self, features: int) -> None:
+        """Refuse more features than the engine takes."""
+        most = self.engine_class.most_features
+        if most is not None and features > most:
+            allowed = (
+                f"from 1 to {MOST_AXES} principal axes, because a record has {features:,} features and "
+                f"{self.engine.name} takes at most {most:,}; or choose another engine.name, or leave features out"
+            )
+            raise ParameterError("project", self.prepare.project, allowed)
+        most = self.engine_parameters.get("max_features")
+        if most is not None and features > most:
+            raise ParameterError("engine.max_features", most, f"at least {features:,}, the features of a record")
 
     @property
     def project(self) -> int | Literal["auto"]:
@@ -173,6 +192,13 @@ class Fields(BaseSettings):
         prepare = self.prepare
         decides = prepare.scale == "warmup" and self.engine_class.robust and self.input.sparse is None
         return prepare.robust if prepare.robust != "auto" else decides
+
+    @property
+    def rescale(self) -> bool:
+        """Whether ranges that records have left are frozen anew."""
+        prepare = self.prepare
+        decides = prepare.scale == "warmup" and self.engine_class.rescales and self.input.sparse is None
+        return prepare.rescale if prepare.rescale != "auto" else decides
 
     @cached_property
     def may_project(self) -> bool:
@@ -198,8 +224,9 @@ class Fields(BaseSettings):
         if self.project == 0:
             del values["project"]
             values["warmup_records"] = values["warmup_records"] or WARMUP_RECORDS
-        if not self.robust:
-            del values["robust"]
+        for name, is_on in (("robust", self.robust), ("rescale", self.rescale)):
+            if not is_on:
+                del values[name]
         return values
 
     @property

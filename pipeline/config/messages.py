@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
+from resonance.engine.errors import ParameterError
 from resonance.pipeline.errors import ConfigurationError, nearest
 
 SECRETS = frozenset({"broker.sasl_password", "broker.ssl_key_password"})
@@ -82,6 +83,13 @@ def configuration_error(
     shown = MASK if setting in SECRETS else _short(value)
     text = f"{setting} = {shown}{origin}: {allowed}"
     return ConfigurationError(f"{text}; {remedy}" if remedy else text)
+
+
+def prepared_setting(error: ParameterError) -> str:
+    """Return the setting that cannot be, where a stream's records cannot be prepared for its engine."""
+    if error.name == "features":
+        return "input.features"
+    return error.name if error.name.startswith("engine.") else f"prepare.{error.name}"
 
 
 def from_validation(error: ValidationError, known: Mapping[str, Sequence[str]], origins: Origins) -> ConfigurationError:

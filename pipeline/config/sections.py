@@ -161,6 +161,10 @@ class Prepare(Section):
     """Whether features with two values, and categories, count little beside others, and skewed features are bent, so
     that a cluster at the crowded end is as wide as others. ``auto``: with ``scale = "warmup"`` and the engine
     ``modal``."""
+    rescale: Robust = "auto"
+    """Whether a feature's range is frozen anew when more than half of 1,000 records have left it by more than its
+    width, and given back when they return. ``auto``: with ``scale = "warmup"`` and the engine ``modal``, where records
+    are not projected."""
     missing: Missing = "reject"
     """A missing or null feature: ``reject`` the record, take the ``mean`` of the warm-up, or this number."""
     log1p: Names = ()

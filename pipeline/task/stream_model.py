@@ -1,5 +1,6 @@
 """The model of one stream: its preparation, its engine, and where in the log it stands."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ from resonance.engine import ENGINES, PARTS, HCAEARoot
 from resonance.engine.base import Engine, FloatArray, Label, Step
 from resonance.engine.errors import RecordError, StateError
 from resonance.engine.labels import LabelEngine
-from resonance.engine.prepare import Preparation
+from resonance.engine.prepare import LOOK, Preparation
 from resonance.engine.state import pack, unpack
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.task import label_learning
@@ -33,6 +34,8 @@ STATE_REVISION = 2
 
 KIND = "stream"
 """Kind of a stream's state."""
+
+_log = logging.getLogger(__name__)
 
 
 class StreamModel:
@@ -133,6 +136,8 @@ class StreamModel:
             Id and labels of each, where the engine is taught by labels.
         """
         preparation = self.preparation
+        if self.room == 0:
+            self._rescale()
         if self.labels is not None and isinstance(self.engine, LabelEngine) and isinstance(preparation, Preparation):
             fed = Fed()
             label_learning.feed(self.engine, preparation, self.labels, rows, taught, fed)
@@ -142,6 +147,28 @@ class StreamModel:
             fed.letters += [(0, label_learning.not_taught(own), record) for own, record in self.labels.give_up()]
             self.labels = None
         return fed
+
+    @property
+    def room(self) -> int | None:
+        """Rows that can be learned before the scale is looked at, with the next ones; None where it never is."""
+        return self.preparation.room if isinstance(self.preparation, Preparation) else None
+
+    def portion(self, rows: int) -> int:
+        """Return how many of some rows it takes at once: what they cause is described in the units that they had."""
+        if isinstance(self.preparation, SparsePreparation) or self.room is None:
+            return rows
+        return min(rows, self.preparation.wanted + (self.room or LOOK))
+
+    def _rescale(self) -> None:
+        """Freeze the scale anew where the records have left it, and let the engine go on in its units."""
+        if isinstance(self.preparation, Preparation) and (change := self.preparation.rescale()) is not None:
+            self.engine.rescale(*change)
+            names = [
+                name
+                for name, factor, shift in zip(self.preparation.columns, *change, strict=True)
+                if (factor, shift) != (1.0, 0.0)
+            ]
+            _log.info("stream %s: the scale of %s is frozen anew", self.name, ", ".join(names))
 
     def _feed(self, rows: Any) -> Fed:
         if self.preparation.ready:

@@ -6,6 +6,7 @@ from typing import Any
 from resonance.engine import ENGINES, PARTS, HCAEARoot
 from resonance.engine.errors import ParameterError, StateError
 from resonance.pipeline import stops
+from resonance.pipeline.config.messages import configuration_error, prepared_setting
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.records import StreamSnapshot
@@ -98,21 +99,23 @@ class Streams:
         Raises
         ------
         ConfigurationError
-            The settings do not fit the features that the records turned out to have.
+            The settings, or their engine, do not fit the features that the records turned out to have.
         """
         name = self.name_of(key)
         try:
             model = StreamModel(self._settings, name, layout.features, self.first_version)
         except ParameterError as error:
-            features = ", ".join(layout.features[:20])
-            raise ConfigurationError(
-                f"prepare.{error.name} = {error.value!r}: must be {error.allowed}; the records of {self._where} have "
-                f"the features {features}"
-            ) from None
+            raise self._unfit(error, layout) from None
         if self.first_version > 1:
             model.ended = []
         self._models[key] = self._names[name] = model
         return model
+
+    def _unfit(self, error: ParameterError, layout: AnyLayout) -> ConfigurationError:
+        """Return the error of settings that do not fit the features of the records."""
+        features = ", ".join(layout.features[:20]) + (", ..." if len(layout.features) > 20 else "")
+        records = f"the records of {self._where} have the features {features}"
+        return configuration_error(prepared_setting(error), error.value, f"must be {error.allowed}", remedy=records)
 
     def learned(self, model: StreamModel, offsets: list[int], size: int) -> None:
         """Note that a model was given records.
@@ -250,7 +253,10 @@ class Streams:
             present = [describe(model, texts, cluster) for cluster in model.engine.clusters()]
             # A version whose beginning was never told ended nothing yet; of one that learned silently nobody knows.
             ended = [*(model.ended or ()), *(present if model.listing is None else model.listing)]
-            model = model.next_version(settings, layout.features, ended)
+            try:
+                model = model.next_version(settings, layout.features, ended)
+            except ParameterError as error:
+                raise self._unfit(error, layout) from None
         self._models[self._called.key_of(name)] = self._names[name] = model
         if new_version:
             # The old snapshot is all that the bus knows of this stream.

@@ -1,5 +1,7 @@
 """What every engine keeps, whatever its algorithm: an engine joins by a line in `ENGINES_HERE`."""
 
+import copy
+import pickle
 from collections.abc import Callable
 
 import numpy as np
@@ -163,6 +165,30 @@ def test_an_untouched_engine_has_a_state_too(make, shifting):
     assert joined([copy.learn(X)], 1) == joined([engine.learn(X)], 1)
 
 
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_a_copy_goes_on_alone_with_the_same_bits(make, shifting, copied):
+    X = shifting(600)
+    engine = make()
+    assert copied(engine).state() == engine.state()
+    engine.learn(X[:400])
+    before = engine.state()
+    twin = copied(engine)
+    # Whatever the copy learns, first and in rooms that grow, the original does not notice.
+    expected = joined([twin.learn(X[400:])], 1)
+    assert engine.state() == before
+    assert joined([engine.learn(X[400:])], 1) == expected
+    assert twin.state() == engine.state()
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_an_engine_can_be_sent_to_another_process(name):
+    engine, X = make_engine(name, {}), np.clip(unbounded(300), 0.0, 1.0)
+    engine.learn(X[:200], np.arange(200) % 3)
+    twin = pickle.loads(pickle.dumps(engine))  # noqa: S301
+    assert twin.state() == engine.state()
+    assert joined([twin.learn(X[200:])], 1) == joined([engine.learn(X[200:])], 1)
+
+
 def test_two_interleaved_streams_equal_two_separate_runs(make, shifting):
     X, Y = shifting(1000, seed=1), shifting(1000, seed=2)
     a, b = make(), make()
@@ -218,7 +244,7 @@ def test_answers_are_in_their_ranges(make, shifting):
     known = ~np.isnan(step.score)
     assert ((step.score[known] >= 0) & (step.score[known] <= 1)).all()
     # Where a cluster answers only for records that are near enough, the others have a score all the same.
-    unlike = known if isinstance(engine, LabelEngine | Modal) else False
+    unlike = known if isinstance(engine, LabelEngine | Modal | EVQ | ILDN) else False
     assert ((known == (step.cluster[:, 0] >= 0)) | unlike).all()
     assert step.path.shape == (2000, engine.depth)
     # A record that waits for the end of a warm-up is learned by no node yet.

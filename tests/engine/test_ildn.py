@@ -114,13 +114,16 @@ def test_clusters_are_the_components_and_every_change_of_them_is_told_once(small
 
 
 def answer(plain, members, x):
-    """Cluster of the nearest node that has one, by distance in radii, and the score."""
+    """Cluster of the nearest node that has one, by distance in radii, if it is within three; and the score."""
     found = [
         (plain.nodes[i].squared_distance(x) / plain.squared_radius(plain.nodes[i].n, len(x)), i, c)
         for c, nodes in members.items()
         for i in nodes
     ]
-    return (min(found)[2], 1 / (1 + min(found)[0])) if found else (-1, np.nan)
+    if not found:
+        return -1, np.nan
+    ratio, _, cluster = min(found)
+    return cluster if ratio <= 9 else -1, 1 / (1 + ratio)
 
 
 def check_description(c, nodes):
@@ -276,9 +279,9 @@ def trained():
 
 def tampered(change):
     """The state of a trained engine after `change` of its header and arrays, with a right checksum."""
-    header, arrays = unpack(trained().state(), "ildn", 1)
+    header, arrays = unpack(trained().state(), "ildn", ILDN.revision)
     change(header, arrays)
-    return pack("ildn", 1, header, arrays)
+    return pack("ildn", ILDN.revision, header, arrays)
 
 
 def first(name, at, value):
@@ -375,5 +378,5 @@ def test_a_model_says_how_many_records_it_has_learned_and_which_nodes_are_in_clu
 
 
 def test_more_features_than_matrices_are_kept_for_are_refused():
-    with pytest.raises(RecordError, match="257 features: ildn keeps matrices and takes up to 256"):
+    with pytest.raises(RecordError, match="257 features, the engine takes at most 256; project them"):
         ILDN().learn(np.zeros((1, 257)))

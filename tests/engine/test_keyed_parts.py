@@ -1,5 +1,7 @@
 """HCAEA from its parts: a root, and a subtree for each of its nodes wherever it lives."""
 
+import copy
+
 import numpy as np
 import pytest
 from resonance.engine import HCAEA, HCAEARoot, HCAEASubtree, Operations, ParameterError, RecordError, StateError
@@ -85,6 +87,23 @@ def test_the_parts_are_the_tree_on_data_sets(name):
     low, high = X.min(axis=0), X.max(axis=0)
     X = (X - low) / np.where(high > low, high - low, 1.0)
     compare({"min_cluster_records": 8}, X, y, places=3, size=100, sent=30, reload_at=(300, 800))
+
+
+def test_a_part_is_copied_as_its_state_says():
+    X = nested(1200)
+    root = HCAEARoot.make(SETTINGS["crowded"])
+    asked = root.learn(X[:1000]).operations
+    node = int(np.bincount(asked.node).argmax())
+    own = asked.take(np.flatnonzero(asked.node == node))
+    assert not own.removed.any()
+    half = len(own) // 2
+    subtree = HCAEASubtree.below(node, SETTINGS["crowded"])
+    subtree.follow(own.take(np.arange(half)))
+    twins = copy.copy(root), copy.deepcopy(subtree)
+    assert answers(twins[0].learn(X[1000:])) == answers(root.learn(X[1000:]))
+    rest = own.take(np.arange(half, len(own)))
+    assert answers(twins[1].follow(rest)) == answers(subtree.follow(rest))
+    assert [twin.state() for twin in twins] == [root.state(), subtree.state()]
 
 
 def test_streams_side_by_side_do_not_disturb_one_another():

@@ -1,5 +1,6 @@
 """Disturbed workers that learn labels from a topic of their own: early, late, and too late."""
 
+import json
 import random
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 from confluent_kafka import TopicPartition
 
 from tests.brokers import create_topic
-from tests.integration.chaos import GROUPS, Chaos, datasets, feed
+from tests.integration.chaos import GROUPS, Chaos, datasets, feed, values
 from tests.integration.workers import consumer
 
 PARTITIONS = 2
@@ -17,6 +18,7 @@ PARTITIONS = 2
 def labels(first: int, count: int, inputs: int, rng: random.Random) -> Iterator[tuple[int, bytes, bytes | None]]:
     """Yield (partition, key, value): labels for two of three records, in about their order, and some for nobody."""
     numbers = [n for n in range(first, first + count) if n % 3]
+    numbers += [n for n in numbers if n % 97 == 1]  # twice
     for n in sorted(numbers, key=lambda n: n + rng.choice((0, 0, 200, count))):
         said = b'["c%d"%b]' % (n % 4, b',"even"' if n % 2 == 0 else b"")
         value = b'{"id": "r%d", "labels": %b, "stream": "g%d"}' % (n, said, n // inputs % GROUPS)
@@ -27,24 +29,65 @@ def labels(first: int, count: int, inputs: int, rng: random.Random) -> Iterator[
         yield n % PARTITIONS, b"l%d" % n, value
 
 
+PATIENCE = 10_000
+"""Messages that labels wait for their record, at most."""
+
+
+def usable(first: int, count: int, inputs: int) -> Iterator[str]:
+    """Yield the ids of the records that can be learned."""
+    dimension = datasets()[0].shape[1]
+    for _, _, value in values(first, count, inputs, 5, alike=True):
+        if value is not None and value.startswith(b"{"):
+            record = json.loads(value)
+            if len(record["features"]) == dimension:
+                yield record["id"]
+
+
 class LabelChaos(Chaos):
-    """As `Chaos`, with a topic of labels that has fewer partitions than the input; parameters as there."""
+    """As `Chaos`, with a topic of labels that has fewer partitions than the input; parameters as there.
+
+    The routes have records and labels in the order in which two workers happen to send them, which is another one in
+    every run. So where a stream has no more messages than labels can wait, every label meets its record in any order:
+    how many records are labelled, and how often twice, is then a matter of what was written alone. Beyond that labels
+    have 150 records of time, and it is the order that decides which are too late.
+
+    Attributes
+    ----------
+    labelled, repeats : int or None
+        Records that get labels, and labels that come a second time; None where it depends on the order.
+    """
 
     def __init__(self, broker: str, *, records: int, settings: Mapping[str, Any], folder: Path, seed: int) -> None:
         self._labels = create_topic(broker, "labels", partitions=PARTITIONS)
+        dimension = datasets()[0].shape[1]
+        self._is_patient = 2 * records / GROUPS < PATIENCE
+        self._usable: set[str] = set()
+        self._named: list[str] = []
+        time = PATIENCE if self._is_patient else 150
         taught = {
             "labels.topic": self._labels,
-            "labels.buffer_records": 150,
-            "labels.wait_records": 150,
-            "input.dimension": datasets()[0].shape[1],
+            "labels.buffer_records": time,
+            "labels.wait_records": time,
+            "input.dimension": dimension,
             "engine.max_nodes": 40,
         }
         super().__init__(broker, records=records, settings={**taught, **settings}, folder=folder, seed=seed)
 
+    @property
+    def labelled(self) -> int | None:
+        return len(self._usable.intersection(self._named)) if self._is_patient else None
+
+    @property
+    def repeats(self) -> int | None:
+        return len(self._named) - len(set(self._named)) if self._is_patient else None
+
     def _feed(self, count: int) -> None:
         first = self.records
         super()._feed(count)
-        feed(self.deployment.broker, self._labels, labels(first, count, self.PARTITIONS, self.rng), self.rng)
+        self._usable |= set(usable(first, count, self.PARTITIONS))
+        messages = list(labels(first, count, self.PARTITIONS, self.rng))
+        self._named += [said["id"] for said in (json.loads(value or b"{}") for _, _, value in messages) if "id" in said]
+        feed(self.deployment.broker, self._labels, messages, self.rng)
         with consumer(self.deployment.broker, self.deployment.name) as asked:
             self._ends += sum(asked.get_watermark_offsets(place, timeout=20)[1] for place in self._label_places())
 

@@ -1,5 +1,8 @@
 """What the eVQ family does beyond what every engine keeps: merges, splits, consolidation, labels, crafted states."""
 
+import math
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from resonance.engine import EVQ, ParameterError, RecordError, StateError
@@ -102,6 +105,70 @@ def test_labels_follow_their_records_into_the_parts():
     assert (model.predict(X).label == own).all()
 
 
+def votes_of(model):
+    """Return votes and support of the present clusters, by id."""
+    _, arrays = unpack(model.state(), "evq", EVQ.revision)
+    return arrays["votes"], arrays["number"][:, 1]
+
+
+def plain_share(votes, labels, stays, support):
+    """Return the votes of the part that keeps its id: of each label what the buffer says, rounded half up."""
+    shares = []
+    for label, count in enumerate(votes.tolist()):
+        sides = [side for side, own in zip(stays, labels, strict=True) if own == label] or stays
+        share = math.floor(Fraction(count * sum(sides), len(sides)) + Fraction(1, 2))
+        shares.append(min(max(share, count - support[1]), support[0]))
+    return shares
+
+
+def with_votes(model, votes):
+    """Return a model whose only cluster has other votes."""
+    header, arrays = unpack(model.state(), "evq", EVQ.revision)
+    return EVQ.from_state(pack("evq", EVQ.revision, header, {**arrays, "votes": np.array([votes])}))
+
+
+@pytest.mark.parametrize(
+    "votes",
+    [None, [0, 0, 0], [49, 0, 0], [0, 49, 0], [0, 0, 49], [7, 11, 13], [1, 1, 1]],
+)
+@pytest.mark.parametrize("labels", ["own", "shuffled", "few", "drifted"])
+def test_a_split_shares_the_votes_as_its_buffer_says_and_loses_none(votes, labels):
+    X, own = two_blobs(50, gap=0.5)
+    rng = np.random.default_rng(1)
+    marks = {
+        "own": own,
+        "shuffled": rng.integers(0, 2, size=50),
+        "few": np.where(rng.random(50) < 0.1, own, -1),
+        # All that had label 0 lately lie on one side.
+        "drifted": np.where(own == 0, 0, -1),
+    }[labels]
+    model = EVQ(low=0.0, high=1.0, min_sub=50, check_every=50)
+    model.learn(X[:49], np.append(marks[:48], 2))
+    if votes is not None:
+        model = with_votes(model, votes)
+    (before,), _ = votes_of(model)
+    held = unpack(model.state(), "evq", EVQ.revision)[1]["buffer_label"].tolist()
+    step = model.learn(X[49:], marks[49:])
+    (split,) = [e for e in step.events if e.kind == "split"]
+    whole = before.copy()
+    if marks[49] >= 0:
+        whole[marks[49]] += 1
+    (first, second), support = votes_of(model)
+    stays = [bool(side == (own[0] if split.after[0].centre[0] < 0.25 else own[1])) for side in own]
+    assert (first + second).tolist() == whole.tolist()
+    assert first.tolist() == plain_share(whole, [*held, int(marks[49])], stays, support.tolist())
+    assert EVQ.from_state(model.state()).state() == model.state()
+
+
+def test_no_label_is_lost_on_a_long_stream_of_merges_and_splits():
+    X = shifting(2500)
+    model = EVQ()
+    kinds = {e.kind for e in model.learn(X, np.arange(2500) % 3).events}
+    assert {"split", "absorbed"} <= kinds
+    votes, support = votes_of(model)
+    assert votes.sum() == support.sum() == 2500
+
+
 def test_rescaled_and_moved_features_give_the_same_clusters():
     X = shifting(1200, d=3)
     plain, scaled = EVQ(), EVQ()
@@ -112,9 +179,9 @@ def test_rescaled_and_moved_features_give_the_same_clusters():
 def crafted(change):
     model = EVQ(max_clusters=20)
     model.learn(shifting(400), np.arange(400) % 3)
-    header, arrays = unpack(model.state(), "evq", 1)
+    header, arrays = unpack(model.state(), "evq", EVQ.revision)
     change(header, arrays)
-    return pack("evq", 1, header, arrays)
+    return pack("evq", EVQ.revision, header, arrays)
 
 
 def put(name, at, value):
@@ -207,7 +274,7 @@ def test_parameters_that_do_not_fit_each_other_are_refused(given, message):
 
 
 def test_more_features_than_matrices_are_kept_for_are_refused():
-    with pytest.raises(RecordError, match="257 features: evq keeps matrices and takes up to 256"):
+    with pytest.raises(RecordError, match="257 features, the engine takes at most 256; project them"):
         EVQ().learn(np.zeros((1, 257)))
 
 

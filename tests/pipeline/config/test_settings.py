@@ -248,6 +248,37 @@ def test_required_settings_say_the_three_ways_to_set_them(tmp_path: Path) -> Non
             {"input.sparse": "s", "engine.name": "sa_art", "prepare.project": 2},
             r"^prepare\.project = 2: is for dense records; leave it out",
         ),
+        (
+            {"engine.name": "evq", "input.dimension": 257, "prepare.project": 0},
+            r"^prepare\.project = 0: must be from 1 to 64 principal axes, because a record has 257 features and evq "
+            r"takes at most 256; or choose another engine\.name, or leave features out$",
+        ),
+        (
+            {"engine.name": "ildn", "input.features": [f"x{number}" for number in range(300)], "prepare.scale": "none"},
+            r"^prepare\.project = 'auto': must be from 1 to 64 principal axes, because a record has 300 features and",
+        ),
+        (
+            {
+                "engine.name": "evq",
+                "input.features": ["country", "amount"],
+                "prepare.categories": {"country": [f"c{number}" for number in range(256)]},
+                "prepare.project": 0,
+            },
+            r"^prepare\.project = 0: must be .* because a record has 257 features",
+        ),
+        (
+            {"engine.name": "sa_art", "engine.max_features": 200, "input.dimension": 201},
+            r"^engine\.max_features = 200: must be at least 201, the features of a record$",
+        ),
+        ({"prepare.rescale": "often"}, r"^prepare\.rescale = 'often': must be auto, true or false"),
+        (
+            {"prepare.rescale": True, "prepare.scale": "none"},
+            r"^prepare\.rescale = True: must be false or auto, because",
+        ),
+        (
+            {"prepare.rescale": True, "engine.name": "caea"},
+            r"^prepare\.rescale = True: must be false or auto, because caea cannot go on in other units$",
+        ),
         ({"prepare.warmup_records": 0}, r"^prepare\.warmup_records = 0: must be at least 1"),
         ({"prepare.scale": "given"}, r"^prepare\.scale = 'given': needs prepare\.ranges"),
         (
@@ -272,6 +303,24 @@ def test_required_settings_say_the_three_ways_to_set_them(tmp_path: Path) -> Non
 )
 def test_what_cannot_be_used_is_named_with_what_can(values: dict[str, Any], expected: str) -> None:
     assert re.search(expected, refusal(values)), refusal(values)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"engine.name": "evq", "input.dimension": 256, "prepare.project": 0},
+        {"engine.name": "evq", "input.dimension": 4096},
+        {"engine.name": "ildn", "input.dimension": 4096, "prepare.scale": "none", "prepare.project": 64},
+        {"engine.name": "evq", "prepare.project": 0},
+        {"engine.name": "modal", "input.dimension": 4096, "prepare.project": 0},
+        {"engine.name": "sa_art", "engine.max_features": 200, "input.sparse": "counts"},
+    ],
+)
+def test_an_engine_is_given_no_more_features_than_it_takes(values: dict[str, Any]) -> None:
+    given = Settings.of({**MINIMAL, **values})
+    if (count := given.input.dimension) is not None:
+        most = given.engine_class.most_features
+        assert most is None or given.preparation([f"f{number}" for number in range(count)]).dimension <= most
 
 
 def test_every_fault_is_told_at_once() -> None:

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
-from resonance.engine import StateError
+from resonance.engine import ENGINES, LabelEngine, StateError
 from resonance.engine.state import pack, unpack
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.records import Record
 from resonance.pipeline.task.description import describe_features
 from resonance.pipeline.task.sizes import event_bytes_of
@@ -18,6 +19,13 @@ from sklearn.metrics import adjusted_rand_score
 from tests.pipeline.streams import STAMP, TOPIC, errors, join, payloads, restored, run, states, task
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+
+SMALL: dict[str, dict[str, Any]] = {
+    **{name: {"engine__lambda": 20, "engine__max_nodes": 12} for name in ("mlca", "mlca_i", "mlca_c")},
+    **{name: {"engine__max_clusters": 30} for name in ("fuzzy_art", "sa_art")},
+}
+"""Settings with which engines that see all features are quick."""
 
 
 def given(**changes: Any) -> Settings:
@@ -90,16 +98,51 @@ def test_features_of_their_own_scales_are_described_in_their_own_units() -> None
         assert ((spread > 0.03) & (spread < 0.3)).all()
 
 
-@pytest.mark.parametrize("engine", ["caea", "hcaea", "evq", "ildn", "mlca"])
-def test_every_dense_engine_learns_4096_features(engine: str) -> None:
-    X, _ = unit_vectors(40, 4096)
-    own = {"mlca": {"prepare__project": 8, "input__label_path": "label"}}.get(engine, {})
-    worker = task(given(engine__name=engine, prepare__warmup_records=30, **own))
-    worker.event_bytes = 1_048_588
-    outputs = run(worker, log_of(X.tolist()))
-    assert [answer["status"] for answer in payloads(outputs.assignments)].count("assigned") == 10
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_engine_learns_4096_features(engine: str) -> None:
+    X, _ = unit_vectors(320, 4096, k=3)
+    taught = issubclass(ENGINES[engine], LabelEngine)
+    own = {"input__label_path": "kind"} if taught else {}
+    settings = given(engine__name=engine, prepare__warmup_records=60, **SMALL.get(engine, {}), **own)
+    worker = task(settings)
+    worker.event_bytes = 1_048_588  # what a topic takes by default
+    outputs = run(worker, log_of(X.tolist()), 100)
     assert not outputs.dead_letters
-    assert worker.model("p0").engine.dimension <= 16
+    answers = payloads(outputs.assignments)
+    assert [answer["status"] for answer in answers].count("assigned") == 260
+    model = worker.model("p0")
+    assert model.engine.dimension == (16 if ENGINES[engine].projects else 4096)
+    for event in payloads(outputs.events):
+        assert all(len(cluster["centre"]) == 4096 for cluster in event["after"] if "centre" in cluster)
+    expected = states(worker)
+    fresh = task(settings)
+    fresh.event_bytes = worker.event_bytes
+    fresh.restore_partition(worker.partition_state())
+    fresh.restore(worker.snapshot("p0"))
+    assert states(fresh) == expected
+
+
+@pytest.mark.parametrize("engine", ["evq", "ildn"])
+def test_features_that_the_first_records_show_to_be_too_many_stop_the_worker(engine: str) -> None:
+    worker = task(given(engine__name=engine, prepare__project=0, prepare__warmup_records=5))
+    told = (
+        rf"^prepare\.project = 0: must be from 1 to 64 principal axes, because a record has 300 features and {engine} "
+        r"takes at most 256; or choose another engine\.name, or leave features out; the records of features\[0\] have "
+        r"the features f0, f1, .*, f19, \.\.\.$"
+    )
+    with pytest.raises(ConfigurationError, match=told):
+        run(worker, log_of(np.zeros((30, 300)).tolist()), 7)
+
+
+def test_an_engine_that_takes_fewer_features_is_no_next_version() -> None:
+    rows = unit_vectors(60, 300)[0].tolist()
+    worker = task(given(engine__name="modal", prepare__project=0, prepare__warmup_records=5))
+    run(worker, log_of(rows))
+    snapshots = [worker.snapshot(stream) for stream in worker.dirty()]
+    fresh = task(given(engine__name="evq", prepare__project=0, prepare__warmup_records=5))
+    fresh.restore_partition(worker.partition_state())
+    with pytest.raises(ConfigurationError, match=r"^prepare\.project = 0: .* a record has 300 features and evq takes"):
+        fresh.restore(snapshots[0], new_version=True)
 
 
 @pytest.mark.parametrize("engine", ["caea", "evq", "mlca"])

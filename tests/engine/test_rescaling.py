@@ -1,0 +1,182 @@
+"""A scale that records have left for long is frozen anew, and an engine goes on in the new units."""
+
+import numpy as np
+import pytest
+from resonance.engine import CAEA, Modal, ParameterError, StateError
+from resonance.engine.prepare import LOOK, Preparation
+from resonance.engine.state import pack, unpack
+
+NAMES = ["a", "b", "c"]
+
+
+def stream(n=6_000, seed=0):
+    """Return records of three features about [0, 1], of which the second is a hundredfold in the middle third."""
+    X = np.random.default_rng(seed).random((n, 3))
+    X[n // 3 : 2 * n // 3, 1] *= 100.0
+    return X
+
+
+def learned(X, **given):
+    preparation = Preparation(NAMES, **{"rescale": True, **given})
+    preparation.hold(X[: preparation.wanted])
+    preparation.freeze()
+    return preparation
+
+
+def prepared(preparation, X, size):
+    """Return prepared records, and how many came before each change with what it is, as a stream's model does it."""
+    found, changes, at = [], [], 0
+    while at < len(X):
+        if preparation.room == 0 and (change := preparation.rescale()) is not None:
+            changes.append((at, *change))
+        taken = min(size, preparation.room, len(X) - at)
+        found.append(preparation.apply(X[at : at + taken]))
+        at += taken
+    return np.concatenate(found), changes
+
+
+def test_a_range_that_most_records_have_left_is_frozen_anew_and_given_back():
+    X = stream()
+    preparation = learned(X[:200])
+    home = preparation.to_input_units(np.zeros(3), np.ones(3))
+    values, changes = prepared(preparation, X, 1_000)
+    assert [at for at, _, _ in changes] == [3_000, 5_000]
+    for _, factor, shift in changes:
+        assert (factor[[0, 2]] == 1.0).all()
+        assert (shift[[0, 2]] == 0.0).all()
+    assert 80 < values[2_000:3_000, 1].max() < 120
+    assert -0.1 < values[3_000:4_000, 1].min() < 0.1
+    assert 0.9 < values[3_000:4_000, 1].max() < 1.2
+    # The warm-up's own range again, to the last bit.
+    np.testing.assert_array_equal(preparation.to_input_units(np.zeros(3), np.ones(3)), home)
+    np.testing.assert_array_equal(values[5_000:], learned(X[:200], rescale=False).apply(X[5_000:]))
+
+
+def test_however_records_come_the_bits_are_the_same_and_a_state_goes_on_with_them():
+    X = stream(3_500)
+    whole = learned(X[:200])
+    expected, changes = prepared(whole, X, 10_000)
+    assert changes
+    for size in (1, 7, 333):
+        other = learned(X[:200])
+        values, others = prepared(other, X, size)
+        assert values.tobytes() == expected.tobytes()
+        assert [at for at, _, _ in others] == [at for at, _, _ in changes]
+        assert other.state() == whole.state()
+    other = learned(X[:200])
+    parts = []
+    for at in range(0, len(X), 250):
+        other = Preparation.from_state(other.state())
+        assert Preparation.from_state(other.state()).state() == other.state()
+        parts.append(prepared(other, X[at : at + 250], 250)[0])
+    assert np.concatenate(parts).tobytes() == expected.tobytes()
+    assert other.state() == whole.state()
+
+
+def test_what_was_prepared_before_is_where_the_change_puts_it():
+    X = stream(2_000)
+    X[1_000:, 1] = X[1_000:, 1] * 40.0 + 7.0
+    preparation = learned(X[:200])
+    before, _ = prepared(preparation, X, 1_000)
+    centre, spread = preparation.to_input_units(before[5], np.full(3, 0.1))
+    factor, shift = preparation.rescale()
+    expected = np.concatenate(
+        [Preparation.from_state(preparation.state()).apply(half) for half in (X[:1_000], X[1_000:])]
+    )
+    np.testing.assert_allclose(before * factor + shift, expected, rtol=0, atol=1e-9)
+    again = preparation.to_input_units(before[5] * factor + shift, 0.1 * factor)
+    np.testing.assert_allclose(again, (centre, spread), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.45])
+def test_a_range_that_fewer_records_have_left_stays(share):
+    X = stream(3_000)
+    X[:, 1] = np.random.default_rng(1).random(3_000)
+    X[1_000:, 1] += np.where(np.random.default_rng(2).random(2_000) < share, 50.0, 0.0)
+    assert prepared(learned(X[:200]), X, 500)[1] == []
+
+
+def test_flags_categories_and_bent_features_keep_their_ranges():
+    rng = np.random.default_rng(3)
+    X = np.column_stack([rng.random(4_000) < 0.3, rng.integers(2, size=4_000), rng.lognormal(sigma=2.0, size=4_000)])
+    X[2_000:, 0] *= 1e6
+    X[2_000:, 2] *= 1e4
+    assert prepared(learned(X[:200], robust=True, categories={"b": ("x", "y")}), X, 500)[1] == []
+
+
+def test_projected_records_have_no_range_of_their_own():
+    rows = np.random.default_rng(0).random((200, 3))
+    assert learned(rows, project=2, warmup_records=200).room is None
+    assert learned(rows, rescale=False).room is None
+    assert learned(rows, rescale=False).rescale() is None
+
+
+def test_more_records_than_until_the_next_look_are_a_fault_of_the_caller():
+    preparation = learned(stream()[:200])
+    preparation.apply(stream()[:999])
+    assert preparation.rescale() is None
+    preparation = learned(stream()[:200])
+    with pytest.raises(ValueError, match="1001 records to prepare, 1000 until the scale is looked at"):
+        preparation.apply(stream()[: LOOK + 1])
+
+
+@pytest.mark.parametrize("given", [{"scale": "none"}, {"clip": True}])
+def test_only_the_scale_of_a_warm_up_is_frozen_anew(given):
+    with pytest.raises(ParameterError, match="rescale = True: must be false or auto"):
+        Preparation(NAMES, rescale=True, **given)
+
+
+@pytest.mark.parametrize("name", ["far", "back", "recent", "home_low", "home_width", "seen"])
+def test_a_crafted_state_is_refused(name):
+    preparation = learned(stream()[:200])
+    preparation.apply(stream()[:900])
+    header, arrays = unpack(preparation.state(), "prepare", 9)
+    assert Preparation.from_state(pack("prepare", 2, header, arrays)).state() == preparation.state()
+    if name == "seen":
+        with pytest.raises(StateError):
+            Preparation.from_state(pack("prepare", 2, {**header, name: LOOK + 1}, arrays))
+        return
+    for wrong in (arrays[name][:-1], -arrays[name] - 1e200 if arrays[name].dtype == float else arrays[name] + 2**40):
+        with pytest.raises(StateError):
+            Preparation.from_state(pack("prepare", 2, header, {**arrays, name: wrong}))
+
+
+def blobs(n, seed=0):
+    rng = np.random.default_rng(seed)
+    own = rng.integers(4, size=n)
+    return rng.random((4, 3))[own] + 0.03 * rng.normal(size=(n, 3)), own
+
+
+def test_modal_goes_on_in_other_units():
+    X, _ = blobs(6_000)
+    factor, shift = np.array([1.0, 0.01, 3.0]), np.array([0.0, 0.4, -1.0])
+    model = Modal()
+    model.learn(X[:3_000])
+    assert len(model.clusters()) == 4
+    before = {cluster.id: cluster for cluster in model.clusters()}
+    ids = model.predict(X[:500]).cluster
+    model.rescale(factor, shift)
+    for cluster in model.clusters():
+        np.testing.assert_allclose(cluster.centre, before[cluster.id].centre * factor + shift, atol=1e-9)
+        np.testing.assert_allclose(cluster.spread, before[cluster.id].spread * factor, atol=1e-9)
+    assert (model.predict(X[:500] * factor + shift).cluster == ids).mean() > 0.99
+    twin = Modal.from_state(model.state())
+    step, other = (each.learn(X[3_000:] * factor + shift) for each in (model, twin))
+    assert step.cluster.tobytes() == other.cluster.tobytes()
+    assert twin.state() == model.state()
+    assert {cluster.id for cluster in model.clusters()} == set(before)
+
+
+def test_values_that_new_units_put_too_far_away_stay_numbers():
+    model = Modal()
+    model.learn(np.array([[1e150], [-1e150], [0.0]]))
+    model.rescale(np.array([1e3]), np.zeros(1))
+    assert Modal.from_state(model.state()).state() == model.state()
+
+
+def test_an_engine_before_its_first_record_and_one_that_cannot():
+    model = Modal()
+    model.rescale(np.ones(2), np.zeros(2))
+    assert model.state() == Modal().state()
+    with pytest.raises(NotImplementedError, match="caea cannot be rescaled"):
+        CAEA().rescale(np.ones(2), np.zeros(2))

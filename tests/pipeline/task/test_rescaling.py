@@ -1,0 +1,79 @@
+"""Streams whose features change their unit, through the partition task: the scale follows, and so do the clusters."""
+
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.records import Record
+from sklearn.metrics import adjusted_rand_score
+
+from tests.pipeline.streams import STAMP, TOPIC, join, payloads, restored, run, states, task
+
+KEYS = [b"a", b"b"]
+
+
+def given(**changes: Any) -> Settings:
+    common = {
+        "input.topics": [TOPIC],
+        "stream": "partition",
+        "input.features": ["x", "y", "z"],
+        "prepare.robust": False,
+    }
+    return Settings.of({**common, **{name.replace("__", "."): value for name, value in changes.items()}})
+
+
+def log_of(n: int, keys: bool = False) -> tuple[list[Record], np.ndarray[Any, Any]]:
+    """Return records of five blobs, and the blob of each.
+
+    The blobs do not differ in the first feature, which is a hundredfold after a third.
+    """
+    rng = np.random.default_rng(0)
+    own = rng.integers(5, size=n)
+    X = rng.random((5, 3))[own] + 0.03 * rng.normal(size=(n, 3))
+    X[:, 0] = rng.random(n)
+    X[n // 3 :, 0] *= 100.0
+    log = []
+    for i, row in enumerate(X):
+        value = orjson.dumps(dict(zip("xyz", row.tolist(), strict=True))) if i % 331 != 5 else b"{}"
+        log.append(Record(TOPIC, 0, i, STAMP + 10 * i, KEYS[i % 2] if keys else None, value))
+    return log, own
+
+
+def agreement(answers: list[dict[str, Any]], own: np.ndarray[Any, Any]) -> float:
+    last = answers[-1_500:]
+    return float(adjusted_rand_score([own[a["source"]["offset"]] for a in last], [str(a["cluster"]) for a in last]))
+
+
+def test_clusters_are_told_apart_again_and_described_in_the_units_of_the_input() -> None:
+    log, own = log_of(9_000)
+    healed, frozen = task(given()), task(given(prepare__rescale=False))
+    answers = [payloads(run(worker, log, 512).assignments) for worker in (healed, frozen)]
+    healed_agreement, frozen_agreement = (agreement(found, own) for found in answers)
+    assert healed_agreement > 0.85
+    assert frozen_agreement < 0.1
+    centres = [cluster["centre"] for cluster in healed.clusters("p0")]
+    assert max(centre["x"] for centre in centres) > 20.0
+    assert all(-0.5 < centre["y"] < 1.5 for centre in centres)
+
+
+@pytest.mark.parametrize("stream", ["partition", "key"])
+def test_however_the_log_is_cut_and_wherever_it_is_restored_the_bytes_are_the_same(stream: str) -> None:
+    settings = given(stream=stream, snapshots__records=300)
+    log, _ = log_of(7_000, keys=stream == "key")
+    whole = task(settings)
+    expected = run(whole, log)
+    assert payloads(expected.events)
+    for size in (1, 7, 700):
+        part = task(settings)
+        assert run(part, log, size) == expected
+        assert states(part) == states(whole)
+    for stop in (3_400, 4_212, 4_213):
+        worker = task(settings)
+        outputs = run(worker, log[:stop], 97)
+        snapshots = [worker.snapshot(name) for name in worker.dirty()]
+        fresh = restored(settings, worker.partition_state(), snapshots)
+        join(outputs, run(fresh, log[stop:], 11))
+        assert outputs == expected
+        assert states(fresh) == states(whole)
