@@ -52,8 +52,8 @@ _CRAWLER_AT, _CRAWLER_SHARE = 0.35, 0.12
 
 # Servers of one region differ in how loaded they are: -1/2 is a fast one, +1/2 a slow one. Before the deploy a request
 # meets anything between; during it only the two ends exist; after the rollback the servers are more alike than ever.
-_SERVERS = np.array((4.0, 0.0, 1.5, 0.0, 1.5, 0.0, 0.0, 0.0)) * 2.0 * _NOISE
-_DEPLOY, _ROLLBACK = 0.30, 0.55
+_SERVERS = np.array((4.0, 0.0, 1.5, 0.0, 1.5, 0.0, 0.0, 0.0)) * 2.4 * _NOISE
+_DEPLOY, _ROLLBACK = 0.30, 0.75
 _SPREAD_BEFORE, _SPREAD_AFTER = 0.35, 0.15
 
 _DRIFT = np.array((200.0, 0, 0, 0, 0, 0, 0, 0))

@@ -30,14 +30,14 @@ BOUNDS = [
     ("long", "90:9:1 d3", 0.99, 3, 0.1),
     ("long", "+5 constants", 0.99, 3, 0.1),
     ("long", "first 60 equal", 0.99, 3, 0.1),
-    ("long", "every record ten times", 0.99, 3, 0.1),
-    ("long", "x10 after a third", 0.75, 8, 3.0),
+    ("long", "every record ten times", 0.98, 4, 0.3),
+    ("long", "x10 after a third", 0.7, 3, 0.6),
     ("long", "Student t, 2 degrees", 0.93, 6, 0.1),
     ("long", "one ends half way", 0.99, 5, 0.1),
     ("shapes", "slanted", 0.83, 7, 1.5),
     ("shapes", "unequal", 0.98, 3, 1.0),
     ("shapes", "nothing", 0.99, 1, 0.1),
-    ("shapes", "overlapping", 0.65, 5, 0.5),
+    ("shapes", "overlapping", 0.62, 5, 0.5),
     ("sensors", "sensors", 0.84, 22, 5.5),
 ]
 

@@ -91,7 +91,7 @@ def test_a_cluster_is_told_as_its_last_event_describes_it_and_names_what_goes_on
 
 
 def test_a_tombstone_follows_when_the_records_say_that_the_grace_period_is_over() -> None:
-    log = records(points(1500).tolist())
+    log = records(points(4500).tolist())
     given = settings(output__clusters_grace=0.2)
     outputs = run(task(given), log)
     assert outputs.events == run(task(), log).events
