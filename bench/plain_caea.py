@@ -30,7 +30,7 @@ class PlainCAEA:
     reading: str = "valley"
     tau: float = 0.08
     min_cluster_records: int = 25
-    expire_records: int = 5000
+    expire_records: int = 2000
     bandwidth: str = "varying"
     renew: int = 3
     valley: float = 0.5

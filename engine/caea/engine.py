@@ -56,7 +56,7 @@ PARAMETERS = (
     Parameter("lambda", int, 50, "records between two deletions of isolated nodes, and two readings", 3, 10_000),
     Parameter("age_max", int, 10, "an edge older than this is removed", 1, MOST),
     Parameter("grace", int, 2, "intervals that a node without an edge is kept", 0, MOST),
-    Parameter("expire_records", int, 5000, "records after which a node that won none of them goes; 0: never", 0, MOST),
+    Parameter("expire_records", int, 2000, "records after which a node that won none of them goes; 0: never", 0, MOST),
     Parameter(
         "bandwidth", str, "varying", "whose median the bandwidth is: features that vary, or all", choices=BANDWIDTHS
     ),
@@ -106,7 +106,7 @@ class CAEA(Engine):
         Records that the nodes of a confirmed cluster have won at least; it also has 2 nodes.
     max_nodes : int, default 1000
         Bound of the memory: beyond it the node that won longest ago is removed. At least h + 1.
-    expire_records : int, default 5000
+    expire_records : int, default 2000
         Records after which a node that won none of them is removed, those of a cluster without any all at once; 0
         for never (the paper). Densities are of at least as many records, and at most twice as many.
     bandwidth : {"varying", "all"}, default "varying"
@@ -151,7 +151,7 @@ class CAEA(Engine):
         tau: float = 0.08,
         min_cluster_records: int = 25,
         max_nodes: int = 1000,
-        expire_records: int = 5000,
+        expire_records: int = 2000,
         bandwidth: str = "varying",
         renew: int = 3,
         valley: float = 0.5,

@@ -67,7 +67,7 @@ class ModelTree:
         min_child_records: int | None = None,
         orphans: str = "nearest",
         max_leaves: int = 1000,
-        expire_records: int = 5000,
+        expire_records: int = 2000,
         bandwidth: str = "varying",
         renew: int = 3,
         valley: float = 0.5,
