@@ -22,14 +22,18 @@ class Answer:
 
 @dataclass
 class PlainCAEA:
-    """CAEA with affinity or component readings; parameters and symbols as in the engine."""
+    """CAEA; parameters and symbols as in the engine."""
 
     lambda_: int = 50
     age_max: int = 10
     grace: int = 2
-    reading: str = "affinity"
+    reading: str = "valley"
     tau: float = 0.08
     min_cluster_records: int = 25
+    expire_records: int = 2000
+    bandwidth: str = "varying"
+    renew: int = 3
+    valley: float = 0.5
 
     n: int = 0
     y: Array = field(default_factory=lambda: np.empty((0, 0)))
@@ -37,6 +41,9 @@ class PlainCAEA:
     sigma: Array = field(default_factory=lambda: np.empty(0))
     V: Array = field(default_factory=lambda: np.empty(0))
     made: list[int] = field(default_factory=list)
+    seen: Array = field(default_factory=lambda: np.empty(0))
+    hits: Array = field(default_factory=lambda: np.empty(0))
+    since: Array = field(default_factory=lambda: np.empty(0))
     ids: list[int] = field(default_factory=list)
     cluster: list[int] = field(default_factory=list)
     edge: Array = field(default_factory=lambda: np.full((0, 0), -1.0))
@@ -45,6 +52,8 @@ class PlainCAEA:
     events: list[tuple[int, str, int, int]] = field(default_factory=list)
     next_id: int = 0
     next_cluster: int = 0
+    read_id: int = 0
+    novel_run: int = 0
     present: set[int] = field(default_factory=set)
 
     def learn(self, x: Array) -> Answer:
@@ -57,9 +66,9 @@ class PlainCAEA:
             node = self._found(x, np.nan)
             novel = True
             if len(self.M) == h:
-                C = np.array([self._cim(y, self.y) for y in self.y])
-                np.fill_diagonal(C, np.inf)
-                self.V[:] = C.min(axis=1).mean()
+                if self.bandwidth == "varying":
+                    self.sigma[:] = self.sigma[-1]
+                self.V[:] = self._mean_nearest(self.y, self.sigma.mean())
             else:
                 self.V[:] = self.V[:-1].mean() if len(self.V) > 1 else np.nan
         else:
@@ -68,21 +77,71 @@ class PlainCAEA:
             if len(self.M) > 1:
                 lonely = ~(self.edge >= 0).any(axis=1)
                 old = self.n - np.array(self.made) >= self.grace * self.lambda_
-                self._keep(np.flatnonzero(~(lonely & old)))
+                waiting = self.bandwidth == "varying" and self.V[-1] == 0
+                self._keep(np.flatnonzero(~((lonely & old & (not waiting)) | self._expired())))
+            self._renew()
+            age = self.n - self.since
+            half = (age >= 2 * self.expire_records) & (self.expire_records > 0)
+            self.hits[half] //= 2
+            self.since[half] = self.n - age[half] // 2
             self._read()
         return Answer(answer, node, novel)
 
-    def _cim(self, x: Array, y: Array) -> Array:
-        s = self.sigma.mean()
+    def _expired(self) -> NDArray[np.bool_]:
+        """Return which nodes have not won for long; those of a cluster that has not, either, go together."""
+        own = np.array(self.cluster)
+        last = np.array([self.seen[own == c].max() if c >= 0 else self.n for c in own])
+        idle, late = self.n - self.seen >= self.expire_records, self.n - last
+        return idle & (self.expire_records > 0) & ((late >= self.expire_records) | (2 * late < self.expire_records))
+
+    def _renew(self) -> None:
+        h, fresh = (self.lambda_ + 1) // 2, self.next_id - self.read_id
+        self.read_id = self.next_id
+        self.novel_run = self.novel_run + 1 if 2 * fresh > self.lambda_ else 0
+        if self.bandwidth == "all" or len(self.M) < h:
+            return
+        if self.V[-1] == 0 or (self.renew and self.novel_run == self.renew):
+            sigma = self._varying()
+            V = self._mean_nearest(self.y[-h:], sigma) if sigma > 0 else 0.0
+            if V > 0:
+                self.V[:], self.sigma[:] = V, sigma
+        elif self.renew and self.novel_run > self.renew and self.novel_run % self.renew == 0:
+            self.V[:] = np.minimum(1.0, 1.1 * self.V)
+
+    def _mean_nearest(self, nodes: Array, s: float) -> float:
+        C = np.array([self._cim(y, nodes, s) for y in nodes])
+        np.fill_diagonal(C, np.inf)
+        if self.bandwidth == "all":
+            return float(C.min(axis=1).mean())
+        first = [not (C[i, :i] == 0).any() for i in range(len(C))]
+        C[C == 0] = np.inf
+        return float(C[first].min(axis=1).mean()) if sum(first) >= (self.lambda_ + 1) // 2 else 0.0
+
+    def _cim(self, x: Array, y: Array, s: float | None = None) -> Array:
+        s = self.sigma.mean() if s is None else s
         return np.sqrt(np.maximum(0.0, 1.0 - np.exp(-((x - y) ** 2) / (2 * s * s)).mean(axis=1)))
 
     def _bandwidth(self) -> float:
         window = np.array(self.recent)
         m, d = window.shape
+        if self.bandwidth == "varying" and m > 1:
+            if (sigma := self._varying()) > 0:
+                return sigma
+            if len(self.sigma):
+                return float(self.sigma.mean())
+            window, m = window[-1:], 1
         # A single record: the spread over its features stands in for theirs.
         q = window.std(axis=0, ddof=1) if m > 1 else window.std(axis=1, ddof=1) if d > 1 else np.zeros(1)
         q[q == 0] = 1e-6
         return float(np.median((4 / (2 + d)) ** (1 / (4 + d)) * q * m ** (-1 / (4 + d))))
+
+    def _varying(self) -> float:
+        """Return the median over the features that vary; 0 where none does."""
+        window = np.array(self.recent)
+        m, d = window.shape
+        q = window.std(axis=0, ddof=1)
+        q = q[(window != window[0]).any(axis=0) & (q > 1e-12 * np.abs(window.mean(axis=0)) * np.sqrt(m / (m - 1)))]
+        return float(np.median(q) * (4 / (2 + d)) ** (1 / (4 + d)) * m ** (-1 / (4 + d))) if len(q) else 0.0
 
     def _found(self, x: Array, V: float) -> int:
         K = len(self.M)
@@ -91,6 +150,8 @@ class PlainCAEA:
         self.sigma = np.append(self.sigma, self._bandwidth())
         self.V = np.append(self.V, V)
         self.made.append(self.n)
+        self.seen, self.since = np.append(self.seen, self.n), np.append(self.since, self.n)
+        self.hits = np.append(self.hits, 0)
         self.ids.append(self.next_id)
         self.cluster.append(-1)
         self.edge = np.pad(self.edge, (0, 1), constant_values=-1.0)
@@ -100,6 +161,7 @@ class PlainCAEA:
 
     def _resonate(self, x: Array) -> tuple[int, bool]:
         C = self._cim(x, self.y)
+        self.hits += C**2 <= 0.36 * self.V**2
         k1 = int(C.argmin())
         rest = C.copy()
         rest[k1] = np.inf
@@ -113,6 +175,7 @@ class PlainCAEA:
         self.edge[:, k1] = self.edge[k1]
         self.y[k1] += (x - self.y[k1]) / self.M[k1]
         self.M[k1] += 1
+        self.seen[k1] = self.n
         if C[k2] <= self.V[k2]:
             near = self.edge[k1] >= 0
             self.y[near] += (x - self.y[near]) / (10 * self.M[near, None])
@@ -121,6 +184,7 @@ class PlainCAEA:
 
     def _keep(self, kept: NDArray[np.int64]) -> None:
         self.y, self.M, self.sigma, self.V = (a[kept] for a in (self.y, self.M, self.sigma, self.V))
+        self.seen, self.hits, self.since = (a[kept] for a in (self.seen, self.hits, self.since))
         self.made, self.ids, self.cluster = ([a[k] for k in kept] for a in (self.made, self.ids, self.cluster))
         self.edge, self.A = (a[np.ix_(kept, kept)] for a in (self.edge, self.A))
 
@@ -156,7 +220,35 @@ class PlainCAEA:
             w[i] += w[j]
             B, w = np.delete(np.delete(B, j, 0), j, 1), np.delete(w, j)
             groups[i] += groups.pop(j)
-        return sorted(sorted(g) for g in groups)
+        groups = sorted(sorted(g) for g in groups)
+        return groups if self.reading == "affinity" else self._joined(groups)
+
+    def _joined(self, groups: list[list[int]]) -> list[list[int]]:
+        """Join the groups that no valley divides, by the highest pass first."""
+        age = np.maximum(1, self.n - self.since)
+        rate, floor = self.hits / age, (self.hits + 1) / age
+        group = {i: g for g in groups for i in g}
+        summit = {g[0]: max(g, key=lambda i: (rate[i], -i)) for g in groups}
+        edges = [(i, j) for i, j in np.argwhere(np.tril(self.edge >= 0)) if group[i] is not group[j]]
+        for i, j in sorted(edges, key=lambda e: (-min(floor[e[0]], floor[e[1]]), e[0], e[1])):
+            a, b = sorted((group[i], group[j]))
+            if a is b:
+                continue
+            low, high = (a, b) if rate[summit[a[0]]] < rate[summit[b[0]]] else (b, a)
+            lower, other, pass_ = summit[low[0]], summit[high[0]], i if floor[i] < floor[j] else j
+            depth = np.log(max(rate[lower], 1e-300)) - np.log(max(floor[pass_], 1e-300))
+            need = self.valley + max(1, 2 / self.y.shape[1]) * np.sqrt(
+                1 / max(1, self.hits[lower]) + 1 / (1 + self.hits[pass_])
+            )
+            if self.cluster[lower] >= 0 and self.cluster[other] >= 0:
+                need *= 1.5 if self.cluster[lower] == self.cluster[other] else 0.7
+            if depth < need:
+                a[:] = sorted(a + b)
+                summit[a[0]] = other
+                for k in b:
+                    group[k] = a
+                groups = [g for g in groups if g is not b]
+        return groups
 
     def _read(self) -> None:
         groups = [g for g in self._groups() if len(g) > 1 and self.M[g].sum() >= self.min_cluster_records]

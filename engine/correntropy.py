@@ -18,6 +18,8 @@ FAR = np.int64(0x7FF0000000000000)
 _SMALLEST_SIGMA = 1e-150
 SMALLEST_SPREAD = 1e-6
 """Standard deviation of a feature that has none."""
+ROUNDING = 1e-12
+"""Standard deviation, in parts of the mean, at or below which a feature is constant: rounding leaves no more."""
 
 
 @inline
@@ -67,7 +69,7 @@ def smallest(squares, padded):
     for j in range(padded):
         best = min(best, squares[j])
     where = 0
-    while squares[where] != best:
+    while where < padded and squares[where] != best:
         where += 1
     return where, best
 
@@ -183,3 +185,25 @@ def median_bandwidth(window, m, d, factors, x, work):
     if lower == upper:
         return sigma
     return (factors[0] * np.sqrt(lower / (m - 1)) * factors[m] + sigma) / 2.0
+
+
+@jit
+def varying_bandwidth(window, m, d, factors, work):
+    """Return the bandwidth as `median_bandwidth` does, with the median over the features that vary in the window.
+
+    0 where none does. A feature varies when its spread is more than rounding leaves of values of its size.
+    """
+    window_squares(window, m, d, work)
+    mean, square = borrow(work)[:d], borrow(work)[d : 2 * d]
+    count = 0
+    for i in range(d):
+        rounding, first, varies = ROUNDING * mean[i], window[i], False
+        for r in range(1, m):
+            varies = varies or window[r * d + i] != first
+        if varies and square[i] > rounding * rounding * m:
+            square[count] = square[i]
+            count += 1
+    if count == 0:
+        return 0.0
+    lower, upper = two_middle(square, count)
+    return (factors[0] * np.sqrt(lower / (m - 1)) * factors[m] + factors[0] * np.sqrt(upper / (m - 1)) * factors[m]) / 2

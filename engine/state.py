@@ -64,7 +64,7 @@ def pack(kind: str, revision: int, header: Mapping[str, Any], arrays: Mapping[st
     return body + hashlib.sha256(body).digest()
 
 
-def unpack(data: bytes, kind: str, revision: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def unpack(data: bytes, kind: str, revision: int, oldest: int = 1) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Return header and arrays that `pack` was given; the arrays are writable copies.
 
     Parameters
@@ -75,11 +75,13 @@ def unpack(data: bytes, kind: str, revision: int) -> tuple[dict[str, Any], dict[
         The kind that the caller can read.
     revision : int
         The caller's revision; a state of an older one is read, of a newer one refused.
+    oldest : int
+        The oldest revision whose states the caller can read.
 
     Raises
     ------
     StateError
-        Damaged, of another kind, or written by a newer program.
+        Damaged, of another kind, or written by a newer program or by one too old.
     """
     if len(data) < _PREFIX.size + _DIGEST:
         raise StateError(f"the state of {kind} is cut off after {len(data)} bytes")
@@ -102,6 +104,11 @@ def unpack(data: bytes, kind: str, revision: int) -> tuple[dict[str, Any], dict[
         raise StateError(f"this is a state of {found!r}, not of {kind!r}")
     if written > revision:
         raise StateError(f"the state of {kind} has revision {written}, this program {revision}: use a newer one")
+    if written < oldest:
+        raise StateError(
+            f"the state of {kind} has revision {written}, this program reads {oldest} and later: "
+            "learn the records again"
+        )
     return header, arrays
 
 

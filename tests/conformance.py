@@ -16,6 +16,7 @@ from resonance.engine.mlca.batch import T_HEAD
 
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
 Vector = dict[str, np.ndarray[Any, Any]]
+PAPER = CAEA.presets["paper"]
 
 
 class DifferenceError(AssertionError):
@@ -61,7 +62,7 @@ def check_caea(path: Path) -> None:
     v = load(path)
     X, y = dataset(path.parent, v)
     classes = int(v["n_classes"])
-    model = CAEA(int(v["lam"]), int(v["age_max"]), grace=0, reading="components")
+    model = CAEA.make({**PAPER, "lambda": int(v["lam"]), "age_max": int(v["age_max"])})
     step, told = model.trace(X, y, told=True)
     equal("step_id", step.path[:, 0], v["step_id"])
     equal("step_case", told[:, 1].astype(int), v["step_case"])
@@ -93,6 +94,7 @@ def check_reading(path: Path) -> None:
     X = ((data["X"] - low) / np.where(high > low, high - low, 1.0))[v["order"]]
     given = {name: params[name] for name in ("age_max", "grace", "reading", "tau")}
     given |= {"lambda": params["lam"], "min_cluster_records": params["min_records"]}
+    given = {**PAPER, **given}
     model = CAEA.make(given)
     step = model.learn(X)
     equal("step_cluster", step.cluster[:, 0], v["step_cluster"])
@@ -149,16 +151,8 @@ def check_treefix(path: Path) -> None:
     """Compare the tree of a run in which orphans reach no child."""
     v = load(path)
     X, y = dataset(path.parent, v)
-    model = HCAEA(
-        int(v["lam"]),
-        int(v["age_max"]),
-        grace=0,
-        reading="components",
-        max_depth=None,
-        min_child_records=1,
-        orphans="drop",
-        max_leaves=1_000_000,
-    )
+    tree = {"max_depth": None, "min_child_records": 1, "orphans": "drop", "max_leaves": 1_000_000}
+    model = HCAEA.make({**PAPER, **tree, "lambda": int(v["lam"]), "age_max": int(v["age_max"])})
     model.learn(X, y)
     _leaves(model, v, "treefix_")
     equal("treefix_leaf_count", model.leaves["count"], v["treefix_leaf_count"])
@@ -174,7 +168,7 @@ def check_hcaea(path: Path) -> None:
     """Compare paths and leaves of a run in which orphans go to the nearest node."""
     v = load(path)
     X, y = dataset(path.parent, v)
-    model = HCAEA(int(v["lam"]), 10, grace=0, reading="components", max_depth=3)
+    model = HCAEA.make({**PAPER, "lambda": int(v["lam"])})
     step = model.learn(X, y)
     equal("step_path", step.path[:, : v["step_path"].shape[1]], v["step_path"])
     _leaves(model, v, "")

@@ -21,7 +21,7 @@ from resonance.engine.caea.block import (
     with_room,
 )
 from resonance.engine.caea.reading import read_clusters
-from resonance.engine.caea.step import ANSWER, FOUNDED, SCORE, TOLD, isolated_nodes, learn_one
+from resonance.engine.caea.step import ANSWER, FOUNDED, SCORE, TOLD, fade_hits, learn_one, nodes_to_remove, renew
 from resonance.engine.classes import majority_label
 from resonance.engine.correntropy import FAR, cim, scale_of, smallest, squared_cim
 
@@ -84,9 +84,11 @@ def _learn_batch(
             gone[0] = longest_idle(integers)
             remove_nodes(floats, integers, d, gone, 1)
         if integers[N] % rules.interval == 0:
-            removed = isolated_nodes(integers, rules, gone)
+            removed = nodes_to_remove(floats, integers, rules, gone)
             if removed > 0:
                 remove_nodes(floats, integers, d, gone, removed)
+            renew(floats, integers, rules, factors, sums, squares, work)
+            fade_hits(integers, rules)
             read_clusters(floats, integers, rules, path, t, log)
         if len(told) > 0:
             told[t, :TOLD] = row

@@ -41,12 +41,14 @@ WAITING = 14
 LINKS = 15  # links a node has room for
 MOST_LINKS = 16  # no node has more
 QUEUED = 17  # on the second level: leaves left in its queue, no part of the state
+READ_ID = 18  # next node id when clusters were last read
+NOVEL_RUN = 19  # readings in a row before which most records were novel
 
 # Fields of a node, a row of C integers each.
 COUNT = 0  # M
 ID = 1
 MADE = 2  # n when it was made
-WON = 3  # clock when it last won
+WON = 3  # clock when it last won, which all models below one root node share
 CLUSTER = 4  # id of its confirmed cluster, -1 for none
 CHILD = 5  # index of its child model, -1 for none
 FIRST = 6  # its kept records: a chain in the pool, -1 for none
@@ -54,7 +56,10 @@ LAST = 7
 KEPT = 8
 DEGREE = 9  # edges at it
 LINKED = 10  # links at it
-FIELDS = 11
+SEEN = 11  # n when it last won
+HITS = 12  # records close to it, whoever won them
+SINCE = 13  # n from which on these count
+FIELDS = 14
 
 # Fields of a confirmed cluster, a row of C/2 integers each.
 CLUSTER_ID = 0
@@ -82,9 +87,14 @@ class Rules(NamedTuple):
     interval: int
     age_max: int
     grace: int
+    expire: int
+    varying: bool
+    renew: int
     max_nodes: int
     affinity: bool
     tau: float
+    valleys: bool
+    valley: float
     min_cluster_records: int
     min_child_records: int
     max_depth: int

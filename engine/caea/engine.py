@@ -18,11 +18,13 @@ from resonance.engine.caea.block import (
     F_HEAD,
     FEWEST_LINKS,
     FIELDS,
+    HITS,
     ID,
     LABELS,
     LINKED,
     LINKS,
     OTHER,
+    SINCE,
     SMALLEST,
     WINS,
     K,
@@ -47,16 +49,34 @@ from resonance.engine.facts import ModelFacts, Path
 from resonance.engine.parameters import MOST, Parameter, check_parameters
 from resonance.engine.state import pack
 
+READINGS = ("valley", "affinity", "components")
+BANDWIDTHS = ("varying", "all")
+
 PARAMETERS = (
     Parameter("lambda", int, 50, "records between two deletions of isolated nodes, and two readings", 3, 10_000),
     Parameter("age_max", int, 10, "an edge older than this is removed", 1, MOST),
     Parameter("grace", int, 2, "intervals that a node without an edge is kept", 0, MOST),
-    Parameter("reading", str, "affinity", "how clusters are read from the nodes", choices=("affinity", "components")),
+    Parameter("expire_records", int, 2000, "records after which a node that won none of them goes; 0: never", 0, MOST),
+    Parameter(
+        "bandwidth", str, "varying", "whose median the bandwidth is: features that vary, or all", choices=BANDWIDTHS
+    ),
+    Parameter(
+        "renew", int, 3, "readings of mostly novel records, after which bandwidths are taken anew; 0: never", 0, MOST
+    ),
+    Parameter("reading", str, "valley", "how clusters are read from the nodes", choices=READINGS),
     Parameter("tau", float, 0.08, "affinity at which groups are still joined", 0, 1, open_low=True, open_high=True),
+    Parameter("valley", float, 0.5, "natural logarithm of the least depth of a valley between clusters", 0, 10),
     Parameter("min_cluster_records", int, 25, "records that the nodes of a cluster must have won", 1, MOST),
     Parameter("max_nodes", int, 1000, "nodes of one model; beyond it the one that won longest ago goes", 4, 100_000),
 )
-PAPER = {"lambda": 28, "grace": 0, "reading": "components"}
+PAPER = {
+    "lambda": 28,
+    "grace": 0,
+    "expire_records": 0,
+    "bandwidth": "all",
+    "renew": 0,
+    "reading": "components",
+}
 
 
 class CAEA(Engine):
@@ -64,8 +84,8 @@ class CAEA(Engine):
 
     Each record resonates with its nearest node, or founds a new one when even that is too unlike it; the measure is
     the correntropy-induced metric (CIM), whose bandwidth comes from the records themselves. Nodes that win together
-    are joined by edges that age, and every `lambda_` records the nodes that stayed alone go. Clusters are then read
-    from what is left, with ids that last.
+    are joined by edges that age, and every `lambda_` records the nodes that stayed alone, or won nothing for long, go.
+    Clusters are then read from what is left, with ids that last.
 
     Parameters
     ----------
@@ -77,14 +97,27 @@ class CAEA(Engine):
         An edge older than this is removed.
     grace : int, default 2
         Intervals that a node without an edge is kept; 0 is the paper's rule.
-    reading : {"affinity", "components"}, default "affinity"
-        Average linkage on what co-winning exceeds chance, or connected components (the paper).
+    reading : {"valley", "affinity", "components"}, default "valley"
+        Average linkage on what co-winning exceeds chance, whose groups are one where no valley of the density divides
+        them; the linkage alone; or connected components (the paper).
     tau : float in (0, 1), default 0.08
         Affinity at which groups are still joined.
     min_cluster_records : int, default 25
         Records that the nodes of a confirmed cluster have won at least; it also has 2 nodes.
     max_nodes : int, default 1000
         Bound of the memory: beyond it the node that won longest ago is removed. At least h + 1.
+    expire_records : int, default 2000
+        Records after which a node that won none of them is removed, those of a cluster without any all at once; 0
+        for never (the paper). Densities are of at least as many records, and at most twice as many.
+    bandwidth : {"varying", "all"}, default "varying"
+        Whether the bandwidth is the median over the features that vary in the last h records, or over all (the
+        paper). With "varying" equal nodes are one where thresholds are taken.
+    renew : int, default 3
+        Readings in a row with mostly novel records, after which the bandwidth and the threshold of all nodes are
+        taken anew; 0 for never (the paper).
+    valley : float, default 0.5
+        Natural logarithm of how many times rarer records are in the least valley than at the lower of its two sides,
+        beside what errors of the counts explain.
 
     References
     ----------
@@ -105,7 +138,7 @@ class CAEA(Engine):
     """
 
     name: ClassVar[str] = "caea"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
     presets: ClassVar[dict[str, dict[str, Any]]] = {"paper": PAPER}
 
@@ -114,10 +147,14 @@ class CAEA(Engine):
         lambda_: int = 50,
         age_max: int = 10,
         grace: int = 2,
-        reading: str = "affinity",
+        reading: str = "valley",
         tau: float = 0.08,
         min_cluster_records: int = 25,
         max_nodes: int = 1000,
+        expire_records: int = 2000,
+        bandwidth: str = "varying",
+        renew: int = 3,
+        valley: float = 0.5,
     ) -> None:
         self._given = check_parameters(
             self.parameters,
@@ -129,6 +166,10 @@ class CAEA(Engine):
                 "tau": tau,
                 "min_cluster_records": min_cluster_records,
                 "max_nodes": max_nodes,
+                "expire_records": expire_records,
+                "bandwidth": bandwidth,
+                "renew": renew,
+                "valley": valley,
             },
         )
         check_room(self._given)
@@ -251,8 +292,9 @@ class CAEA(Engine):
         Returns
         -------
         dict
-            ``id``, ``count`` (M), ``cluster`` (-1 for none), ``sigma``, ``threshold`` of shape (K,), ``weight``
-            (K, d), ``age`` (K, K; -1 where there is no edge), ``cowin`` (K, K), ``labels`` (K, classes).
+            ``id``, ``count`` (M), ``cluster`` (-1 for none), ``sigma``, ``threshold``, ``hits`` (records close to it,
+            of which its density is) and ``since`` (record from which these count) of shape (K,), ``weight`` (K, d),
+            ``age`` (K, K; -1 where there is no edge), ``cowin`` (K, K), ``labels`` (K, classes).
         """
         if not self.dimension:
             raise StateError("there are no nodes before the first record")
@@ -277,9 +319,14 @@ def rules_from(given: dict[str, Any], dimension: int) -> Rules:
         interval=interval,
         age_max=given["age_max"],
         grace=given["grace"],
+        expire=given["expire_records"],
+        varying=given["bandwidth"] == "varying",
+        renew=given["renew"],
         max_nodes=given["max_nodes"],
-        affinity=given["reading"] == "affinity",
+        affinity=given["reading"] != "components",
         tau=given["tau"],
+        valleys=given["reading"] == "valley",
+        valley=given["valley"],
         min_cluster_records=given["min_cluster_records"],
         min_child_records=children,
         max_depth=depth,
@@ -307,6 +354,8 @@ def nodes_of(floats: FloatArray, integers: IntArray, d: int) -> dict[str, NDArra
         "id": fields[ID].copy(),
         "count": fields[COUNT].copy(),
         "cluster": fields[CLUSTER].copy(),
+        "hits": fields[HITS].copy(),
+        "since": fields[SINCE].copy(),
         "weight": rows[:d].T.copy(),
         "sigma": rows[d].copy(),
         "threshold": rows[d + 1].copy(),

@@ -43,7 +43,7 @@ def model_fault(floats, at_floats, packed, at, rules, classes):
         return CUT, at
     n, k, next_id, next_cluster, clusters = packed[at], packed[at + 1], packed[at + 2], packed[at + 3], packed[at + 4]
     events, level, leaves = packed[at + 5], packed[at + 7], packed[at + 8]
-    joined, marks = packed[at + 9], packed[at + 10]
+    joined, marks = packed[at + 11], packed[at + 12]
     if n < 1 or n > MOST_COUNTED:
         return COUNT, at
     if k < 0 or k > rules.max_nodes or k > n:
@@ -60,10 +60,14 @@ def model_fault(floats, at_floats, packed, at, rules, classes):
         return PLACE, at + 7
     if leaves < 0 or (level != 1 and leaves > 0):
         return LEAVES, at + 8
+    if packed[at + 9] < 0 or packed[at + 9] > next_id:
+        return NODE, at + 9
+    if packed[at + 10] < 0 or packed[at + 10] > n:
+        return COUNT, at + 10
     if joined < 0 or joined > k * (k - 1) // 2:
-        return NODES, at + 9
+        return NODES, at + 11
     if marks < 0 or marks > k * classes:
-        return NODES, at + 10
+        return NODES, at + 12
     length_floats, length = model_lengths(packed, at, rules.d, rules.h)
     if at + length > len(packed) or at_floats + length_floats > len(floats):
         return CUT, at
@@ -89,7 +93,7 @@ def model_fault(floats, at_floats, packed, at, rules, classes):
 
 @jit
 def _nodes_fault(packed, start, at_clusters, n, k, next_id, clusters):
-    """Check the fields of the nodes: count, id, made, won, cluster."""
+    """Check the fields of the nodes: count, id, made, won, cluster, seen, hits, since."""
     ids = packed[at_clusters : at_clusters + clusters]
     won = 0
     for node in range(k):
@@ -118,6 +122,13 @@ def _nodes_fault(packed, start, at_clusters, n, k, next_id, clusters):
         c = np.searchsorted(ids, cluster)
         if c == clusters or ids[c] != cluster:
             return NODE, where
+    for node in range(k):
+        made = packed[start + 2 * k + node]
+        for field in (5, 6, 7):
+            where = start + field * k + node
+            least = 0 if field == 6 else made
+            if packed[where] < least or packed[where] > n:
+                return NODE, where
     return FITS, 0
 
 

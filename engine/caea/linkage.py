@@ -1,48 +1,61 @@
 """How the nodes of a model are put into groups: by average linkage on what co-winning exceeds chance, or by edges.
 
-Rows of the excess B are kept as they are in a sparse table: group `i` has its neighbours in
-``other[start[i]:start[i] + length[i]]`` and the excess to each of them in `value` beside it.
+Rows of the excess B are kept in a sparse table: group `i` has its neighbours in
+``other[start[i]:start[i] + length[i]]``, the excess to each of them in `value` beside it, and in `mirror` where the
+neighbour's row has the same excess. So a join of two groups costs what their two rows are long.
 """
 
 import numpy as np
-from resonance.engine.arithmetic import float_of, jit
+from resonance.engine.arithmetic import jit
 from resonance.engine.caea.block import CAPACITY, LINKED, LINKS, OTHER, WINS, K, at_field, at_link
 
 
 @jit
-def _excess(integers, start, length, other, value, w, volume):
-    """Fill the rows of what co-winning exceeds chance: ``other[start:start + length]`` ascending, with `value`.
-
-    `w` gets the sums of the rows.
-    """
+def _volumes(integers, start, volume):
+    """Write how often each node has won together with another one, and where its row begins; return the sum."""
     capacity, links, k = integers[CAPACITY], integers[LINKS], integers[K]
-    total = 0.0
+    total, end = 0.0, 0
     for i in range(k):
         volume[i] = 0.0
-        w[i] = 0.0
+        start[i] = end
         row = at_link(i, WINS, capacity, links)
-        for at in range(integers[at_field(LINKED, capacity) + i]):
+        linked = integers[at_field(LINKED, capacity) + i]
+        for at in range(linked):
             volume[i] += integers[row + at]
         total += volume[i]
-    end = 0
-    for i in range(k):
+        end += linked
+    return total
+
+
+@jit
+def _excess(integers, start, length, other, value, mirror, w, volume):
+    """Fill the rows of what co-winning exceeds chance: ``other[start:start + length]`` ascending, with `value`.
+
+    `w` gets the sums of the rows, whose bits do not depend on the order in which links came.
+    """
+    capacity, links, k = integers[CAPACITY], integers[LINKS], integers[K]
+    total = _volumes(integers, start, volume)
+    length[:k] = 0
+    for i in range(k):  # what is before each group in its row, in ascending order
         row = at_link(i, OTHER, capacity, links)
-        start[i] = end
         for at in range(integers[at_field(LINKED, capacity) + i]):
             j = integers[row + at]
-            excess = integers[row + 2 * links + at] - volume[i] * volume[j] / total
-            if excess > 0.0:
-                # Links stand in the order in which they came: sums must not depend on it.
-                to = end
-                while to > start[i] and other[to - 1] > j:
-                    other[to], value[to] = other[to - 1], value[to - 1]
-                    to -= 1
-                other[to], value[to] = j, excess
-                end += 1
-        length[i] = end - start[i]
-        for at in range(start[i], end):
+            if j > i:
+                excess = integers[row + 2 * links + at] - volume[i] * volume[j] / total
+                if excess > 0.0:
+                    to = start[j] + length[j]
+                    other[to], value[to] = i, excess
+                    length[j] += 1
+    for j in range(k):  # what is behind it
+        for at in range(start[j], start[j] + length[j]):
+            i = other[at]
+            to = start[i] + length[i]
+            other[to], value[to], mirror[to], mirror[at] = j, value[at], at, to
+            length[i] += 1
+    for i in range(k):
+        w[i] = 0.0
+        for at in range(start[i], start[i] + length[i]):
             w[i] += value[at]
-    return end
 
 
 @jit
@@ -69,7 +82,7 @@ def _scan_row(start, length, other, value, w, r, best, partner):
 
 
 @jit
-def _join_rows(start, length, other, value, end, where, i, j):
+def _join_rows(start, length, other, value, mirror, end, where, i, j):
     """Write the row of group `i` with that of `j` added to it at `end`, and tell their neighbours; return its length.
 
     `where` is -1 everywhere before and after.
@@ -78,33 +91,49 @@ def _join_rows(start, length, other, value, end, where, i, j):
     for at in range(start[i], start[i] + length[i]):
         n = other[at]
         if n != j:
-            other[end + count], value[end + count] = n, value[at]
-            where[n] = end + count
+            to = end + count
+            other[to], value[to], mirror[to] = n, value[at], mirror[at]
+            mirror[mirror[at]] = to
+            where[n] = to
             count += 1
     for at in range(start[j], start[j] + length[j]):
-        n = other[at]
+        n, there = other[at], mirror[at]
         if n == i:
             continue
         if where[n] < 0:
-            other[end + count], value[end + count] = n, value[at]
+            to = end + count
+            other[to], value[to], mirror[to] = n, value[at], there
+            other[there], mirror[there] = i, to
             count += 1
-            for b in range(start[n], start[n] + length[n]):  # what was its neighbour j is now i
-                if other[b] == j:
-                    other[b] = i
             continue
         value[where[n]] += value[at]
+        value[mirror[where[n]]] = value[where[n]]
+        # The last one of the row takes the place of the one that goes.
         last = start[n] + length[n] - 1
-        for b in range(start[n], last + 1):
-            if other[b] == i:
-                value[b] = value[where[n]]
-        for b in range(start[n], last + 1):
-            if other[b] == j:
-                other[b], value[b] = other[last], value[last]
-                break
+        other[there], value[there], mirror[there] = other[last], value[last], mirror[last]
+        mirror[mirror[last]] = there
         length[n] -= 1
     for at in range(end, end + count):
         where[other[at]] = -1
     return count
+
+
+@jit
+def _nearest_pair(start, length, other, value, w, best, partner, stale, k):
+    """Return the first group of the nearest pair; rows whose best is but a bound are scanned when it is their turn."""
+    order = best[:k].view(np.int64)
+    while True:
+        # The bits of floats that are not negative are in the order of the floats, and -1 is below them all.
+        top = np.int64(0)
+        for r in range(k):
+            top = max(top, order[r])
+        i = 0
+        while i < k and order[i] != top:
+            i += 1
+        if i == k or stale[i] == 0:
+            return i
+        _scan_row(start, length, other, value, w, i, best, partner)
+        stale[i] = 0
 
 
 @jit
@@ -120,44 +149,43 @@ def group_by_affinity(integers, tau, group, start, length, where, partner, last,
         joined += integers[at_field(LINKED, capacity) + i]
         group[i] = i
         where[i] = -1
-    other, value = np.empty(2 * joined + k, dtype=np.int64), np.empty(2 * joined + k)
-    end = _excess(integers, start, length, other, value, w, best)
+    room = 2 * joined + k
+    other, value, mirror = np.empty(room, dtype=np.int64), np.empty(room), np.empty(room, dtype=np.int64)
+    stale = np.zeros(k, dtype=np.int64)
+    end = joined
+    _excess(integers, start, length, other, value, mirror, w, best)
     for r in range(k):
         _scan_row(start, length, other, value, w, r, best, partner)
-    order = best[:k].view(np.int64)
     while True:
-        # The bits of floats that are not negative are in the order of the floats, and -1 is below them all.
-        top = np.int64(0)
-        for r in range(k):
-            top = max(top, order[r])
-        s = float_of(top)
-        if s < tau:
+        i = _nearest_pair(start, length, other, value, w, best, partner, stale, k)
+        if i == k or best[i] < tau:
             break
-        i = 0
-        while order[i] != top:
-            i += 1
         j = partner[i]
-        last[i] = s
+        last[i] = best[i]
         group[j] = i
         if end + length[i] + length[j] > len(other):
-            other = np.concatenate((other, np.empty(len(other) + k, dtype=np.int64)))
-            value = np.concatenate((value, np.empty(len(value) + k)))
-        count = _join_rows(start, length, other, value, end, where, i, j)
+            more = len(other) + k
+            other = np.concatenate((other, np.empty(more, dtype=np.int64)))
+            value = np.concatenate((value, np.empty(more)))
+            mirror = np.concatenate((mirror, np.empty(more, dtype=np.int64)))
+        count = _join_rows(start, length, other, value, mirror, end, where, i, j)
         start[i], length[i], length[j] = end, count, 0
         end += count
         w[i] += w[j]
         best[j] = -1.0
         partner[j] = -1
+        stale[j] = 0
         _scan_row(start, length, other, value, w, i, best, partner)
+        stale[i] = 0
         for at in range(start[i], start[i] + count):
             n = other[at]
-            if partner[n] == i or partner[n] == j:
-                _scan_row(start, length, other, value, w, n, best, partner)
-            elif n < i:
-                s = value[at] / np.sqrt(w[n] * w[i])
-                if s > best[n] or (s == best[n] and i < partner[n]):
-                    best[n] = s
-                    partner[n] = i
+            s = value[at] / np.sqrt(w[n] * w[i]) if n < i else -1.0
+            if s > best[n]:
+                best[n], partner[n], stale[n] = s, i, 0
+            elif partner[n] == i or partner[n] == j:
+                stale[n] = 1  # what was nearest has moved away, and nothing is nearer than that was
+            elif s == best[n] and i < partner[n]:
+                partner[n] = i
     return other, value
 
 

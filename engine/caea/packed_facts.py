@@ -13,10 +13,10 @@ from resonance.engine.state import unpack
 
 # Places in the head of a packed model, whose last two members count links and labels.
 _RECORDS, _NODES, _CLUSTERS, _PARENT, _LEVEL = 0, 1, 4, 6, 7
-_HEAD: Final = 11
+_HEAD: Final = 13
 _LINK, _LABEL = 4, 3
 # Rows of a node, then of a cluster.
-_ID, _CLUSTER, _NODE_ROWS = 1, 4, 5
+_ID, _CLUSTER, _NODE_ROWS = 1, 4, 8
 _CLUSTER_ID, _CLUSTER_MADE, _CLUSTER_ROWS = 0, 3, 4
 
 

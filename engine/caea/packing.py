@@ -16,6 +16,7 @@ from resonance.engine.caea.block import (
     F_HEAD,
     FEWEST_LINKS,
     FIRST,
+    HITS,
     ID,
     LABELS,
     LAST,
@@ -26,8 +27,12 @@ from resonance.engine.caea.block import (
     MADE,
     NEXT_CLUSTER,
     NEXT_ID,
+    NOVEL_RUN,
     OTHER,
     PARENT_ID,
+    READ_ID,
+    SEEN,
+    SINCE,
     SMALLEST,
     WON,
     K,
@@ -43,10 +48,10 @@ from resonance.engine.caea.block import (
     sum_sigma,
 )
 
-HEAD_PACKED = (N, K, NEXT_ID, NEXT_CLUSTER, CLUSTERS, EVENTS, PARENT_ID, LEVEL, LEAVES)
+HEAD_PACKED = (N, K, NEXT_ID, NEXT_CLUSTER, CLUSTERS, EVENTS, PARENT_ID, LEVEL, LEAVES, READ_ID, NOVEL_RUN)
 """What a packed model begins with; how many links and labels there are comes next."""
 
-FIELDS_PACKED = (COUNT, ID, MADE, WON, CLUSTER)
+FIELDS_PACKED = (COUNT, ID, MADE, WON, CLUSTER, SEEN, HITS, SINCE)
 """Its fields of each node."""
 
 

@@ -22,6 +22,7 @@ from resonance.engine.caea.block import (
     at_weight,
 )
 from resonance.engine.caea.linkage import between, group_by_affinity, group_by_edges
+from resonance.engine.caea.valleys import NO_VALLEYS, join_without_valley, valley_between
 from resonance.engine.events import (
     ABSORBED,
     E_AFTER,
@@ -43,8 +44,8 @@ from resonance.engine.events import (
     VANISHED,
 )
 
-AFFINITY, SIZE = 1, 2
-CRITERIA = ("", "affinity", "min_cluster_records")
+AFFINITY, SIZE, VALLEY = 1, 2, 3
+CRITERIA = ("", "affinity", "min_cluster_records", "valley")
 """Names of the reasons of CAEA's events."""
 
 
@@ -194,8 +195,8 @@ def read_clusters(floats, integers, rules, path, record, log):
         Receives the events.
     """
     capacity, k, old = integers[CAPACITY], integers[K], integers[CLUSTERS]
-    whole, real = np.empty((7, k), dtype=np.int64), np.empty((3, k))
-    group, first, start, length, where, partner, member = (
+    whole, real = np.empty((8, k), dtype=np.int64), np.empty((4, k))
+    group, first, start, length, where, partner, member, why = (
         whole[0],
         whole[1],
         whole[2],
@@ -203,8 +204,11 @@ def read_clusters(floats, integers, rules, path, record, log):
         whole[4],
         whole[5],
         whole[6],
+        whole[7],
     )
-    last, w, best = real[0], real[1], real[2]
+    last, w, best, bar = real[0], real[1], real[2], real[3]
+    bar[:] = rules.tau
+    why[:] = AFFINITY if rules.affinity else NO_REASON
     affinity = rules.affinity
     other, excess = member, best
     if affinity:
@@ -213,7 +217,12 @@ def read_clusters(floats, integers, rules, path, record, log):
         )  # fmt: skip
     else:
         group_by_edges(integers, group)
+    valleys = join_without_valley(integers, rules, group, last, bar, why, VALLEY) if rules.valleys else NO_VALLEYS
     groups = _confirm(integers, rules, group, first, where, partner)
+    if rules.valleys and integers[LEVEL] > 0 and groups == 1:
+        # The node above is one blob, which its own cluster says.
+        groups = 0
+        group[:] = -1
     if groups == 0 and old == 0:
         return
 
@@ -269,7 +278,6 @@ def read_clusters(floats, integers, rules, path, record, log):
                     integers, path, record, VANISHED, old_ids[c], -1, NO_REASON, 0.0, 0.0, _rows(past, c, -1), none, log
                 )
             elif ids[g] != old_ids[c]:
-                criterion = AFFINITY if affinity else NO_REASON
                 survivor = np.searchsorted(old_ids, ids[g])
                 tell(
                     integers,
@@ -278,9 +286,9 @@ def read_clusters(floats, integers, rules, path, record, log):
                     ABSORBED,
                     old_ids[c],
                     ids[g],
-                    criterion,
+                    why[first[g]],
                     last[first[g]],
-                    rules.tau,
+                    bar[first[g]],
                     _rows(past, c, survivor),
                     _rows(shapes, g, -1),
                     log,
@@ -306,9 +314,13 @@ def read_clusters(floats, integers, rules, path, record, log):
                 )
             else:
                 c = parent[g]
-                value = 0.0
-                if affinity:
+                criterion, value, threshold = NO_REASON, 0.0, rules.tau
+                if rules.valleys:
+                    value, threshold = valley_between(valleys, group, heir[c], g)
+                    criterion = VALLEY if value >= 0.0 else NO_REASON
+                elif affinity:
                     i, j = first[heir[c]], first[g]
+                    criterion = AFFINITY
                     value = between(start, length, other, excess, i, j) / np.sqrt(w[i] * w[j])
                 tell(
                     integers,
@@ -317,9 +329,9 @@ def read_clusters(floats, integers, rules, path, record, log):
                     SPLIT,
                     ids[g],
                     old_ids[c],
-                    AFFINITY if affinity else NO_REASON,
+                    criterion,
                     value,
-                    rules.tau,
+                    threshold,
                     _rows(past, c, -1),
                     _rows(shapes, heir[c], g),
                     log,

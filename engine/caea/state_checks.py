@@ -59,7 +59,7 @@ def opened(engine: type[AnEngine], data: bytes, most_classes: int) -> tuple[AnEn
     StateError
         Damaged, of another engine, or with a header that no engine writes.
     """
-    header, arrays = unpack(data, engine.name, engine.revision)
+    header, arrays = unpack(data, engine.name, engine.revision, engine.revision)
     try:
         model = engine.make(header["parameters"])
         dimension, classes = header["dimension"], header.get("classes", 0)

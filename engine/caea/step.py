@@ -5,18 +5,20 @@ threshold: the order of nodes is the same, and one square root a record is enoug
 """
 
 import numpy as np
-from resonance.engine.arithmetic import inline, jit
+from resonance.engine.arithmetic import float_of, inline, jit
 from resonance.engine.borrowed import borrow
 from resonance.engine.caea.block import (
     AGE,
     CAPACITY,
     CHILD,
     CLUSTER,
+    CLUSTER_ID,
     CLUSTERS,
     COUNT,
     DEGREE,
     F_HEAD,
     FIRST,
+    HITS,
     ID,
     KEPT,
     LAST,
@@ -24,12 +26,17 @@ from resonance.engine.caea.block import (
     LINKS,
     MADE,
     NEXT_ID,
+    NOVEL_RUN,
     OTHER,
+    READ_ID,
+    SEEN,
+    SINCE,
     WON,
     K,
     N,
     add_link,
     add_sigma,
+    at_cluster,
     at_field,
     at_link,
     at_ring,
@@ -38,8 +45,18 @@ from resonance.engine.caea.block import (
     at_weight,
     find_link,
     mean_sigma,
+    sum_sigma,
 )
-from resonance.engine.correntropy import FAR, cim, median_bandwidth, scale_of, smallest, squared_cim
+from resonance.engine.correntropy import (
+    FAR,
+    cim,
+    median_bandwidth,
+    scale_of,
+    smallest,
+    spread_of_one,
+    squared_cim,
+    varying_bandwidth,
+)
 
 # What a step tells beside the node, in a row of floats.
 FOUNDED = 0  # 1 when the record became a node (case I, or while there are fewer than h nodes)
@@ -54,6 +71,11 @@ SCORE = 8
 SECOND_AT = 9  # its position
 TOLD = 10
 
+CLOSE = 0.36
+"""Squared share of a node's threshold within which a record is close to it."""
+WIDER = 1.1
+"""Factor of thresholds that let most records found nodes."""
+
 
 @jit
 def bandwidth(floats, integers, rules, factors, x, work):
@@ -61,8 +83,14 @@ def bandwidth(floats, integers, rules, factors, x, work):
 
     `work` has room for 2 d floats.
     """
-    d, m = rules.d, min(integers[N], rules.h)
-    return median_bandwidth(borrow(floats)[at_ring(d, integers[CAPACITY]) :], m, d, factors, x, work)
+    d, m, k = rules.d, min(integers[N], rules.h), integers[K]
+    window = borrow(floats)[at_ring(d, integers[CAPACITY]) :]
+    if not rules.varying or m == 1:
+        return median_bandwidth(window, m, d, factors, x, work)
+    sigma = varying_bandwidth(window, m, d, factors, work)
+    if sigma > 0.0:
+        return sigma
+    return mean_sigma(floats, k) if k > 0 else factors[0] * spread_of_one(x, d)
 
 
 @jit
@@ -81,6 +109,9 @@ def append_node(floats, integers, rules, x, sigma, threshold, clock):
     for field in (CLUSTER, CHILD, FIRST, LAST):
         integers[at_field(field, capacity) + k] = -1
     integers[at_field(KEPT, capacity) + k] = 0
+    integers[at_field(SEEN, capacity) + k] = integers[N]
+    integers[at_field(HITS, capacity) + k] = 0
+    integers[at_field(SINCE, capacity) + k] = integers[N]
     integers[at_field(DEGREE, capacity) + k] = 0
     integers[at_field(LINKED, capacity) + k] = 0
     integers[NEXT_ID] += 1
@@ -89,23 +120,48 @@ def append_node(floats, integers, rules, x, sigma, threshold, clock):
 
 
 @jit
-def _set_initial_thresholds(floats, integers, rules, sums, squares):
-    """Set every V to the mean of the smallest CIM of each node to another one (7)."""
-    capacity, k, d = integers[CAPACITY], integers[K], rules.d
-    weights = floats[F_HEAD:]
-    scale = scale_of(mean_sigma(floats, k))
+def _mean_nearest(floats, integers, rules, start, scale, sums, squares):
+    """Return the mean of the smallest CIM of each node to another one (7), among those from position `start` on.
+
+    With `varying` nodes at the same place are one, and fewer than h places have no mean: 0.
+    """
+    capacity, k, d = integers[CAPACITY], integers[K] - start, rules.d
+    weights, padded = floats[F_HEAD + start :], (k + 7) & ~7
     x = np.empty(d)
-    total = 0.0
+    total, places = 0.0, 0
     for node in range(k):
         for i in range(d):
             x[i] = weights[i * capacity + node]
         squared_cim(weights, capacity, k, d, scale, x, sums, squares)
         squares[node] = FAR
-        _, best = smallest(squares, (k + 7) & ~7)
-        total += cim(best)
-    a = at_threshold(d, capacity)
-    for node in range(k):
-        floats[a + node] = total / k
+        first = True
+        if rules.varying:
+            for j in range(k):
+                if squares[j] == 0:
+                    squares[j] = FAR
+                    first = first and j > node
+        if first:
+            _, best = smallest(squares, padded)
+            total += cim(best) if best < FAR else 0.0
+            places += 1
+    return total / places if places >= rules.h or not rules.varying else 0.0
+
+
+@jit
+def _set_thresholds(floats, integers, d, value):
+    """Give all nodes the same threshold."""
+    a = at_threshold(d, integers[CAPACITY])
+    for node in range(integers[K]):
+        floats[a + node] = value
+
+
+@jit
+def _set_sigmas(floats, integers, d, value):
+    """Give all nodes the same bandwidth."""
+    a = at_sigma(d, integers[CAPACITY])
+    for node in range(integers[K]):
+        floats[a + node] = value
+    sum_sigma(floats, integers, d)
 
 
 @jit
@@ -122,7 +178,11 @@ def _found_early(floats, integers, rules, factors, x, clock, sums, squares, work
         mean /= k
     node = append_node(floats, integers, rules, x, sigma, mean, clock)
     if k + 1 == rules.h:
-        _set_initial_thresholds(floats, integers, rules, sums, squares)
+        if rules.varying:  # the first bandwidths are of too few records
+            _set_sigmas(floats, integers, d, sigma)
+        scale = scale_of(mean_sigma(floats, k + 1))
+        value = _mean_nearest(floats, integers, rules, 0, scale, sums, squares)
+        _set_thresholds(floats, integers, d, value)
     else:
         for j in range(k):
             floats[a + j] = mean
@@ -175,6 +235,15 @@ def _win(floats, integers, rules, k1, k2, x, both):
 
 
 @inline
+def _count_hits(floats, integers, d, squares):
+    """Count the record for every node that it is close to: the density there."""
+    capacity, k = integers[CAPACITY], integers[K]
+    hits, thresholds = integers[at_field(HITS, capacity) :], floats[at_threshold(d, capacity) :]
+    for j in range(k):
+        hits[j] += 1 if float_of(squares[j]) <= CLOSE * thresholds[j] * thresholds[j] else 0
+
+
+@inline
 def learn_one(floats, integers, rules, factors, x, clock, sums, squares, work, told):
     """Learn `x` and answer for it; the block has room for one more node and link. Deletion and reading come after.
 
@@ -224,6 +293,8 @@ def learn_one(floats, integers, rules, factors, x, clock, sums, squares, work, t
     if k < h:
         return _found_early(floats, integers, rules, factors, x, clock, sums, squares, work)
 
+    if rules.valleys:
+        _count_hits(floats, integers, d, squares)
     squares[k1] = FAR
     k2, second = smallest(squares, padded)
     v1, v2 = cim(best), cim(second)
@@ -249,22 +320,85 @@ def learn_one(floats, integers, rules, factors, x, clock, sums, squares, work, t
         floats[at] += (x[i] - floats[at]) * share
     integers[at_field(COUNT, capacity) + k1] = count + 1  # (19)
     integers[at_field(WON, capacity) + k1] = clock
+    integers[at_field(SEEN, capacity) + k1] = integers[N]
     _win(floats, integers, rules, k1, k2, x, both)
     return k1
 
 
+@inline
+def is_expired(integers, rules, node):
+    """Return whether a node has not won for so long that it is to go."""
+    return rules.expire > 0 and integers[N] - integers[at_field(SEEN, integers[CAPACITY]) + node] >= rules.expire
+
+
 @jit
-def isolated_nodes(integers, rules, gone):
+def nodes_to_remove(floats, integers, rules, gone):
     """Write the positions of the nodes that a deletion step removes to `gone`; return how many there are.
 
-    They have no edge and their grace is over.
+    They have no edge and their grace is over, or they have not won for long; but those of a cluster that has not won
+    for half as long go together, or it would come to pieces first. As long as thresholds are 0, because the first
+    records were equal, there are no edges to wait for.
     """
     capacity, k, n = integers[CAPACITY], integers[K], integers[N]
     degree, made = at_field(DEGREE, capacity), at_field(MADE, capacity)
-    removed = 0
+    waiting = rules.varying and k > 0 and floats[at_threshold(rules.d, capacity) + k - 1] == 0.0
+    clusters, removed = integers[CLUSTERS], 0
+    ids = integers[at_cluster(CLUSTER_ID, capacity) : at_cluster(CLUSTER_ID, capacity) + clusters]
+    seen, cluster = at_field(SEEN, capacity), at_field(CLUSTER, capacity)
+    last = np.zeros(clusters if rules.expire > 0 else 0, dtype=np.int64)
+    if rules.expire > 0:
+        for j in range(k):
+            if integers[cluster + j] >= 0:
+                c = np.searchsorted(ids, integers[cluster + j])
+                last[c] = max(last[c], integers[seen + j])
     if k > 1:
         for j in range(k):
-            if integers[degree + j] == 0 and n - integers[made + j] >= rules.grace * rules.interval:
+            lonely = integers[degree + j] == 0 and n - integers[made + j] >= rules.grace * rules.interval
+            expired = is_expired(integers, rules, j)
+            if expired and integers[cluster + j] >= 0:
+                idle = n - last[np.searchsorted(ids, integers[cluster + j])]
+                expired = idle >= rules.expire or 2 * idle < rules.expire
+            if (lonely and not waiting) or expired:
                 gone[removed] = j
                 removed += 1
     return removed
+
+
+@jit
+def renew(floats, integers, rules, factors, sums, squares, work):
+    """Take bandwidth and threshold of all nodes anew where they do not fit the records any more, at a reading.
+
+    They are those of the last h records and of the newest h nodes, as at the start. That is done where thresholds are
+    still 0, because the first records were equal, and once most records were novel before `renew` readings in a row.
+    Where they still are thereafter, thresholds widen.
+    """
+    capacity, k, d = integers[CAPACITY], integers[K], rules.d
+    fresh = integers[NEXT_ID] - integers[READ_ID]
+    integers[READ_ID] = integers[NEXT_ID]
+    integers[NOVEL_RUN] = integers[NOVEL_RUN] + 1 if 2 * fresh > rules.interval else 0
+    if not rules.varying or k < rules.h:
+        return
+    run, thresholds = integers[NOVEL_RUN], at_threshold(d, capacity)
+    if floats[thresholds + k - 1] == 0.0 or (rules.renew > 0 and run == rules.renew):
+        sigma = varying_bandwidth(borrow(floats)[at_ring(d, capacity) :], rules.h, d, factors, work)
+        value = 0.0
+        if sigma > 0.0:
+            value = _mean_nearest(floats, integers, rules, k - rules.h, scale_of(sigma), sums, squares)
+        if value > 0.0:
+            _set_thresholds(floats, integers, d, value)
+            _set_sigmas(floats, integers, d, sigma)
+    elif rules.renew > 0 and run > rules.renew and run % rules.renew == 0:
+        for node in range(k):
+            floats[thresholds + node] = min(1.0, WIDER * floats[thresholds + node])
+
+
+@jit
+def fade_hits(integers, rules):
+    """Count at half what is older than a node without wins could become, so that densities follow the stream."""
+    capacity, n = integers[CAPACITY], integers[N]
+    hits, since = at_field(HITS, capacity), at_field(SINCE, capacity)
+    for j in range(integers[K]):
+        age = n - integers[since + j]
+        if rules.expire > 0 and age >= 2 * rules.expire:
+            integers[hits + j] //= 2
+            integers[since + j] = n - age // 2

@@ -23,6 +23,7 @@ from resonance.engine.caea.block import (
     WAITING,
     K,
     at_field,
+    at_threshold,
     mean_sigma,
 )
 from resonance.engine.caea.packing import model_lengths, packed_model, unpacked_model
@@ -72,7 +73,7 @@ def predict_labels(weights, stride, leaves, sigma, label, X, out):
 
 @jit
 def predict_clusters(indexes, rules, X, clusters, score):
-    """Answer each record on every level of the path that it would take."""
+    """Answer each record on every level of the path that it would take: down to where it would found a node."""
     table = indexes[0]
     room = (rules.max_nodes + 16) // 8 * 8
     sums, squares = np.empty(room), np.empty(room, dtype=np.int64)
@@ -84,7 +85,7 @@ def predict_clusters(indexes, rules, X, clusters, score):
             squared_cim(
                 block[F_HEAD:], capacity, k, rules.d, scale_of(mean_sigma(block, k)), X[t], sums, squares
             )  # fmt: skip
-            where, _ = smallest(squares, (k + 7) & ~7)
+            where, nearest = smallest(squares, (k + 7) & ~7)
             near, best = -1, FAR
             for j in range(k):
                 if head[at_field(CLUSTER, capacity) + j] >= 0 and squares[j] < best:
@@ -93,6 +94,8 @@ def predict_clusters(indexes, rules, X, clusters, score):
                 clusters[t, level] = head[at_field(CLUSTER, capacity) + near]
                 if level == 0:
                     score[t] = 1.0 - cim(best)
+            if k < rules.h or cim(nearest) > block[at_threshold(rules.d, capacity) + where]:
+                break
             m = head[at_field(CHILD, capacity) + where]
 
 

@@ -30,7 +30,7 @@ class HCAEA(RootedTree):
 
     Parameters
     ----------
-    lambda_, age_max, grace, reading, tau, min_cluster_records, max_nodes
+    lambda_, age_max, grace, reading, tau, min_cluster_records, max_nodes, expire_records, bandwidth, renew, valley
         As for `CAEA`, for every model of the tree.
     max_depth : int or None, default 3
         Levels in all, the root included; None for no limit (64).
@@ -46,7 +46,8 @@ class HCAEA(RootedTree):
     Notes
     -----
     A child model with 2 nodes or fewer is not valid: it goes on learning, and its parent's node counts as a leaf.
-    Every model reads its own clusters; `Step.cluster` has one for each level of a record's path.
+    Every model reads its own clusters; `Step.cluster` has one for each level of a record's path. With
+    ``reading="valley"`` what is one blob has no clusters within it: a model below the root has two of them or none.
 
     References
     ----------
@@ -66,7 +67,7 @@ class HCAEA(RootedTree):
     """
 
     name: ClassVar[str] = "hcaea"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
 
     def learn(self, X: ArrayLike, labels: Sequence[int] | NDArray[np.int64] | None = None) -> Step:  # noqa: D102
         batch, marks = self._received(X, labels)
@@ -138,9 +139,10 @@ class HCAEA(RootedTree):
         label, score = np.full(count, -1, dtype=np.int64), np.full(count, np.nan)
         if self.dimension and count:
             predict_clusters(self._indexes, self._rules, batch, cluster, score)
-            leaves = self.leaves
-            total = len(leaves["sigma"])
-            if total and self._classes:
+            # All leaves are described for their labels alone.
+            leaves = self.leaves if self._classes else {}
+            total = len(leaves["sigma"]) if leaves else 0
+            if total:
                 stride = (total + 7) // 8 * 8
                 weights = np.zeros((self.dimension, stride))
                 weights[:, :total] = leaves["weight"].T

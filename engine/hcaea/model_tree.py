@@ -59,7 +59,7 @@ class ModelTree:
         lambda_: int = 50,
         age_max: int = 10,
         grace: int = 2,
-        reading: str = "affinity",
+        reading: str = "valley",
         tau: float = 0.08,
         min_cluster_records: int = 25,
         max_nodes: int = 1000,
@@ -67,6 +67,10 @@ class ModelTree:
         min_child_records: int | None = None,
         orphans: str = "nearest",
         max_leaves: int = 1000,
+        expire_records: int = 2000,
+        bandwidth: str = "varying",
+        renew: int = 3,
+        valley: float = 0.5,
     ) -> None:
         self._given = check_parameters(
             self.parameters,
@@ -82,6 +86,10 @@ class ModelTree:
                 "min_child_records": min_child_records,
                 "orphans": orphans,
                 "max_leaves": max_leaves,
+                "expire_records": expire_records,
+                "bandwidth": bandwidth,
+                "renew": renew,
+                "valley": valley,
             },
         )
         check_room(self._given)

@@ -41,7 +41,7 @@ class HCAEARoot(RootedTree):
 
     Parameters
     ----------
-    lambda_, age_max, grace, reading, tau, min_cluster_records, max_nodes
+    lambda_, age_max, grace, reading, tau, min_cluster_records, max_nodes, expire_records, bandwidth, renew, valley
         As for `CAEA`.
     max_depth, min_child_records, orphans, max_leaves
         As for `HCAEA`.
@@ -65,7 +65,7 @@ class HCAEARoot(RootedTree):
     """
 
     name: ClassVar[str] = "hcaea-root"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
 
     def learn(self, X: ArrayLike, labels: Sequence[int] | NDArray[np.int64] | None = None) -> RootStep:  # noqa: D102
         batch, marks = self._received(X, labels)

@@ -10,11 +10,10 @@ from numba.typed import List
 from resonance.engine.arithmetic import jit
 from resonance.engine.caea.batch import longest_idle, scratch_for
 from resonance.engine.caea.block import CAPACITY, CHILD, FIRST, ID, KEPT, WAIT_FIRST, K, N, at_field, remove_nodes
-from resonance.engine.caea.reading import read_clusters
 from resonance.engine.caea.step import ANSWER, FOUNDED, SCORE
 from resonance.engine.hcaea.kept_records import label_of, next_record
 from resonance.engine.hcaea.memory import POOL, ROOT, block_of, drop_kept, head_of
-from resonance.engine.hcaea.tree import adopt, drop_settled, learn_here, let_go
+from resonance.engine.hcaea.tree import adopt, drop_settled, learn_here, let_go, read_model
 
 THERE = 0
 """Stands where a tree has the entry of a child model: the child is there, but elsewhere."""
@@ -112,7 +111,7 @@ def learn_root(
             removed = let_go(table, rules, ROOT, gone)
             if removed > 0:
                 count = _remove(table, rules, gone, removed, t, rows, vectors, count)
-            read_clusters(block_of(table, ROOT), head, rules, path, t, log)
+            read_model(block_of(table, ROOT), head, rules, factors, path, t, log, scratch)
         while head[WAIT_FIRST] >= 0 and head[K] > 0:
             node, label = adopt(table, rules, ROOT, orphan, scratch)
             count = _pass_on(table, rules, node, t, 0, label, orphan, rows, vectors, count)

@@ -42,7 +42,7 @@ class HCAEASubtree(ModelTree):
     """
 
     name: ClassVar[str] = "hcaea-subtree"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
 
     node: int
     ended: bool

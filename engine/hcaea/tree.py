@@ -32,7 +32,18 @@ from resonance.engine.caea.block import (
     with_room,
 )
 from resonance.engine.caea.reading import read_clusters
-from resonance.engine.caea.step import ANSWER, CASE, FOUNDED, SCORE, SECOND_AT, isolated_nodes, learn_one
+from resonance.engine.caea.step import (
+    ANSWER,
+    CASE,
+    FOUNDED,
+    SCORE,
+    SECOND_AT,
+    fade_hits,
+    is_expired,
+    learn_one,
+    nodes_to_remove,
+    renew,
+)
 from resonance.engine.correntropy import scale_of, smallest, squared_cim
 from resonance.engine.hcaea.kept_records import (
     FREE,
@@ -50,18 +61,30 @@ from resonance.engine.hcaea.memory import POOL, block_of, drop_kept, grow_pool, 
 
 @jit
 def let_go(table, rules, m, gone):
-    """Write the isolated nodes of a model to `gone`, and return how many; what they kept waits for a new node."""
+    """Write the nodes that a deletion step removes to `gone`, and return how many.
+
+    What isolated ones kept waits for a new node; what expired ones kept is of the past.
+    """
     head, pool = head_of(table, m), head_of(table, POOL)
     capacity = head[CAPACITY]
-    removed = isolated_nodes(head, rules, gone)
+    removed = nodes_to_remove(block_of(table, m), head, rules, gone)
     for r in range(removed):
-        if rules.nearest:
+        if rules.nearest and not is_expired(head, rules, gone[r]):
             first, last = at_field(FIRST, capacity) + gone[r], at_field(LAST, capacity) + gone[r]
             count = at_field(KEPT, capacity) + gone[r]
             move_all(pool, head, first, last, count, WAIT_FIRST, WAIT_LAST, WAITING)
         else:
             drop_kept(pool, head, gone[r])
     return removed
+
+
+@jit
+def read_model(block, head, rules, factors, path, record, log, scratch):
+    """Do what a reading of one model is: take bandwidths anew where they do not fit any more, and read its clusters."""
+    sums, squares, _, work, _ = scratch
+    renew(block, head, rules, factors, sums, squares, work)
+    fade_hits(head, rules)
+    read_clusters(block, head, rules, path, record, log)
 
 
 @jit
@@ -245,7 +268,7 @@ def learn_record(
                     removed = let_go(table, rules, m, gone)
                     if removed > 0:
                         take_out(floats, integers, table, rules, m, gone, removed, above, record, log)
-                    read_clusters(block_of(table, m), head, rules, path, record, log)
+                    read_model(block_of(table, m), head, rules, factors, path, record, log, room)
             phase[level] = ADOPT
         elif head[WAIT_FIRST] >= 0 and head[K] > 0:
             at[level], mark[level] = adopt(table, rules, m, X[level], room)

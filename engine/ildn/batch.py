@@ -21,7 +21,15 @@ from resonance.engine.ildn.model import (
     remove_rows,
     room_for,
 )
-from resonance.engine.ildn.reading import CROWDED, DENOISING, clusters_among, join_clusters, part_clusters, shapes_of
+from resonance.engine.ildn.reading import (
+    CROWDED,
+    DENOISING,
+    EXPIRED,
+    clusters_among,
+    join_clusters,
+    part_clusters,
+    shapes_of,
+)
 
 # What the story of a batch tells: record, code, then up to three node ids, -1 where there is none.
 CREATED, MERGED, REMOVED, JOINED = 0, 1, 2, 3
@@ -134,6 +142,27 @@ def _denoise(model, rules, record, room, log, telling, story):
 
 
 @jit
+def _expire(model, rules, record, room, log, telling, story):
+    """Delete the nodes of each cluster that has won no record for long, and such nodes of none."""
+    fields, nodes, now, count = model.fields, model.head[NODES], model.head[LEARNED], 0
+    affected = clusters_among(model, np.arange(nodes), nodes)
+    last = np.zeros(len(affected), dtype=np.int64)
+    for row in range(nodes):
+        if fields[CLUSTER, row] >= 0:
+            c = np.searchsorted(affected, fields[CLUSTER, row])
+            last[c] = max(last[c], fields[WON, row])
+    for row in range(nodes):
+        cluster = fields[CLUSTER, row]
+        won = last[np.searchsorted(affected, cluster)] if cluster >= 0 else fields[WON, row]
+        if now - won >= rules.expire:
+            room.gone[count] = row
+            count += 1
+    if count > 0 and count < nodes:
+        bound = float(rules.expire)
+        _remove(model, rules, room.gone, count, record, EXPIRED, bound, bound, log, telling, story)
+
+
+@jit
 def _longest_idle(model):
     """Return the row of the node that won longest ago."""
     won, idle = model.fields[WON], 0
@@ -212,6 +241,8 @@ def learn_batch(model, rules, X, labels, start, log, telling, story, cluster, sc
             )  # fmt: skip
         if head[LEARNED] % rules.interval == 0:
             _denoise(model, rules, t, room, log, telling, story)
+            if rules.expire > 0:
+                _expire(model, rules, t, room, log, telling, story)
     return len(X), 0
 
 

@@ -45,8 +45,9 @@ PARAMETERS = (
     Parameter("k", float, 0.01, "a node is thin with fewer records than this share of the mean", 0, 1),
     Parameter("min_cluster_records", int, 25, "records that the nodes of a cluster must have won", 1, MOST),
     Parameter("max_nodes", int, 1000, "nodes of one model; beyond it the one that won longest ago goes", 4, 10_000),
+    Parameter("expire_records", int, 20_000, "records after which a cluster without any vanishes; 0: never", 0, MOST),
 )
-PAPER = {"min_cluster_records": 1}
+PAPER = {"min_cluster_records": 1, "expire_records": 0}
 
 
 class ILDN(Engine):
@@ -62,7 +63,8 @@ class ILDN(Engine):
     radius: at least one half exactly where a node of a cluster holds it. Below one tenth, three radii away, it has no
     cluster. The spread of a `Cluster` is that of its records. Reasons: ``distance`` (two clusters became one; D / R of
     the record from the farther of the nodes that hold it, below 1), ``denoising`` (a thin node held a cluster together,
-    or was all of it; its records, and the fewest that stay), ``max_nodes``, ``min_cluster_records``.
+    or was all of it; its records, and the fewest that stay), ``max_nodes``, ``expire_records``,
+    ``min_cluster_records``.
 
     Parameters
     ----------
@@ -84,6 +86,9 @@ class ILDN(Engine):
         Records that the nodes of a cluster have won at least; 1 is the paper's rule.
     max_nodes : int, default 1000
         Bound of the memory: beyond it the node that won longest ago is removed.
+    expire_records : int, default 20,000
+        Records after which a cluster that won none of them vanishes, and a node of no cluster goes; 0 for never (the
+        paper). That is looked at with the thin nodes.
 
     References
     ----------
@@ -119,6 +124,7 @@ class ILDN(Engine):
         k: float = 0.01,
         min_cluster_records: int = 25,
         max_nodes: int = 1000,
+        expire_records: int = 20_000,
     ) -> None:
         self._given = check_parameters(
             self.parameters,
@@ -131,6 +137,7 @@ class ILDN(Engine):
                 "k": k,
                 "min_cluster_records": min_cluster_records,
                 "max_nodes": max_nodes,
+                "expire_records": expire_records,
             },
         )
         self.depth = 1
@@ -149,6 +156,7 @@ class ILDN(Engine):
             rho=given["rho"],
             min_cluster_records=given["min_cluster_records"],
             max_nodes=given["max_nodes"],
+            expire=given["expire_records"],
             radii=squared_radii(given["q"], dimension, given["radius"]),
         )
         self._model = new_model(dimension, SMALLEST, 8, 16, 0)

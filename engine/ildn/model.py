@@ -59,6 +59,7 @@ class Rules(NamedTuple):
     rho: float
     min_cluster_records: int
     max_nodes: int
+    expire: int
     radii: FloatArray
 
 

@@ -29,8 +29,8 @@ from resonance.engine.events import (
 from resonance.engine.ildn.graph import rows_of, spread_from
 from resonance.engine.ildn.model import CLUSTER, COUNT, EVENTS, NEXT_CLUSTER, NODES, SLOT
 
-SIZE, DISTANCE, DENOISING, CROWDED = 1, 2, 3, 4
-CRITERIA = ("", "min_cluster_records", "distance", "denoising", "max_nodes")
+SIZE, DISTANCE, DENOISING, CROWDED, EXPIRED = 1, 2, 3, 4, 5
+CRITERIA = ("", "min_cluster_records", "distance", "denoising", "max_nodes", "expire_records")
 
 
 @jit

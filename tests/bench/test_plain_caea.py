@@ -25,7 +25,7 @@ def test_answers_events_and_nodes_are_those_of_the_golden_vectors(name):
     width = np.ptp(X, axis=0)
     X = ((X - X.min(axis=0)) / np.where(width, width, 1.0))[golden["order"]]
     p = json.loads(str(golden["params"]))
-    model = PlainCAEA(p["lam"], p["age_max"], p["grace"], p["reading"], p["tau"], p["min_records"])
+    model = PlainCAEA(p["lam"], p["age_max"], p["grace"], p["reading"], p["tau"], p["min_records"], 0, "all", 0)
     answers = [model.learn(x).cluster for x in X]
     np.testing.assert_array_equal(answers, golden["step_cluster"])
     events = [(n - 1, KINDS[kind], cluster, other) for n, kind, cluster, other in model.events]

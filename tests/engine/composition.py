@@ -77,9 +77,9 @@ class Composition:
 
     def state(self) -> bytes:
         """Return what `HCAEA.state` is of the same tree."""
-        header, arrays = unpack(self.root.state(), "hcaea-root", 1)
+        header, arrays = unpack(self.root.state(), "hcaea-root", 2)
         del arrays["children"]
         for tree in self.subtrees():
-            _, below = unpack(tree.state(), "hcaea-subtree", 1)
+            _, below = unpack(tree.state(), "hcaea-subtree", 2)
             arrays = {name: np.concatenate([array, below[name]]) for name, array in arrays.items()}
-        return pack("hcaea", 1, header, arrays)
+        return pack("hcaea", HCAEARoot.revision, header, arrays)

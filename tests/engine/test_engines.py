@@ -368,7 +368,7 @@ def test_every_engine_is_in_this_file_and_declares_what_it_takes():
         ("lambda", 7.5, "lambda = 7.5: must be an integer of at least 3 and of at most 10,000"),
         ("lambda", True, "lambda = True: must be an integer of at least 3 and of at most 10,000"),
         ("tau", 1.0, "tau = 1.0: must be a number above 0 and below 1"),
-        ("reading", "edges", "reading = 'edges': must be one of affinity, components"),
+        ("reading", "edges", "reading = 'edges': must be one of valley, affinity, components"),
         ("lamda", 50, r"lamda = 50: .* \(did you mean lambda\?\)"),
         ("max_nodes", 20, "max_nodes = 20: must be above lambda / 2 = 25"),
         ("max_nodes", 10**12, "max_nodes = 1000000000000: must be an integer of at least 4 and of at most 100,000"),

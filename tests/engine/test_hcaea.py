@@ -61,3 +61,40 @@ def test_labels_of_leaves_give_classes():
     engine = HCAEA.make(HCAEA.presets["paper"])
     engine.learn(X[:800], y[:800])
     assert (engine.predict(X[800:]).label == y[800:]).mean() > 0.97
+
+
+def test_what_is_one_blob_has_no_clusters_within_it():
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=12_000)
+    X = rng.random((3, 4))[y] + rng.normal(size=(12_000, 4)) * 0.04
+    model = HCAEA()
+    model.learn(X)
+    levels = [len(cluster.path) for cluster in model.clusters()]
+    assert levels.count(0) == 3
+    assert len(levels) < 30
+    assert len(HCAEA(reading="affinity").learn(X).events) > 5 * len(HCAEA().learn(X).events)
+
+
+def test_predict_answers_what_learn_would_on_every_level():
+    rng = np.random.default_rng(1)
+    X = rng.random((8, 3))[rng.integers(8, size=6000)] + rng.normal(size=(6000, 3)) * 0.05
+    model = HCAEA(reading="affinity")
+    model.learn(X[:5000])
+    novel = 0
+    for x in X[5000:5300]:
+        predicted = model.predict(x[None])
+        step = model.learn(x[None])
+        np.testing.assert_array_equal(predicted.cluster, step.cluster)
+        novel += int(step.novel[0])
+    assert novel
+
+
+def test_predict_without_labels_describes_no_leaf(monkeypatch):
+    model = HCAEA()
+    model.learn(np.random.default_rng(0).random((2000, 2)))
+
+    def leaves(_):
+        raise AssertionError("the leaves are for labels")
+
+    monkeypatch.setattr(HCAEA, "leaves", property(leaves))
+    assert (model.predict(np.zeros((3, 2))).label == -1).all()

@@ -176,7 +176,7 @@ def one_node(X, sigma):
     """A model whose only node has learned all of X, and what a distance from it needs."""
     d = X.shape[1]
     radii = np.full(800, 1e300)
-    rules = Rules(d, -(-d // 8) * 8, sigma, 0.0, 1000, 0.95, 25, 1000, radii)
+    rules = Rules(d, -(-d // 8) * 8, sigma, 0.0, 1000, 0.95, 25, 1000, 0, radii)
     model = new_model(d, 16, 2, 16, 0)
     room = room_for(model, rules)
     append_node(model, rules, X[0])
@@ -380,3 +380,16 @@ def test_a_model_says_how_many_records_it_has_learned_and_which_nodes_are_in_clu
 def test_more_features_than_matrices_are_kept_for_are_refused():
     with pytest.raises(RecordError, match="257 features, the engine takes at most 256; project them"):
         ILDN().learn(np.zeros((1, 257)))
+
+
+def test_a_cluster_that_gets_no_more_records_vanishes_and_says_so():
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=9000)
+    X = rng.random((3, 2))[y] + rng.normal(size=(9000, 2)) * 0.03
+    model = ILDN(expire_records=2000)
+    model.learn(X[:2000])
+    before = len(model.clusters())
+    step = model.learn(X[2000:][y[2000:] < 2])
+    vanished = [e for e in step.events if e.kind == "vanished"]
+    assert [e.reason.criterion for e in vanished] == ["expire_records"]
+    assert len(model.clusters()) == before - 1

@@ -14,7 +14,7 @@ from tests.engine.streams import nested, shifting
 SETTINGS = {
     "default": {},
     "paper": {"lambda": 28, "grace": 0, "reading": "components", "max_depth": None},
-    "drop": {"lambda": 20, "orphans": "drop", "min_child_records": 10},
+    "drop": {"reading": "affinity", "lambda": 20, "orphans": "drop", "min_child_records": 10},
     "crowded": {"lambda": 20, "max_nodes": 24, "max_leaves": 20, "min_cluster_records": 5},
     "deep": {"lambda": 20, "max_depth": 4, "max_leaves": 25, "min_child_records": 4, "min_cluster_records": 8},
     "flat": {"lambda": 20, "max_depth": 1},
@@ -185,18 +185,18 @@ def test_a_subtree_refuses_what_is_not_its_own():
 def test_states_that_hold_something_else_are_refused():
     parts = Composition(SETTINGS["deep"])
     parts.learn(shifting(600))
-    header, arrays = unpack(parts.root.state(), "hcaea-root", 1)
+    header, arrays = unpack(parts.root.state(), "hcaea-root", 2)
     for there in (arrays["children"][:-1], arrays["children"] + 2):
         with pytest.raises(StateError, match="does not have the children"):
-            HCAEARoot.from_state(pack("hcaea-root", 1, header, {**arrays, "children": there.astype(np.uint8)}))
+            HCAEARoot.from_state(pack("hcaea-root", 2, header, {**arrays, "children": there.astype(np.uint8)}))
     tree = parts.subtrees()[0]
-    header, arrays = unpack(tree.state(), "hcaea-subtree", 1)
+    header, arrays = unpack(tree.state(), "hcaea-subtree", 2)
     for node in (-1, 2**60, True, None, header["node"] + 1):
         with pytest.raises(StateError, match=r"root node|does not hold"):
-            HCAEASubtree.from_state(pack("hcaea-subtree", 1, {**header, "node": node}, arrays))
+            HCAEASubtree.from_state(pack("hcaea-subtree", 2, {**header, "node": node}, arrays))
     twice = {name: np.concatenate([array, array]) for name, array in arrays.items()}
     with pytest.raises(StateError, match="does not hold what it says"):
-        HCAEASubtree.from_state(pack("hcaea-subtree", 1, header, twice))
+        HCAEASubtree.from_state(pack("hcaea-subtree", 2, header, twice))
     for engine in (HCAEARoot, HCAEASubtree):
         with pytest.raises(StateError, match="state of"):
             engine.from_state(HCAEA().state())
@@ -219,7 +219,7 @@ def test_any_integer_of_a_state_may_be_any_other(part):
     )
     parts.learn(nested(60, d=2), np.arange(60) % 3 - 1)
     engine = parts.root if part == "root" else parts.subtrees()[0]
-    header, arrays = unpack(engine.state(), engine.name, 1)
+    header, arrays = unpack(engine.state(), engine.name, engine.revision)
     refused = 0
     for name in arrays:
         if arrays[name].dtype == np.float64:
@@ -231,7 +231,7 @@ def test_any_integer_of_a_state_may_be_any_other(part):
                 other = arrays[name].copy()
                 other[at] = value
                 try:
-                    copy = type(engine).from_state(pack(engine.name, 1, header, {**arrays, name: other}))
+                    copy = type(engine).from_state(pack(engine.name, engine.revision, header, {**arrays, name: other}))
                 except StateError:
                     refused += 1
                     continue

@@ -86,6 +86,8 @@ def test_a_newer_format_and_a_newer_revision_are_refused_with_the_remedy():
 
 def test_an_older_revision_is_read():
     assert unpack(state(), "caea", 4)[0] == HEADER
+    with pytest.raises(StateError, match="revision 3, this program reads 4 and later: learn the records again"):
+        unpack(state(), "caea", 4, oldest=4)
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ def test_clusters_that_lost_their_nodes_since_keep_what_they_are():
     engine = CAEA(lambda_=6, max_nodes=40)
     engine.learn(shifting(4, d=1))
     header, arrays = unpack(engine.state(), engine.name, engine.revision)
-    count, (start, fields) = 12, (11, 5)
+    count, (start, fields) = 12, (13, 8)
     integers = arrays["integers"]
     nodes = start + fields * int(integers[1])
     integers[0], integers[3], integers[4] = 100, count, count

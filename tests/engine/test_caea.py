@@ -1,0 +1,142 @@
+"""CAEA on streams that do not end, and against one that is written from its description in plain numpy."""
+
+import numpy as np
+import pytest
+from resonance.engine import CAEA, HCAEA
+
+from bench.plain_caea import PlainCAEA
+from tests.engine.streams import shifting
+
+KINDS = ("emerged", "absorbed", "split", "vanished")
+
+
+def blobs(n, clusters=3, d=4, seed=0, spread=0.04):
+    """Return records around centres in the unit cube, and which."""
+    rng = np.random.default_rng(seed)
+    centres = rng.random((clusters, d))
+    y = rng.integers(clusters, size=n)
+    return centres[y] + rng.normal(size=(n, d)) * spread, y
+
+
+def idle(n):
+    X, _ = blobs(n)
+    X[:60] = X[0]
+    return X
+
+
+def grown(n):
+    X, _ = blobs(n)
+    X[n // 2 :] *= 10
+    return X
+
+
+STREAMS = {
+    "shifting": shifting(2500),
+    "idle at first": idle(1500),
+    "grown": grown(1800),
+    "wide": np.random.default_rng(1).normal(size=(2500, 3)),
+    "constants": np.hstack([blobs(1200)[0], np.full((1200, 5), 0.3), np.zeros((1200, 1))]),
+    "rounded": np.round(blobs(1500)[0], 1),
+    "few values": np.random.default_rng(2).integers(3, size=(800, 2)).astype(float),
+    "constant": np.full((300, 2), 0.3),
+}
+
+
+GIVEN = {
+    "defaults": {},
+    "expiring": {"expire_records": 300, "min_cluster_records": 5},
+    "affinity": {"reading": "affinity", "bandwidth": "all"},
+}
+# Equal distances, which sums in another order tell apart, decide on rounded records by the paper's bandwidth.
+CASES = [(name, given) for name in STREAMS for given in GIVEN if (name, given) != ("rounded", "affinity")]
+
+
+@pytest.mark.parametrize(("name", "given"), CASES)
+def test_answers_events_and_nodes_are_those_of_the_plain_program(name, given):
+    X, given = STREAMS[name], GIVEN[given]
+    plain = PlainCAEA(**given)
+    answers = [plain.learn(x) for x in X]
+    model = CAEA(**given)
+    step = model.learn(X)
+    np.testing.assert_array_equal(step.novel, [answer.novel for answer in answers])
+    np.testing.assert_array_equal(step.path[:, 0], [answer.node for answer in answers])
+    np.testing.assert_array_equal(step.cluster[:, 0], [answer.cluster for answer in answers])
+    events = [(e.index + 1, e.kind, e.cluster, -1 if e.other is None else e.other) for e in step.events]
+    assert events == plain.events
+    nodes = model.nodes
+    np.testing.assert_array_equal(nodes["id"], plain.ids)
+    np.testing.assert_allclose(nodes["sigma"], plain.sigma, rtol=1e-9)
+    np.testing.assert_allclose(nodes["threshold"], plain.V, rtol=1e-9, atol=1e-12)
+    if given.get("reading", "valley") == "valley":
+        np.testing.assert_array_equal(nodes["hits"], plain.hits)
+    np.testing.assert_array_equal(nodes["since"], plain.since)
+
+
+@pytest.mark.parametrize("d", [2, 4, 8])
+def test_one_cloud_is_one_cluster(d):
+    X = np.random.default_rng(d).normal(size=(12_000, d)) * 0.15 + 0.5
+    model = CAEA()
+    model.learn(X[:4000])
+    step = model.learn(X[4000:])
+    assert len(model.clusters()) == 1
+    assert len(step.events) <= 20
+    assert np.mean(step.cluster[:, 0] == model.clusters()[0].id) > 0.9
+
+
+def test_a_cluster_that_gets_no_more_records_vanishes_and_says_so():
+    X, y = blobs(16_000)
+    for make in (CAEA, HCAEA):
+        model = make(expire_records=2000)
+        model.learn(X[:3000])
+        assert len([c for c in model.clusters() if c.path == ()]) == 3
+        step = model.learn(X[3000:][y[3000:] < 2])
+        assert [e.kind for e in step.events if e.path == ()].count("vanished") == 1
+        assert len([c for c in model.clusters() if c.path == ()]) == 2
+
+
+def test_nodes_that_nobody_comes_to_go_and_their_number_settles():
+    X = np.random.default_rng(0).normal(size=(30_000, 4))
+    found = {}
+    for expire in (0, 1000):
+        model, nodes = CAEA(expire_records=expire), []
+        for at in range(0, len(X), 5000):
+            model.learn(X[at : at + 5000])
+            nodes.append(len(model.nodes["id"]))
+        found[expire] = nodes
+    assert found[0][-1] > 1.3 * found[0][1]
+    assert found[1000][-1] < 1.15 * found[1000][1]
+
+
+@pytest.mark.parametrize("value", [0.0, 0.3, 1e9])
+@pytest.mark.parametrize("count", [5, 40])
+def test_features_that_never_change_change_nothing(count, value):
+    X, y = blobs(3000)
+    model = CAEA()
+    step = model.learn(np.hstack([X, np.full((len(X), count), value)]))
+    assert len(model.clusters()) == 3
+    assert step.novel[1500:].mean() < 0.5
+    pairs = set(zip(step.cluster[1500:, 0].tolist(), y[1500:].tolist(), strict=True))
+    assert len(pairs) == 3
+
+
+@pytest.mark.parametrize("first", [25, 60, 500])
+def test_equal_records_at_first_do_not_set_the_threshold_for_ever(first):
+    X, y = blobs(6000)
+    X[:first] = X[0]
+    model = CAEA()
+    step = model.learn(X)
+    late = slice(4000, None)
+    assert step.novel[late].mean() < 0.2
+    assert len(set(zip(step.cluster[late, 0].tolist(), y[late].tolist(), strict=True))) == 3
+
+
+def test_values_of_another_size_are_learned_anew():
+    X, y = blobs(9000)
+    X[3000:] *= 10
+    model = CAEA()
+    step = model.learn(X)
+    late = slice(6000, None)
+    assert step.novel[late].mean() < 0.2
+    assert len(set(zip(step.cluster[late, 0].tolist(), y[late].tolist(), strict=True))) == 3
+    stuck = CAEA(renew=0).learn(X)
+    assert stuck.novel[late].mean() > step.novel[late].mean()
