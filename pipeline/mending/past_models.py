@@ -9,7 +9,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError, MismatchError
 from resonance.pipeline.states.restore import Restored, restore_partitions
 from resonance.pipeline.states.snapshot_records import Identity, PartitionRecord
-from resonance.pipeline.states.source import Source
+from resonance.pipeline.states.source import Source, program_revision
 from resonance.pipeline.tasks import Task, make_task
 
 MakeTaskThen = Callable[[Settings, str, int], Task]
@@ -45,7 +45,7 @@ def models_then(
     try:
         learned = settings_then(settings, record.identity)
         # The present program learns again: it has to be the revision that learned before.
-        identity = replace(record.identity, revision=source.identities[at[0]].revision)
+        identity = replace(record.identity, revision=program_revision(learned))
         old_source = replace(source, identities={at[0]: identity})
         return restore_partitions(old_source, [at], lambda *own: make_task(learned, *own))[at]
     except (MismatchError, ConfigurationError) as error:

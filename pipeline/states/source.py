@@ -14,6 +14,11 @@ from resonance.pipeline.task.sizes import EVENT_BYTES
 from resonance.pipeline.topics.topics import Deployment
 
 
+def program_revision(settings: Settings) -> str:
+    """Return the revision of all in this program that decides the bits of models under some settings."""
+    return f"{settings.engine_class.revision}.{revision_of(settings)}.{DECODE_REVISION}"
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """What is restored from: the deployment as settings and broker describe it.
@@ -91,7 +96,7 @@ class Source:
                 topic_id=deployment.topic_ids[topic],
                 partitions=counts.get(topic, deployment.partitions),
                 engine=settings.engine.name,
-                revision=f"{settings.engine_class.revision}.{revision_of(settings)}.{DECODE_REVISION}",
+                revision=program_revision(settings),
                 # As they come back from the bus: what is compared must have gone through the same mill.
                 settings=orjson.loads(orjson.dumps(models)),
                 limits=orjson.loads(orjson.dumps(limits)),

@@ -141,5 +141,5 @@ def test_another_engine_parameter_than_the_snapshots(broker):
         assert worker.terminate() == 0
     with deployment.worker(settings={"engine.memory": 777}) as worker:
         line = last_line(worker, 65)
-    assert "engine.memory was 10000, is 777" in line
+    assert "engine.memory was 4000, is 777" in line
     assert "--new-version" in line

@@ -219,7 +219,13 @@ def test_many_features_make_many_messages_and_the_same_answers() -> None:
         for number, row in enumerate(rows)
     ]
     own: dict[str, Any] = {"input__features": "x", "input__id_path": None, "output__include": []}
-    own |= {"prepare__scale": "none", "engine__min_child_records": 40, "engine__lambda": 20}
+    own |= {
+        "prepare__scale": "none",
+        "engine__min_child_records": 40,
+        "engine__lambda": 20,
+        "engine__renew": 0,
+        "engine__bandwidth": "all",
+    }
     deployment = KeyedDeployment(given("keyed", **own), [log], 2)
     outputs = deployment.run()
     same(outputs, local(given("local", **own), [log]))
