@@ -99,7 +99,7 @@ def test_what_was_sent_and_said_twice_is_verified(deployment: RekeyedDeployment)
 
 def test_a_range_of_what_was_sent_twice_is_verified_from_an_archive(deployment: RekeyedDeployment) -> None:
     crashing(deployment)
-    verdict = verify(deployment, begin="250")
+    verdict = verify(deployment, begin="200")
     assert verdict.identical, verdict.differences()
     starts = {part.start for part in verdict.parts if part.compared}
     assert any(start.startswith("from the archive") for start in starts)
