@@ -106,7 +106,7 @@ def halved(y: Classes, answers: Sequence[object]) -> float:
 
 
 def prepared(X: Array) -> Array:
-    """Return the records as an engine with default settings gets them."""
+    """Return the records scaled by a warm-up, and nothing more: as engines get them that have few features."""
     preparation = Preparation([f"f{i}" for i in range(X.shape[1])])
     warmup = min(preparation.warmup_records, len(X))
     preparation.hold(X[:warmup])

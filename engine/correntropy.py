@@ -171,6 +171,15 @@ def window_squares(window, m, d, work):
 
 
 @jit
+def _sigma_between(lower, upper, m, factors):
+    """Return the bandwidth of which these are the two middle sums of squares, of m records."""
+    sigma = factors[0] * np.sqrt(upper / (m - 1)) * factors[m]
+    if lower == upper:
+        return sigma
+    return (factors[0] * np.sqrt(lower / (m - 1)) * factors[m] + sigma) / 2.0
+
+
+@jit
 def median_bandwidth(window, m, d, factors, x, work):
     """Return the bandwidth of a node founded by `x`, from a window of m records that `x` is one of (8)(9).
 
@@ -180,11 +189,7 @@ def median_bandwidth(window, m, d, factors, x, work):
         return factors[0] * spread_of_one(x, d)
     window_squares(window, m, d, work)
     # Root and factors are monotone: the median of sigma is taken over the sums of squares.
-    lower, upper = two_middle(work[d : 2 * d], d)
-    sigma = factors[0] * np.sqrt(upper / (m - 1)) * factors[m]
-    if lower == upper:
-        return sigma
-    return (factors[0] * np.sqrt(lower / (m - 1)) * factors[m] + sigma) / 2.0
+    return _sigma_between(*two_middle(work[d : 2 * d], d), m, factors)
 
 
 @jit
@@ -205,5 +210,4 @@ def varying_bandwidth(window, m, d, factors, work):
             count += 1
     if count == 0:
         return 0.0
-    lower, upper = two_middle(square, count)
-    return (factors[0] * np.sqrt(lower / (m - 1)) * factors[m] + factors[0] * np.sqrt(upper / (m - 1)) * factors[m]) / 2
+    return _sigma_between(*two_middle(square, count), m, factors)

@@ -57,7 +57,7 @@ KEPT = 8
 DEGREE = 9  # edges at it
 LINKED = 10  # links at it
 SEEN = 11  # n when it last won
-HITS = 12  # records close to it, whoever won them
+HITS = 12  # records close to it, also those that other nodes won
 SINCE = 13  # n from which on these count
 FIELDS = 14
 

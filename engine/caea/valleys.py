@@ -25,6 +25,7 @@ from resonance.engine.caea.block import (
     at_field,
     at_link,
 )
+from resonance.engine.forest import root_of
 
 _ERRORS, _PLANE = 1.0, 2.0
 """Standard errors of the counts that a valley has to be deeper; on a line, where no way leads around, twice as many."""
@@ -44,15 +45,6 @@ class Valleys(NamedTuple):
 
 NO_VALLEYS = Valleys(np.empty((0, 2), dtype=np.int64), np.empty((0, 2)))
 """Of a reading without."""
-
-
-@jit
-def root_of(group, node):
-    """Return the first node of the group that a node is in."""
-    while group[node] != node:
-        group[node] = group[group[node]]
-        node = group[node]
-    return node
 
 
 @jit

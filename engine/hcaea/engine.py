@@ -140,9 +140,8 @@ class HCAEA(RootedTree):
         if self.dimension and count:
             predict_clusters(self._indexes, self._rules, batch, cluster, score)
             # All leaves are described for their labels alone.
-            leaves = self.leaves if self._classes else {}
-            total = len(leaves["sigma"]) if leaves else 0
-            if total:
+            leaves = self.leaves if self._classes else None
+            if leaves and (total := len(leaves["sigma"])):
                 stride = (total + 7) // 8 * 8
                 weights = np.zeros((self.dimension, stride))
                 weights[:, :total] = leaves["weight"].T

@@ -8,9 +8,10 @@ at three scales, and the hysteresis.
 from typing import NamedTuple
 
 import numpy as np
-from resonance.engine.arithmetic import exp_minus, jit, log
+from resonance.engine.arithmetic import exp_minus, inline, jit, log
 from resonance.engine.base import FloatArray, IntArray
 from resonance.engine.borrowed import borrow
+from resonance.engine.forest import root_of
 from resonance.engine.modal.model import CLOCK, HITS, LANDMARKS, MASS, PLACE, RADIUS2
 
 SCALES = 3
@@ -25,14 +26,14 @@ _HOLD = 0.7
 _MOST_ERRORS = 3.5
 """Standard errors above which a valley needs no more."""
 _LEAST_ERRORS = 0.5
-"""Standard errors of a dip that two basins are told apart by at all, before they are joined."""
+"""Standard errors that a dip between two basins has at least, or they are one from the beginning."""
 _EARLY = 300.0
-"""Records from which more errors are asked for with every record."""
+"""Records from which a valley needs more errors with every record."""
 _FIRST, _GROWTH = 0.25, 0.7
-"""Half the square of the errors that are asked for is, at the beginning, the first, and grows with the logarithm of
+"""Half the square of the errors that a valley needs is, at the beginning, the first, and grows with the logarithm of
 the records by the second."""
 _PLANE = 2.0
-"""Dimensions below which there are fewer ways around a dip, so that more errors are asked for."""
+"""Dimensions below which there are fewer ways around a dip, so that a valley needs more errors."""
 _SMALLEST = 1e-300
 
 
@@ -57,15 +58,6 @@ class Hills(NamedTuple):
     basin: IntArray
     depth: FloatArray
     needed: FloatArray
-
-
-@jit
-def root_of(parent, i):
-    """Return the root of `i` in a union-find forest."""
-    while parent[i] != i:
-        parent[i] = parent[parent[i]]
-        i = parent[i]
-    return i
 
 
 @jit
@@ -242,15 +234,21 @@ def _passes(start, end, basin, density, records, pass_, pass_records):
                     pass_records[scale, u, v] = pass_records[scale, v, u] = records[scale, low]
 
 
+@inline
+def _is_apart(now, u, v):
+    """Whether two basins are of two clusters now."""
+    return now[u] >= 0 and now[v] >= 0 and now[u] != now[v]
+
+
 @jit
-def _clearest(rules, errors, u, v, apart, peak, peak_records, pass_, pass_records):
+def _clearest(rules, errors, u, v, now, peak, peak_records, pass_, pass_records):
     """Return depth of the clearest valley between two basins and the depth it needs, over the scales."""
     best, depth, needed = -1.0, 0.0, 1.0
     for scale in range(SCALES):
         lower = u if peak[scale, u] < peak[scale, v] else v
         error = np.sqrt(1.0 / peak_records[scale, lower] + 1.0 / pass_records[scale, u, v])
         need = rules.valley + errors * error
-        if apart:
+        if _is_apart(now, u, v):
             need *= _HOLD
         need = max(need, _SMALLEST)
         found = _depth(peak[scale, lower], pass_[scale, u, v])
@@ -284,7 +282,7 @@ def find_hills(model, rules, logs, inside, dimension):
     -------
     Hills
         Two basins are joined unless the valley between them is deeper than ``valley`` and than what errors of the
-        counts explain; the shallowest, beside what it needs, first. More errors are asked for as the stream goes on,
+        counts explain; the shallowest, beside what it needs, first. A valley needs more errors as the stream goes on,
         because every reading is another chance to err.
     """
     count = model.head[LANDMARKS]
@@ -331,10 +329,7 @@ def find_hills(model, rules, logs, inside, dimension):
             if pass_[0, u, v] > 0.0:
                 pair[pairs, 0], pair[pairs, 1] = u, v
                 pairs += 1
-                apart = now[u] >= 0 and now[v] >= 0 and now[u] != now[v]
-                depth[u, v], needed[u, v] = _clearest(
-                    rules, errors, u, v, apart, peak, peak_records, pass_, pass_records
-                )
+                depth[u, v], needed[u, v] = _clearest(rules, errors, u, v, now, peak, peak_records, pass_, pass_records)
                 depth[v, u], needed[v, u] = depth[u, v], needed[u, v]
     while True:
         least, one, other = 1.0, -1, -1
@@ -346,7 +341,7 @@ def find_hills(model, rules, logs, inside, dimension):
             break
         if peak[0, one] < peak[0, other]:
             one, other = other, one
-        if now[one] >= 0 and now[other] >= 0 and now[one] != now[other]:
+        if _is_apart(now, one, other):
             lost[now[other], 0], lost[now[other], 1] = depth[one, other], needed[one, other]
         into[other] = one
         parent[summit[other]] = summit[one]
@@ -368,9 +363,8 @@ def find_hills(model, rules, logs, inside, dimension):
                 pair[at, 1] = one
         for v in range(basins):
             if v != one and pass_[0, one, v] > 0.0:
-                apart = now[one] >= 0 and now[v] >= 0 and now[one] != now[v]
                 depth[one, v], needed[one, v] = _clearest(
-                    rules, errors, one, v, apart, peak, peak_records, pass_, pass_records
+                    rules, errors, one, v, now, peak, peak_records, pass_, pass_records
                 )
                 depth[v, one], needed[v, one] = depth[one, v], needed[one, v]
     group = np.empty(count, dtype=np.int64)

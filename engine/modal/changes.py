@@ -1,6 +1,6 @@
 """Which groups of landmarks follow which clusters, and which splits and joins have lasted long enough to be made.
 
-A reading sees the errors of its counts, too: a valley that is there now and gone at the next reading is not told, nor
+A reading sees the errors of its counts, too: a valley that is there now and gone at the next one splits nothing, nor
 is a cluster ended because another one passes by.
 """
 

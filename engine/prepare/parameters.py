@@ -1,4 +1,4 @@
-"""What a preparation can be asked for: every parameter, checked once and together with the others."""
+"""The parameters of a preparation: every one of them, checked once and together with the others."""
 
 import difflib
 from collections.abc import Mapping, Sequence

@@ -179,26 +179,27 @@ class Fields(BaseSettings):
         if most is not None and features > most:
             raise ParameterError("engine.max_features", most, f"at least {features:,}, the features of a record")
 
+    def _decides(self, wanted: bool) -> bool:
+        """Whether something that the engine wants is done where the user says nothing: it follows from a warm-up."""
+        return wanted and self.prepare.scale == "warmup" and self.input.sparse is None
+
     @property
     def project(self) -> int | Literal["auto"]:
         """Principal axes that records are projected on; ``auto`` where their features decide it."""
-        prepare = self.prepare
-        decides = prepare.scale == "warmup" and self.engine_class.projects and self.input.sparse is None
-        return prepare.project if decides or prepare.project != "auto" else 0
+        project = self.prepare.project
+        return 0 if project == "auto" and not self._decides(self.engine_class.projects) else project
 
     @property
     def robust(self) -> bool:
         """Whether flags count little and skewed features are bent."""
-        prepare = self.prepare
-        decides = prepare.scale == "warmup" and self.engine_class.robust and self.input.sparse is None
-        return prepare.robust if prepare.robust != "auto" else decides
+        robust = self.prepare.robust
+        return self._decides(self.engine_class.robust) if robust == "auto" else robust
 
     @property
     def rescale(self) -> bool:
         """Whether ranges that records have left are frozen anew."""
-        prepare = self.prepare
-        decides = prepare.scale == "warmup" and self.engine_class.rescales and self.input.sparse is None
-        return prepare.rescale if prepare.rescale != "auto" else decides
+        rescale = self.prepare.rescale
+        return self._decides(self.engine_class.rescales) if rescale == "auto" else rescale
 
     @cached_property
     def may_project(self) -> bool:

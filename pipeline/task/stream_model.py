@@ -155,9 +155,8 @@ class StreamModel:
 
     def portion(self, rows: int) -> int:
         """Return how many of some rows it takes at once: what they cause is described in the units that they had."""
-        if isinstance(self.preparation, SparsePreparation) or self.room is None:
-            return rows
-        return min(rows, self.preparation.wanted + (self.room or LOOK))
+        room = self.room
+        return rows if room is None else min(rows, self.preparation.wanted + (room or LOOK))
 
     def _rescale(self) -> None:
         """Freeze the scale anew where the records have left it, and let the engine go on in its units."""
