@@ -101,7 +101,9 @@ class EmbeddedBroker:
             self._cluster = None
             raise BrokerError(f"the embedded broker does not answer: {error.args[0].str()}; start again") from error
         self.bootstrap = ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
-        self._producer = Producer(self.client_settings() | {"linger.ms": 5, "acks": "all"}, logger=SILENT)
+        self._producer = Producer(
+            self.client_settings() | {"linger.ms": 5, "acks": "all", "enable.idempotence": True}, logger=SILENT
+        )
         self.create(self._topics)
         _log.info("embedded broker on %s", self.bootstrap)
         return self

@@ -23,7 +23,7 @@ def test_both_topics_give_the_clusters_of_the_snapshots_behind_a_silent_past(bro
     now = int(time.time() * 1000)
     own = {"stream": "key", "emit_from": str(now - HOUR), "engine.memory": 100, "engine.min_cluster_records": 5}
     deployment = Deployment(broker, partitions=2, settings=own)
-    producer = Producer({"bootstrap.servers": broker, "linger.ms": 5})
+    producer = Producer({"bootstrap.servers": broker, "linger.ms": 5, "enable.idempotence": True})
     for n, (partition, key, value) in enumerate(records(3000, 2)):
         producer.produce(deployment.input, value, key, partition, timestamp=now - (2 * HOUR if n < 2000 else 0))
     assert producer.flush(20) == 0

@@ -20,7 +20,7 @@ HOUR = 3_600_000
 
 def produce(deployment, first, count, timestamp):
     """Write records with a Kafka timestamp."""
-    producer = Producer({"bootstrap.servers": deployment.broker, "linger.ms": 5})
+    producer = Producer({"bootstrap.servers": deployment.broker, "linger.ms": 5, "enable.idempotence": True})
     for partition, key, value in records(count, deployment.partitions, first=first):
         producer.produce(deployment.input, value, key, partition, timestamp=timestamp)
     assert producer.flush(20) == 0
