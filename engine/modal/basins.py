@@ -127,26 +127,36 @@ def _measured_gains(model, inside, large):
     count = model.head[LANDMARKS]
     gains = np.ones(SCALES)
     weight, size = np.zeros((SCALES, count)), np.zeros(SCALES)
+    reached = np.empty(count, dtype=np.int64)
     for i in range(0, count, max(1, count // _SAMPLED)):
         if not large[i]:
             continue
-        weight[:] = 0.0
-        weight[0, i] = 1.0
-        for a in range(inside[i]):
-            weight[0, model.listed[i, a]] = 1.0
+        # Those with a weight at some scale are those at the next one's beginning; weights are whole numbers.
+        length = 0
+        for a in range(-1, inside[i]):
+            j = i if a < 0 else model.listed[i, a]
+            weight[0, j] = 1.0
+            reached[length] = j
+            length += 1
         for scale in range(1, SCALES):
-            for j in range(count):
+            for at in range(length):
+                j = reached[at]
                 w = weight[scale - 1, j]
-                if w > 0.0:
-                    weight[scale, j] += w
-                    for a in range(inside[j]):
-                        weight[scale, model.listed[j, a]] += w
+                for a in range(-1, inside[j]):
+                    other = j if a < 0 else model.listed[j, a]
+                    if weight[scale - 1, other] == 0.0 and weight[scale, other] == 0.0:
+                        reached[length] = other
+                        length += 1
+                    weight[scale, other] += w
         for scale in range(SCALES):
             total, square = 0.0, 0.0
-            for j in range(count):
-                total += weight[scale, j]
-                square += weight[scale, j] * weight[scale, j]
+            for at in range(length):
+                w = weight[scale, reached[at]]
+                total += w
+                square += w * w
             size[scale] += total * total / square
+        for at in range(length):
+            weight[:, reached[at]] = 0.0
     if size[0] > 0.0:
         for scale in range(1, SCALES):
             gains[scale] = size[scale] / size[scale - 1]
@@ -186,34 +196,34 @@ def _depth(peak, pass_):
 
 
 @jit
-def _climb(rules, order, start, end, large, density, records, parent):
+def _climb(rules, start, end, large, logs, hits, parent):
     """Let every landmark, the densest first, follow its densest neighbour; join basins that a mere dip divides."""
-    parent[:] = -1
-    top, hits = density[0], records[0]
+    # A stable sort: of equally dense ones the first column comes first.
+    order = np.argsort(-logs, kind="mergesort")
+    rank = np.empty(len(order), dtype=np.int64)
     for at in range(len(order)):
-        i = order[at]
-        if not large[i]:
+        rank[order[at]] = at
+    for at in range(len(order)):
+        i, first = order[at], at
+        for e in range(start[i], start[i + 1]):
+            first = min(first, rank[end[e]])
+        if first == at or not large[i]:
             parent[i] = i
             continue
-        best = -1
+        own = root_of(parent, order[first])
+        parent[i] = own
         for e in range(start[i], start[i + 1]):
             j = end[e]
-            if parent[j] >= 0 and (best < 0 or top[j] > top[best] or (top[j] == top[best] and j < best)):
-                best = j
-        if best < 0:
-            parent[i] = i
-            continue
-        parent[i] = root_of(parent, best)
-        for e in range(start[i], start[i + 1]):
-            if parent[end[e]] < 0:
+            if (rank[j] > at) | (parent[j] == own):
                 continue
-            one, other = root_of(parent, end[e]), root_of(parent, i)
-            if one == other:
+            other = root_of(parent, j)
+            if other == own:
                 continue
-            lower, higher = (one, other) if top[one] < top[other] else (other, one)
+            lower, higher = (other, own) if rank[own] < rank[other] else (own, other)
             error = np.sqrt(1.0 / hits[lower] + 1.0 / hits[i])
-            if _depth(top[lower], top[i]) < rules.valley + _LEAST_ERRORS * error:
+            if logs[lower] - logs[i] < rules.valley + _LEAST_ERRORS * error:
                 parent[lower] = higher
+                own = higher
 
 
 @jit
@@ -294,8 +304,7 @@ def find_hills(model, rules, logs, inside, dimension):
     density, records = np.empty((SCALES, count)), np.empty((SCALES, count))
     _at_scales(model, dimension, logs, inside, large, density, records)
     parent = np.empty(count, dtype=np.int64)
-    # A stable sort: of equally dense ones the first column comes first.
-    _climb(rules, np.argsort(-density[0], kind="mergesort"), start, end, large, density, records, parent)
+    _climb(rules, start, end, large, logs, records[0], parent)
 
     basin = np.full(count, -1, dtype=np.int64)
     basins = 0

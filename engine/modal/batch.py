@@ -16,6 +16,7 @@ from resonance.engine.modal.model import (
     MASS,
     PLACE,
     RADIUS2,
+    RECORDS,
     UNPLACED,
     N,
 )
@@ -93,6 +94,8 @@ def learn_batch(model, rules, X, labels, start, squared, room, cluster, score, n
             number[COUNT, near] += 1
             if labels[t] >= 0:
                 model.votes[near, labels[t]] += 1
+        if place >= 0:
+            model.cluster[RECORDS, place] += 1
         if is_due(model, rules):
             read_clusters(model, rules, t, log)
         if len(counted) > 0:

@@ -1,6 +1,7 @@
 """How dense the stream is around each landmark: records counted in a ball, by the ball's volume."""
 
-from resonance.engine.arithmetic import exp_minus, fma, jit, log
+import numpy as np
+from resonance.engine.arithmetic import exp_minus, fma, inline, jit, log
 from resonance.engine.borrowed import borrow
 from resonance.engine.modal.model import (
     CLOCK,
@@ -24,6 +25,7 @@ _FEWEST = 3
 _CLOSED = 1.0 + 2.0**-40
 """A ball is a little larger than the squared distance of its last neighbour, who is inside."""
 _SMALLEST = 1e-290
+_LARGEST = 1e300
 _FEWEST_HITS = 1e-3
 """Records that a ball has where none comes any more: an error is one over their root."""
 _LN_2 = 0.6931471805599453
@@ -40,25 +42,30 @@ def logarithm(x):
 
 
 @jit
+def _jump(model):
+    """Return the growth in squared distance from one neighbour to the next that ends a ball."""
+    if model.dimension[0] <= 0.0:
+        return _LEAST_JUMP
+    # (r / r')^dimension = e^_JUMP, in squared distances.
+    return max(_LEAST_JUMP, 1.0 / exp_minus(2.0 * _JUMP / model.dimension[0]))
+
+
+@inline
+def _reach_of_ball(gap, neighbours, jump):
+    """Return the squared radius of the ball around a landmark with a list of distances, and who is in it."""
+    last = 0
+    while last < neighbours and gap[last] < np.inf and (last < _FEWEST or gap[last] <= jump * gap[last - 1]):
+        last += 1
+    return (gap[last - 1] * _CLOSED if last > 0 else 0.0), last
+
+
+@jit
 def measure_ball(model, rules, i):
     """Return the squared radius of a landmark's ball, and how many neighbours are in it.
 
     A ball reaches to the last of the nearest `neighbours`, or to the one before a gap.
     """
-    gap, listed = model.gap[i], model.listed[i]
-    there = 0
-    while there < rules.neighbours and listed[there] >= 0:
-        there += 1
-    if there == 0:
-        return 0.0, 0
-    jump = _LEAST_JUMP
-    if model.dimension[0] > 0.0:
-        # (r / r')^dimension = e^_JUMP, in squared distances.
-        jump = max(jump, 1.0 / exp_minus(2.0 * _JUMP / model.dimension[0]))
-    last = min(_FEWEST, there)
-    while last < there and gap[last] <= jump * gap[last - 1]:
-        last += 1
-    return gap[last - 1] * _CLOSED, last
+    return _reach_of_ball(borrow(model.gap)[i], rules.neighbours, _jump(model))
 
 
 @jit
@@ -70,19 +77,19 @@ def measure_balls(model, rules, radius2, inside):
     float
         Intrinsic dimension by the neighbours' distances (Levina and Bickel, 2005), from 1 to d.
     """
-    count = model.head[LANDMARKS]
+    count, gaps, jump = model.head[LANDMARKS], borrow(model.gap), _jump(model)
     total, terms = 0.0, 0
     for i in range(count):
-        gap = model.gap[i]
-        radius2[i], inside[i] = measure_ball(model, rules, i)
+        gap = gaps[i]
+        radius2[i], inside[i] = _reach_of_ball(gap, rules.neighbours, jump)
         last = inside[i]
         if last >= 5 and gap[0] > 0.0:
-            growth = 0.0
-            outer = logarithm(radius2[i])
+            # One logarithm of a product, which is as good as infinite where it is.
+            growth = 1.0
             for a in range(last - 1):
-                growth += 0.5 * (outer - logarithm(gap[a]))
-            if growth > 0.0:
-                total += growth / (last - 2.0)
+                growth *= radius2[i] / gap[a]
+            if growth > 1.0:
+                total += 0.5 * log(min(growth, _LARGEST)) / (last - 2.0)
                 terms += 1
     if terms == 0:
         return float(rules.d)

@@ -2,6 +2,7 @@
 
 import numpy as np
 from resonance.engine.arithmetic import inline, jit
+from resonance.engine.borrowed import borrow
 from resonance.engine.modal.density import measure_ball
 from resonance.engine.modal.model import (
     APART,
@@ -14,21 +15,30 @@ from resonance.engine.modal.model import (
     LAST,
     LOOSE,
     MASS,
+    MOVES,
     NEXT_ID,
+    NODES,
     PLACE,
     RADIUS2,
+    RECORDS,
     SINCE,
     SPAN,
     N,
 )
 from resonance.engine.modal.neighbours import list_all, list_landmark, unlist_landmark
 
+_MOVING, _RESTING = 2, 5
+"""Memories of records of which the landmarks are a sample, in clusters that move and in those that rest; as many
+records are learned before one can rest."""
 _EDGE = 0.25
-"""Chance of a record outside the nearest ball to become a landmark: the edge of a cluster that moves."""
+"""Chance of a record outside the nearest ball to become a landmark: the edge of a cluster that moves. Half of it, of
+one that rests."""
 _LOOSE_SHARE = 4
 """One landmark in so many may be in no cluster, so that noise does not use up the others."""
 _STALE = 20.0
 """Records that a landmark should have had since its last one, from which it goes before others of its cluster."""
+_STALE_SHARE = 0.1
+"""Share of the landmarks of a cluster that are stale, from which it moves."""
 _IDLE_SHARE = 4
 """In a cluster that goes on, a landmark without records expires in this part of the time: the cluster has moved."""
 
@@ -47,44 +57,93 @@ def _random(number):
 def is_wanted(model, rules, squared, near, novel):
     """Whether the record that was learned last is to become a landmark.
 
-    All records do until the model is full, but for those that equal a landmark; then a sample of the last ones, twice
-    `memory`, and those that are unlike all landmarks or beside one that is in no cluster yet.
+    All records do until the model is full, but for those that equal a landmark; then a sample of the last ones, and
+    those that are unlike all landmarks or beside one that is in no cluster yet. Where a cluster rests, a new landmark
+    says little that the old one did not.
     """
     if squared <= 0.0:
         return False
     if model.head[LANDMARKS] < rules.landmarks or novel:
         return True
-    if model.number[PLACE, near] < 0 and _LOOSE_SHARE * model.head[LOOSE] < rules.landmarks:
+    place = model.number[PLACE, near]
+    if place < 0 and _LOOSE_SHARE * model.head[LOOSE] < rules.landmarks:
         return True
     n = model.head[N]
-    chance = rules.landmarks / min(n, 2 * rules.memory)
+    rests = n > _RESTING * rules.memory and place >= 0 and model.cluster[MOVES, place] == 0
+    chance = rules.landmarks / min(n, (_RESTING if rests else _MOVING) * rules.memory)
     if squared > model.real[RADIUS2, near] and model.real[RADIUS2, near] > 0.0:
-        chance = max(chance, _EDGE)
+        chance = max(chance, 0.5 * _EDGE if rests else _EDGE)
     return _random(2 * n) < chance
 
 
 @jit
-def _chosen_cluster(rules, place, count, mass, loose):
+def _chosen_cluster(model, rules, place, loose):
     """Return the place of the cluster that gives a landmark: its own where it has its share, else the richest.
 
     A share is as the root of the records, so that rare clusters have landmarks enough.
     """
-    total = 0.0
-    for c in range(1, len(mass)):
-        total += np.sqrt(mass[c])
-    most, chosen = -1.0, 0
-    for c in range(len(mass)):
-        if count[c] == 0:
-            continue
-        share = rules.landmarks / _LOOSE_SHARE if c == 0 else rules.landmarks * np.sqrt(mass[c]) / total
-        if c > 0 and count[c] == 1:
-            # The last one of a cluster describes it when it ends.
-            share = np.inf
-        if count[c] > most * share:
-            most, chosen = count[c] / share, c
-        if c == place + 1 and not loose and count[c] >= share:
-            return c - 1
-    return chosen - 1
+    nodes, records = model.cluster[NODES], model.cluster[RECORDS]
+    clusters, total = model.head[CLUSTERS], 0.0
+    for c in range(clusters):
+        total += np.sqrt(float(records[c]))
+    chosen, most = -1, model.head[LOOSE] * _LOOSE_SHARE / rules.landmarks
+    for c in range(clusters):
+        share = rules.landmarks * np.sqrt(float(records[c])) / total
+        if c == place and not loose and nodes[c] > 1 and nodes[c] >= share:
+            return c
+        # The last one of a cluster describes it when it ends.
+        if nodes[c] > max(1.0, most * share):
+            chosen, most = c, nodes[c] / share
+    return chosen
+
+
+@jit
+def _idle_landmark(model, rules):
+    """Return the first landmark without records for long in a cluster that has some, or in none; -1 for no such."""
+    landmarks, n = model.head[LANDMARKS], model.head[N]
+    place, last = borrow(model.number[PLACE]), borrow(model.number[LAST])
+    soon = rules.expire_records // _IDLE_SHARE
+    oldest = n
+    for i in range(landmarks):
+        oldest = min(oldest, last[i])
+    if n - oldest <= soon:
+        return -1
+    newest = np.zeros(model.head[CLUSTERS], dtype=np.int64)
+    for i in range(landmarks):
+        if place[i] >= 0:
+            newest[place[i]] = max(newest[place[i]], last[i])
+    for i in range(landmarks):
+        if n - last[i] > soon and (place[i] < 0 or n - newest[place[i]] <= soon):
+            return i
+    return -1
+
+
+@inline
+def _is_stale(n, last, hits, length):
+    """Whether a landmark has missed many records: `hits` of `length` were in its ball, and none since the `last`."""
+    return (n - last) * hits > _STALE * length
+
+
+@jit
+def _stale_landmark(model, chosen):
+    """Return the landmark of a cluster that has missed the most records; -1 where none is stale."""
+    landmarks, n, clock = model.head[LANDMARKS], model.head[N], model.head[CLOCK]
+    place, last, since = borrow(model.number[PLACE]), borrow(model.number[LAST]), borrow(model.number[SINCE])
+    span, hits = borrow(model.real[SPAN]), borrow(model.real[HITS])
+    stale = 0
+    for i in range(landmarks):
+        missing = _is_stale(n, last[i], hits[i], span[i] + (clock - since[i]))
+        stale += missing & (place[i] == chosen) & (span[i] >= 0.0)
+    best, found = _STALE, -1
+    if stale == 0:
+        return found
+    for i in range(landmarks):
+        if place[i] == chosen and span[i] >= 0.0:
+            length = span[i] + (clock - since[i])
+            missed = (n - last[i]) * hits[i]
+            if missed > best * length:
+                best, found = missed / length, i
+    return found
 
 
 @jit
@@ -98,37 +157,22 @@ def leaving_landmark(model, rules, place, loose):
     loose : bool
         The new one is to be in no cluster for now.
     """
-    landmarks, n, clock = model.head[LANDMARKS], model.head[N], model.head[CLOCK]
-    number, real = model.number, model.real
-    size = model.head[CLUSTERS] + 1
-    mass, count, last = np.zeros(size), np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
-    for i in range(landmarks):
-        c = number[PLACE, i] + 1
-        mass[c] += real[MASS, i]
-        count[c] += 1
-        last[c] = max(last[c], number[LAST, i])
-    soon = rules.expire_records // _IDLE_SHARE
-    for i in range(landmarks):
-        c = number[PLACE, i] + 1
-        idle = n - number[LAST, i]
-        if idle > soon and (n - last[c] <= soon or c == 0):
-            return i
-    chosen = _chosen_cluster(rules, place, count, mass, loose)
-    best, found = _STALE, -1
-    if chosen < 0:
-        for i in range(landmarks):
-            if number[PLACE, i] < 0 and (found < 0 or number[LAST, i] < number[LAST, found]):
-                found = i
-        return found
-    for i in range(landmarks):
-        if number[PLACE, i] == chosen and real[SPAN, i] >= 0.0:
-            span = real[SPAN, i] + (clock - number[SINCE, i])
-            missed = (n - number[LAST, i]) * real[HITS, i]
-            if missed > best * span:
-                best, found = missed / span, i
+    landmarks, number = model.head[LANDMARKS], model.number
+    found = _idle_landmark(model, rules)
     if found >= 0:
         return found
-    i = np.int64(_random(2 * n + 1) * landmarks)
+    chosen = _chosen_cluster(model, rules, place, loose)
+    if chosen < 0:
+        # Of those in no cluster; of all, where every one is the last of its cluster.
+        for i in range(landmarks):
+            mine = number[PLACE, i] < 0 or model.head[LOOSE] == 0
+            if mine and (found < 0 or number[LAST, i] < number[LAST, found]):
+                found = i
+        return found
+    found = _stale_landmark(model, chosen)
+    if found >= 0:
+        return found
+    i = np.int64(_random(2 * model.head[N] + 1) * landmarks)
     while number[PLACE, i] != chosen:
         i = i + 1 if i + 1 < landmarks else 0
     return i
@@ -148,6 +192,15 @@ def _pass_on(model, rules, i):
             model.real[MASS, j] += model.real[MASS, i]
             model.number[COUNT, j] += model.number[COUNT, i]
             return
+
+
+@inline
+def _count_landmark(model, place, change):
+    """Count a landmark of the cluster at a place, or of none, that comes or goes."""
+    if place < 0:
+        model.head[LOOSE] += change
+    else:
+        model.cluster[NODES, place] += change
 
 
 @jit
@@ -178,8 +231,7 @@ def add_landmark(model, rules, x, label, place, squared, room):
         head[LANDMARKS] += 1
     else:
         j = leaving_landmark(model, rules, place, place < 0)
-        if number[PLACE, j] < 0:
-            head[LOOSE] -= 1
+        _count_landmark(model, number[PLACE, j], -1)
         _pass_on(model, rules, j)
         unlist_landmark(model, j, rules.neighbours, room)
     squared[j] = np.inf
@@ -189,8 +241,7 @@ def add_landmark(model, rules, x, label, place, squared, room):
     number[ID, j] = head[NEXT_ID]
     head[NEXT_ID] += 1
     number[PLACE, j] = place
-    if place < 0:
-        head[LOOSE] += 1
+    _count_landmark(model, place, 1)
     number[LAST, j] = head[N]
     number[COUNT, j] = 1
     number[APART, j] = 0
@@ -205,12 +256,33 @@ def add_landmark(model, rules, x, label, place, squared, room):
 
 
 @jit
+def place_landmarks(model, group, place_of):
+    """Put the landmarks into the clusters of their groups, and count what each has."""
+    head, cluster, number, real = model.head, model.cluster, model.number, model.real
+    clusters = head[CLUSTERS]
+    mass, stale = np.zeros(clusters), np.zeros(clusters)
+    cluster[NODES, :clusters], head[LOOSE] = 0, 0
+    for i in range(head[LANDMARKS]):
+        place = place_of[group[i]] if group[i] >= 0 else -1
+        number[PLACE, i] = place
+        _count_landmark(model, place, 1)
+        if place >= 0:
+            mass[place] += real[MASS, i]
+            length = real[SPAN, i] + (head[CLOCK] - number[SINCE, i])
+            stale[place] += _is_stale(head[N], number[LAST, i], real[HITS, i], length)
+    for c in range(clusters):
+        cluster[RECORDS, c] = max(1, np.int64(mass[c]))
+        cluster[MOVES, c] = stale[c] > _STALE_SHARE * cluster[NODES, c]
+
+
+@jit
 def move_landmarks(model, rules, factor, shift, most, room):
     """Put every landmark, and the last record, where new units have it; none further than `most` from 0.
 
     Its ball is another one then, which counts from the next reading on. `room` is for as many numbers as landmarks.
     """
     landmarks = model.head[LANDMARKS]
+    model.cluster[MOVES, : model.head[CLUSTERS]] = 1
     for f in range(rules.d):
         model.previous[f] = min(max(model.previous[f] * factor[f] + shift[f], -most), most)
         for i in range(landmarks):

@@ -43,11 +43,16 @@ REALS = 4
 CLUSTER_ID = 0
 MADE = 1  # records learned when it emerged
 JOINED = 2  # records learned when no valley was first seen between it and another cluster; 0: one is
-CLUSTER_FIELDS = 3
+NODES = 3  # landmarks that it has
+RECORDS = 4  # records that they have stood for, rounded down to at least 1 at the last reading
+MOVES = 5  # 1 where landmarks went stale before the last reading, so that more are replaced; 0 elsewhere
+CLUSTER_FIELDS = 6
 
 LISTED = 16
 """Nearest landmarks that a landmark lists; those beyond `neighbours` spare the search when one of them goes."""
 
+_STAGGER = 8
+"""Columns behind the last landmark: rows that lie a power of two apart share one place in the caches."""
 SMALLEST = 64
 """Landmarks that a new model has room for."""
 
@@ -63,13 +68,13 @@ class Model(NamedTuple):
         Intrinsic dimension of the landmarks at the last reading; 0 before the first.
     previous : ndarray of shape (d,)
         The last record.
-    at : ndarray of shape (d, slots)
+    at : ndarray of shape (d, slots + 8)
         Where the landmarks are.
     number : ndarray of int64, shape (6, slots)
         Rows above.
     real : ndarray of shape (4, slots)
         Rows above.
-    cluster : ndarray of int64, shape (3, slots)
+    cluster : ndarray of int64, shape (6, slots)
         The confirmed clusters by ascending id, rows above.
     listed : ndarray of int64, shape (slots, 16)
         The nearest landmarks of each, the nearest first, -1 behind the last. Of equally near ones the first column
@@ -101,7 +106,7 @@ def new_model(rules: Rules, slots: int, classes: int) -> Model:
         head=np.zeros(HEAD, dtype=np.int64),
         dimension=np.zeros(1),
         previous=np.zeros(rules.d),
-        at=np.zeros((rules.d, slots)),
+        at=np.zeros((rules.d, slots + _STAGGER)),
         number=np.zeros((NUMBERS, slots), dtype=np.int64),
         real=np.zeros((REALS, slots)),
         cluster=np.zeros((CLUSTER_FIELDS, slots), dtype=np.int64),

@@ -5,6 +5,8 @@ from resonance.engine.arithmetic import bits_of, fma, inline, jit
 from resonance.engine.borrowed import borrow
 from resonance.engine.modal.model import LANDMARKS, LISTED
 
+_LANES = 64
+"""Parts of the landmarks, the nearest of each of which bound how far the nearest of all can be."""
 _NOWHERE = 1e152
 """Coordinate of a landmark that is about to be replaced: its squared distances are floats, and larger than all."""
 
@@ -67,18 +69,46 @@ def _insert(listed, gap, length, j, squared):
 
 
 @jit
-def _list_nearest(listed, gap, own, count, squared):
-    """Write the nearest of `count` landmarks other than `own` to a list."""
+def _lanes(count, squared, lane):
+    """Write the smallest of every 64th number, and return one that at least `LISTED` of all do not exceed."""
+    lane[:] = np.inf
+    whole = count - count % _LANES
+    for begin in range(0, whole, _LANES):
+        part = squared[begin : begin + _LANES]
+        for a in range(_LANES):
+            lane[a] = part[a] if part[a] < lane[a] else lane[a]
+    for j in range(whole, count):
+        lane[j - whole] = min(lane[j - whole], squared[j])
+    least, length = np.empty(LISTED), 0
+    for a in range(_LANES):
+        if length == LISTED and lane[a] >= least[LISTED - 1]:
+            continue
+        length = min(length + 1, LISTED)
+        b = length - 1
+        while b > 0 and least[b - 1] > lane[a]:
+            least[b] = least[b - 1]
+            b -= 1
+        least[b] = lane[a]
+    return least[LISTED - 1]
+
+
+@jit
+def _list_nearest(listed, gap, count, squared):
+    """Write the nearest of `count` landmarks to a list; those at an infinite distance are in none."""
     for a in range(LISTED):
         listed[a], gap[a] = -1, np.inf
-    length, worst = 0, np.inf
-    for j in range(count):
-        if squared[j] < worst and j != own:
+    length, lane = 0, np.empty(_LANES)
+    bound = _lanes(count, squared, lane)
+    for a in range(_LANES):
+        if lane[a] > bound or lane[a] == np.inf:
+            continue
+        for j in range(a, count, _LANES):
+            if squared[j] > bound or squared[j] == np.inf:
+                continue
+            if length == LISTED and not _comes_before(squared[j], j, gap[LISTED - 1], listed[LISTED - 1]):
+                continue
             _insert(listed, gap, length, np.int64(j), squared[j])
-            if length < LISTED:
-                length += 1
-            if length == LISTED:
-                worst = gap[LISTED - 1]
+            length = min(length + 1, LISTED)
 
 
 @jit
@@ -101,21 +131,22 @@ def _note_farthest(model, i, count):
 def list_landmark(model, j, squared):
     """List the neighbours of a new landmark `j`, and list it with those to whom it is near.
 
-    `squared` are the distances from it to all landmarks; that to itself does not matter.
+    `squared` are the distances from it to all landmarks, infinite to itself.
     """
     count = model.head[LANDMARKS]
-    _list_nearest(model.listed[j], model.gap[j], j, count, squared)
+    _list_nearest(model.listed[j], model.gap[j], count, squared)
     _note_farthest(model, j, count)
-    farthest = borrow(model.farthest)
+    farthest, squared = borrow(model.farthest), borrow(squared)
     for i in range(count):
         if squared[i] > farthest[i] or i == j:
             continue
-        listed, gap = model.listed[i], model.gap[i]
+        listed, gap = borrow(model.listed)[i], borrow(model.gap)[i]
         length = _length(listed)
         # A list that is shorter than it may be knows nothing of those behind its last.
         if farthest[i] == np.inf or _comes_before(squared[i], j, gap[length - 1], listed[length - 1]):
             _insert(listed, gap, length, j, squared[i])
-            _note_farthest(model, i, count)
+            length = min(length + 1, LISTED)
+            farthest[i] = np.inf if length >= count - 1 else gap[length - 1]
 
 
 @jit
@@ -130,13 +161,14 @@ def unlist_landmark(model, j, neighbours, squared):
         model.at[f, j] = _NOWHERE
     near = np.empty(count, dtype=np.int64)
     candidates = 0
+    farthest = borrow(model.farthest)
     for i in range(count):
-        if squared[i] <= model.farthest[i] and i != j:
+        if squared[i] <= farthest[i] and i != j:
             near[candidates] = i
             candidates += 1
     for at in range(candidates):
         i = near[at]
-        listed, gap = model.listed[i], model.gap[i]
+        listed, gap = borrow(model.listed)[i], borrow(model.gap)[i]
         a = 0
         while a < LISTED and listed[a] != j:
             a += 1
@@ -149,10 +181,10 @@ def unlist_landmark(model, j, neighbours, squared):
             for f in range(d):
                 x[f] = model.at[f, i]
             squared_distances(model.at, count, x, squared)
-            squared[j] = np.inf
-            _list_nearest(listed, gap, i, count, squared)
+            squared[i] = squared[j] = np.inf
+            _list_nearest(listed, gap, count, squared)
         # Not all other landmarks are in the list of a model that is full.
-        model.farthest[i] = gap[_length(listed) - 1]
+        farthest[i] = gap[_length(listed) - 1]
 
 
 @jit
@@ -164,5 +196,6 @@ def list_all(model, squared):
         for f in range(d):
             x[f] = model.at[f, i]
         squared_distances(model.at, count, x, squared)
-        _list_nearest(model.listed[i], model.gap[i], i, count, squared)
+        squared[i] = np.inf
+        _list_nearest(model.listed[i], model.gap[i], count, squared)
         _note_farthest(model, i, count)

@@ -25,6 +25,7 @@ from resonance.engine.events import (
 from resonance.engine.modal.basins import find_hills
 from resonance.engine.modal.changes import find_heirs, hold_joins, hold_splits
 from resonance.engine.modal.density import estimate_densities, fade, measure_balls
+from resonance.engine.modal.landmarks import place_landmarks
 from resonance.engine.modal.model import (
     CLUSTER_ID,
     CLUSTERS,
@@ -33,7 +34,6 @@ from resonance.engine.modal.model import (
     JOINED,
     LANDMARKS,
     LAST,
-    LOOSE,
     MADE,
     MASS,
     NEXT_CLUSTER,
@@ -174,12 +174,8 @@ def read_clusters(model, rules, record, log):
     changed = groups != clusters
     for c in range(clusters):
         changed = changed or heir[c] < 0 or owner[heir[c]] != c
-    loose = 0
     if not changed:
-        for i in range(count):
-            number[PLACE, i] = owner[group[i]] if group[i] >= 0 else -1
-            loose += group[i] < 0
-        head[LOOSE] = loose
+        place_landmarks(model, group, owner)
         return
     _rename(model, rules, group, groups, heir, origin, owner, hills, basin_of, record, log)
 
@@ -187,7 +183,7 @@ def read_clusters(model, rules, record, log):
 @jit
 def _rename(model, rules, group, groups, heir, origin, owner, hills, basin_of, record, log):
     """Give the groups their ids where clusters have come or gone, and append the events."""
-    count, head, number = model.head[LANDMARKS], model.head, model.number
+    head, number = model.head, model.number
     clusters, width = head[CLUSTERS], SHAPE_HEAD + 2 * len(model.at)
     before, after = np.empty((clusters, width)), np.empty((groups, width))
     describe(model, number[PLACE], np.arange(clusters), before)
@@ -213,11 +209,8 @@ def _rename(model, rules, group, groups, heir, origin, owner, hills, basin_of, r
     place_of = np.empty(groups, dtype=np.int64)
     for place in range(groups):
         place_of[order[place]] = place
-    loose = 0
-    for i in range(count):
-        number[PLACE, i] = place_of[group[i]] if group[i] >= 0 else -1
-        loose += group[i] < 0
-    head[LOOSE], head[CLUSTERS] = loose, groups
+    head[CLUSTERS] = groups
+    place_landmarks(model, group, place_of)
 
     none, pair = np.empty((0, width)), np.empty((2, width))
     for c in range(clusters):

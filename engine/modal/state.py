@@ -26,13 +26,16 @@ from resonance.engine.modal.model import (
     LOOSE,
     MADE,
     MASS,
+    MOVES,
     NEXT_CLUSTER,
     NEXT_ID,
+    NODES,
     NUMBERS,
     PLACE,
     RADIUS2,
     READ,
     REALS,
+    RECORDS,
     SINCE,
     SPAN,
     UNPLACED,
@@ -121,6 +124,9 @@ def unpacked(model: Model, rules: Rules, arrays: Mapping[str, NDArray[Any]]) -> 
     _require(cluster.shape == (CLUSTER_FIELDS, head[CLUSTERS]) and cluster.dtype == np.int64, "cluster")
     _require((np.diff(cluster[0]) > 0).all() and _within(cluster[0], 0, int(head[NEXT_CLUSTER]) - 1), "cluster ids")
     _require(_within(cluster[MADE], 1, n) and _within(cluster[JOINED], 0, n), "cluster records")
+    nodes = np.bincount(number[PLACE] + 1, minlength=cluster.shape[1] + 1)[1:]
+    _require((nodes == cluster[NODES]).all() and _within(cluster[RECORDS], 1, 2 * n), "landmarks of clusters")
+    _require(_within(cluster[MOVES], 0, 1), "moves")
     votes = arrays["votes"]
     _require(votes.shape == (used, classes) and votes.dtype == np.int64 and _within(votes, 0, n), "votes")
     _require((votes.sum(axis=1, dtype=float) <= number[COUNT]).all(), "votes")

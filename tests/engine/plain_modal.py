@@ -75,6 +75,8 @@ class PlainModal:
     given: dict = field(default_factory=dict)
     landmarks: list = field(default_factory=list)
     clusters: list = field(default_factory=list)  # ids, ascending
+    records: dict = field(default_factory=dict)  # that a cluster was given at the last reading, and those since
+    moves: dict = field(default_factory=dict)  # whether its landmarks went stale before
     joined: dict = field(default_factory=dict)  # since when no valley was seen in front of a cluster
     events: list = field(default_factory=list)
     n: int = 0
@@ -123,6 +125,8 @@ class PlainModal:
         elif within:
             near.mass += 1.0
             near.count += 1
+        if cluster is not None:
+            self.records[cluster] += 1.0
         self._read_if_due()
         return -1 if cluster is None else cluster, score, not within, node
 
@@ -145,9 +149,10 @@ class PlainModal:
             return True
         if near.cluster is None and 4 * self._loose() < self.p.landmarks:
             return True
-        chance = self.p.landmarks / min(self.n, 2 * self.p.memory)
+        rests = self.n > 5 * self.p.memory and near.cluster is not None and not self.moves[near.cluster]
+        chance = self.p.landmarks / min(self.n, (5 if rests else 2) * self.p.memory)
         if 0.0 < near.radius2 < gap:
-            chance = max(chance, 0.25)
+            chance = max(chance, 0.125 if rests else 0.25)
         return uniform(2 * self.n) < chance
 
     def _add(self, x, cluster):
@@ -183,7 +188,7 @@ class PlainModal:
         chosen = self._giving(cluster, members)
         own = members[chosen]
         if chosen is None:
-            return min(own, key=lambda i: self.landmarks[i].last)
+            return min(own or range(len(self.landmarks)), key=lambda i: self.landmarks[i].last)
         stalest, found = 20.0, None
         for i in own:
             mark = self.landmarks[i]
@@ -197,19 +202,14 @@ class PlainModal:
         return next((i for i in own if i >= first), own[0])
 
     def _giving(self, cluster, members):
-        root = {c: np.sqrt(in_order(self.landmarks[i].mass for i in members[c])) for c in self.clusters}
-        total = in_order(root.values())
-        most, chosen = -1.0, None
-        for c, own in members.items():
-            if not own:
-                continue
-            share = self.p.landmarks / 4 if c is None else self.p.landmarks * root[c] / total
-            if c is not None and len(own) == 1:
-                share = np.inf
-            if len(own) > most * share:
-                most, chosen = len(own) / share, c
-            if c is not None and c == cluster and len(own) >= share:
+        total = in_order(np.sqrt(self.records[c]) for c in self.clusters)
+        most, chosen = len(members[None]) * 4 / self.p.landmarks, None
+        for c in self.clusters:
+            count, share = len(members[c]), self.p.landmarks * np.sqrt(self.records[c]) / total
+            if count > 1 and c == cluster and count >= share:
                 return c
+            if count > 1 and count > most * share:
+                most, chosen = count / share, c
         return chosen
 
     def _neighbours(self, i):
@@ -238,9 +238,11 @@ class PlainModal:
         d, total, terms = float(len(self.previous)), 0.0, 0
         for radius2, inside in balls:
             if len(inside) >= 5 and inside[0][0] > 0.0:
-                growth = in_order(0.5 * (ln(radius2) - ln(gap)) for gap, _ in inside[:-1])
-                if growth > 0.0:
-                    total += growth / (len(inside) - 2.0)
+                growth = 1.0
+                for gap, _ in inside[:-1]:
+                    growth *= radius2 / gap
+                if growth > 1.0:
+                    total += 0.5 * log(min(growth, 1e300)) / (len(inside) - 2.0)
                     terms += 1
         return max(1.0, min(d, terms / total)) if terms else d
 
@@ -399,9 +401,13 @@ class PlainModal:
         self.clusters = sorted(name.values())
         for mark in marks:
             mark.cluster = None
+        self.records, self.moves = {}, {}
         for g, own in groups.items():
             for i in own:
                 marks[i].cluster = name[g]
+            self.records[name[g]] = float(max(1, int(in_order(marks[i].mass for i in own))))
+            stale = [(self.n - marks[i].last) * marks[i].hits > 20.0 * marks[i].span_at(self.clock) for i in own]
+            self.moves[name[g]] = sum(stale) > 0.1 * len(own)
 
     def shape(self, own):
         """Return size, nodes, centre and spread of some landmarks."""
@@ -444,7 +450,7 @@ class Hills:
         self.large = self._large(near)
         self._edges(near)
         self._scales(logs)
-        self._climb()
+        self._climb(logs)
         self._join()
 
     def _large(self, near):
@@ -497,22 +503,23 @@ class Hills:
                 weight = wider
         return [1.0, *(sizes[1:] / sizes[:-1])] if sizes[0] else [1.0] * 3
 
-    def _climb(self):
-        top, hits = self.density[0], self.records[0]
-        parent = {}
-        for i in sorted(range(self.count), key=lambda i: -top[i]):
+    def _climb(self, logs):
+        hits, parent = self.records[0], {}
+        order = sorted(range(self.count), key=lambda i: -logs[i])
+        rank = {i: at for at, i in enumerate(order)}
+        for i in order:
             higher = [j for j in self.edges[i] if j in parent]
-            if not self.large[i] or not higher:
+            if not higher:
                 parent[i] = i
                 continue
-            parent[i] = parent_of(parent, min(higher, key=lambda j: (-top[j], j)))
+            parent[i] = parent_of(parent, min(higher, key=rank.get))
             for j in higher:
                 one, other = parent_of(parent, j), parent_of(parent, i)
                 if one == other:
                     continue
-                low, high = (one, other) if top[one] < top[other] else (other, one)
+                low, high = (one, other) if rank[one] > rank[other] else (other, one)
                 error = np.sqrt(1.0 / hits[low] + 1.0 / hits[i])
-                if depth_of(top[low], top[i]) < self.p.valley + 0.5 * error:
+                if logs[low] - logs[i] < self.p.valley + 0.5 * error:
                     parent[low] = high
         self.group = {i: parent_of(parent, i) for i in range(self.count) if self.large[i]}
 

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 from resonance.engine import Modal, StateError
+from resonance.engine.modal.landmarks import leaving_landmark
+from resonance.engine.modal.model import CLUSTERS, LAST, LOOSE, NODES, PLACE, RECORDS
 from resonance.engine.state import pack, unpack
 
 from tests.engine.plain_modal import PlainModal
@@ -72,6 +74,17 @@ def test_the_kernels_do_what_is_written_plainly(name):
                 assert shape[:2] == expected[:2]
                 np.testing.assert_allclose(shape[2], expected[2], rtol=1e-12)
                 np.testing.assert_allclose(shape[3], expected[3], rtol=1e-9, atol=1e-12)
+
+
+def test_a_landmark_makes_room_though_every_one_is_the_last_of_its_cluster():
+    model = Modal(landmarks=64)
+    model.learn(gaussian(200))
+    held, rules = model._model, model._rules
+    held.number[PLACE, :64] = np.arange(64)
+    held.number[LAST, :64] = 200 - np.arange(64)[::-1]
+    held.cluster[NODES, :64], held.cluster[RECORDS, :64] = 1, 3
+    held.head[CLUSTERS], held.head[LOOSE] = 64, 0
+    assert leaving_landmark(held, rules, -1, True) == 0
 
 
 @pytest.mark.parametrize("d", [2, 8])
