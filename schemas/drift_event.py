@@ -4,17 +4,18 @@ from typing import Literal, NotRequired, TypedDict
 
 from resonance.schemas.common import Cause
 
-DriftEventKind = Literal["warning", "drift", "regrouped"]
+DriftEventKind = Literal["warning", "drift", "regrouped", "rescaled"]
 
 
 class DriftEvent(TypedDict):
-    """A detector saw the distribution of a stream change, or an engine sees its features otherwise.
+    """A detector saw the distribution of a stream change, or its features are seen otherwise from now on.
 
     Attributes
     ----------
-    kind : {"warning", "drift", "regrouped"}
+    kind : {"warning", "drift", "regrouped", "rescaled"}
         ``warning``: the detector's lower bound was passed. ``drift``: the upper one. ``regrouped``: an engine that
-        divides the features into groups has more or fewer of them.
+        divides the features into groups has more or fewer of them. ``rescaled``: records have left the range of a
+        feature for long, or have come back, so that the feature has another one.
     stream : str
         The stream.
     version : int
@@ -22,11 +23,14 @@ class DriftEvent(TypedDict):
     seq : int
         Number of the drift event in its stream, from 0 without gaps.
     detector : str
-        What watched; of ``regrouped`` the engine.
+        What watched; of ``regrouped`` the engine, of ``rescaled`` ``prepare``.
     criterion : str
         What was measured.
     value, threshold : float
-        The measure and the bound it passed; of ``regrouped`` how many groups there are, and how many there were.
+        The measure and the bound it passed; of ``regrouped`` how many groups there are, and how many there were; of
+        ``rescaled`` the width of the range and the one before.
+    range, range_before : list of float, optional
+        Of ``rescaled``: where the range begins and ends now, and before, in the units of the input.
     feature : str, optional
         The feature concerned, where the detector watches one.
     cluster : str, optional
@@ -45,6 +49,8 @@ class DriftEvent(TypedDict):
     criterion: str
     value: float
     threshold: float
+    range: NotRequired[list[float]]
+    range_before: NotRequired[list[float]]
     feature: NotRequired[str]
     cluster: NotRequired[str]
     cause: Cause

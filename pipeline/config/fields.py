@@ -303,8 +303,8 @@ class Fields(BaseSettings):
 
     @property
     def tells_drift(self) -> bool:
-        """Whether the engine tells changes of the data themselves: of how it groups the features."""
-        return bool(getattr(self.engine_class, "clustered", False))
+        """Whether changes of the data themselves are told: of ranges, or of how the engine groups the features."""
+        return self.rescale or bool(getattr(self.engine_class, "clustered", False))
 
     @property
     def logs(self) -> tuple[str, ...]:

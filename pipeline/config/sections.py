@@ -246,7 +246,8 @@ class Topics(Section):
     cluster_events: OptionalText = None
     """Life-cycle events of clusters; default ``<name>.cluster-events``."""
     drift_events: OptionalText = None
-    """Changes of the data themselves, of engines that see them; default ``<name>.drift-events``."""
+    """Changes of the data themselves: of the range of a feature (`prepare.rescale`), of the groups of features that an
+    engine sees; default ``<name>.drift-events``."""
     dead_letters: OptionalText = None
     """Records that could not be used; default ``<name>.dead-letters``."""
     clusters: OptionalText = None

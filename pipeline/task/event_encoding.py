@@ -10,6 +10,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Message
 from resonance.pipeline.task import sizes
 from resonance.pipeline.task.encoding import StreamTexts, describe
+from resonance.pipeline.task.fed import RangeChange
 from resonance.pipeline.task.origins import Origins, Place
 from resonance.pipeline.task.stream_model import StreamModel
 from resonance.schemas import Cause as NamedCause
@@ -18,6 +19,7 @@ from resonance.schemas import (
     ClusterEvent,
     ClusterSnapshot,
     DriftEvent,
+    DriftEventKind,
     Header,
     SchemaName,
     Source,
@@ -203,15 +205,35 @@ class EventEncoder:
 
     def regrouped(self, model: StreamModel, change: GroupChange, cause: Cause) -> Message:
         """Return the message that an engine divides the features into more or fewer groups; parameters as above."""
+        measure = model.engine.name, "attribute_groups", float(change.after), float(change.before)
+        return self._drift_message(model, "regrouped", measure, cause, {})
+
+    def rescaled(self, model: StreamModel, change: RangeChange, cause: Cause) -> Message:
+        """Return the message that a feature has another range; parameters as above."""
+        (low, high), (low_before, high_before) = change.after, change.before
+        measure = "prepare", "range_width", high - low, high_before - low_before
+        more: dict[str, Any] = {"range": [low, high], "range_before": [low_before, high_before]}
+        return self._drift_message(model, "rescaled", measure, cause, {**more, "feature": change.feature})
+
+    def _drift_message(
+        self,
+        model: StreamModel,
+        kind: DriftEventKind,
+        measure: tuple[str, str, float, float],
+        cause: Cause,
+        more: dict[str, Any],
+    ) -> Message:
+        detector, criterion, value, threshold = measure
         payload: DriftEvent = {
-            "kind": "regrouped",
+            "kind": kind,
             "stream": model.stream,
             "version": model.version,
             "seq": model.drifts,
-            "detector": model.engine.name,
-            "criterion": "attribute_groups",
-            "value": float(change.after),
-            "threshold": float(change.before),
+            "detector": detector,
+            "criterion": criterion,
+            "value": value,
+            "threshold": threshold,
+            **more,  # type: ignore[typeddict-item]
             "cause": cause.named(self._place),
             "time": cause.time,
         }

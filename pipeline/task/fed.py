@@ -28,6 +28,23 @@ class Asked:
     answered: bool
 
 
+@dataclass(frozen=True, slots=True)
+class RangeChange:
+    """A feature has another range than before.
+
+    Attributes
+    ----------
+    feature : str
+        The feature.
+    before, after : tuple of float
+        Where the range begins and ends, in the units of the input.
+    """
+
+    feature: str
+    before: tuple[float, float]
+    after: tuple[float, float]
+
+
 @dataclass(slots=True, eq=False)
 class Fed:
     """What became of the rows that a stream was given, all by their positions.
@@ -42,6 +59,8 @@ class Fed:
         None when nothing was learned at once.
     events : list of (int, Event)
         Each with the row that caused it.
+    rescaled : list of RangeChange
+        Features whose range is another one, from the first of the rows on.
     groups : list of (int, GroupChange)
         Changes of how many groups the features are divided into, each with the row that caused it.
     faults : list of (int, FaultError)
@@ -57,6 +76,7 @@ class Fed:
     learned: Sequence[int] = ()
     step: Step | None = None
     events: list[tuple[int, Event]] = field(default_factory=list)
+    rescaled: list[RangeChange] = field(default_factory=list)
     groups: list[tuple[int, GroupChange]] = field(default_factory=list)
     faults: list[tuple[int, FaultError]] = field(default_factory=list)
     letters: list[tuple[int, FaultError, SourceRecord | None]] = field(default_factory=list)

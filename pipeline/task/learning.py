@@ -158,6 +158,10 @@ class Learner:
             self._open(model, Cause(own, 0), telling, learned)
         learned.fed = model.feed(rows, taught)
         self._health.learned(model, learned.fed, told=telling is Telling.ALOUD)
+        for change in learned.fed.rescaled:
+            if telling is Telling.ALOUD:
+                learned.drifts.append((0, self._encoder.rescaled(model, change, Cause(own, 0))))
+            model.drifts += 1
         looked = 0
         for at, event in learned.fed.events:
             cause = Cause(own, at if len(own.offsets) == len(rows) else 0)
@@ -177,10 +181,10 @@ class Learner:
             model.seq += 1
         if model.lifetimes:
             self._remove(model, own, looked, len(own.offsets), telling, learned)
-        for at, change in learned.fed.groups:
+        for at, regrouping in learned.fed.groups:
             if telling is Telling.ALOUD:
                 cause = Cause(own, at if len(own.offsets) == len(rows) else 0)
-                learned.drifts.append((at, self._encoder.regrouped(model, change, cause)))
+                learned.drifts.append((at, self._encoder.regrouped(model, regrouping, cause)))
             model.drifts += 1
         self._streams.learned(model, offsets, size)
         return learned

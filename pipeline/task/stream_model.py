@@ -15,7 +15,7 @@ from resonance.engine.state import pack, unpack
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.task import label_learning
 from resonance.pipeline.task.faults import FaultError, out_of_range
-from resonance.pipeline.task.fed import Fed
+from resonance.pipeline.task.fed import Fed, RangeChange
 from resonance.pipeline.task.label_input import Taught
 from resonance.pipeline.task.label_memory import LabelMemory
 from resonance.pipeline.task.lifetimes import Lifetimes
@@ -136,13 +136,13 @@ class StreamModel:
             Id and labels of each, where the engine is taught by labels.
         """
         preparation = self.preparation
-        if self.room == 0:
-            self._rescale()
+        rescaled = self._rescale() if self.room == 0 else []
         if self.labels is not None and isinstance(self.engine, LabelEngine) and isinstance(preparation, Preparation):
             fed = Fed()
             label_learning.feed(self.engine, preparation, self.labels, rows, taught, fed)
             return fed
         fed = self._feed(rows)
+        fed.rescaled = rescaled
         if self.labels is not None:
             fed.letters += [(0, label_learning.not_taught(own), record) for own, record in self.labels.give_up()]
             self.labels = None
@@ -158,16 +158,21 @@ class StreamModel:
         room = self.room
         return rows if room is None else min(rows, self.preparation.wanted + (room or LOOK))
 
-    def _rescale(self) -> None:
+    def _rescale(self) -> list[RangeChange]:
         """Freeze the scale anew where the records have left it, and let the engine go on in its units."""
-        if isinstance(self.preparation, Preparation) and (change := self.preparation.rescale()) is not None:
-            self.engine.rescale(*change)
-            names = [
-                name
-                for name, factor, shift in zip(self.preparation.columns, *change, strict=True)
-                if (factor, shift) != (1.0, 0.0)
-            ]
-            _log.info("stream %s: the scale of %s is frozen anew", self.name, ", ".join(names))
+        preparation = self.preparation
+        if not isinstance(preparation, Preparation):
+            return []
+        before = _ranges(preparation)
+        if (change := preparation.rescale()) is None:
+            return []
+        self.engine.rescale(*change)
+        ranges = zip(preparation.columns, before, _ranges(preparation), *change, strict=True)
+        changes = [
+            RangeChange(name, old, new) for name, old, new, factor, shift in ranges if (factor, shift) != (1.0, 0.0)
+        ]
+        _log.info("stream %s: the scale of %s is frozen anew", self.name, ", ".join(each.feature for each in changes))
+        return changes
 
     def _feed(self, rows: Any) -> Fed:
         if self.preparation.ready:
@@ -334,3 +339,11 @@ class StreamModel:
 def _columns_of(preparation: AnyPreparation) -> int:
     """Return how many values a prepared record has; 0 for sparse records, which have no labels."""
     return preparation.dimension if isinstance(preparation, Preparation) else 0
+
+
+def _ranges(preparation: Preparation) -> list[tuple[float, float]]:
+    """Return what is 0 and what is 1 of each column, in the units of the input."""
+    none = np.zeros(preparation.dimension)
+    low, _ = preparation.to_input_units(none, none)
+    high, _ = preparation.to_input_units(none + 1.0, none)
+    return list(zip(low.tolist(), high.tolist(), strict=True))

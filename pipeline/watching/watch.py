@@ -298,6 +298,9 @@ def _drift(payload: Mapping[str, Any]) -> str:
     if payload["kind"] == "regrouped":
         groups = f"{number(payload['value'])} groups of features, {number(payload['threshold'])} before"
         return f"{payload['stream']}: {payload['detector']} sees {groups}"
+    if payload["kind"] == "rescaled":
+        now, before = (" to ".join(map(number, payload[name])) for name in ("range", "range_before"))
+        return f"{payload['stream']}: the range{of} is {now} from here on, {before} before"
     values = f"{payload['criterion']} {number(payload['value'])} passed {number(payload['threshold'])}"
     return f"{payload['stream']}: {payload['kind']}{of}, seen by {payload['detector']}: {values}"
 

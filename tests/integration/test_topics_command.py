@@ -48,13 +48,13 @@ def test_a_deployment_is_planned_created_and_checked(topics, broker):
     code, out, _ = topics("create", "--json", inputs=source)
     made = json.loads(out)
     assert code == 0
-    assert len(made["made"]) == made["topics"] - 1 == 6
+    assert len(made["made"]) == made["topics"] - 1 == 7
     code, out, _ = topics("create", inputs=source)
-    assert (code, out) == (0, "all 7 topics exist\n")
+    assert (code, out) == (0, "all 8 topics exist\n")
     code, out, _ = topics("check", "--stream", "partition", inputs=source)
-    assert (code, out) == (0, "all 7 topics fit\n")
+    assert (code, out) == (0, "all 8 topics fit\n")
     code, out, _ = topics("check", "--stream", "partition", "--json", inputs=source)
-    assert json.loads(out) == {"fits": True, "topics": 7, "partitions": 2}
+    assert json.loads(out) == {"fits": True, "topics": 8, "partitions": 2}
     archive = next(
         t for t in json.loads(topics("plan", "--json", inputs=source)[1])["topics"] if t["kind"] == "archive"
     )
@@ -108,7 +108,7 @@ def test_a_missing_input_is_made_only_when_asked_for(topics, broker):
     assert code == 0
     assert out.splitlines()[0] == f"made {source} with 3 partitions"
     code, out, _ = topics("create", "--create-input", "5", inputs=source)
-    assert (code, out) == (0, "all 7 topics exist\n")
+    assert (code, out) == (0, "all 8 topics exist\n")
 
 
 def test_what_does_not_fit_is_shown_and_never_altered(topics, broker):

@@ -82,7 +82,9 @@ class MemoryDeployment(MemoryReader):
         # A change is written, but for the offsets.
         self.stopped = False
         for partition in self.partitions:
-            outputs = map(self.given.topic, ("assignments", "cluster_events", "dead_letters", "clusters"))
+            outputs = map(
+                self.given.topic, ("assignments", "cluster_events", "drift_events", "dead_letters", "clusters")
+            )
             for topic in (self.source.snapshots, self.source.archive, *outputs):
                 self.logs[topic, partition] = []
             for i, row in enumerate(points(records, seed=partition).tolist()):
@@ -146,7 +148,7 @@ class MemoryDeployment(MemoryReader):
             records = [record for record in self.logs[at] if part.start <= record.offset < until]
             outputs = part.task.process(records)
             whole.add(outputs)
-            for kind in ("assignments", "cluster_events", "dead_letters", "clusters"):
+            for kind in ("assignments", "cluster_events", "drift_events", "dead_letters", "clusters"):
                 for message in getattr(outputs, kind.removeprefix("cluster_")):
                     self.append((self.given.topic(kind), at[1]), message)
             for message in part.writer.messages(part.task, until, until, everything=everything):

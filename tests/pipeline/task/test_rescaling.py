@@ -5,8 +5,10 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
+from jsonschema import Draft202012Validator
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Record
+from resonance.schemas import load_schema
 from sklearn.metrics import adjusted_rand_score
 
 from tests.pipeline.streams import STAMP, TOPIC, join, payloads, restored, run, states, task
@@ -58,6 +60,19 @@ def test_clusters_are_told_apart_again_and_described_in_the_units_of_the_input()
     assert all(-0.5 < centre["y"] < 1.5 for centre in centres)
 
 
+def test_a_range_that_is_another_one_is_a_drift_event() -> None:
+    log, _ = log_of(9_000)
+    (event,) = payloads(run(task(given()), log, 512).drift_events)
+    Draft202012Validator(load_schema("drift_event")).validate(event)
+    assert (event["kind"], event["feature"], event["seq"], event["detector"]) == ("rescaled", "x", 0, "prepare")
+    # More than half of 1,000 records have left it: it is seen with the next one, 1,500 to 2,000 behind the change.
+    assert 3_500 < event["cause"]["source"]["offset"] < 5_100
+    assert event["range_before"] == pytest.approx([0.0, 1.0], abs=0.05)
+    assert event["range"] == pytest.approx([0.0, 100.0], abs=5.0)
+    assert event["value"] == pytest.approx(100.0, abs=8.0)
+    assert event["threshold"] == pytest.approx(1.0, abs=0.08)
+
+
 @pytest.mark.parametrize("stream", ["partition", "key"])
 def test_however_the_log_is_cut_and_wherever_it_is_restored_the_bytes_are_the_same(stream: str) -> None:
     settings = given(stream=stream, snapshots__records=300)
@@ -65,6 +80,7 @@ def test_however_the_log_is_cut_and_wherever_it_is_restored_the_bytes_are_the_sa
     whole = task(settings)
     expected = run(whole, log)
     assert payloads(expected.events)
+    assert payloads(expected.drift_events)
     for size in (1, 7, 700):
         part = task(settings)
         assert run(part, log, size) == expected

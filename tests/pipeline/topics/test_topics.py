@@ -41,9 +41,7 @@ def test_a_deployment_that_fits_is_told_as_the_worker_needs_it():
 def test_missing_topics_are_made_as_they_are_wanted():
     cluster = FakeCluster({"in": (3, {"retention.ms": "-1"})})
     made = make_missing(cluster, survey(cluster, SHOP))
-    assert made == [
-        f"shop.{kind.name.replace('_', '-')}" for kind in KINDS if kind.name not in ("routes", "drift_events")
-    ]
+    assert made == [f"shop.{kind.name.replace('_', '-')}" for kind in KINDS if kind.name != "routes"]
     assert cluster.topics["shop.clusters"] == cluster.topics["shop.snapshots"] == (3, SMALL_SEGMENTS)
     assert cluster.topics["shop.archive"] == (3, {"cleanup.policy": "delete", "retention.ms": "-1"})
     assert cluster.topics["shop.assignments"] == (3, {})

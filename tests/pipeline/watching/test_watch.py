@@ -267,6 +267,8 @@ def test_drift_and_ended_clusters_are_sentences():
     assert line("drift", drift | {"feature": "x"}) == "p0: warning of x, seen by adwin: mean 2.5 passed 1"
     groups = drift | {"kind": "regrouped", "detector": "mlca_c", "value": 3.0, "threshold": 2.0}
     assert line("drift", groups) == "p0: mlca_c sees 3 groups of features, 2 before"
+    range_ = drift | {"kind": "rescaled", "feature": "x", "range": [0.0, 98.5], "range_before": [0.01, 0.99]}
+    assert line("drift", range_) == "p0: the range of x is 0 to 98.5 from here on, 0.01 to 0.99 before"
     ended = cluster("p0/1/7") | {"ended": "absorbed", "successors": ["p0/1/3"]}
     assert line("clusters", ended) == "p0/1/7 ended (absorbed) with 1,204 records; it goes on as p0/1/3"
 
