@@ -106,7 +106,7 @@ def halved(y: Classes, answers: Sequence[object]) -> float:
 
 
 def prepared(X: Array) -> Array:
-    """Return the records scaled by a warm-up, and nothing more: as engines get them that have few features."""
+    """Return the records scaled by a warm-up, without what `robust`, `rescale` and `project` would add."""
     preparation = Preparation([f"f{i}" for i in range(X.shape[1])])
     warmup = min(preparation.warmup_records, len(X))
     preparation.hold(X[:warmup])

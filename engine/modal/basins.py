@@ -12,7 +12,7 @@ from resonance.engine.arithmetic import exp_minus, inline, jit, log
 from resonance.engine.base import FloatArray, IntArray
 from resonance.engine.borrowed import borrow
 from resonance.engine.forest import root_of
-from resonance.engine.modal.model import CLOCK, HITS, LANDMARKS, MASS, PLACE, RADIUS2
+from resonance.engine.modal.model import CLOCK, HITS, LANDMARKS, MASS, PLACE, RADIUS2, N
 
 SCALES = 3
 """Densities as counted, and averaged over a landmark's neighbours once and twice: wide, shallow valleys are seen in
@@ -21,6 +21,8 @@ _GAIN = 3.0
 """The most records that an average is of, in those of one ball, in two dimensions; the fewer, the more dimensions."""
 _SAMPLED = 32
 """Landmarks by which the overlap of balls is measured."""
+_GOES_ON = 0.5
+"""Share of the records that a cluster needs with which one goes on."""
 _HOLD = 0.7
 """What is apart stays apart until the valley is below this share of what made it one."""
 _MOST_ERRORS = 3.5
@@ -66,6 +68,13 @@ def _reaches(model, rules):
     return rules.squared_reach * model.real[RADIUS2, : model.head[LANDMARKS]]
 
 
+@inline
+def least_records(model, rules, known):
+    """Return the records that a group needs: fewer where a cluster goes on in it, whose first ones were halved."""
+    faded = model.head[N] > 2 * rules.memory
+    return rules.min_cluster_records * (_GOES_ON if known and faded else 1.0)
+
+
 @jit
 def _large_enough(model, rules, inside, reach, large):
     """Say which landmarks are in a part with records enough for a cluster; the others are outliers.
@@ -82,11 +91,14 @@ def _large_enough(model, rules, inside, reach, large):
                 one, other = root_of(parent, i), root_of(parent, j)
                 if one != other:
                     parent[max(one, other)] = min(one, other)
-    mass = np.zeros(count)
+    mass, known = np.zeros(count), np.zeros(count, dtype=np.bool_)
     for i in range(count):
-        mass[root_of(parent, i)] += model.real[MASS, i]
+        root = root_of(parent, i)
+        mass[root] += model.real[MASS, i]
+        known[root] |= model.number[PLACE, i] >= 0
     for i in range(count):
-        large[i] = mass[root_of(parent, i)] >= rules.min_cluster_records
+        root = root_of(parent, i)
+        large[i] = mass[root] >= least_records(model, rules, known[root])
 
 
 @jit

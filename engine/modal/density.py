@@ -84,7 +84,7 @@ def measure_balls(model, rules, radius2, inside):
         radius2[i], inside[i] = _reach_of_ball(gap, rules.neighbours, jump)
         last = inside[i]
         if last >= 5 and gap[0] > 0.0:
-            # One logarithm of a product, which is as good as infinite where it is.
+            # One logarithm, of the product; one that overflows counts as the largest.
             growth = 1.0
             for a in range(last - 1):
                 growth *= radius2[i] / gap[a]

@@ -77,7 +77,7 @@ def is_wanted(model, rules, squared, near, novel):
 
 
 @jit
-def _chosen_cluster(model, rules, place, loose):
+def _chosen_cluster(model, rules, place):
     """Return the place of the cluster that gives a landmark: its own where it has its share, else the richest.
 
     A share is as the root of the records, so that rare clusters have landmarks enough.
@@ -89,7 +89,7 @@ def _chosen_cluster(model, rules, place, loose):
     chosen, most = -1, model.head[LOOSE] * _LOOSE_SHARE / rules.landmarks
     for c in range(clusters):
         share = rules.landmarks * np.sqrt(float(records[c])) / total
-        if c == place and not loose and nodes[c] > 1 and nodes[c] >= share:
+        if c == place and nodes[c] > 1 and nodes[c] >= share:
             return c
         # The last one of a cluster describes it when it ends.
         if nodes[c] > max(1.0, most * share):
@@ -119,9 +119,12 @@ def _idle_landmark(model, rules):
 
 
 @inline
-def _is_stale(n, last, hits, length):
-    """Whether a landmark has missed many records: `hits` of `length` were in its ball, and none since the `last`."""
-    return (n - last) * hits > _STALE * length
+def _missed(n, clock, last, hits):
+    """Return records that a landmark should have had since its last one, times `n` and the records its hits are of.
+
+    Hits are counted on the clock: of records that differ from the one before.
+    """
+    return (n - last) * hits * clock
 
 
 @jit
@@ -132,36 +135,34 @@ def _stale_landmark(model, chosen):
     span, hits = borrow(model.real[SPAN]), borrow(model.real[HITS])
     stale = 0
     for i in range(landmarks):
-        missing = _is_stale(n, last[i], hits[i], span[i] + (clock - since[i]))
-        stale += missing & (place[i] == chosen) & (span[i] >= 0.0)
+        is_stale = _missed(n, clock, last[i], hits[i]) > _STALE * n * (span[i] + (clock - since[i]))
+        stale += is_stale & (place[i] == chosen) & (span[i] >= 0.0)
     best, found = _STALE, -1
     if stale == 0:
         return found
     for i in range(landmarks):
         if place[i] == chosen and span[i] >= 0.0:
-            length = span[i] + (clock - since[i])
-            missed = (n - last[i]) * hits[i]
-            if missed > best * length:
-                best, found = missed / length, i
+            whole = n * (span[i] + (clock - since[i]))
+            missed = _missed(n, clock, last[i], hits[i])
+            if missed > best * whole:
+                best, found = missed / whole, i
     return found
 
 
 @jit
-def leaving_landmark(model, rules, place, loose):
+def leaving_landmark(model, rules, place):
     """Return the landmark whose column a new one takes.
 
     Parameters
     ----------
     place : int
         Place of the new one's cluster, -1 for none.
-    loose : bool
-        The new one is to be in no cluster for now.
     """
     landmarks, number = model.head[LANDMARKS], model.number
     found = _idle_landmark(model, rules)
     if found >= 0:
         return found
-    chosen = _chosen_cluster(model, rules, place, loose)
+    chosen = _chosen_cluster(model, rules, place)
     if chosen < 0:
         # Of those in no cluster; of all, where every one is the last of its cluster.
         for i in range(landmarks):
@@ -230,7 +231,7 @@ def add_landmark(model, rules, x, label, place, squared, room):
         j = head[LANDMARKS]
         head[LANDMARKS] += 1
     else:
-        j = leaving_landmark(model, rules, place, place < 0)
+        j = leaving_landmark(model, rules, place)
         _count_landmark(model, number[PLACE, j], -1)
         _pass_on(model, rules, j)
         unlist_landmark(model, j, rules.neighbours, room)
@@ -268,8 +269,8 @@ def place_landmarks(model, group, place_of):
         _count_landmark(model, place, 1)
         if place >= 0:
             mass[place] += real[MASS, i]
-            length = real[SPAN, i] + (head[CLOCK] - number[SINCE, i])
-            stale[place] += _is_stale(head[N], number[LAST, i], real[HITS, i], length)
+            missed = _missed(head[N], head[CLOCK], number[LAST, i], real[HITS, i])
+            stale[place] += missed > _STALE * head[N] * (real[SPAN, i] + (head[CLOCK] - number[SINCE, i]))
     for c in range(clusters):
         cluster[RECORDS, c] = max(1, np.int64(mass[c]))
         cluster[MOVES, c] = stale[c] > _STALE_SHARE * cluster[NODES, c]

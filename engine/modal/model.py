@@ -44,8 +44,8 @@ CLUSTER_ID = 0
 MADE = 1  # records learned when it emerged
 JOINED = 2  # records learned when no valley was first seen between it and another cluster; 0: one is
 NODES = 3  # landmarks that it has
-RECORDS = 4  # records that they have stood for, rounded down to at least 1 at the last reading
-MOVES = 5  # 1 where landmarks went stale before the last reading, so that more are replaced; 0 elsewhere
+RECORDS = 4  # mass of these at the last reading, rounded down, at least 1; and the records placed in it since
+MOVES = 5  # 1 where more than a tenth of them were stale then, or units have changed since; 0: it rests
 CLUSTER_FIELDS = 6
 
 LISTED = 16

@@ -142,11 +142,12 @@ def list_landmark(model, j, squared):
             continue
         listed, gap = borrow(model.listed)[i], borrow(model.gap)[i]
         length = _length(listed)
-        # A list that is shorter than it may be knows nothing of those behind its last.
-        if farthest[i] == np.inf or _comes_before(squared[i], j, gap[length - 1], listed[length - 1]):
+        # A list that has had to give one up knows nothing of those behind its last; one that has all others does.
+        has_all = farthest[i] == np.inf and length < LISTED
+        if has_all or _comes_before(squared[i], j, gap[length - 1], listed[length - 1]):
             _insert(listed, gap, length, j, squared[i])
             length = min(length + 1, LISTED)
-            farthest[i] = np.inf if length >= count - 1 else gap[length - 1]
+        farthest[i] = np.inf if length >= count - 1 else gap[length - 1]
 
 
 @jit

@@ -22,7 +22,7 @@ from resonance.engine.events import (
     SPLIT,
     VANISHED,
 )
-from resonance.engine.modal.basins import find_hills
+from resonance.engine.modal.basins import find_hills, least_records
 from resonance.engine.modal.changes import find_heirs, hold_joins, hold_splits
 from resonance.engine.modal.density import estimate_densities, fade, measure_balls
 from resonance.engine.modal.landmarks import place_landmarks
@@ -155,7 +155,7 @@ def read_clusters(model, rules, record, log):
     groups = 0
     for i in range(count):
         root = hills.group[i]
-        if hills.basin[i] < 0 or mass[root] < rules.min_cluster_records:
+        if hills.basin[i] < 0 or mass[root] < least_records(model, rules, True):
             continue
         if head[N] - last[root] > rules.expire_records:
             continue
@@ -165,6 +165,7 @@ def read_clusters(model, rules, record, log):
             groups += 1
         group[i] = numbered[root]
 
+    groups = _drop_small(model, rules, group, groups, basin_of)
     groups = hold_splits(model, rules, group, groups, basin_of)
     groups = hold_joins(model, rules, group, groups, basin_of, hills.lost)
     clusters = head[CLUSTERS]
@@ -178,6 +179,28 @@ def read_clusters(model, rules, record, log):
         place_landmarks(model, group, owner)
         return
     _rename(model, rules, group, groups, heir, origin, owner, hills, basin_of, record, log)
+
+
+@jit
+def _drop_small(model, rules, group, groups, basin_of):
+    """Leave out the groups that have not the records of a cluster, but for those in which one goes on."""
+    clusters = model.head[CLUSTERS]
+    heir = np.empty(clusters, dtype=np.int64)
+    origin, owner = np.empty(groups, dtype=np.int64), np.empty(groups, dtype=np.int64)
+    find_heirs(model, group, heir, origin, owner)
+    mass = np.zeros(groups)
+    for i in range(len(group)):
+        if group[i] >= 0:
+            mass[group[i]] += model.real[MASS, i]
+    into, left = np.full(groups, -1, dtype=np.int64), 0
+    for g in range(groups):
+        if mass[g] >= least_records(model, rules, owner[g] >= 0):
+            into[g], basin_of[left] = left, basin_of[g]
+            left += 1
+    for i in range(len(group)):
+        if group[i] >= 0:
+            group[i] = into[group[i]]
+    return left
 
 
 @jit

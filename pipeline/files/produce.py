@@ -224,10 +224,8 @@ class _Sender:
         self.sent = 0
         self.bytes = 0
         self.counts = [0] * target.partitions
-        # Without it a request that is sent again changes the order of the file, or writes a record twice.
-        order = {"enable.idempotence": True}
         self._producer = Producer(
-            {"log_level": 0, **order, **settings, "on_delivery": self._report, "delivery.report.only.error": True}
+            {"log_level": 0, **settings, "on_delivery": self._report, "delivery.report.only.error": True}
         )
 
     def _report(self, error: KafkaError | None, _: Any) -> None:

@@ -123,7 +123,7 @@ def join_parts(folder: Path, parts: int) -> None:
                         shutil.copyfileobj(piece, whole, _BUFFER)
                     path.unlink()
     if not (drifts := folder / FILES["drift_events"]).stat().st_size:
-        # Few engines tell any.
+        # Most replays have none.
         drifts.unlink()
 
 

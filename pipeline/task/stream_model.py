@@ -138,7 +138,7 @@ class StreamModel:
         preparation = self.preparation
         rescaled = self._rescale() if self.room == 0 else []
         if self.labels is not None and isinstance(self.engine, LabelEngine) and isinstance(preparation, Preparation):
-            fed = Fed()
+            fed = Fed(rescaled=rescaled)
             label_learning.feed(self.engine, preparation, self.labels, rows, taught, fed)
             return fed
         fed = self._feed(rows)

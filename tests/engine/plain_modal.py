@@ -193,13 +193,16 @@ class PlainModal:
         for i in own:
             mark = self.landmarks[i]
             if mark.span is not None:
-                span, missed = mark.span_at(self.clock), (self.n - mark.last) * mark.hits
-                if missed > stalest * span:
-                    stalest, found = missed / span, i
+                whole, missed = self.n * mark.span_at(self.clock), self._missed(mark)
+                if missed > stalest * whole:
+                    stalest, found = missed / whole, i
         if found is not None:
             return found
         first = int(uniform(2 * self.n + 1) * len(self.landmarks))
         return next((i for i in own if i >= first), own[0])
+
+    def _missed(self, mark):
+        return (self.n - mark.last) * mark.hits * self.clock
 
     def _giving(self, cluster, members):
         total = in_order(np.sqrt(self.records[c]) for c in self.clusters)
@@ -303,13 +306,22 @@ class PlainModal:
         groups = {
             summit: own
             for summit, own in groups.items()
-            if in_order(marks[i].mass for i in own) >= self.p.min_cluster_records
+            if in_order(marks[i].mass for i in own) >= self.least(known=True)
             and self.n - max(marks[i].last for i in own) <= self.p.expire_records
+        }
+        heir, _ = self._relations(groups)
+        groups = {
+            summit: own
+            for summit, own in groups.items()
+            if in_order(marks[i].mass for i in own) >= self.least(known=summit in heir.values())
         }
         basin = {summit: summit for summit in groups}
         groups = self._without_new_splits(groups)
         groups = self._without_new_joins(groups, basin, hills)
         self._name(hills, groups, basin)
+
+    def least(self, *, known):
+        return self.p.min_cluster_records * (0.5 if known and self.n > 2 * self.p.memory else 1.0)
 
     def _relations(self, groups):
         """Return mass by cluster and group, the heir of each cluster, and the cluster where each group comes from."""
@@ -406,7 +418,7 @@ class PlainModal:
             for i in own:
                 marks[i].cluster = name[g]
             self.records[name[g]] = float(max(1, int(in_order(marks[i].mass for i in own))))
-            stale = [(self.n - marks[i].last) * marks[i].hits > 20.0 * marks[i].span_at(self.clock) for i in own]
+            stale = [self._missed(marks[i]) > 20.0 * self.n * marks[i].span_at(self.clock) for i in own]
             self.moves[name[g]] = sum(stale) > 0.1 * len(own)
 
     def shape(self, own):
@@ -463,7 +475,8 @@ class Hills:
         root, mass = [parent_of(parent, i) for i in range(self.count)], dict.fromkeys(range(self.count), 0.0)
         for i, mark in enumerate(self.model.landmarks):
             mass[root[i]] += mark.mass
-        return [mass[root[i]] >= self.p.min_cluster_records for i in range(self.count)]
+        known = {root[i] for i, mark in enumerate(self.model.landmarks) if mark.cluster is not None}
+        return [mass[root[i]] >= self.model.least(known=root[i] in known) for i in range(self.count)]
 
     def _edges(self, near):
         self.edges = [[] for _ in range(self.count)]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from resonance.engine import Modal, StateError
 from resonance.engine.modal.landmarks import leaving_landmark
-from resonance.engine.modal.model import CLUSTERS, LAST, LOOSE, NODES, PLACE, RECORDS
+from resonance.engine.modal.model import CLUSTERS, LANDMARKS, LAST, LOOSE, NODES, PLACE, RECORDS
 from resonance.engine.state import pack, unpack
 
 from tests.engine.plain_modal import PlainModal
@@ -42,6 +42,8 @@ STREAMS = {
     "coarse": (np.round(shifting(3000, d=2, seed=0) * 40), {**SMALL, "landmarks": 128}),
     "noisy": (noisy(4000, 3, 5), {**SMALL, "doubt": 100.0, "valley": 0.1}),
     "floats": (shifting(2500, d=5, seed=2), {**SMALL, "landmarks": 100, "neighbours": 6}),
+    "one place first": (np.concatenate([gaussian(17, 2), shifting(2000, d=2, seed=6) + 9.0]), SMALL),
+    "every record three times": (np.repeat(shifting(900, d=3, seed=7), 3, axis=0), SMALL),
     "one-dimensional": (shifting(2000, d=1, seed=4), {**SMALL, "neighbours": 14, "reach": 1.5}),
 }
 
@@ -76,6 +78,18 @@ def test_the_kernels_do_what_is_written_plainly(name):
                 np.testing.assert_allclose(shape[3], expected[3], rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_the_lists_of_neighbours_are_those_that_a_restored_model_makes(seed):
+    # One more record than a list holds in one place, all others elsewhere: the first ones make room one by one.
+    X = np.concatenate([gaussian(17, 2, seed), gaussian(400, 2, seed + 10, centre=50.0)])
+    model = Modal(**SMALL)
+    for record in X:
+        model.learn(record[None])
+        lists = (Modal.from_state(model.state())._model.listed, model._model.listed)
+        restored, own = (each[: model._model.head[LANDMARKS], : model._rules.neighbours] for each in lists)
+        np.testing.assert_array_equal(own, restored)
+
+
 def test_a_landmark_makes_room_though_every_one_is_the_last_of_its_cluster():
     model = Modal(landmarks=64)
     model.learn(gaussian(200))
@@ -84,7 +98,7 @@ def test_a_landmark_makes_room_though_every_one_is_the_last_of_its_cluster():
     held.number[LAST, :64] = 200 - np.arange(64)[::-1]
     held.cluster[NODES, :64], held.cluster[RECORDS, :64] = 1, 3
     held.head[CLUSTERS], held.head[LOOSE] = 64, 0
-    assert leaving_landmark(held, rules, -1, True) == 0
+    assert leaving_landmark(held, rules, -1) == 0
 
 
 @pytest.mark.parametrize("d", [2, 8])
@@ -108,6 +122,16 @@ def test_a_ring_around_a_ring_is_another_cluster():
     for part in (0, 1):
         found, count = np.unique(answer[truth == part], return_counts=True)
         assert count.max() > 0.97 * count.sum(), found
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_rare_cluster_keeps_its_id_although_its_past_fades(seed):
+    X, truth = mixed(seed, gaussian(39_840, 3, seed), gaussian(160, 3, seed + 10, centre=9.0, width=0.5))
+    model = Modal()
+    step = model.learn(X)
+    few = step.cluster[truth == 1, 0]
+    assert "vanished" not in {event.kind for event in step.events}
+    assert len(set(few[few >= 0])) == 1
 
 
 def test_one_record_in_a_hundred_makes_a_cluster():
