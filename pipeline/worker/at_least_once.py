@@ -93,7 +93,9 @@ class AtLeastOnce:
         reach("after-offsets")
         reach("during-commit")
         try:
-            self._commit_offsets(offsets, self.notes, self._timeout)
+            # A worker that stops between two commits has nothing new; the group takes no commit of nothing.
+            if offsets:
+                self._commit_offsets(offsets, self.notes, self._timeout)
         except (CommitFailedError, IllegalStateError) as error:
             raise DeliveryError(
                 f"the group has given this worker's partitions away ({error}); their next owner repeats what was not "
