@@ -303,7 +303,7 @@ class Fields(BaseSettings):
 
     @property
     def tells_drift(self) -> bool:
-        """Whether changes of the data themselves are told: of ranges, or of how the engine groups the features."""
+        """Whether changes of the data themselves are emitted: of ranges, or of how the engine groups the features."""
         return self.rescale or bool(getattr(self.engine_class, "clustered", False))
 
     @property
