@@ -3,7 +3,7 @@
 import numpy as np
 from resonance.engine.arithmetic import jit
 from resonance.engine.classes import majority_label
-from resonance.engine.modal.density import count_record
+from resonance.engine.modal.cells import END, fill_cells, find_nearest
 from resonance.engine.modal.landmarks import add_landmark, is_wanted
 from resonance.engine.modal.model import (
     CLOCK,
@@ -50,7 +50,7 @@ def _repeats(model, x):
 
 
 @jit
-def learn_batch(model, rules, X, labels, start, squared, room, cluster, score, novel, node, counted, log):
+def learn_batch(model, rules, cells, X, labels, start, squared, room, cluster, score, novel, node, counted, log):
     """Learn a batch from record `start` on, until it ends or there is no room for another landmark.
 
     Returns
@@ -59,6 +59,8 @@ def learn_batch(model, rules, X, labels, start, squared, room, cluster, score, n
         The first record that was not learned.
     """
     head, number, slots = model.head, model.number, model.number.shape[1]
+    if cells.head[END] < 0:
+        fill_cells(model, cells)
     for t in range(start, len(X)):
         if head[LANDMARKS] == slots and slots < rules.landmarks:
             return t
@@ -69,11 +71,7 @@ def learn_batch(model, rules, X, labels, start, squared, room, cluster, score, n
         near, place, gap, unlike = np.int64(-1), np.int64(-1), np.inf, True
         cluster[t, 0], score[t] = -1, np.nan
         if landmarks > 0:
-            squared_distances(model.at, landmarks, x, squared)
-            near = nearest(squared, landmarks)
-            gap = squared[near]
-            if not repeated:
-                count_record(model, squared)
+            near, gap = find_nearest(model, cells, x, not repeated)
             within, place, score[t] = _answer(model, rules, gap, near)
             unlike = not within
             if gap <= model.real[RADIUS2, near]:
@@ -86,7 +84,7 @@ def learn_batch(model, rules, X, labels, start, squared, room, cluster, score, n
         novel[t] = unlike
         # One landmark stands for the record: itself, or the nearest.
         if landmarks == 0 or is_wanted(model, rules, gap, near, unlike):
-            j = add_landmark(model, rules, x, labels[t], place, squared, room)
+            j = add_landmark(model, rules, cells, x, labels[t], place, squared, room)
             if unlike:
                 node[t, 0] = number[ID, j]
         elif not unlike:
@@ -98,6 +96,7 @@ def learn_batch(model, rules, X, labels, start, squared, room, cluster, score, n
             model.cluster[RECORDS, place] += 1
         if is_due(model, rules):
             read_clusters(model, rules, t, log)
+            fill_cells(model, cells)
         if len(counted) > 0:
             counted[t] = head[CLUSTERS]
     return len(X)
@@ -113,7 +112,7 @@ def predict_batch(model, rules, X, squared, cluster, score, label):
     for i in range(landmarks):
         majority[i] = majority_label(model.votes[i])
     for t in range(len(X)):
-        squared_distances(model.at, landmarks, X[t], squared)
+        squared_distances(model.at, 0, landmarks, X[t], squared)
         near = nearest(squared, landmarks)
         _, place, score[t] = _answer(model, rules, squared[near], near)
         if place >= 0:

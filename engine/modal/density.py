@@ -180,12 +180,3 @@ def fade(model, rules):
         for i in range(count):
             # Not down to nothing: a landmark that is never replaced is halved without end.
             model.real[MASS, i] = max(0.5 * model.real[MASS, i], _SMALLEST)
-
-
-@jit
-def count_record(model, squared):
-    """Count a record, at these squared distances from the landmarks, in every ball that it is in."""
-    hits, radius2 = borrow(model.real[HITS]), borrow(model.real[RADIUS2])
-    squared = borrow(squared)
-    for j in range(model.head[LANDMARKS]):
-        hits[j] += 1.0 if squared[j] <= radius2[j] else 0.0

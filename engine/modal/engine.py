@@ -13,6 +13,7 @@ from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.events import SHAPE_HEAD, cluster_of, events_from
 from resonance.engine.facts import ModelFacts, Path
 from resonance.engine.modal.batch import learn_batch, predict_batch
+from resonance.engine.modal.cells import new_cells
 from resonance.engine.modal.landmarks import move_landmarks
 from resonance.engine.modal.model import (
     CLUSTER_ID,
@@ -89,6 +90,7 @@ class Modal(Engine):
         self.dimension = dimension
         self._rules = rules_from(self._given, dimension)
         self._model = new_model(self._rules, slots, classes)
+        self._cells = new_cells(self._rules, slots)
 
     def learn(self, X: ArrayLike, labels: Sequence[int] | NDArray[np.int64] | None = None) -> Step:  # noqa: D102
         return self.trace(X, labels)[0]
@@ -124,12 +126,26 @@ class Modal(Engine):
         while True:
             squared, room = np.empty(slots), np.empty(slots)
             done = learn_batch(
-                self._model, self._rules, batch, marks, done, squared, room, cluster, score, novel, node, counted, log
+                self._model,
+                self._rules,
+                self._cells,
+                batch,
+                marks,
+                done,
+                squared,
+                room,
+                cluster,
+                score,
+                novel,
+                node,
+                counted,
+                log,
             )
             if done == count:
                 break
             slots = min(2 * slots, self._rules.landmarks)
             self._model = resized(self._model, self._rules, slots, self._model.votes.shape[1])
+            self._cells = new_cells(self._rules, slots)
         return Step(cluster, score, novel, node, events_from(log, self.dimension, CRITERIA)), counted
 
     def predict(self, X: ArrayLike) -> Prediction:  # noqa: D102
@@ -174,6 +190,7 @@ class Modal(Engine):
         if self.dimension:
             room = np.empty(self._model.number.shape[1])
             move_landmarks(self._model, self._rules, factor, shift, MAGNITUDE, room)
+            self._cells = new_cells(self._rules, len(room))
 
     def state(self) -> bytes:  # noqa: D102
         header: dict[str, Any] = {"parameters": self._given, "dimension": self.dimension}

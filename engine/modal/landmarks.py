@@ -3,6 +3,7 @@
 import numpy as np
 from resonance.engine.arithmetic import inline, jit
 from resonance.engine.borrowed import borrow
+from resonance.engine.modal.cells import enter_cells
 from resonance.engine.modal.density import measure_ball
 from resonance.engine.modal.model import (
     APART,
@@ -25,7 +26,7 @@ from resonance.engine.modal.model import (
     SPAN,
     N,
 )
-from resonance.engine.modal.neighbours import list_all, list_landmark, unlist_landmark
+from resonance.engine.modal.neighbours import list_all, list_landmark, squared_distances, unlist_landmark
 
 _MOVING, _RESTING = 2, 5
 """Memories of records of which the landmarks are a sample, in clusters that move and in those that rest; as many
@@ -53,7 +54,7 @@ def _random(number):
     return (z >> np.uint64(11)) * 2.0**-53
 
 
-@jit
+@inline
 def is_wanted(model, rules, squared, near, novel):
     """Whether the record that was learned last is to become a landmark.
 
@@ -205,7 +206,7 @@ def _count_landmark(model, place, change):
 
 
 @jit
-def add_landmark(model, rules, x, label, place, squared, room):
+def add_landmark(model, rules, cells, x, label, place, squared, room):
     """Make the record that was learned last a landmark.
 
     Parameters
@@ -216,10 +217,8 @@ def add_landmark(model, rules, x, label, place, squared, room):
         Its label, -1 for none.
     place : int
         Place of its cluster, -1 for none.
-    squared : ndarray
-        Squared distances from it to all landmarks.
-    room : ndarray
-        Room for as many.
+    squared, room : ndarray
+        Room for as many numbers as landmarks.
 
     Returns
     -------
@@ -235,9 +234,10 @@ def add_landmark(model, rules, x, label, place, squared, room):
         _count_landmark(model, number[PLACE, j], -1)
         _pass_on(model, rules, j)
         unlist_landmark(model, j, rules.neighbours, room)
-    squared[j] = np.inf
     for f in range(len(x)):
         model.at[f, j] = x[f]
+    squared_distances(model.at, 0, head[LANDMARKS], x, squared)
+    squared[j] = np.inf
     list_landmark(model, j, squared)
     number[ID, j] = head[NEXT_ID]
     head[NEXT_ID] += 1
@@ -253,6 +253,7 @@ def add_landmark(model, rules, x, label, place, squared, room):
     real[RADIUS2, j], _ = measure_ball(model, rules, j)
     for k in range(model.votes.shape[1]):
         model.votes[j, k] = 1 if k == label else 0
+    enter_cells(model, cells, j)
     return j
 
 

@@ -51,7 +51,7 @@ CLUSTER_FIELDS = 6
 LISTED = 16
 """Nearest landmarks that a landmark lists; those beyond `neighbours` spare the search when one of them goes."""
 
-_STAGGER = 8
+STAGGER = 8
 """Columns behind the last landmark: rows that lie a power of two apart share one place in the caches."""
 SMALLEST = 64
 """Landmarks that a new model has room for."""
@@ -106,7 +106,7 @@ def new_model(rules: Rules, slots: int, classes: int) -> Model:
         head=np.zeros(HEAD, dtype=np.int64),
         dimension=np.zeros(1),
         previous=np.zeros(rules.d),
-        at=np.zeros((rules.d, slots + _STAGGER)),
+        at=np.zeros((rules.d, slots + STAGGER)),
         number=np.zeros((NUMBERS, slots), dtype=np.int64),
         real=np.zeros((REALS, slots)),
         cluster=np.zeros((CLUSTER_FIELDS, slots), dtype=np.int64),

@@ -7,45 +7,55 @@ from resonance.engine.modal.model import LANDMARKS, LISTED
 
 _LANES = 64
 """Parts of the landmarks, the nearest of each of which bound how far the nearest of all can be."""
-_NOWHERE = 1e152
+NOWHERE = 1e152
 """Coordinate of a landmark that is about to be replaced: its squared distances are floats, and larger than all."""
 
 
 @jit
-def squared_distances(at, count, x, out):
-    """Write the squared Euclidean distances of `x` to the first `count` landmarks to `out`.
+def squared_distances(at, begin, end, x, out):
+    """Write the squared Euclidean distances of `x` to the columns ``begin..end`` of `at` to the first places of `out`.
 
     Sums run from the first feature to the last, each step rounded once: two landmarks are equally far apart seen from
     either of them.
     """
-    d = len(x)
+    d, count = len(x), end - begin
     out = borrow(out)
     for j in range(count):
         out[j] = 0.0
     f = 0
-    while f + 1 < d:
-        # Two features at once: half the passes through `out`.
-        first, second, a, b = borrow(at[f]), borrow(at[f + 1]), x[f], x[f + 1]
+    while f + 3 < d:
+        # Four features at once: a quarter of the passes through `out`.
+        first, second = borrow(at[f])[begin:end], borrow(at[f + 1])[begin:end]
+        third, fourth = borrow(at[f + 2])[begin:end], borrow(at[f + 3])[begin:end]
+        a, b, c, e = x[f], x[f + 1], x[f + 2], x[f + 3]
         for j in range(count):
-            u, v = first[j] - a, second[j] - b
-            out[j] = fma(v, v, fma(u, u, out[j]))
-        f += 2
-    if f < d:
-        first, a = borrow(at[f]), x[f]
+            t, u, v, w = first[j] - a, second[j] - b, third[j] - c, fourth[j] - e
+            out[j] = fma(w, w, fma(v, v, fma(u, u, fma(t, t, out[j]))))
+        f += 4
+    while f < d:
+        first, a = borrow(at[f])[begin:end], x[f]
         for j in range(count):
             u = first[j] - a
             out[j] = fma(u, u, out[j])
+        f += 1
 
 
 @jit
-def nearest(squared, count):
-    """Return the first of the smallest of `count` numbers that are not negative."""
+def smallest_bits(squared, count):
+    """Return the bits of the smallest of `count` numbers that are not negative, as an integer; of infinity for none."""
     best = np.int64(0x7FF0000000000000)
     squared = borrow(squared)
     # The bits of floats that are not negative are in the order of the floats: minima run on integers.
     for j in range(count):
         bits = bits_of(squared[j])
         best = bits if bits < best else best
+    return best
+
+
+@jit
+def nearest(squared, count):
+    """Return the first of the smallest of `count` numbers that are not negative."""
+    best, squared = smallest_bits(squared, count), borrow(squared)
     for j in range(count):
         if bits_of(squared[j]) == best:
             return np.int64(j)
@@ -157,9 +167,9 @@ def unlist_landmark(model, j, neighbours, squared):
     x = np.empty(d)
     for f in range(d):
         x[f] = model.at[f, j]
-    squared_distances(model.at, count, x, squared)
+    squared_distances(model.at, 0, count, x, squared)
     for f in range(d):
-        model.at[f, j] = _NOWHERE
+        model.at[f, j] = NOWHERE
     near = np.empty(count, dtype=np.int64)
     candidates = 0
     farthest = borrow(model.farthest)
@@ -181,7 +191,7 @@ def unlist_landmark(model, j, neighbours, squared):
         if listed[neighbours - 1] < 0:
             for f in range(d):
                 x[f] = model.at[f, i]
-            squared_distances(model.at, count, x, squared)
+            squared_distances(model.at, 0, count, x, squared)
             squared[i] = squared[j] = np.inf
             _list_nearest(listed, gap, count, squared)
         # Not all other landmarks are in the list of a model that is full.
@@ -196,7 +206,7 @@ def list_all(model, squared):
     for i in range(count):
         for f in range(d):
             x[f] = model.at[f, i]
-        squared_distances(model.at, count, x, squared)
+        squared_distances(model.at, 0, count, x, squared)
         squared[i] = np.inf
         _list_nearest(model.listed[i], model.gap[i], count, squared)
         _note_farthest(model, i, count)

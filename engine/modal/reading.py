@@ -1,7 +1,7 @@
 """The clusters of a model, read from its landmarks: ids that last, and an event for every change."""
 
 import numpy as np
-from resonance.engine.arithmetic import jit
+from resonance.engine.arithmetic import inline, jit
 from resonance.engine.events import (
     ABSORBED,
     E_AFTER,
@@ -52,7 +52,7 @@ _OFTEN, _LATER, _SELDOM = 100, 250, 1000
 """Records from one reading to the next: in the first 1,000, the first 10,000, and then."""
 
 
-@jit
+@inline
 def is_due(model, rules):
     """Whether the clusters are to be read after the record that was learned last.
 

@@ -1,0 +1,205 @@
+"""Which landmarks can be near a record: those of a cluster lie in a cell, a ball around their mean.
+
+A cell that is too far from a record is left out, so that what is found is what a look at every landmark finds. Cells
+follow from the landmarks; a state has none.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from resonance.engine.arithmetic import bits_of, fma, inline, jit
+from resonance.engine.base import FloatArray, IntArray
+from resonance.engine.borrowed import borrow
+from resonance.engine.modal.model import CLUSTERS, HITS, LANDMARKS, NODES, PLACE, RADIUS2, STAGGER
+from resonance.engine.modal.neighbours import NOWHERE, nearest, smallest_bits, squared_distances
+from resonance.engine.modal.parameters import Rules
+
+# The head.
+CELLS = 0
+END = 1  # positions that are used; -1: nothing is filled
+
+_MOST = 128
+"""Clusters that have a cell."""
+_NEW = 64
+"""Landmarks that have come since the cells were filled, until they are filled anew; they are in no cell."""
+_OUTLYING = 9.0
+"""Mean squared distances to the mean from which a landmark is in no cell, which it would make wide."""
+_MORE, _TINY = 1.0 + 1e-9, 1e-150
+"""A cell is a little wider than computed: no error of rounding leaves it out."""
+
+
+class Cells(NamedTuple):
+    """The cells of a model, and a copy of its landmarks in the order of the cells; those in none come last.
+
+    Attributes
+    ----------
+    head : ndarray of int64
+        Counters, see the constants.
+    start : ndarray of int64
+        First position of each cell, then of those in none.
+    middle : ndarray of shape (d, cells)
+        Means of the landmarks of each cluster.
+    reach, widest : ndarray of shape (cells,)
+        Distance to the farthest landmark of a cell, and radius of its largest ball.
+    apart : ndarray of shape (cells,)
+        Room for distances to cells.
+    column, position : ndarray of int64
+        By position, the landmark; by landmark, its position.
+    at : ndarray of shape (d, positions)
+        Where the landmarks are.
+    radius2 : ndarray of shape (positions,)
+        Squared radii of their balls; -1 where a landmark has gone.
+    squared : ndarray of shape (positions,)
+        Room for squared distances.
+    """
+
+    head: IntArray
+    start: IntArray
+    middle: FloatArray
+    reach: FloatArray
+    widest: FloatArray
+    apart: FloatArray
+    column: IntArray
+    position: IntArray
+    at: FloatArray
+    radius2: FloatArray
+    squared: FloatArray
+
+
+def new_cells(rules: Rules, slots: int) -> Cells:
+    """Return cells, not filled yet, of a model with room for `slots` landmarks."""
+    return Cells(
+        head=np.array([0, -1]),
+        start=np.zeros(_MOST + 1, dtype=np.int64),
+        middle=np.zeros((rules.d, _MOST + STAGGER)),
+        reach=np.zeros(_MOST),
+        widest=np.zeros(_MOST),
+        apart=np.zeros(_MOST),
+        column=np.zeros(slots + _NEW, dtype=np.int64),
+        position=np.full(slots, -1, dtype=np.int64),
+        at=np.zeros((rules.d, slots + _NEW + STAGGER)),
+        radius2=np.zeros(slots + _NEW),
+        squared=np.zeros(slots + _NEW),
+    )
+
+
+@jit
+def fill_cells(model, cells):
+    """Make a cell of every cluster, and copy the landmarks."""
+    count, used = model.head[LANDMARKS], min(model.head[CLUSTERS], _MOST)
+    own, gap, mean = np.empty(count, dtype=np.int64), np.zeros(count), np.zeros(used)
+    nodes = borrow(model.cluster[NODES])
+    for i in range(count):
+        place = model.number[PLACE, i]
+        own[i] = place if place < used else -1
+    for f in range(len(model.at)):
+        at, middle = borrow(model.at[f]), borrow(cells.middle[f])
+        middle[:used] = 0.0
+        for i in range(count):
+            if own[i] >= 0:
+                middle[own[i]] += at[i]
+        for c in range(used):
+            middle[c] /= nodes[c]
+        for i in range(count):
+            if own[i] >= 0:
+                u = at[i] - middle[own[i]]
+                gap[i] = fma(u, u, gap[i])
+    for i in range(count):
+        if own[i] >= 0:
+            mean[own[i]] += gap[i] / nodes[own[i]]
+    size = np.zeros(used + 1, dtype=np.int64)
+    cells.reach[:used], cells.widest[:used] = 0.0, 0.0
+    for i in range(count):
+        c = own[i]
+        if c < 0 or gap[i] > _OUTLYING * mean[c]:
+            c = own[i] = used
+        else:
+            cells.reach[c] = max(cells.reach[c], np.sqrt(gap[i]) * _MORE + _TINY)
+            cells.widest[c] = max(cells.widest[c], np.sqrt(model.real[RADIUS2, i]) * _MORE + _TINY)
+        size[c] += 1
+    cells.start[0] = 0
+    for c in range(used):
+        cells.start[c + 1] = cells.start[c] + size[c]
+    filled = cells.start[: used + 1].copy()
+    for i in range(count):
+        p = filled[own[i]]
+        cells.column[p], cells.position[i], cells.radius2[p] = i, p, model.real[RADIUS2, i]
+        filled[own[i]] += 1
+    for f in range(len(model.at)):
+        at, copy, column = borrow(model.at[f]), borrow(cells.at[f]), borrow(cells.column)
+        for p in range(count):
+            copy[p] = at[column[p]]
+    cells.head[CELLS], cells.head[END] = used, count
+
+
+@jit
+def enter_cells(model, cells, j):
+    """Put a new landmark `j`, which may have taken the column of an old one, with those that are in no cell."""
+    end = cells.head[END]
+    if end == len(cells.column):
+        fill_cells(model, cells)
+        return
+    gone = cells.position[j]
+    for f in range(len(model.at)):
+        if gone >= 0:
+            cells.at[f, gone] = NOWHERE
+        cells.at[f, end] = model.at[f, j]
+    if gone >= 0:
+        cells.radius2[gone] = -1.0
+    cells.column[end], cells.position[j], cells.radius2[end] = j, end, model.real[RADIUS2, j]
+    cells.head[END] = end + 1
+
+
+@jit
+def _look(at, column, radius2, squared, hits, begin, end, x, near, gap):
+    """Look at the landmarks at some positions; return the nearest one so far, the first of several, and how near."""
+    squared_distances(at, begin, end, x, squared)
+    size = end - begin
+    least = smallest_bits(squared, size)
+    if least <= bits_of(gap):
+        for p in range(size):
+            if bits_of(squared[p]) == least and (squared[p] < gap or column[begin + p] < near):
+                near, gap = column[begin + p], squared[p]
+    if len(hits) > 0:
+        for p in range(size):
+            if squared[p] <= radius2[begin + p]:
+                hits[column[begin + p]] += 1.0
+    return near, gap
+
+
+@inline
+def find_nearest(model, cells, x, counts):
+    """Find the landmark nearest to a record, and count the record in every ball that it is in.
+
+    Parameters
+    ----------
+    x : ndarray of shape (d,)
+        The record.
+    counts : bool
+        Whether it is to be counted.
+
+    Returns
+    -------
+    near : int
+        The first of the nearest landmarks.
+    gap : float
+        Its squared distance.
+    """
+    used, end = cells.head[CELLS], cells.head[END]
+    apart, reach, widest, start = borrow(cells.apart), borrow(cells.reach), borrow(cells.widest), borrow(cells.start)
+    squared_distances(cells.middle, 0, used, x, apart)
+    first = nearest(apart, used) if used > 0 else -1
+    at, column, radius2, squared = borrow(cells.at), borrow(cells.column), borrow(cells.radius2), borrow(cells.squared)
+    hits = borrow(model.real[HITS])
+    if not counts:
+        hits = hits[:0]
+    near, gap = _look(at, column, radius2, squared, hits, start[used], end, x, np.int64(-1), np.inf)
+    if first >= 0:
+        near, gap = _look(at, column, radius2, squared, hits, start[first], start[first + 1], x, near, gap)
+    root = np.sqrt(gap) * _MORE
+    for c in range(used):
+        # Beyond, no landmark of the cell is as near, and the record is in none of its balls.
+        bound = reach[c] + max(widest[c], root)
+        if apart[c] <= bound * bound and c != first:
+            near, gap = _look(at, column, radius2, squared, hits, start[c], start[c + 1], x, near, gap)
+    return near, gap
