@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from resonance.engine import Modal
-from resonance.engine.modal.cells import CELLS, END, _MOST, find_nearest
+from resonance.engine.modal.cells import _MOST, CELLS, END, find_nearest
 from resonance.engine.modal.model import CLUSTERS, HITS, LANDMARKS, RADIUS2
 from resonance.engine.modal.neighbours import squared_distances
 
