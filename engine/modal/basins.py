@@ -2,25 +2,20 @@
 
 Persistence-based clustering: F. Chazal, L. J. Guibas, S. Y. Oudot, P. Skraba, "Persistence-Based Clustering in
 Riemannian Manifolds", Journal of the ACM 60(6), 2013. Ours are the test of a valley against the errors of the counts,
-at three scales, and the hysteresis.
+at three scales and along lines, and the hysteresis.
 """
 
 from typing import NamedTuple
 
 import numpy as np
-from resonance.engine.arithmetic import exp_minus, inline, jit, log
+from resonance.engine.arithmetic import inline, jit, log
 from resonance.engine.base import FloatArray, IntArray
 from resonance.engine.borrowed import borrow
 from resonance.engine.forest import root_of
-from resonance.engine.modal.model import CLOCK, HITS, LANDMARKS, MASS, PLACE, RADIUS2, N
+from resonance.engine.modal.model import CLOCK, LANDMARKS, MASS, PLACE, RADIUS2, N
+from resonance.engine.modal.scales import SCALES, measure_scales
+from resonance.engine.modal.slabs import group_means, join_means, measure_slabs
 
-SCALES = 3
-"""Densities as counted, and averaged over a landmark's neighbours once and twice: wide, shallow valleys are seen in
-the latter, narrow ones in the former."""
-_GAIN = 3.0
-"""The most records that an average is of, in those of one ball, in two dimensions; the fewer, the more dimensions."""
-_SAMPLED = 32
-"""Landmarks by which the overlap of balls is measured."""
 _GOES_ON = 0.5
 """Share of the records that a cluster needs with which one goes on."""
 _HOLD = 0.7
@@ -131,77 +126,6 @@ def _adjacency(model, inside, reach, large):
 
 
 @jit
-def _measured_gains(model, inside, large):
-    """Return, by scale, how many times as many records an average is of as the one at the scale before.
-
-    By the overlap of the balls that are averaged, as the size of a weighted sample: (sum w)^2 / sum w^2.
-    """
-    count = model.head[LANDMARKS]
-    gains = np.ones(SCALES)
-    weight, size = np.zeros((SCALES, count)), np.zeros(SCALES)
-    reached = np.empty(count, dtype=np.int64)
-    for i in range(0, count, max(1, count // _SAMPLED)):
-        if not large[i]:
-            continue
-        # Those with a weight at some scale are those at the next one's beginning; weights are whole numbers.
-        length = 0
-        for a in range(-1, inside[i]):
-            j = i if a < 0 else model.listed[i, a]
-            weight[0, j] = 1.0
-            reached[length] = j
-            length += 1
-        for scale in range(1, SCALES):
-            for at in range(length):
-                j = reached[at]
-                w = weight[scale - 1, j]
-                for a in range(-1, inside[j]):
-                    other = j if a < 0 else model.listed[j, a]
-                    if weight[scale - 1, other] == 0.0 and weight[scale, other] == 0.0:
-                        reached[length] = other
-                        length += 1
-                    weight[scale, other] += w
-        for scale in range(SCALES):
-            total, square = 0.0, 0.0
-            for at in range(length):
-                w = weight[scale, reached[at]]
-                total += w
-                square += w * w
-            size[scale] += total * total / square
-        for at in range(length):
-            weight[:, reached[at]] = 0.0
-    if size[0] > 0.0:
-        for scale in range(1, SCALES):
-            gains[scale] = size[scale] / size[scale - 1]
-    return gains
-
-
-@jit
-def _at_scales(model, dimension, logs, inside, large, density, records):
-    """Write densities, relative to the largest, and the records they are of, at every scale."""
-    count = model.head[LANDMARKS]
-    top = -np.inf
-    for i in range(count):
-        top = max(top, logs[i])
-    for i in range(count):
-        density[0, i] = exp_minus(top - logs[i])
-        records[0, i] = model.real[HITS, i]
-    most = 1.0 + (_GAIN - 1.0) * 2.0 / max(dimension, 2.0)
-    gains = _measured_gains(model, inside, large)
-    for scale in range(1, SCALES):
-        for i in range(count):
-            total, hits, terms = density[scale - 1, i], records[scale - 1, i], 1.0
-            if large[i]:
-                for a in range(inside[i]):
-                    j = model.listed[i, a]
-                    if large[j]:
-                        total += density[scale - 1, j]
-                        hits += records[scale - 1, j]
-                        terms += 1.0
-            density[scale, i] = total / terms
-            records[scale, i] = hits / terms * min(terms, most, gains[scale])
-
-
-@jit
 def _depth(peak, pass_):
     """Return the natural logarithm of how many times denser a peak is than a pass."""
     return log(max(peak, _SMALLEST)) - log(max(pass_, _SMALLEST))
@@ -280,6 +204,21 @@ def _clearest(rules, errors, u, v, now, peak, peak_records, pass_, pass_records)
 
 
 @jit
+def _look_along(model, rules, errors, u, v, now, member, mean, mass, depth, needed):
+    """Note the valley on the line between two groups where it is clearer than what the balls show; say whether."""
+    found, error2 = measure_slabs(model, member, mean, mass, u, v)
+    if error2 <= 0.0:
+        return False
+    need = rules.valley + errors * np.sqrt(error2)
+    need = max(need * (_HOLD if _is_apart(now, u, v) else 1.0), _SMALLEST)
+    if found * needed[u, v] <= depth[u, v] * need:
+        return False
+    depth[u, v], needed[u, v] = found, need
+    depth[v, u], needed[v, u] = found, need
+    return True
+
+
+@jit
 def _errors(model, rules, dimension):
     """Return how many standard errors a valley has to be deep."""
     older = log(max(float(model.head[CLOCK]), _EARLY) / _EARLY)
@@ -314,7 +253,7 @@ def find_hills(model, rules, logs, inside, dimension):
     _large_enough(model, rules, inside, reach, large)
     start, end = _adjacency(model, inside, reach, large)
     density, records = np.empty((SCALES, count)), np.empty((SCALES, count))
-    _at_scales(model, dimension, logs, inside, large, density, records)
+    measure_scales(model, dimension, logs, inside, large, density, records)
     parent = np.empty(count, dtype=np.int64)
     _climb(rules, start, end, large, logs, records[0], parent)
 
@@ -352,6 +291,8 @@ def find_hills(model, rules, logs, inside, dimension):
                 pairs += 1
                 depth[u, v], needed[u, v] = _clearest(rules, errors, u, v, now, peak, peak_records, pass_, pass_records)
                 depth[v, u], needed[v, u] = depth[u, v], needed[u, v]
+    member, seen = basin.copy(), np.zeros((basins, basins), dtype=np.bool_)
+    mean, mass = group_means(model, member, basins)
     while True:
         least, one, other = 1.0, -1, -1
         for at in range(pairs):
@@ -360,11 +301,17 @@ def find_hills(model, rules, logs, inside, dimension):
                 least, one, other = depth[u, v] / needed[u, v], u, v
         if one < 0:
             break
+        if not seen[one, other]:
+            # Only now: what balls divide needs no line.
+            seen[one, other] = seen[other, one] = True
+            if _look_along(model, rules, errors, one, other, now, member, mean, mass, depth, needed):
+                continue
         if peak[0, one] < peak[0, other]:
             one, other = other, one
         if _is_apart(now, one, other):
             lost[now[other], 0], lost[now[other], 1] = depth[one, other], needed[one, other]
         into[other] = one
+        join_means(member, mean, mass, one, other)
         parent[summit[other]] = summit[one]
         for scale in range(SCALES):
             if peak[scale, other] > peak[scale, one]:
@@ -388,6 +335,7 @@ def find_hills(model, rules, logs, inside, dimension):
                     rules, errors, one, v, now, peak, peak_records, pass_, pass_records
                 )
                 depth[v, one], needed[v, one] = depth[one, v], needed[one, v]
+                seen[one, v] = seen[v, one] = False
     group = np.empty(count, dtype=np.int64)
     for i in range(count):
         group[i] = root_of(parent, i)

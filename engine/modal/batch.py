@@ -3,7 +3,7 @@
 import numpy as np
 from resonance.engine.arithmetic import jit
 from resonance.engine.classes import majority_label
-from resonance.engine.modal.cells import END, fill_cells, find_nearest
+from resonance.engine.modal.cells import END, UNFILLED, fill_cells, find_nearest
 from resonance.engine.modal.landmarks import add_landmark, is_wanted
 from resonance.engine.modal.model import (
     CLOCK,
@@ -59,7 +59,7 @@ def learn_batch(model, rules, cells, X, labels, start, squared, room, cluster, s
         The first record that was not learned.
     """
     head, number, slots = model.head, model.number, model.number.shape[1]
-    if cells.head[END] < 0:
+    if cells.head[END] == UNFILLED:
         fill_cells(model, cells)
     for t in range(start, len(X)):
         if head[LANDMARKS] == slots and slots < rules.landmarks:
@@ -95,6 +95,8 @@ def learn_batch(model, rules, cells, X, labels, start, squared, room, cluster, s
         if place >= 0:
             model.cluster[RECORDS, place] += 1
         if is_due(model, rules):
+            # Whatever happens in there, these are no cells of it any more.
+            cells.head[END] = UNFILLED
             read_clusters(model, rules, t, log)
             fill_cells(model, cells)
         if len(counted) > 0:

@@ -1,6 +1,6 @@
-"""Which landmarks can be near a record: those of a cluster lie in a cell, a ball around their mean.
+"""Which landmarks can be near a record: most of those of a cluster lie in a cell, a ball around their mean.
 
-A cell that is too far from a record is left out, so that what is found is what a look at every landmark finds. Cells
+A cell that is too far from a record is left out, and what is found is still what a look at every landmark finds. Cells
 follow from the landmarks; a state has none.
 """
 
@@ -10,22 +10,26 @@ import numpy as np
 from resonance.engine.arithmetic import bits_of, fma, inline, jit
 from resonance.engine.base import FloatArray, IntArray
 from resonance.engine.borrowed import borrow
-from resonance.engine.modal.model import CLUSTERS, HITS, LANDMARKS, NODES, PLACE, RADIUS2, STAGGER
+from resonance.engine.modal.model import CLUSTERS, HITS, LANDMARKS, PLACE, RADIUS2, STAGGER
 from resonance.engine.modal.neighbours import NOWHERE, nearest, smallest_bits, squared_distances
 from resonance.engine.modal.parameters import Rules
 
 # The head.
 CELLS = 0
-END = 1  # positions that are used; -1: nothing is filled
+END = 1  # positions that are used
+
+UNFILLED = -1
+"""`END` of cells that are to be filled before they are looked into."""
 
 _MOST = 128
 """Clusters that have a cell."""
 _NEW = 64
-"""Landmarks that have come since the cells were filled, until they are filled anew; they are in no cell."""
+"""Room for landmarks that come after the cells were filled, and are in none of them; then they are filled anew."""
 _OUTLYING = 9.0
-"""Mean squared distances to the mean from which a landmark is in no cell, which it would make wide."""
+"""A landmark whose squared distance to the mean of its cluster is more than so many times the mean one is in no cell,
+which it would make wide."""
 _MORE, _TINY = 1.0 + 1e-9, 1e-150
-"""A cell is a little wider than computed: no error of rounding leaves it out."""
+"""A cell is wider than computed by more than errors of rounding (2e-16 a feature), and than squares that underflow."""
 
 
 class Cells(NamedTuple):
@@ -42,13 +46,13 @@ class Cells(NamedTuple):
     reach, widest : ndarray of shape (cells,)
         Distance to the farthest landmark of a cell, and radius of its largest ball.
     apart : ndarray of shape (cells,)
-        Room for distances to cells.
+        Room for squared distances to the means.
     column, position : ndarray of int64
-        By position, the landmark; by landmark, its position.
+        By position, the landmark; by landmark, its position, -1 before it has one.
     at : ndarray of shape (d, positions)
-        Where the landmarks are.
+        Where the landmarks are; far from everything where one has gone.
     radius2 : ndarray of shape (positions,)
-        Squared radii of their balls; -1 where a landmark has gone.
+        Squared radii of their balls.
     squared : ndarray of shape (positions,)
         Room for squared distances.
     """
@@ -69,7 +73,7 @@ class Cells(NamedTuple):
 def new_cells(rules: Rules, slots: int) -> Cells:
     """Return cells, not filled yet, of a model with room for `slots` landmarks."""
     return Cells(
-        head=np.array([0, -1]),
+        head=np.array([0, UNFILLED]),
         start=np.zeros(_MOST + 1, dtype=np.int64),
         middle=np.zeros((rules.d, _MOST + STAGGER)),
         reach=np.zeros(_MOST),
@@ -88,10 +92,11 @@ def fill_cells(model, cells):
     """Make a cell of every cluster, and copy the landmarks."""
     count, used = model.head[LANDMARKS], min(model.head[CLUSTERS], _MOST)
     own, gap, mean = np.empty(count, dtype=np.int64), np.zeros(count), np.zeros(used)
-    nodes = borrow(model.cluster[NODES])
+    nodes, size = np.zeros(used + 1, dtype=np.int64), np.zeros(used + 1, dtype=np.int64)
     for i in range(count):
         place = model.number[PLACE, i]
         own[i] = place if place < used else -1
+        nodes[own[i]] += own[i] >= 0
     for f in range(len(model.at)):
         at, middle = borrow(model.at[f]), borrow(cells.middle[f])
         middle[:used] = 0.0
@@ -99,7 +104,7 @@ def fill_cells(model, cells):
             if own[i] >= 0:
                 middle[own[i]] += at[i]
         for c in range(used):
-            middle[c] /= nodes[c]
+            middle[c] /= max(nodes[c], 1)
         for i in range(count):
             if own[i] >= 0:
                 u = at[i] - middle[own[i]]
@@ -107,7 +112,6 @@ def fill_cells(model, cells):
     for i in range(count):
         if own[i] >= 0:
             mean[own[i]] += gap[i] / nodes[own[i]]
-    size = np.zeros(used + 1, dtype=np.int64)
     cells.reach[:used], cells.widest[:used] = 0.0, 0.0
     for i in range(count):
         c = own[i]
@@ -144,15 +148,21 @@ def enter_cells(model, cells, j):
         if gone >= 0:
             cells.at[f, gone] = NOWHERE
         cells.at[f, end] = model.at[f, j]
-    if gone >= 0:
-        cells.radius2[gone] = -1.0
     cells.column[end], cells.position[j], cells.radius2[end] = j, end, model.real[RADIUS2, j]
     cells.head[END] = end + 1
 
 
 @jit
 def _look(at, column, radius2, squared, hits, begin, end, x, near, gap):
-    """Look at the landmarks at some positions; return the nearest one so far, the first of several, and how near."""
+    """Look at the landmarks at some positions, and count the record where `hits` are given.
+
+    Returns
+    -------
+    near : int
+        The nearest so far, the first of several.
+    gap : float
+        Its squared distance.
+    """
     squared_distances(at, begin, end, x, squared)
     size = end - begin
     least = smallest_bits(squared, size)
@@ -170,6 +180,8 @@ def _look(at, column, radius2, squared, hits, begin, end, x, near, gap):
 @inline
 def find_nearest(model, cells, x, counts):
     """Find the landmark nearest to a record, and count the record in every ball that it is in.
+
+    The cells are filled, and there is a landmark.
 
     Parameters
     ----------

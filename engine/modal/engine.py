@@ -13,7 +13,7 @@ from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.events import SHAPE_HEAD, cluster_of, events_from
 from resonance.engine.facts import ModelFacts, Path
 from resonance.engine.modal.batch import learn_batch, predict_batch
-from resonance.engine.modal.cells import new_cells
+from resonance.engine.modal.cells import END, UNFILLED, new_cells
 from resonance.engine.modal.landmarks import move_landmarks
 from resonance.engine.modal.model import (
     CLUSTER_ID,
@@ -87,10 +87,10 @@ class Modal(Engine):
 
     def _begin(self, dimension: int, slots: int, classes: int) -> None:
         """Take the dimension of the first batch."""
-        self.dimension = dimension
         self._rules = rules_from(self._given, dimension)
-        self._model = new_model(self._rules, slots, classes)
         self._cells = new_cells(self._rules, slots)
+        self._model = new_model(self._rules, slots, classes)
+        self.dimension = dimension
 
     def learn(self, X: ArrayLike, labels: Sequence[int] | NDArray[np.int64] | None = None) -> Step:  # noqa: D102
         return self.trace(X, labels)[0]
@@ -144,8 +144,9 @@ class Modal(Engine):
             if done == count:
                 break
             slots = min(2 * slots, self._rules.landmarks)
-            self._model = resized(self._model, self._rules, slots, self._model.votes.shape[1])
+            # In this order: cells of the smaller model would be too small, should the next line be interrupted.
             self._cells = new_cells(self._rules, slots)
+            self._model = resized(self._model, self._rules, slots, self._model.votes.shape[1])
         return Step(cluster, score, novel, node, events_from(log, self.dimension, CRITERIA)), counted
 
     def predict(self, X: ArrayLike) -> Prediction:  # noqa: D102
@@ -189,8 +190,8 @@ class Modal(Engine):
         """
         if self.dimension:
             room = np.empty(self._model.number.shape[1])
+            self._cells.head[END] = UNFILLED
             move_landmarks(self._model, self._rules, factor, shift, MAGNITUDE, room)
-            self._cells = new_cells(self._rules, len(room))
 
     def state(self) -> bytes:  # noqa: D102
         header: dict[str, Any] = {"parameters": self._given, "dimension": self.dimension}

@@ -54,6 +54,7 @@ def _random(number):
     return (z >> np.uint64(11)) * 2.0**-53
 
 
+# Inline, as a call for every record would count a reference to every array of the model.
 @inline
 def is_wanted(model, rules, squared, near, novel):
     """Whether the record that was learned last is to become a landmark.

@@ -1,4 +1,4 @@
-"""Distances from a record to all landmarks, and the lists of nearest landmarks that follow from them."""
+"""Distances from a record to landmarks, and the lists of nearest landmarks that follow from them."""
 
 import numpy as np
 from resonance.engine.arithmetic import bits_of, fma, inline, jit
@@ -8,15 +8,15 @@ from resonance.engine.modal.model import LANDMARKS, LISTED
 _LANES = 64
 """Parts of the landmarks, the nearest of each of which bound how far the nearest of all can be."""
 NOWHERE = 1e152
-"""Coordinate of a landmark that is about to be replaced: its squared distances are floats, and larger than all."""
+"""Coordinate of a landmark that is replaced: its squared distances are floats, and larger than all."""
 
 
 @jit
 def squared_distances(at, begin, end, x, out):
-    """Write the squared Euclidean distances of `x` to the columns ``begin..end`` of `at` to the first places of `out`.
+    """Write the squared Euclidean distances of `x` to the columns of `at` from `begin` to before `end`.
 
-    Sums run from the first feature to the last, each step rounded once: two landmarks are equally far apart seen from
-    either of them.
+    The first of them is written to the first place of `out`. Sums run from the first feature to the last, each step
+    rounded once: two landmarks are equally far apart seen from either of them.
     """
     d, count = len(x), end - begin
     out = borrow(out)

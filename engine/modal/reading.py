@@ -52,6 +52,7 @@ _OFTEN, _LATER, _SELDOM = 100, 250, 1000
 """Records from one reading to the next: in the first 1,000, the first 10,000, and then."""
 
 
+# Inline, as a call for every record would count a reference to every array of the model.
 @inline
 def is_due(model, rules):
     """Whether the clusters are to be read after the record that was learned last.

@@ -553,6 +553,47 @@ class Hills:
                 best, found = depth / need, (depth, need)
         return found
 
+    def _slabs(self, u, v):
+        """Return depth and squared error of the valley on the line between the means of two groups, None for none."""
+        marks = self.model.landmarks
+        members = {g: [i for i, own in self.group.items() if own == g] for g in (u, v)}
+        if min(map(len, members.values())) < 5:
+            return None
+        whole, total, square = {g: self._mean(own) for g, own in members.items()}, [0.0] * 3, [0.0] * 3
+        for i, g in self.group.items():
+            if g not in members:
+                continue
+            begin = self._mean([j for j in members[g] if j != i])
+            line = whole[v if g == u else u] - begin
+            if not line.any():
+                continue
+            t = (marks[i].at - begin) @ line / (line @ line)
+            for slab in range(3):
+                if abs((t if g == u else 1.0 - t) - 0.5 * slab) <= 1.0 / 6.0:
+                    total[slab] += marks[i].mass
+                    square[slab] += marks[i].mass ** 2
+        end, middle = (0 if total[0] < total[2] else 2), max(total[1], 1.0)
+        if total[end] == 0.0:
+            return None
+        error2 = square[end] / total[end] ** 2 + (square[1] / total[1] ** 2 if total[1] else 1.0)
+        return log(max(total[end] / middle, 1e-300 if total[1] else 1.0)), error2
+
+    def _mean(self, own):
+        marks = [self.model.landmarks[i] for i in own]
+        return in_order(mark.mass * mark.at for mark in marks) / in_order(mark.mass for mark in marks)
+
+    def _is_clearer_along_the_line(self, u, v):
+        found = self._slabs(u, v)
+        if found is None:
+            return False
+        need = self.p.valley + self.errors * np.sqrt(found[1])
+        need = max(need * 0.7 if self._apart(u, v) else need, 1e-300)
+        depth, needed = self.valley[u, v]
+        if found[0] * needed <= depth * need:
+            return False
+        self.valley[u, v] = self.valley[v, u] = found[0], need
+        return True
+
     def _join(self):
         basins = sorted(set(self.group.values()))
         self.now = {u: self.model.landmarks[u].cluster for u in basins}
@@ -572,7 +613,7 @@ class Hills:
                         self.bottom[scale, u, v] = self.bottom[scale, v, u] = pair
         # A valley stands in the order in which the basins were found, also after one of them was joined.
         pairs = [(u, v) for u in basins for v in basins if u < v and (0, u, v) in self.bottom]
-        self.valley, self.lost = {}, {}
+        self.valley, self.lost, self.seen = {}, {}, set()
         for u, v in pairs:
             self.valley[u, v] = self.valley[v, u] = self._clearest(u, v)
         while pairs:
@@ -580,6 +621,10 @@ class Hills:
             if min(ratio) >= 1.0:
                 break
             one, other = pairs[ratio.index(min(ratio))]
+            if (one, other) not in self.seen:
+                self.seen |= {(one, other), (other, one)}
+                if self._is_clearer_along_the_line(one, other):
+                    continue
             if self.peak[0, one][0] < self.peak[0, other][0]:
                 one, other = other, one
             if self._apart(one, other):
@@ -602,6 +647,7 @@ class Hills:
         for v in basins:
             if (0, one, v) in self.bottom:
                 self.valley[one, v] = self.valley[v, one] = self._clearest(one, v)
+                self.seen -= {(one, v), (v, one)}
 
 
 def depth_of(peak, bottom):

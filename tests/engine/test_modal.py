@@ -37,6 +37,12 @@ def noisy(n, d, seed):
     return np.round(np.where(anywhere, rng.random((n, d)) * 2, shifting(n, d, seed)) * 200)
 
 
+def clouds(n, d, count, width, seed=0):
+    """Gaussians around random places of the unit cube."""
+    rng = np.random.default_rng(seed)
+    return rng.random((count, d))[rng.integers(count, size=n)] + rng.normal(size=(n, d)) * width
+
+
 STREAMS = {
     "grid": (np.round(shifting(3000) * 100), SMALL),
     "coarse": (np.round(shifting(3000, d=2, seed=0) * 40), {**SMALL, "landmarks": 128}),
@@ -44,6 +50,7 @@ STREAMS = {
     "floats": (shifting(2500, d=5, seed=2), {**SMALL, "landmarks": 100, "neighbours": 6}),
     "one place first": (np.concatenate([gaussian(17, 2), shifting(2000, d=2, seed=6) + 9.0]), SMALL),
     "every record three times": (np.repeat(shifting(900, d=3, seed=7), 3, axis=0), SMALL),
+    "clouds in each other": (clouds(2400, 8, 5, 0.25), {**SMALL, "landmarks": 256, "memory": 1000}),
     "one-dimensional": (shifting(2000, d=1, seed=4), {**SMALL, "neighbours": 14, "reach": 1.5}),
 }
 

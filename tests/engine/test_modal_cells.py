@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from resonance.engine import Modal
 from resonance.engine.modal.cells import _MOST, CELLS, END, find_nearest
-from resonance.engine.modal.model import CLUSTERS, HITS, LANDMARKS, RADIUS2
-from resonance.engine.modal.neighbours import squared_distances
+from resonance.engine.modal.model import CLUSTERS, HITS, LANDMARKS, RADIUS2, READ, N
+from resonance.engine.modal.neighbours import NOWHERE, squared_distances
 
 
 def clouds(n, d, count, width, seed):
@@ -24,46 +24,83 @@ STREAMS = {
     "outliers": (with_outliers(4000, 2), {}),
     "a grid": (np.round(clouds(4000, 2, 5, 0.05, 3) * 60), {"landmarks": 256}),
     "far from zero": (clouds(4000, 4, 5, 0.01, 4) + 1e6, {}),
+    "close to the smallest floats": (clouds(4000, 2, 5, 0.03, 6) * 1e-154, {}),
+    "as large as they may be": (clouds(4000, 2, 5, 0.03, 7) * 2e149, {}),
     "more clusters than cells": (clouds(8000, 3, 180, 0.003, 5), {"landmarks": 2048, "min_cluster_records": 3}),
 }
+
+
+def asked(model, X, rng):
+    """Return records, landmarks, points halfway between two, inside and outside of a ball, and anywhere."""
+    held = model._model
+    at = held.at[:, : held.head[LANDMARKS]].T
+    one, other = rng.integers(len(at), size=(2, 300))
+    away = rng.normal(size=at[one].shape)
+    away *= (np.sqrt(held.real[RADIUS2, one]) / np.linalg.norm(away, axis=1))[:, None]
+    middle, anywhere = (at[one] + at[other]) / 2, rng.uniform(X.min(), X.max(), size=(100, X.shape[1]))
+    return np.concatenate(
+        [X[rng.integers(len(X), size=300)], at[one], middle, at[one] + away, at[one] + 0.99 * away, anywhere]
+    )
+
+
+def check(model, points):
+    """Compare what is found and counted with a look at all landmarks."""
+    held, cells = model._model, model._cells
+    count = int(held.head[LANDMARKS])
+    out = np.empty(count)
+    for x in points:
+        squared_distances(held.at, 0, count, x, out)
+        before = held.real[HITS, :count].copy()
+        near, gap = find_nearest(held, cells, x, True)
+        assert (near, gap) == (np.argmin(out), out.min())
+        np.testing.assert_array_equal(held.real[HITS, :count] - before, out <= held.real[RADIUS2, :count])
+        assert find_nearest(held, cells, x, False) == (near, gap)
+        held.real[HITS, :count] = before
 
 
 @pytest.mark.parametrize("name", STREAMS)
 def test_what_is_found_is_what_a_look_at_all_landmarks_finds(name):
     X, given = STREAMS[name]
-    model = Modal(**given)
-    parts = np.array_split(X, [len(X) // 2, len(X) // 2 + 330, len(X) // 2 + 999])
-    rng = np.random.default_rng(9)
-    for part in parts:
+    model, rng, d = Modal(**given), np.random.default_rng(9), X.shape[1]
+    # Before the first reading, with landmarks that have come since the last one, and in other units.
+    for part in np.split(X, [90, len(X) // 2, len(X) // 2 + 330, len(X) // 2 + 999]):
         model.learn(part)
-        held, cells = model._model, model._cells
-        count = int(held.head[LANDMARKS])
-        at = held.at[:, :count].T
-        # Records, landmarks, halfway between two of them, just inside and outside of a ball, and anywhere.
-        one, other = rng.integers(count, size=(2, 300))
-        away = rng.normal(size=at[one].shape)
-        away *= np.sqrt(held.real[RADIUS2, one])[:, None] / np.linalg.norm(away, axis=1)[:, None]
-        middle = (at[one] + at[other]) / 2
-        anywhere = rng.uniform(X.min(), X.max(), size=(100, X.shape[1]))
-        asked = [X[rng.integers(len(X), size=300)], at[one], middle, at[one] + away, at[one] + 0.999 * away, anywhere]
-        out = np.empty(count)
-        for x in np.concatenate(asked):
-            squared_distances(held.at, 0, count, x, out)
-            before = held.real[HITS, :count].copy()
-            near, gap = find_nearest(held, cells, x, True)
-            assert (near, gap) == (np.argmin(out), out.min())
-            np.testing.assert_array_equal(held.real[HITS, :count] - before, out <= held.real[RADIUS2, :count])
-            assert find_nearest(held, cells, x, False) == (near, gap)
-            held.real[HITS, :count] = before
+        check(model, asked(model, X, rng))
+    held, cells = model._model, model._cells
     assert held.head[CLUSTERS] > (_MOST if name == "more clusters than cells" else 1)
     assert 1 < cells.head[CELLS] <= min(_MOST, held.head[CLUSTERS])
+    factor, shift = np.linspace(0.5, 1.5, d), np.full(d, np.abs(X).max() / 8)
+    model.rescale(factor, shift)
+    model.learn(X[:50] * factor + shift)
+    check(model, asked(model, X * factor + shift, rng))
+
+
+def test_cells_that_are_far_away_are_left_out():
+    X, _ = STREAMS["ten clouds"]
+    model = Modal()
+    model.learn(X)
+    held, cells = model._model, model._cells
+    # Not a number is nearer than nothing, and spoils what is found, were it looked at.
+    cells.at[:, cells.start[1] : cells.start[cells.head[CELLS]]] = np.nan
+    inside = X[np.linalg.norm(X - cells.middle[:, 0], axis=1) < 0.1]
+    assert len(inside) > 20
+    for x in inside:
+        near, gap = find_nearest(held, cells, x, False)
+        assert gap < 0.1
+        assert cells.position[near] < cells.start[1] or cells.position[near] >= cells.start[cells.head[CELLS]]
 
 
 def test_cells_are_filled_anew_once_their_room_for_new_landmarks_is_used():
-    model = Modal(landmarks=64)
-    ends = set()
-    for part in np.array_split(clouds(5000, 2, 3, 0.02, 0), 250):
-        model.learn(part)
-        ends.add(int(model._cells.head[END]))
-    assert max(ends) <= 128
-    assert len(ends) > 3
+    X = clouds(13_000, 2, 3, 0.02, 0)
+    model, rng, before, filled = Modal(memory=500), np.random.default_rng(9), 0, 0
+    model.learn(X[:11_000])
+    for record in X[11_000:]:
+        model.learn(record[None])
+        held, end = model._model, int(model._cells.head[END])
+        if end < before and held.head[READ] != held.head[N]:
+            filled += 1
+            assert end == held.head[LANDMARKS]
+            assert not (model._cells.at[:, :end] == NOWHERE).any()
+            check(model, asked(model, X, rng)[:200])
+        before = end
+    assert filled > 1
