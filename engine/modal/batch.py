@@ -26,17 +26,21 @@ from resonance.engine.modal.reading import is_due, read_clusters
 
 @jit
 def _answer(model, rules, squared, near):
-    """Return whether a record is within reach of its nearest landmark, its cluster's place, and its score."""
+    """Return whether a record is within reach of its nearest landmark, its cluster's place, and its score.
+
+    The score is halved where the landmark is in no cluster: it says how far the record is from clusters.
+    """
     radius2 = model.real[RADIUS2, near]
     within = squared <= rules.squared_reach * radius2
     place = model.number[PLACE, near] if within else -1
     if model.head[CLUSTERS] == 0:
         return within, place, np.nan
+    whole = 1.0 if model.number[PLACE, near] >= 0 else 0.5
     if squared <= 0.0:
-        return within, place, 1.0
+        return within, place, whole
     if radius2 <= 0.0:
         return within, place, 0.0
-    return within, place, 1.0 / (1.0 + squared / (rules.squared_reach * radius2))
+    return within, place, whole / (1.0 + squared / (rules.squared_reach * radius2))
 
 
 @jit
@@ -81,7 +85,8 @@ def learn_batch(model, rules, cells, X, labels, start, squared, room, cluster, s
             cluster[t, 0] = model.cluster[CLUSTER_ID, place]
         else:
             head[UNPLACED] += 1
-        novel[t] = unlike
+        # Before there are clusters, what is like a landmark is not new.
+        novel[t] = unlike or (place < 0 and head[CLUSTERS] > 0)
         # One landmark stands for the record: itself, or the nearest.
         if landmarks == 0 or is_wanted(model, rules, gap, near, unlike):
             j = add_landmark(model, rules, cells, x, labels[t], place, squared, room)

@@ -42,6 +42,7 @@ from resonance.engine.modal.model import (
     UNPLACED,
     N,
 )
+from resonance.engine.modal.outliers import leave_out_outliers
 
 VALLEY, SIZE = 1, 2
 CRITERIA = ("", "valley", "size")
@@ -167,6 +168,7 @@ def read_clusters(model, rules, record, log):
         group[i] = numbered[root]
 
     groups = _drop_small(model, rules, group, groups, basin_of)
+    leave_out_outliers(model, logs, dimension, group, groups)
     groups = hold_splits(model, rules, group, groups, basin_of)
     groups = hold_joins(model, rules, group, groups, basin_of, hills.lost)
     clusters = head[CLUSTERS]

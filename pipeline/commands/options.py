@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 SETTINGS_HELP = """Settings come from the command line, the environment (RESONANCE_INPUT__TOPICS is input.topics), a
 TOML file, and defaults, in this order; `resonance settings` shows what they add up to. On the command line
---section.key VALUE, such as --engine.lambda 28, sets any of them."""
+--section.key VALUE, such as --engine.valley 0.5, sets any of them."""
 
 Config = Annotated[
     Path | None,
@@ -23,7 +23,7 @@ Config = Annotated[
 ]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", "-s", metavar="KEY=VALUE", help="Any setting, such as engine.lambda=28; repeatable."),
+    typer.Option("--set", "-s", metavar="KEY=VALUE", help="Any setting, such as engine.valley=0.5; repeatable."),
 ]
 Name = Annotated[
     str | None, typer.Option(metavar="NAME", help="Name of the deployment, from which group and topics derive.")
@@ -85,7 +85,7 @@ def given(pairs: Sequence[str] | None, named: Mapping[str, Any]) -> dict[str, An
             # Of what cannot be read only the name: behind it may stand a password.
             shown = re.match(r"[\w.-]*", key)
             raise ConfigurationError(
-                f"--set {shown[0] if shown else ''}: write it as key=value, such as --set engine.lambda=28"
+                f"--set {shown[0] if shown else ''}: write it as key=value, such as --set engine.valley=0.5"
             )
         if key in flags:
             raise ConfigurationError(f"--set {key}: it is given twice on the command line; leave one out")

@@ -105,7 +105,7 @@ def produce(
             suggestion = _suggestion(survey, loaded, topic, keyed=key is not None, more=more)
             _show(first, suggestion, topic, as_json=as_json)
             if save or not as_json:
-                _tell(suggestion, save)
+                _tell(suggestion, save, f"resonance replay {shlex.quote(str(file))}")
             return
         sent = _looked_at(chain([first], batches), survey, limit)
         state = f"stopped before the broker had confirmed all: {topic} may hold a part of {file}, or all of it"
@@ -130,7 +130,7 @@ def produce(
     left_out = f", {skipped_rows:,} bad lines left out" if skipped_rows else ""
     how = "stopped after" if result.interrupted else "produced"
     say(f"{how} {result.records:,} records of {file} on {topic} in {result.seconds:.1f} s{left_out}")
-    _tell(suggestion, save)
+    _tell(suggestion, save, "resonance worker")
     if result.interrupted:
         raise typer.Exit(stop.exit_code)
 
@@ -227,8 +227,8 @@ def _check_new(save: Path | None, settings: Any) -> None:
         raise ConfigurationError(f"--save-settings {save}: there is no folder {save.parent}; make it, or name another")
 
 
-def _tell(suggestion: str | None, save: Path | None) -> None:
-    """Show the suggested settings, or write them."""
+def _tell(suggestion: str | None, save: Path | None, command: str) -> None:
+    """Show the suggested settings, or write them and say what command reads them."""
     if suggestion is None:
         return
     if save is None:
@@ -241,7 +241,7 @@ def _tell(suggestion: str | None, save: Path | None) -> None:
         say(f"\nA resonance.toml with which `resonance worker` reads them:\n\n{suggestion}")
         raise ConfigurationError(f"--save-settings {save}: it cannot be written ({error.strerror}); copy it") from error
     chosen = "" if save == Path("resonance.toml") else f" --config {shlex.quote(str(save))}"
-    say(f"settings saved to {save}; next: resonance worker{chosen}")
+    say(f"settings saved to {save}; next: {command}{chosen}")
 
 
 def _show(first: "list[FileRecord]", suggestion: str | None, topic: str, *, as_json: bool) -> None:

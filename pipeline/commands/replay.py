@@ -1,5 +1,7 @@
 """``resonance replay``."""
 
+import shlex
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -115,6 +117,21 @@ def replay(
             inputs = (source,) if source else loaded.logs
             summary = replaying.replay_topics(loaded, inputs, span, output, fresh=fresh, processes=count, told=told)
     _show(summary, loaded, output, as_json=as_json)
+    if file is not None:
+        _require_answers(summary, file)
+
+
+def _require_answers(summary: "Summary", file: Path) -> None:
+    """Raise ConfigurationError where every record of a file became a dead letter: the settings are for another one."""
+    unusable: Counter[str] = Counter()
+    for part in summary.parts:
+        unusable.update(part.dead_letters)
+    if summary.records and sum(unusable.values()) >= summary.records:
+        why = ", ".join(f"{kind} {count:,}" for kind, count in unusable.most_common())
+        raise ConfigurationError(
+            f"none of the {summary.records:,} records of {file} could be used ({why}); settings that fit a file: "
+            f"resonance produce {shlex.quote(str(file))} --dry-run --save-settings resonance.toml"
+        )
 
 
 def as_file(source: str | None) -> Path | None:

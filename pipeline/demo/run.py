@@ -277,14 +277,14 @@ class _Demo:
 
 
 def _values(bootstrap: str) -> dict[str, Any]:
-    """Return the settings of the demo's worker: the defaults wherever the embedded broker allows."""
+    """Return the settings of the demo's worker: the defaults but for what the embedded broker and telemetry ask for."""
     return {
         "name": "demo",
         "stream": "partition",
         "broker": {"bootstrap": bootstrap, "session_timeout": 6},
         "worker": {"web_port": free_port()},
         "input": {"topics": [TOPIC], "features": list(FEATURES), "id_path": "id", "time_path": "time"},
-        # No feature of the telemetry has a tail, or two values alone.
+        # Bent, as features with a tail are, durations draw together: a deploy that makes some longer is not seen.
         "prepare": {"robust": False},
         "delivery": {"mode": "at_least_once"},
         "snapshots": {"records": 1000},

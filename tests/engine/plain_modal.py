@@ -115,6 +115,7 @@ class PlainModal:
         within = gap <= self.reach2 * near.radius2
         score = self._score(gap, near)
         cluster = near.cluster if within else None
+        novel = not within or (cluster is None and bool(self.clusters))
         if gap <= near.radius2:
             near.last = self.n
         self.unplaced += cluster is None
@@ -128,14 +129,15 @@ class PlainModal:
         if cluster is not None:
             self.records[cluster] += 1.0
         self._read_if_due()
-        return -1 if cluster is None else cluster, score, not within, node
+        return -1 if cluster is None else cluster, score, novel, node
 
     def _score(self, gap, near):
         if not self.clusters:
             return np.nan
+        whole = 0.5 if near.cluster is None else 1.0
         if gap <= 0.0:
-            return 1.0
-        return 0.0 if near.radius2 <= 0.0 else 1.0 / (1.0 + gap / (self.reach2 * near.radius2))
+            return whole
+        return 0.0 if near.radius2 <= 0.0 else whole / (1.0 + gap / (self.reach2 * near.radius2))
 
     def _loose(self):
         return sum(mark.cluster is None for mark in self.landmarks)
@@ -315,10 +317,28 @@ class PlainModal:
             for summit, own in groups.items()
             if in_order(marks[i].mass for i in own) >= self.least(known=summit in heir.values())
         }
+        groups = self._without_outliers(groups, logs)
         basin = {summit: summit for summit in groups}
         groups = self._without_new_splits(groups)
         groups = self._without_new_joins(groups, basin, hills)
         self._name(hills, groups, basin)
+
+    def _without_outliers(self, groups, logs):
+        """Return the groups without the places where a Gaussian has hardly a record."""
+        part = 2.0 / (9.0 * self.dimension)
+        median, far = 1.0 - part, 1.0 - part + 2.88 * np.sqrt(part)
+        thinness = 0.5 * self.dimension * (far * far * far - median * median * median)
+        left = {}
+        for g, own in groups.items():
+            whole, passed = in_order(self.landmarks[i].mass for i in own), 0.0
+            for i in sorted(own, key=lambda i: -logs[i]):
+                passed += self.landmarks[i].mass
+                if 2.0 * passed >= whole:
+                    break
+            thin = [j for j in own if logs[j] < logs[i] - thinness]
+            few = in_order(self.landmarks[j].mass for j in thin) <= 0.1 * whole
+            left[g] = [j for j in own if not few or j not in thin]
+        return left
 
     def least(self, *, known):
         return self.p.min_cluster_records * (0.5 if known and self.n > 2 * self.p.memory else 1.0)

@@ -126,3 +126,17 @@ def test_the_settings_are_shown_as_toml(monkeypatch: pytest.MonkeyPatch, capsys:
 def test_the_reference_needs_no_settings(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(monkeypatch, "settings", "--reference") == 0
     assert capsys.readouterr().out == as_markdown()
+
+
+def test_a_file_of_which_no_record_can_be_used_says_how_settings_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "own readings.csv").write_text("id,warm,wet\n" + "".join(f"{n},{n % 7},{n % 5}\n" for n in range(50)))
+    assert run(monkeypatch, "replay", "own readings.csv", "--output", "out") == 2
+    error = capsys.readouterr().err
+    assert "none of the 50 records of own readings.csv could be used (missing_feature 50)" in error
+    assert "resonance produce 'own readings.csv' --dry-run --save-settings resonance.toml" in error
+    # What it says is what helps.
+    assert run(monkeypatch, "produce", "own readings.csv", "--dry-run", "--save-settings", "resonance.toml") == 0
+    assert run(monkeypatch, "replay", "own readings.csv", "--output", "again") == 0
+    assert "replayed 50 records" in capsys.readouterr().err
