@@ -179,7 +179,7 @@ class Step:
     score : ndarray of float64, shape (n,)
         1 = typical, 0 = unlike anything seen; NaN while there is no cluster on the first level.
     novel : ndarray of bool, shape (n,)
-        The record founded a node.
+        The record is unlike what the model knew; as a rule it founded a node.
     path : ndarray of int64, shape (n, depth)
         Ids of the nodes that learned it, root first, padded with -1.
     events : list of Event

@@ -29,7 +29,7 @@ class Assignment(TypedDict):
     score : float or None
         1 = typical of `cluster`, 0 = unlike it; None while there is no cluster.
     novel : bool
-        The record founded a node: nothing like it was known.
+        The record is unlike what the model knew; as a rule it founded a node.
     path : list of int
         Nodes that learned the record, root first.
     labels : dict of str to float, optional

@@ -31,6 +31,8 @@ _FIRST, _GROWTH = 0.25, 0.7
 the records by the second."""
 _PLANE = 2.0
 """Dimensions below which there are fewer ways around a dip, so that a valley needs more errors."""
+_PLAIN = 2.5
+"""Dimensions above which valleys are also looked for along lines; below, balls show as much."""
 _SMALLEST = 1e-300
 
 
@@ -301,7 +303,7 @@ def find_hills(model, rules, logs, inside, dimension):
                 least, one, other = depth[u, v] / needed[u, v], u, v
         if one < 0:
             break
-        if not seen[one, other]:
+        if dimension > _PLAIN and not seen[one, other]:
             # Only now: what balls divide needs no line.
             seen[one, other] = seen[other, one] = True
             if _look_along(model, rules, errors, one, other, now, member, mean, mass, depth, needed):

@@ -17,6 +17,7 @@ from resonance.engine.modal.model import (
     PLACE,
     RADIUS2,
     RECORDS,
+    SPAN,
     UNPLACED,
     N,
 )
@@ -83,14 +84,15 @@ def learn_batch(model, rules, cells, X, labels, start, squared, room, cluster, s
             node[t, 0] = number[ID, near]
         if place >= 0:
             cluster[t, 0] = model.cluster[CLUSTER_ID, place]
-        else:
+        elif unlike or model.real[SPAN, near] < 0.0:
+            # Beside an outlier of long ago nothing begins.
             head[UNPLACED] += 1
         # Before there are clusters, what is like a landmark is not new.
         novel[t] = unlike or (place < 0 and head[CLUSTERS] > 0)
         # One landmark stands for the record: itself, or the nearest.
         if landmarks == 0 or is_wanted(model, rules, gap, near, unlike):
             j = add_landmark(model, rules, cells, x, labels[t], place, squared, room)
-            if unlike:
+            if novel[t]:
                 node[t, 0] = number[ID, j]
         elif not unlike:
             model.real[MASS, near] += 1.0

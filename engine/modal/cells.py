@@ -90,6 +90,8 @@ def new_cells(rules: Rules, slots: int) -> Cells:
 @jit
 def fill_cells(model, cells):
     """Make a cell of every cluster, and copy the landmarks."""
+    # Until it is done, whatever happens.
+    cells.head[END] = UNFILLED
     count, used = model.head[LANDMARKS], min(model.head[CLUSTERS], _MOST)
     own, gap, mean = np.empty(count, dtype=np.int64), np.zeros(count), np.zeros(used)
     nodes, size = np.zeros(used + 1, dtype=np.int64), np.zeros(used + 1, dtype=np.int64)

@@ -53,8 +53,8 @@ class Modal(Engine):
     found, errors that looked like one are joined again, and then nothing changes. Densities forget with `memory`,
     landmarks move on with clusters that move.
 
-    The score is ``1 / (1 + (D / r)^2)``: D the distance to the nearest landmark, r the reach of its ball. A record
-    below 1/2 is unlike all others and founds a landmark.
+    The score is ``1 / (1 + (D / r)^2)``: D the distance to the nearest landmark, r the reach of its ball; half of that
+    where this landmark is in no cluster. Once there are clusters, a record is novel where it is in none.
 
     References
     ----------

@@ -2,12 +2,15 @@
 
 import numpy as np
 from resonance.engine.arithmetic import jit
-from resonance.engine.modal.model import LANDMARKS, MASS
+from resonance.engine.modal.model import LANDMARKS, MASS, PLACE
 
 _DEVIATIONS = 2.88
 """Standard deviations of a normal variable beyond which one of 500 lies on one side."""
 _MOST = 0.1
 """Share of the records of a group that can be outliers; more of them are a part of it."""
+
+_INSIDE = 2.0
+"""How many times as deep below the median a landmark lies that leaves its cluster."""
 
 
 @jit
@@ -24,8 +27,10 @@ def thinness(dimension):
 
 
 @jit
-def leave_out_outliers(model, logs, dimension, group, groups):
-    """Take the landmarks out of their groups around which there is hardly a record.
+def without_outliers(model, logs, dimension, group, groups):
+    """Return the groups of landmarks without those around which there is hardly a record.
+
+    What is in a cluster already, as the rest of one that was absorbed is, leaves it only from twice that depth on.
 
     Parameters
     ----------
@@ -34,9 +39,14 @@ def leave_out_outliers(model, logs, dimension, group, groups):
     dimension : float
         Intrinsic dimension.
     group : ndarray of int64
-        By landmark, its group; gets -1 for outliers.
+        By landmark, its group, -1 for none.
     groups : int
         Groups that there are.
+
+    Returns
+    -------
+    ndarray of int64
+        By landmark, its group, -1 for none and for outliers.
     """
     count, mass = model.head[LANDMARKS], model.real[MASS]
     whole, passed, thin = np.zeros(groups), np.zeros(groups), np.zeros(groups)
@@ -51,11 +61,14 @@ def leave_out_outliers(model, logs, dimension, group, groups):
         passed[g] += mass[i]
         if median[g] == np.inf and 2.0 * passed[g] >= whole[g]:
             median[g] = logs[i]
-    least = median - thinness(dimension)
-    for i in range(count):
-        if group[i] >= 0 and logs[i] < least[group[i]]:
-            thin[group[i]] += mass[i]
+    depth = thinness(dimension)
+    left = group.copy()
     for i in range(count):
         g = group[i]
-        if g >= 0 and logs[i] < least[g] and thin[g] <= _MOST * whole[g]:
-            group[i] = -1
+        if g >= 0 and logs[i] < median[g] - depth * (1.0 if model.number[PLACE, i] < 0 else _INSIDE):
+            thin[g] += mass[i]
+            left[i] = -1
+    for i in range(count):
+        if group[i] >= 0 and thin[group[i]] > _MOST * whole[group[i]]:
+            left[i] = group[i]
+    return left

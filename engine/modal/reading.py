@@ -42,7 +42,7 @@ from resonance.engine.modal.model import (
     UNPLACED,
     N,
 )
-from resonance.engine.modal.outliers import leave_out_outliers
+from resonance.engine.modal.outliers import without_outliers
 
 VALLEY, SIZE = 1, 2
 CRITERIA = ("", "valley", "size")
@@ -168,7 +168,6 @@ def read_clusters(model, rules, record, log):
         group[i] = numbered[root]
 
     groups = _drop_small(model, rules, group, groups, basin_of)
-    leave_out_outliers(model, logs, dimension, group, groups)
     groups = hold_splits(model, rules, group, groups, basin_of)
     groups = hold_joins(model, rules, group, groups, basin_of, hills.lost)
     clusters = head[CLUSTERS]
@@ -178,10 +177,12 @@ def read_clusters(model, rules, record, log):
     changed = groups != clusters
     for c in range(clusters):
         changed = changed or heir[c] < 0 or owner[heir[c]] != c
+    # After all that: a thin cluster is held, or absorbed, as what it was.
+    placed = without_outliers(model, logs, dimension, group, groups)
     if not changed:
-        place_landmarks(model, group, owner)
+        place_landmarks(model, placed, owner)
         return
-    _rename(model, rules, group, groups, heir, origin, owner, hills, basin_of, record, log)
+    _rename(model, rules, group, groups, placed, heir, origin, owner, hills, basin_of, record, log)
 
 
 @jit
@@ -207,7 +208,7 @@ def _drop_small(model, rules, group, groups, basin_of):
 
 
 @jit
-def _rename(model, rules, group, groups, heir, origin, owner, hills, basin_of, record, log):
+def _rename(model, rules, group, groups, placed, heir, origin, owner, hills, basin_of, record, log):
     """Give the groups their ids where clusters have come or gone, and append the events."""
     head, number = model.head, model.number
     clusters, width = head[CLUSTERS], SHAPE_HEAD + 2 * len(model.at)
@@ -236,7 +237,7 @@ def _rename(model, rules, group, groups, heir, origin, owner, hills, basin_of, r
     for place in range(groups):
         place_of[order[place]] = place
     head[CLUSTERS] = groups
-    place_landmarks(model, group, place_of)
+    place_landmarks(model, placed, place_of)
 
     none, pair = np.empty((0, width)), np.empty((2, width))
     for c in range(clusters):

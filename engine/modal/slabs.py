@@ -55,7 +55,8 @@ def measure_slabs(model, group, mean, mass, u, v):
         Natural logarithm of how many times more records lie in the slab at one mean, that with fewer, than in the
         middle.
     error2 : float
-        Its squared standard error, by the landmarks that the records lie with; 0 where nothing can be measured.
+        Its squared standard error, by the landmarks that the records lie with; a middle without any counts as one
+        record. 0 where nothing can be measured.
     """
     d = len(model.at)
     line, length2 = np.empty(d), 0.0
@@ -89,9 +90,10 @@ def measure_slabs(model, group, mean, mass, u, v):
                 total[slab] += m
                 square[slab] += m * m
     end = 0 if total[0] < total[2] else 2
-    if min(nodes[0], nodes[1]) < _FEWEST or total[end] <= 0.0:
+    # Less than one record says nothing.
+    if min(nodes[0], nodes[1]) < _FEWEST or total[end] < 1.0:
         return 0.0, 0.0
     error2 = square[end] / (total[end] * total[end])
-    if total[1] <= 0.0:
-        return log(max(total[end], 1.0)), error2 + 1.0
-    return log(max(total[end] / max(total[1], 1.0), 1e-300)), error2 + square[1] / (total[1] * total[1])
+    if total[1] < 1.0:
+        return log(total[end]), error2 + 1.0
+    return log(total[end] / total[1]), error2 + square[1] / (total[1] * total[1])

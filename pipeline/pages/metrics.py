@@ -68,7 +68,7 @@ DESCRIPTIONS: Final = (
     Description("resonance_replay_from_lag_records", "gauge", PARTITION, "Offsets that a restart would learn again."),
     Description("resonance_last_record_age_seconds", "gauge", PARTITION, "Seconds since the last record came."),
     Description("resonance_window_records", "gauge", PARTITION, "Answers that the following figures look at."),
-    Description("resonance_novelty_ratio", "gauge", PARTITION, "Share of them that founded a node."),
+    Description("resonance_novelty_ratio", "gauge", PARTITION, "Share of them that were unlike what was known."),
     Description("resonance_largest_cluster_ratio", "gauge", PARTITION, "Share of the largest cluster of a stream."),
     Description("resonance_score_mean", "gauge", PARTITION, "Mean score; 1 is typical."),
     Description("resonance_out_of_scale_ratio", "gauge", PARTITION, "Share of values outside their frozen range."),

@@ -76,7 +76,7 @@ class Figures:
     records : int
         Answers of the window: records that were learned at once, warm-ups left out.
     novelty : float or None
-        Share of them that founded a node.
+        Share of them that were unlike what was known.
     largest_cluster : float or None
         Of those with a cluster, the share that has the largest of its stream.
     score : float or None

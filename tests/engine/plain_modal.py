@@ -118,11 +118,11 @@ class PlainModal:
         novel = not within or (cluster is None and bool(self.clusters))
         if gap <= near.radius2:
             near.last = self.n
-        self.unplaced += cluster is None
+        self.unplaced += cluster is None and (not within or near.span is None)
         node = near.id
         if self._is_wanted(gap, near, within):
             added = self._add(x, cluster)
-            node = node if within else added
+            node = added if novel else node
         elif within:
             near.mass += 1.0
             near.count += 1
@@ -317,11 +317,10 @@ class PlainModal:
             for summit, own in groups.items()
             if in_order(marks[i].mass for i in own) >= self.least(known=summit in heir.values())
         }
-        groups = self._without_outliers(groups, logs)
         basin = {summit: summit for summit in groups}
         groups = self._without_new_splits(groups)
         groups = self._without_new_joins(groups, basin, hills)
-        self._name(hills, groups, basin)
+        self._name(hills, groups, basin, logs)
 
     def _without_outliers(self, groups, logs):
         """Return the groups without the places where a Gaussian has hardly a record."""
@@ -335,7 +334,8 @@ class PlainModal:
                 passed += self.landmarks[i].mass
                 if 2.0 * passed >= whole:
                     break
-            thin = [j for j in own if logs[j] < logs[i] - thinness]
+            depth = {j: thinness * (1.0 if self.landmarks[j].cluster is None else 2.0) for j in own}
+            thin = [j for j in own if logs[j] < logs[i] - depth[j]]
             few = in_order(self.landmarks[j].mass for j in thin) <= 0.1 * whole
             left[g] = [j for j in own if not few or j not in thin]
         return left
@@ -403,7 +403,7 @@ class PlainModal:
                 groups["held", c], basin["held", c] = own, basin[g]
         return groups
 
-    def _name(self, hills, groups, basin):
+    def _name(self, hills, groups, basin, logs):
         marks = self.landmarks
         before = {c: self.shape([i for i, mark in enumerate(marks) if mark.cluster == c]) for c in self.clusters}
         after = {g: self.shape(own) for g, own in groups.items()}
@@ -431,6 +431,7 @@ class PlainModal:
                 why = ("valley", *valley) if valley else None
                 self.events.append((self.n - 1, "split", name[g], name[h], why, [before[c]], [after[h], after[g]]))
         self.clusters = sorted(name.values())
+        groups = self._without_outliers(groups, logs)
         for mark in marks:
             mark.cluster = None
         self.records, self.moves = {}, {}
@@ -592,11 +593,11 @@ class Hills:
                 if abs((t if g == u else 1.0 - t) - 0.5 * slab) <= 1.0 / 6.0:
                     total[slab] += marks[i].mass
                     square[slab] += marks[i].mass ** 2
-        end, middle = (0 if total[0] < total[2] else 2), max(total[1], 1.0)
-        if total[end] == 0.0:
+        end = 0 if total[0] < total[2] else 2
+        if total[end] < 1.0:
             return None
-        error2 = square[end] / total[end] ** 2 + (square[1] / total[1] ** 2 if total[1] else 1.0)
-        return log(max(total[end] / middle, 1e-300 if total[1] else 1.0)), error2
+        error2 = square[end] / total[end] ** 2 + (square[1] / total[1] ** 2 if total[1] >= 1.0 else 1.0)
+        return log(total[end] / max(total[1], 1.0)), error2
 
     def _mean(self, own):
         marks = [self.model.landmarks[i] for i in own]
@@ -641,7 +642,7 @@ class Hills:
             if min(ratio) >= 1.0:
                 break
             one, other = pairs[ratio.index(min(ratio))]
-            if (one, other) not in self.seen:
+            if self.model.dimension > 2.5 and (one, other) not in self.seen:
                 self.seen |= {(one, other), (other, one)}
                 if self._is_clearer_along_the_line(one, other):
                     continue

@@ -108,7 +108,7 @@ def test_a_landmark_makes_room_though_every_one_is_the_last_of_its_cluster():
     assert leaving_landmark(held, rules, -1) == 0
 
 
-@pytest.mark.parametrize("d", [2, 8])
+@pytest.mark.parametrize("d", [2, 8, 16, 32])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_gaussian_is_one_cluster_and_stays_one(d, seed):
     model = Modal()

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from resonance.engine import Modal
+from resonance.engine.modal import engine
 from resonance.engine.modal.cells import _MOST, CELLS, END, find_nearest
 from resonance.engine.modal.model import CLUSTERS, HITS, LANDMARKS, RADIUS2, READ, N
 from resonance.engine.modal.neighbours import NOWHERE, squared_distances
@@ -104,3 +105,24 @@ def test_cells_are_filled_anew_once_their_room_for_new_landmarks_is_used():
             check(model, asked(model, X, rng)[:200])
         before = end
     assert filled > 1
+
+
+@pytest.mark.parametrize("where", ["resized", "move_landmarks"])
+def test_what_is_interrupted_leaves_no_cells_of_another_model(where, monkeypatch):
+    X = clouds(3000, 2, 3, 0.02, 0)
+    model = Modal(landmarks=256)
+    model.learn(X[:60])
+
+    def interrupted(*given):
+        actual(*given)
+        raise KeyboardInterrupt
+
+    actual = getattr(engine, where)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(engine, where, interrupted)
+        if where == "resized":
+            model.learn(X[60:200])
+        else:
+            model.rescale(np.full(2, 3.0), np.ones(2))
+    model.learn(X[200:2000])
+    check(model, asked(model, X, np.random.default_rng(0))[::5])

@@ -38,6 +38,7 @@ def test_halves_of_one_cloud_have_no_valley(d, count):
         X = rng.normal(size=(count, d))
         for group in (rng.permutation(count) % 2, (X[:, 0] > 0).astype(np.int64)):
             (depth, error2), _ = halves(X, group)
+            assert count == 20 or error2 > 0.0
             assert depth < 0.25 + 3.0 * np.sqrt(error2)
 
 
@@ -66,3 +67,22 @@ def test_a_valley_is_as_deep_as_its_records_say():
 def test_groups_of_few_landmarks_are_not_measured():
     group = (np.arange(40) < 4).astype(np.int64)
     assert halves(np.random.default_rng(0).normal(size=(40, 3)) + 9.0 * group[:, None], group)[0] == (0.0, 0.0)
+
+
+def test_landmarks_whose_records_are_long_forgotten_say_nothing():
+    X = np.random.default_rng(0).normal(size=(400, 3))
+    group = (X[:, 0] > 0).astype(np.int64)
+    _, (model, mean, mass) = halves(X, group)
+    model._model.real[MASS] = 1e-290
+    assert measure_slabs(model._model, group, mean, mass * 1e-290, 0, 1) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("shape", ["H", "U"])
+def test_arms_that_a_bridge_joins_are_one_cluster_though_the_line_between_them_is_thin(shape):
+    n, rng = 40_000, np.random.default_rng(0)
+    part, along, noise = rng.choice(3, size=n, p=[5 / 12, 5 / 12, 2 / 12]), rng.random(n), rng.normal(size=(n, 2)) * 0.1
+    bridge = np.stack([2.0 * along - 1.0, np.full(n, 0.0 if shape == "H" else -2.5)], axis=1)
+    arms = np.stack([np.where(part == 0, -1.0, 1.0), 5.0 * along - 2.5], axis=1)
+    model = Modal()
+    model.learn(np.where((part == 2)[:, None], bridge, arms) + noise)
+    assert len(model.clusters()) == 1

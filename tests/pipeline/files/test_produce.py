@@ -147,8 +147,8 @@ def test_the_settings_are_saved_but_never_over_a_file(monkeypatch, capsys, tmp_p
     (tmp_path / "in.csv").write_text("host,x\n" + "a,1\n" * 5)
     options = ["in.csv", "-t", "saved", "--broker", broker.bootstrap, "--save-settings"]
     for file, command in (
-        ("resonance.toml", "resonance worker"),
-        ("my s.toml", "resonance worker --config 'my s.toml'"),
+        ("resonance.toml", "resonance replay in.csv"),
+        ("my s.toml", "resonance replay in.csv --config 'my s.toml'"),
     ):
         assert run(monkeypatch, *options, file, "--dry-run") == 0
         said = capsys.readouterr().err
