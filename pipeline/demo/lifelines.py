@@ -205,11 +205,12 @@ def _panel(ax: Any, lives: list[Line], colours: dict[str, str], records: int) ->
             ax.annotate(
                 line.name,
                 (line.born, height[0]),
-                xytext=(4, -14),
+                xytext=(6, 7),
                 textcoords="offset points",
                 fontsize=8.5,
                 color=colour,
                 zorder=6,
+                bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.5},
             )
         else:
             labels.append((float(height[-1]), f"{line.name}  {line.kind}", colour))
