@@ -21,7 +21,7 @@ class DriftEvent(TypedDict):
     version : int
         Version of its model.
     seq : int
-        Number of the drift event in its stream, from 0 without gaps; those that ``emit_from`` left untold count.
+        Number of the drift event in its stream, from 0 without gaps; those that ``emit_from`` kept back count.
     detector : str
         What watched; of ``regrouped`` the engine, of ``rescaled`` ``prepare``.
     criterion : str

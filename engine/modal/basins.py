@@ -134,7 +134,7 @@ def _depth(peak, pass_):
 
 
 @jit
-def _climb(rules, start, end, large, logs, hits, parent):
+def _climb(rules, start, end, logs, hits, parent):
     """Let every landmark, the densest first, follow its densest neighbour; join basins that a mere dip divides."""
     # A stable sort: of equally dense ones the first column comes first.
     order = np.argsort(-logs, kind="mergesort")
@@ -145,7 +145,7 @@ def _climb(rules, start, end, large, logs, hits, parent):
         i, first = order[at], at
         for e in range(start[i], start[i + 1]):
             first = min(first, rank[end[e]])
-        if first == at or not large[i]:
+        if first == at:
             parent[i] = i
             continue
         own = root_of(parent, order[first])
@@ -188,6 +188,12 @@ def _is_apart(now, u, v):
     return now[u] >= 0 and now[v] >= 0 and now[u] != now[v]
 
 
+@inline
+def _need(rules, errors, error, apart):
+    """Return the depth that a valley needs, less between clusters that are apart."""
+    return max((rules.valley + errors * error) * (_HOLD if apart else 1.0), _SMALLEST)
+
+
 @jit
 def _clearest(rules, errors, u, v, now, peak, peak_records, pass_, pass_records):
     """Return depth of the clearest valley between two basins and the depth it needs, over the scales."""
@@ -195,10 +201,7 @@ def _clearest(rules, errors, u, v, now, peak, peak_records, pass_, pass_records)
     for scale in range(SCALES):
         lower = u if peak[scale, u] < peak[scale, v] else v
         error = np.sqrt(1.0 / peak_records[scale, lower] + 1.0 / pass_records[scale, u, v])
-        need = rules.valley + errors * error
-        if _is_apart(now, u, v):
-            need *= _HOLD
-        need = max(need, _SMALLEST)
+        need = _need(rules, errors, error, _is_apart(now, u, v))
         found = _depth(peak[scale, lower], pass_[scale, u, v])
         if found / need > best:
             best, depth, needed = found / need, found, need
@@ -211,8 +214,7 @@ def _look_along(model, rules, errors, u, v, now, member, mean, mass, depth, need
     found, error2 = measure_slabs(model, member, mean, mass, u, v)
     if error2 <= 0.0:
         return False
-    need = rules.valley + errors * np.sqrt(error2)
-    need = max(need * (_HOLD if _is_apart(now, u, v) else 1.0), _SMALLEST)
+    need = _need(rules, errors, np.sqrt(error2), _is_apart(now, u, v))
     if found * needed[u, v] <= depth[u, v] * need:
         return False
     depth[u, v], needed[u, v] = found, need
@@ -257,7 +259,7 @@ def find_hills(model, rules, logs, inside, dimension):
     density, records = np.empty((SCALES, count)), np.empty((SCALES, count))
     measure_scales(model, dimension, logs, inside, large, density, records)
     parent = np.empty(count, dtype=np.int64)
-    _climb(rules, start, end, large, logs, records[0], parent)
+    _climb(rules, start, end, logs, records[0], parent)
 
     basin = np.full(count, -1, dtype=np.int64)
     basins = 0
@@ -293,7 +295,8 @@ def find_hills(model, rules, logs, inside, dimension):
                 pairs += 1
                 depth[u, v], needed[u, v] = _clearest(rules, errors, u, v, now, peak, peak_records, pass_, pass_records)
                 depth[v, u], needed[v, u] = depth[u, v], needed[u, v]
-    member, seen = basin.copy(), np.zeros((basins, basins), dtype=np.bool_)
+    lines = dimension > _PLAIN
+    member, seen = basin.copy(), np.full((basins, basins), not lines)
     mean, mass = group_means(model, member, basins)
     while True:
         least, one, other = 1.0, -1, -1
@@ -303,7 +306,7 @@ def find_hills(model, rules, logs, inside, dimension):
                 least, one, other = depth[u, v] / needed[u, v], u, v
         if one < 0:
             break
-        if dimension > _PLAIN and not seen[one, other]:
+        if not seen[one, other]:
             # Only now: what balls divide needs no line.
             seen[one, other] = seen[other, one] = True
             if _look_along(model, rules, errors, one, other, now, member, mean, mass, depth, needed):
@@ -313,7 +316,8 @@ def find_hills(model, rules, logs, inside, dimension):
         if _is_apart(now, one, other):
             lost[now[other], 0], lost[now[other], 1] = depth[one, other], needed[one, other]
         into[other] = one
-        join_means(member, mean, mass, one, other)
+        if lines:
+            join_means(member, mean, mass, one, other)
         parent[summit[other]] = summit[one]
         for scale in range(SCALES):
             if peak[scale, other] > peak[scale, one]:
@@ -337,7 +341,7 @@ def find_hills(model, rules, logs, inside, dimension):
                     rules, errors, one, v, now, peak, peak_records, pass_, pass_records
                 )
                 depth[v, one], needed[v, one] = depth[one, v], needed[one, v]
-                seen[one, v] = seen[v, one] = False
+                seen[one, v] = seen[v, one] = not lines
     group = np.empty(count, dtype=np.int64)
     for i in range(count):
         group[i] = root_of(parent, i)

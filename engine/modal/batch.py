@@ -55,7 +55,7 @@ def _repeats(model, x):
 
 
 @jit
-def learn_batch(model, rules, cells, X, labels, start, squared, room, cluster, score, novel, node, counted, log):
+def learn_batch(model, rules, cells, X, labels, start, squared, cluster, score, novel, node, counted, log):
     """Learn a batch from record `start` on, until it ends or there is no room for another landmark.
 
     Returns
@@ -91,7 +91,7 @@ def learn_batch(model, rules, cells, X, labels, start, squared, room, cluster, s
         novel[t] = unlike or (place < 0 and head[CLUSTERS] > 0)
         # One landmark stands for the record: itself, or the nearest.
         if landmarks == 0 or is_wanted(model, rules, gap, near, unlike):
-            j = add_landmark(model, rules, cells, x, labels[t], place, squared, room)
+            j = add_landmark(model, rules, cells, x, labels[t], place, squared)
             if novel[t]:
                 node[t, 0] = number[ID, j]
         elif not unlike:

@@ -17,6 +17,16 @@ _NO_VALLEY = 0.7
 
 
 @jit
+def group_masses(model, group, groups):
+    """Return the records that the landmarks of each group have stood for; a landmark in group -1 is in none."""
+    mass = np.zeros(groups)
+    for i in range(model.head[LANDMARKS]):
+        if group[i] >= 0:
+            mass[group[i]] += model.real[MASS, i]
+    return mass
+
+
+@jit
 def find_heirs(model, group, heir, origin, owner):
     """Find what becomes of the clusters, and where the groups come from.
 
@@ -106,11 +116,11 @@ def hold_splits(model, rules, group, groups, basin_of):
     find_heirs(model, group, heir, origin, owner)
     _find_cores(model, group, origin, core)
     needed = np.int64(min(_SPLIT_SHARE * n, _LONGEST))
-    mass, lasting, last = np.zeros(groups), np.zeros(groups), np.zeros(groups, dtype=np.int64)
+    mass, lasting = group_masses(model, group, groups), np.zeros(groups)
+    last = np.zeros(groups, dtype=np.int64)
     for i in range(count):
         g = group[i]
         if g >= 0:
-            mass[g] += model.real[MASS, i]
             last[g] = max(last[g], number[LAST, i])
             if number[APART, i] > 0 and n - number[APART, i] >= needed:
                 lasting[g] += model.real[MASS, i]

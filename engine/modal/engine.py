@@ -124,7 +124,7 @@ class Modal(Engine):
         log = List.empty_list(types.float64[::1])
         done = 0
         while True:
-            squared, room = np.empty(slots), np.empty(slots)
+            squared = np.empty(slots)
             done = learn_batch(
                 self._model,
                 self._rules,
@@ -133,7 +133,6 @@ class Modal(Engine):
                 marks,
                 done,
                 squared,
-                room,
                 cluster,
                 score,
                 novel,

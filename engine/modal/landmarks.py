@@ -129,6 +129,12 @@ def _missed(n, clock, last, hits):
     return (n - last) * hits * clock
 
 
+@inline
+def _is_stale(n, clock, last, hits, length):
+    """Whether a landmark has missed so many records; `length` are those that its hits are of."""
+    return _missed(n, clock, last, hits) > _STALE * n * length
+
+
 @jit
 def _stale_landmark(model, chosen):
     """Return the landmark of a cluster that has missed the most records; -1 where none is stale."""
@@ -137,7 +143,7 @@ def _stale_landmark(model, chosen):
     span, hits = borrow(model.real[SPAN]), borrow(model.real[HITS])
     stale = 0
     for i in range(landmarks):
-        is_stale = _missed(n, clock, last[i], hits[i]) > _STALE * n * (span[i] + (clock - since[i]))
+        is_stale = _is_stale(n, clock, last[i], hits[i], span[i] + (clock - since[i]))
         stale += is_stale & (place[i] == chosen) & (span[i] >= 0.0)
     best, found = _STALE, -1
     if stale == 0:
@@ -207,7 +213,7 @@ def _count_landmark(model, place, change):
 
 
 @jit
-def add_landmark(model, rules, cells, x, label, place, squared, room):
+def add_landmark(model, rules, cells, x, label, place, squared):
     """Make the record that was learned last a landmark.
 
     Parameters
@@ -218,7 +224,7 @@ def add_landmark(model, rules, cells, x, label, place, squared, room):
         Its label, -1 for none.
     place : int
         Place of its cluster, -1 for none.
-    squared, room : ndarray
+    squared : ndarray
         Room for as many numbers as landmarks.
 
     Returns
@@ -234,7 +240,7 @@ def add_landmark(model, rules, cells, x, label, place, squared, room):
         j = leaving_landmark(model, rules, place)
         _count_landmark(model, number[PLACE, j], -1)
         _pass_on(model, rules, j)
-        unlist_landmark(model, j, rules.neighbours, room)
+        unlist_landmark(model, j, rules.neighbours, squared)
     for f in range(len(x)):
         model.at[f, j] = x[f]
     squared_distances(model.at, 0, head[LANDMARKS], x, squared)
@@ -271,8 +277,8 @@ def place_landmarks(model, group, place_of):
         _count_landmark(model, place, 1)
         if place >= 0:
             mass[place] += real[MASS, i]
-            missed = _missed(head[N], head[CLOCK], number[LAST, i], real[HITS, i])
-            stale[place] += missed > _STALE * head[N] * (real[SPAN, i] + (head[CLOCK] - number[SINCE, i]))
+            length = real[SPAN, i] + (head[CLOCK] - number[SINCE, i])
+            stale[place] += _is_stale(head[N], head[CLOCK], number[LAST, i], real[HITS, i], length)
     for c in range(clusters):
         cluster[RECORDS, c] = max(1, np.int64(mass[c]))
         cluster[MOVES, c] = stale[c] > _STALE_SHARE * cluster[NODES, c]

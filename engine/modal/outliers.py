@@ -2,6 +2,7 @@
 
 import numpy as np
 from resonance.engine.arithmetic import jit
+from resonance.engine.modal.changes import group_masses
 from resonance.engine.modal.model import LANDMARKS, MASS, PLACE
 
 _DEVIATIONS = 2.88
@@ -49,11 +50,8 @@ def without_outliers(model, logs, dimension, group, groups):
         By landmark, its group, -1 for none and for outliers.
     """
     count, mass = model.head[LANDMARKS], model.real[MASS]
-    whole, passed, thin = np.zeros(groups), np.zeros(groups), np.zeros(groups)
+    whole, passed, thin = group_masses(model, group, groups), np.zeros(groups), np.zeros(groups)
     median = np.full(groups, np.inf)
-    for i in range(count):
-        if group[i] >= 0:
-            whole[group[i]] += mass[i]
     for i in np.argsort(-logs, kind="mergesort"):
         g = group[i]
         if g < 0:

@@ -23,7 +23,7 @@ from resonance.engine.events import (
     VANISHED,
 )
 from resonance.engine.modal.basins import find_hills, least_records
-from resonance.engine.modal.changes import find_heirs, hold_joins, hold_splits
+from resonance.engine.modal.changes import find_heirs, group_masses, hold_joins, hold_splits
 from resonance.engine.modal.density import estimate_densities, fade, measure_balls
 from resonance.engine.modal.landmarks import place_landmarks
 from resonance.engine.modal.model import (
@@ -147,11 +147,9 @@ def read_clusters(model, rules, record, log):
     head[READ], head[UNPLACED] = head[N], 0
 
     # Groups with records enough, and a recent one, in the order of their first landmarks.
-    mass, last = np.zeros(count), np.zeros(count, dtype=np.int64)
+    mass, last = group_masses(model, hills.group, count), np.zeros(count, dtype=np.int64)
     for i in range(count):
-        root = hills.group[i]
-        mass[root] += model.real[MASS, i]
-        last[root] = max(last[root], number[LAST, i])
+        last[hills.group[i]] = max(last[hills.group[i]], number[LAST, i])
     numbered, group = np.full(count, -1, dtype=np.int64), np.full(count, -1, dtype=np.int64)
     basin_of = np.empty(count, dtype=np.int64)
     groups = 0
@@ -192,10 +190,7 @@ def _drop_small(model, rules, group, groups, basin_of):
     heir = np.empty(clusters, dtype=np.int64)
     origin, owner = np.empty(groups, dtype=np.int64), np.empty(groups, dtype=np.int64)
     find_heirs(model, group, heir, origin, owner)
-    mass = np.zeros(groups)
-    for i in range(len(group)):
-        if group[i] >= 0:
-            mass[group[i]] += model.real[MASS, i]
+    mass = group_masses(model, group, groups)
     into, left = np.full(groups, -1, dtype=np.int64), 0
     for g in range(groups):
         if mass[g] >= least_records(model, rules, owner[g] >= 0):

@@ -6,6 +6,7 @@ records projected on a line are dense enough to see it.
 
 import numpy as np
 from resonance.engine.arithmetic import jit, log
+from resonance.engine.modal.changes import group_masses
 from resonance.engine.modal.model import LANDMARKS, MASS
 
 _HALF = 1.0 / 6.0
@@ -18,10 +19,9 @@ _FEWEST = 5
 def group_means(model, group, groups):
     """Return the means of groups of landmarks, weighted by the records these have stood for, and these records."""
     d = len(model.at)
-    mean, mass = np.zeros((groups, d)), np.zeros(groups)
+    mean, mass = np.zeros((groups, d)), group_masses(model, group, groups)
     for i in range(model.head[LANDMARKS]):
         if group[i] >= 0:
-            mass[group[i]] += model.real[MASS, i]
             for f in range(d):
                 mean[group[i], f] += model.real[MASS, i] * model.at[f, i]
     for u in range(groups):

@@ -1,7 +1,6 @@
 """``resonance replay``."""
 
 import shlex
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -123,10 +122,8 @@ def replay(
 
 def _require_answers(summary: "Summary", file: Path) -> None:
     """Raise ConfigurationError where every record of a file became a dead letter: the settings are for another one."""
-    unusable: Counter[str] = Counter()
-    for part in summary.parts:
-        unusable.update(part.dead_letters)
-    if summary.records and sum(unusable.values()) >= summary.records:
+    unusable = summary.dead_letters
+    if summary.records and unusable.total() >= summary.records:
         why = ", ".join(f"{kind} {count:,}" for kind, count in unusable.most_common())
         raise ConfigurationError(
             f"none of the {summary.records:,} records of {file} could be used ({why}); settings that fit a file: "

@@ -46,14 +46,18 @@ class Summary:
         """Records a second, those that were learned silently included."""
         return (self.records + sum(part.silent for part in self.parts)) / max(self.seconds, 1e-9)
 
+    @property
+    def dead_letters(self) -> Counter[str]:
+        """Dead letters by class."""
+        return sum((Counter(part.dead_letters) for part in self.parts), Counter())
+
     def as_json(self) -> dict[str, Any]:
         """Return the summary as JSON has it."""
-        dead = sum((Counter(part.dead_letters) for part in self.parts), Counter())
         return {
             "records": self.records,
             "assignments": sum(part.assignments for part in self.parts),
             "events": sum(part.events for part in self.parts),
-            "dead_letters": dict(dead),
+            "dead_letters": dict(self.dead_letters),
             "seconds": round(self.seconds, 3),
             "rate": round(self.rate),
             "partitions": [asdict(part) for part in self.parts],

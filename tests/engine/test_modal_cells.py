@@ -31,7 +31,7 @@ STREAMS = {
 }
 
 
-def asked(model, X, rng):
+def queries(model, X, rng):
     """Return records, landmarks, points halfway between two, inside and outside of a ball, and anywhere."""
     held = model._model
     at = held.at[:, : held.head[LANDMARKS]].T
@@ -66,14 +66,14 @@ def test_what_is_found_is_what_a_look_at_all_landmarks_finds(name):
     # Before the first reading, with landmarks that have come since the last one, and in other units.
     for part in np.split(X, [90, len(X) // 2, len(X) // 2 + 330, len(X) // 2 + 999]):
         model.learn(part)
-        check(model, asked(model, X, rng))
+        check(model, queries(model, X, rng))
     held, cells = model._model, model._cells
     assert held.head[CLUSTERS] > (_MOST if name == "more clusters than cells" else 1)
     assert 1 < cells.head[CELLS] <= min(_MOST, held.head[CLUSTERS])
     factor, shift = np.linspace(0.5, 1.5, d), np.full(d, np.abs(X).max() / 8)
     model.rescale(factor, shift)
     model.learn(X[:50] * factor + shift)
-    check(model, asked(model, X * factor + shift, rng))
+    check(model, queries(model, X * factor + shift, rng))
 
 
 def test_cells_that_are_far_away_are_left_out():
@@ -102,7 +102,7 @@ def test_cells_are_filled_anew_once_their_room_for_new_landmarks_is_used():
             filled += 1
             assert end == held.head[LANDMARKS]
             assert not (model._cells.at[:, :end] == NOWHERE).any()
-            check(model, asked(model, X, rng)[:200])
+            check(model, queries(model, X, rng)[:200])
         before = end
     assert filled > 1
 
@@ -125,4 +125,4 @@ def test_what_is_interrupted_leaves_no_cells_of_another_model(where, monkeypatch
         else:
             model.rescale(np.full(2, 3.0), np.ones(2))
     model.learn(X[200:2000])
-    check(model, asked(model, X, np.random.default_rng(0))[::5])
+    check(model, queries(model, X, np.random.default_rng(0))[::5])

@@ -1,4 +1,4 @@
-"""An outlier is in no cluster, whoever else lies far away from everything."""
+"""An outlier is in no cluster, however many others there are."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def test_outliers_have_no_cluster_however_far_away_they_are(share, width):
     assert len(model.clusters()) == 3
     assert found[outlier].mean() > (0.95 if share < 0.02 else 0.9)
     assert found[~outlier].mean() < 0.001
-    # Whoever has no cluster is novel, and says so by the score.
+    # A record without a cluster is novel, and its score is low.
     np.testing.assert_array_equal(step.novel, found)
     np.testing.assert_array_equal(step.score <= 0.5, found)
 
