@@ -25,6 +25,7 @@ from resonance.pipeline.commands import (
 )
 from resonance.pipeline.commands import compile as kernels
 from resonance.pipeline.errors import ConfigurationError, ResonanceError
+from resonance.pipeline.interrupts import interruptible
 from typer.core import TyperGroup
 
 COMMANDS = (
@@ -107,7 +108,8 @@ def main() -> None:
         # The first process of a container, to which the kernel gives no signal that it has no handler for.
         signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
     try:
-        app(list(as_options(sys.argv[1:])))
+        with interruptible():
+            app(list(as_options(sys.argv[1:])))
     except ResonanceError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(error.exit_code)

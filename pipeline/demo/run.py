@@ -1,11 +1,8 @@
 """Runs the demo from the first record to the verdict."""
 
-import signal
-import sys
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,6 +19,7 @@ from resonance.pipeline.demo.story import Story
 from resonance.pipeline.demo.telemetry import FEATURES, RECORDS, REGIONS, Telemetry
 from resonance.pipeline.demo.view import LiveView, PlainView, View
 from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.interrupts import interruptible
 from resonance.pipeline.records import Message
 from rich.console import Console
 
@@ -100,7 +98,7 @@ def run(options: Options, console: Console | None = None) -> int:
         if find_spec(module) is None:
             raise missing_extra(package)
     console = console or Console()
-    with _interruptible():
+    with interruptible(requests=True):
         try:
             return _Demo(options, console).run()
         except KeyboardInterrupt:
@@ -293,22 +291,3 @@ def _values(bootstrap: str) -> dict[str, Any]:
 
 def _settings(bootstrap: str) -> Settings:
     return Settings.of(_values(bootstrap))
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Treat a request to end, and a terminal that is closed, like Ctrl-C."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(number: int, frame: Any) -> None:
-        raise KeyboardInterrupt
-
-    names = ("SIGTERM", "SIGHUP") if sys.platform != "win32" else ("SIGTERM",)
-    before = {name: signal.signal(getattr(signal, name), interrupt) for name in names}
-    try:
-        yield
-    finally:
-        for name, handler in before.items():
-            signal.signal(getattr(signal, name), handler)

@@ -65,8 +65,9 @@ def test_the_demo_is_exact_although_its_worker_is_killed(tmp_path):
 @pytest.mark.parametrize("after", ["worker started", "worker.*killed"])
 def test_ctrl_c_ends_everything_without_a_traceback(tmp_path, after):
     # Who runs the tests in the background has them ignore Ctrl-C, and their children after them.
-    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
-    code += "from resonance.pipeline.demo.run import *; sys.exit(run(Options(Path(sys.argv[1]), 3, 1500, 0, 0.2)))"
+    code = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
+    code += "from resonance.pipeline.demo.run import Options, Path, run;"
+    code += "sys.exit(run(Options(Path(sys.argv[1]), 3, 1500, 0, 0.2)))"
     demo = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stderr=subprocess.PIPE, text=True)
     said = []
     for line in demo.stderr:
