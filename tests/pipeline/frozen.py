@@ -1,0 +1,214 @@
+"""Logs of a dozen deployments, and a digest of every byte that stands on their topics after them.
+
+``python -m tests.pipeline.frozen`` writes the digests of now into tests/data/frozen_bytes.json: after a change of what
+is meant to stand there, and never to let a test pass.
+"""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import orjson
+import pytest
+from resonance.pipeline import stops
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.mending import mending
+
+from tests.pipeline.labels.test_label_restarts import deployed as labelled
+from tests.pipeline.memory_deployment import MemoryDeployment
+from tests.pipeline.routing.deployment import KEYED, RekeyedDeployment
+from tests.pipeline.routing.two_hops import ROUTES
+from tests.pipeline.sparse_streams import by_name, entries, sparse_records
+from tests.pipeline.streams import TOPIC, settings
+from tests.pipeline.test_cli import run
+
+Scenario = Callable[[pytest.MonkeyPatch], MemoryDeployment]
+
+DIGESTS = Path(__file__).parents[1] / "data" / "frozen_bytes.json"
+
+
+def command(patch: pytest.MonkeyPatch, deployment: MemoryDeployment, *arguments: str) -> None:
+    """Run a command on a deployment."""
+    for name in ("reset", "snapshots"):
+        patch.setattr(f"resonance.pipeline.commands.{name}.load_settings", lambda *_, **__: deployment.given)
+    assert run(patch, *arguments) == 0
+
+
+def dense(patch: pytest.MonkeyPatch) -> MemoryDeployment:
+    """Two partitions, two streams in each, snapshots when they are due, an archive on the way."""
+    made = MemoryDeployment(patch, 2)
+    made.work(250)
+    made.work(400, archive=True)
+    made.work(600, everything=True)
+    return made
+
+
+def caea(patch: pytest.MonkeyPatch) -> MemoryDeployment:
+    """Another engine, features that the first records name, records that are no use."""
+    made = MemoryDeployment(patch, engine__name="caea", input__features="x", input__id_path="id")
+    log = made.logs[TOPIC, 0]
+    for i, record in enumerate(log):
+        x = orjson.loads(record.value or b"")
+        log[i] = record._replace(value=orjson.dumps({"id": x.pop("id"), "x": {**x, "net": i % 7}}))
+    for offset, value in ((3, b"{"), (71, b'{"x": {"cpu": 1}}'), (150, b"[]"), (300, None), (599, b'{"x": "much"}')):
+        log[offset] = log[offset]._replace(value=value)
+    made.work(300)
+    made.work(600)
+    return made
+
+
+def crashed(patch: pytest.MonkeyPatch) -> MemoryDeployment:
+    """A worker that was killed after commits without a snapshot."""
+    made = MemoryDeployment(patch)
+    made.work(200, everything=True)
+    made.work(330, snapshots=False)
+    made.work(600)
+    return made
+
+
+def reset(patch: pytest.MonkeyPatch) -> MemoryDeployment:
+    """Everything begins anew."""
+    made = MemoryDeployment(patch)
+    made.work(400, everything=True, archive=True)
+    command(patch, made, "reset", "--topics", TOPIC, "--yes")
+    made.work(600)
+    return made
+
+
+def reset_stream(patch: pytest.MonkeyPatch) -> MemoryDeployment:
+    """One stream begins anew."""
+    made = MemoryDeployment(patch)
+    made.work(300)
+    command(patch, made, "reset", "--topics", TOPIC, "--stream", "p0:a", "--yes")
+    made.work(600)
+    return made
+
+
+def rolled_back(patch: pytest.MonkeyPatch) -> MemoryDeployment:
+    """Back to an archive, and on from there."""
+    made = MemoryDeployment(patch)
+    made.work(200, everything=True, archive=True)
+    made.work(450, everything=True, archive=True)
+    command(patch, made, "reset", "--topics", TOPIC, "--to-archive", "300", "--yes")
+    made.work(600)
+    return made
+
+
+def imported(patch: pytest.MonkeyPatch) -> MemoryDeployment:
+    """Back to snapshots from a file."""
+    made = MemoryDeployment(patch)
+    made.work(200, everything=True)
+    with TemporaryDirectory() as folder:
+        file = f"{folder}/states.jsonl"
+        command(patch, made, "snapshots", "export", file)
+        made.work(350, everything=True)
+        command(patch, made, "snapshots", "import", file, "--yes")
+    made.work(600)
+    return made
+
+
+def new_version(patch: pytest.MonkeyPatch) -> MemoryDeployment:
+    """Other settings, and new models where the old ones stood."""
+    made = MemoryDeployment(patch)
+    made.work(350, everything=True)
+    made.take_settings(settings(stream="key", engine__memory=101))
+    mending.mend(stops.NEW_VERSION, made.given, made.source)
+    made.work(600)
+    return made
+
+
+def sparse(patch: pytest.MonkeyPatch) -> MemoryDeployment:
+    """Words of a vocabulary that grows."""
+    made = MemoryDeployment(
+        patch,
+        **dict.fromkeys(("input__features", "engine__min_cluster_records", "prepare__warmup_records")),
+        input__sparse="words",
+        engine__name="sa_art",
+        engine__lambda=None,
+    )
+    words = [by_name(record) for record in entries(600)]
+    made.logs[TOPIC, 0] = sparse_records(words, (b"a", b"b"))
+    made.work(300)
+    made.work(600)
+    return made
+
+
+def labels(patch: pytest.MonkeyPatch) -> MemoryDeployment:
+    """Labels that come later, through routes, to workers that are killed."""
+    made = labelled(patch)
+    made.turn(0.3, archive=True, everything=True)
+    made.turn(0.3, only=TOPIC, lost=True)
+    made.turn(0.5)
+    made.turn()
+    made.turn()
+    return made
+
+
+def rekeyed(patch: pytest.MonkeyPatch) -> MemoryDeployment:
+    """Streams by a field, with killed workers, a new version and an archive."""
+    made = RekeyedDeployment(patch)
+    made.turn(0.4, archive=True, everything=True)
+    made.turn(0.5, only=TOPIC, lost=True)
+    made.turn(0.5)
+    made.take_settings(settings(stream="field:country", input__id_path="id", engine__memory=300))
+    mending.mend(stops.NEW_VERSION, made.given, made.source)
+    made.turn()
+    made.turn(only=ROUTES)
+    return made
+
+
+def keyed(patch: pytest.MonkeyPatch) -> MemoryDeployment:
+    """The levels of a hierarchy in tasks of their own, with killed workers."""
+    made = RekeyedDeployment(patch, **KEYED, snapshots__records=150)
+    made.turn(0.4, archive=True)
+    made.turn(0.3, only=TOPIC, lost=True)
+    made.turn(0.7, only=ROUTES)
+    made.turn(0.4, archive=True)
+    made.turn(0.5, only=ROUTES, lost=True)
+    made.turn()
+    made.turn()
+    return made
+
+
+SCENARIOS: dict[str, Scenario] = {
+    scenario.__name__: scenario
+    for scenario in (
+        *(dense, caea, crashed, reset, reset_stream, rolled_back),
+        *(imported, new_version, sparse, labels, rekeyed, keyed),
+    )
+}
+
+
+def digests(deployment: MemoryDeployment) -> dict[str, str]:
+    """Digest of every topic that the deployment writes, and of its offsets.
+
+    Parameters
+    ----------
+    deployment : MemoryDeployment
+        After its last record.
+    """
+    given: Settings = deployment.given
+    own = {*given.input.topics, given.labels.topic}
+    found = {}
+    for topic in sorted({topic for topic, _ in deployment.logs} - own):
+        digest = hashlib.sha256()
+        for (name, partition), log in sorted(deployment.logs.items()):
+            if name == topic:
+                for record in log:
+                    digest.update(repr((partition, *record[2:])).encode())
+        found[topic.removeprefix("resonance.")] = digest.hexdigest()[:16]
+    places = sorted(deployment.offsets.items()), sorted(deployment.beside.items())
+    return {**found, "offsets": hashlib.sha256(repr(places).encode()).hexdigest()[:16]}
+
+
+def main() -> None:
+    found = {}
+    for name, scenario in SCENARIOS.items():
+        with pytest.MonkeyPatch.context() as patch:
+            found[name] = digests(scenario(patch))
+    DIGESTS.write_bytes(orjson.dumps(found, option=orjson.OPT_INDENT_2) + b"\n")
+
+
+if __name__ == "__main__":
+    main()
