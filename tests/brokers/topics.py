@@ -14,6 +14,9 @@ from tests.brokers.errors import NoBrokerError
 SILENT = {"log_level": 0}
 """For clients that ask whether a broker is there: a refused connection is an answer, not news."""
 
+SETTLING_SECONDS = 2.0
+"""How long a transaction that is committed may take to end in every partition; another one is open."""
+
 _run = uuid.uuid4().hex[:8]
 _number = itertools.count(1)
 
@@ -132,11 +135,12 @@ def read_topic(
     client : mapping, optional
         What the connection needs beside the servers.
     """
+    settings = {**(client or {}), "bootstrap.servers": bootstrap, "group.id": f"{topic}-reader"}
+    # A commit is answered before the broker has ended the transaction in every partition.
+    ends = _ends({**settings, **SILENT, "isolation.level": "read_uncommitted"}, topic)
     consumer = Consumer(
         {
-            **(client or {}),
-            "bootstrap.servers": bootstrap,
-            "group.id": f"{topic}-reader",
+            **settings,
             "isolation.level": "read_committed" if committed else "read_uncommitted",
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
@@ -145,12 +149,14 @@ def read_topic(
         }
     )
     try:
-        partitions = sorted(consumer.list_topics(topic, timeout=15).topics[topic].partitions)
+        partitions = sorted(ends)
         first = start or {}
         open_ = set(partitions)
+        reached: dict[int, int] = {}
         consumer.assign([TopicPartition(topic, p, first.get(p, 0)) for p in partitions])
         found: dict[int, list[Message]] = {p: [] for p in partitions}
         end = time.monotonic() + timeout
+        settled = time.monotonic() + SETTLING_SECONDS
         # The end of a partition is an event of its own: offsets have gaps, so no record can be known to be the last.
         while open_:
             for message in consumer.consume(10_000, 0.1):
@@ -158,11 +164,21 @@ def read_topic(
                 if error is None:
                     found[message.partition()].append(message)
                 elif error.code() == KafkaError._PARTITION_EOF:
-                    open_.discard(message.partition())
+                    reached[message.partition()] = message.offset()
                 else:
                     raise KafkaException(error)
+            open_ -= {p for p, at in reached.items() if at >= ends[p] or time.monotonic() > settled}
             if time.monotonic() > end:
                 raise NoBrokerError(f"{topic}: partitions {sorted(open_)} not read to the end in {timeout:g} s")
         return [message for p in partitions for message in found[p]]
+    finally:
+        consumer.close()
+
+
+def _ends(settings: Mapping[str, Any], topic: str) -> dict[int, int]:
+    consumer = Consumer(dict(settings))
+    try:
+        partitions = consumer.list_topics(topic, timeout=15).topics[topic].partitions
+        return {p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=15)[1] for p in partitions}
     finally:
         consumer.close()

@@ -30,6 +30,7 @@ def test_an_interrupt_within_a_delivery_callback_is_no_system_error(handlers, wa
             producer.produce("t", b"x", on_delivery=lambda *_: os.kill(os.getpid(), signal.SIGINT))
             with pytest.raises(KeyboardInterrupt):
                 getattr(producer, wait)(10)
+        producer.close()
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
