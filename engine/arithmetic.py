@@ -4,6 +4,7 @@ Only + - * / sqrt and *explicit* fused multiply-adds are used: IEEE 754 defines 
 without a vector unit, so a loop over nodes may be vectorised freely. Nothing here calls a mathematics library.
 """
 
+import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
@@ -43,6 +44,16 @@ def float_of(typingctx, n):
         return builder.bitcast(args[0], ir.DoubleType())
 
     return types.float64(types.int64), codegen
+
+
+@inline
+def draw(number):
+    """Return a number from 0 to 1 that follows from an integer alone (splitmix64)."""
+    z = (np.uint64(number) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    return (z >> np.uint64(11)) * 2.0**-53
 
 
 # Adding 1.5 * 2**52 rounds to the nearest integer and leaves it in the lowest bits.

@@ -1,7 +1,7 @@
 """Which records become landmarks, and which landmarks make room for them."""
 
 import numpy as np
-from resonance.engine.arithmetic import inline, jit
+from resonance.engine.arithmetic import draw, inline, jit
 from resonance.engine.borrowed import borrow
 from resonance.engine.modal.cells import enter_cells
 from resonance.engine.modal.density import measure_ball
@@ -44,16 +44,6 @@ _IDLE_SHARE = 4
 """In a cluster that goes on, a landmark without records expires in this part of the time: the cluster has moved."""
 
 
-@inline
-def _random(number):
-    """Return a number from 0 to 1 that follows from a record's number alone (splitmix64)."""
-    z = (np.uint64(number) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z = z ^ (z >> np.uint64(31))
-    return (z >> np.uint64(11)) * 2.0**-53
-
-
 # Inline, as a call for every record would count a reference to every array of the model.
 @inline
 def is_wanted(model, rules, squared, near, novel):
@@ -75,7 +65,7 @@ def is_wanted(model, rules, squared, near, novel):
     chance = rules.landmarks / min(n, (_RESTING if rests else _MOVING) * rules.memory)
     if squared > model.real[RADIUS2, near] and model.real[RADIUS2, near] > 0.0:
         chance = max(chance, 0.5 * _EDGE if rests else _EDGE)
-    return _random(2 * n) < chance
+    return draw(2 * n) < chance
 
 
 @jit
@@ -181,7 +171,7 @@ def leaving_landmark(model, rules, place):
     found = _stale_landmark(model, chosen)
     if found >= 0:
         return found
-    i = np.int64(_random(2 * model.head[N] + 1) * landmarks)
+    i = np.int64(draw(2 * model.head[N] + 1) * landmarks)
     while number[PLACE, i] != chosen:
         i = i + 1 if i + 1 < landmarks else 0
     return i

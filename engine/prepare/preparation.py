@@ -13,6 +13,7 @@ from resonance.engine.prepare.principal_axes import MIDDLE, PrincipalAxes, commo
 from resonance.engine.prepare.range_watch import LOOK, RangeWatch
 from resonance.engine.prepare.robust import FLAG_WIDTH, asinh, bend_of, flag_range, is_flag, sinh_and_slope
 from resonance.engine.prepare.scaling import LARGEST, inverse_log1p, mean_of, range_of
+from resonance.engine.prepare.steps import spread_steps, step_of
 from resonance.engine.prepare.transform import (
     AXIS_TOO_FAR,
     MISSING,
@@ -76,7 +77,9 @@ class Preparation:
         With ``warmup``, not with `clip`. A feature that has at most two values in the held records, and a category,
         count a fiftieth of the others, where there are others. A feature whose 99th percentile is more than 2.5 times
         as far from the median as the 1st, or the other way round, is bent before it is scaled: by the inverse
-        hyperbolic sine, in units of the shorter way.
+        hyperbolic sine, in units of the shorter way. A feature with five or more values in the held records, which
+        repeat and stand on an even grid, is rounded or counts: each value is moved by up to half a step of the grid, by
+        a number that follows from the record's number alone. Not where a logarithm is taken.
     rescale : bool
         With ``warmup``, not with `clip`; without effect where records are projected. Where more than half of 1,000
         records lie outside [0, 1] by more than its width, a feature's range is frozen anew from the last 200 of them;
@@ -112,6 +115,7 @@ class Preparation:
         self._axes: PrincipalAxes | None = None
         if self._parameters.axes:
             self._axes = PrincipalAxes.unknown(self._parameters.axes, len(self.columns))
+        self._number = 0
         self._outside = 0
         self._compared = 0
         self._watch: RangeWatch | None = None
@@ -124,7 +128,7 @@ class Preparation:
         self._values = np.zeros(d, np.int64)
         self._logs = np.zeros(d, np.bool_)
         self._ranged = np.zeros(d, np.bool_)
-        self._pivot, self._bend = np.zeros(d), np.zeros(d)
+        self._pivot, self._bend, self._step = np.zeros(d), np.zeros(d), np.zeros(d)
         self._low = np.zeros(d)
         self._width = np.ones(d)
         self._fill = np.full(d, np.nan)
@@ -235,7 +239,8 @@ class Preparation:
         if self._rescales:
             features = self._watched
             self._watch = RangeWatch(features, self._first[features], self._low, self._width)
-        prepared, _ = self._prepared(raw)
+        prepared, _ = self._prepared(self._spread(raw))
+        self._number = len(raw)
         self._held = []
         return prepared
 
@@ -258,6 +263,7 @@ class Preparation:
                 if is_flag(column):
                     flags.append(c)
                 self._pivot[c], self._bend[c] = bend_of(column)
+                self._step[c] = 0.0 if self._logs[c] else step_of(column)
                 if self._bend[c] > 0.0:
                     column = np.array([asinh(value) for value in ((column - self._pivot[c]) / self._bend[c]).tolist()])
             self._low[c], self._width[c] = range_of(column)
@@ -294,12 +300,16 @@ class Preparation:
         rows = self._rows(X)
         if self.room is not None and len(rows) > self.room:
             raise ValueError(f"{len(rows)} records to prepare, {self.room} until the scale is looked at")
-        prepared, outside = self._prepared(rows)
+        prepared, outside = self._prepared(self._spread(rows))
+        self._number += len(rows)
         if self._watch is not None:
             self._watch.see(prepared, self._low, self._width)
         self._outside += outside
         self._compared += len(rows) * int(np.count_nonzero(self._ranged))
         return prepared
+
+    def _spread(self, rows: FloatArray) -> FloatArray:
+        return spread_steps(rows, self._step, self._number) if self._step.any() else rows
 
     @property
     def _rescales(self) -> bool:
@@ -359,7 +369,8 @@ class Preparation:
         """Map a prepared centre and the spread around it back to the units of the input.
 
         Where a logarithm was taken the spread is its first-order image: multiplied with the slope at the centre. Where
-        records are projected it has also what the features of the warm-up vary beside the principal axes.
+        records are projected it has also what the features of the warm-up vary beside the principal axes. Of a feature
+        in steps it is that of the rounded values: what moving them within a step adds is taken off.
 
         Parameters
         ----------
@@ -387,6 +398,10 @@ class Preparation:
             value, slope = sinh_and_slope(float(middle[j]))
             middle[j] = self._pivot[c] + self._bend[c] * value
             width[j] = min(float(width[j]) * slope * self._bend[c], LARGEST)
+        for c in np.flatnonzero(self._step > 0.0):
+            j = self._first[c]
+            # A uniform number within a step has a twelfth of its square as variance.
+            width[j] = np.sqrt(max(float(width[j]) ** 2 - self._step[c] ** 2 / 12.0, 0.0))
         for c in np.flatnonzero(self._logs):
             j = self._first[c]
             middle[j], slope = inverse_log1p(float(middle[j]))
@@ -405,7 +420,8 @@ class Preparation:
         held = np.concatenate([np.empty((0, len(self.features))), *self._held])
         arrays = {"low": self._low, "width": self._width, "fill": self._fill, "held": held}
         if self._parameters.robust:
-            arrays |= {"pivot": self._pivot, "bend": self._bend}
+            header["number"] = self._number
+            arrays |= {"pivot": self._pivot, "bend": self._bend, "step": self._step}
         if self._axes is not None:
             arrays |= self._axes.arrays()
         if self._watch is not None:
@@ -416,7 +432,7 @@ class Preparation:
     def frozen_state(self) -> bytes:
         """Return `state` without what was counted: a function of the settings and the warm-up alone."""
         copy = Preparation.from_state(self.state())
-        copy._outside = copy._compared = 0
+        copy._outside = copy._compared = copy._number = 0
         return copy.state()
 
     @classmethod
@@ -431,7 +447,7 @@ class Preparation:
         header, arrays = unpack(data, _KIND, REVISION)
         try:
             ready, outside, compared = (header.pop(name) for name in ("ready", "outside", "compared"))
-            seen = header.pop("seen", None)
+            seen, number = header.pop("seen", None), header.pop("number", 0)
             # The first revision knew no projection.
             preparation = cls(**header)
             d = len(preparation.features)
@@ -439,7 +455,10 @@ class Preparation:
                 arrays[name].reshape(d) for name in ("low", "width", "fill")
             )
             if preparation._parameters.robust:
-                preparation._pivot, preparation._bend = (arrays[name].reshape(d) for name in ("pivot", "bend"))
+                preparation._pivot, preparation._bend, preparation._step = (
+                    arrays[name].reshape(d) for name in ("pivot", "bend", "step")
+                )
+            preparation._number = int(number)
             preparation._held = [arrays["held"].reshape(-1, d)] if len(arrays["held"]) else []
             preparation._ready, preparation._outside, preparation._compared = bool(ready), int(outside), int(compared)
             if not 0 <= sum(map(len, preparation._held)) <= (0 if ready else preparation.warmup_records):
@@ -462,6 +481,7 @@ class Preparation:
         preparation.apply(np.zeros((1, 1)))
         preparation.to_input_units(np.ones(1), np.ones(1))
         sinh_and_slope(0.5)
+        spread_steps(np.zeros((1, 1)), np.ones(1), 0)
         watching = cls(["x"], warmup_records=2, rescale=True)
         watching.hold(np.eye(2)[:, :1])
         watching.freeze()

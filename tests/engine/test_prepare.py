@@ -371,6 +371,11 @@ digest.update(out.tobytes())
 for part in p.to_input_units(out[-1], abs(out[-2])):
     digest.update(part.tobytes())
 digest.update(p.state())
+X = np.round(rng.exponential(size=(400, 5)) * [3, 9, 1, 1, 1], [0, 0, 1, 1, 9])
+p = Preparation(list("abcde"), robust=True)
+p.hold(X[:200])
+for part in (p.freeze(), p.apply(X[200:]), *p.to_input_units(np.ones(5), np.ones(5))):
+    digest.update(part.tobytes())
 for held, d in ((160, 60), (70, 90)):
     X = rng.random((held + 100, d)) - rng.random((1, d)) * (rng.random((held + 100, 1)) < .4)
     for lengths in (1.0, np.sqrt((X * X).cumsum(axis=1)[:, -1:])):

@@ -1,0 +1,128 @@
+"""Features that are rounded, or count, are seen as the quantities they are, and not as the grid they stand on."""
+
+import numpy as np
+import pytest
+from resonance.engine import Modal
+from resonance.engine.errors import RecordError
+from resonance.engine.prepare import Preparation
+from resonance.engine.prepare.steps import step_of
+from sklearn.metrics import adjusted_rand_score
+
+RNG = np.random.default_rng
+
+
+def warmed(X, held=200, **parameters):
+    preparation = Preparation([f"f{i}" for i in range(X.shape[1])], warmup_records=held, robust=True, **parameters)
+    preparation.hold(X[:held])
+    return preparation, preparation.freeze()
+
+
+def rounded(n, seed=0):
+    """One rounded feature, one that counts, and one that does neither."""
+    rng = RNG(seed)
+    return np.stack([rng.normal(size=n).round(1), rng.poisson(9, n).astype(float), rng.normal(size=n)], axis=1)
+
+
+@pytest.mark.parametrize(
+    ("values", "step"),
+    [
+        (RNG(0).normal(size=200).round(1), 0.1),
+        (RNG(0).poisson(4, 200), 1.0),
+        (np.arange(200) % 24 * 5 + 2.5, 5.0),
+        (np.arange(200) % 7 * 0.1 + 1e6, 0.1),
+        (RNG(0).normal(size=200), 0.0),
+        (RNG(0).normal(size=200).round(3), 0.0),
+        (np.arange(200) % 2, 0.0),
+        (np.arange(200) % 4, 0.0),
+        (np.full(200, 3.0), 0.0),
+        (np.array([200.0, 201, 204, 301, 302, 404, 500, 503])[np.arange(200) % 8], 0.0),
+        (np.array([2.0**i for i in range(9)])[np.arange(200) % 9], 0.0),
+        (np.array([]), 0.0),
+        (np.array([1.0]), 0.0),
+    ],
+)
+def test_the_step_of_a_feature(values, step):
+    assert step_of(np.asarray(values, float)) == pytest.approx(step, rel=1e-6)
+
+
+def test_a_value_is_moved_within_its_step_and_a_feature_without_steps_is_not():
+    X = rounded(5000)
+    preparation, first = warmed(X)
+    plain, _ = warmed(X[:, [2]])
+    Z = np.concatenate([first, preparation.apply(X[200:])])
+    np.testing.assert_array_equal(Z[200:, 2], plain.apply(X[200:, [2]])[:, 0])
+    back = np.array([preparation.to_input_units(z, np.ones(3))[0] for z in Z])
+    moved = (back - X)[:, :2] / [0.1, 1.0]
+    assert np.all(np.abs(moved) <= 0.5 + 1e-9)
+    for column in moved.T:
+        # Uniform, whatever the value was.
+        assert np.histogram(column, 10, (-0.5, 0.5))[0] == pytest.approx(500, abs=100)
+    assert abs(np.corrcoef(moved.T)[0, 1]) < 0.05
+
+
+def test_the_same_records_give_the_same_bits_in_every_division_and_after_a_restart():
+    X = rounded(900)
+    preparation, _ = warmed(X)
+    whole = preparation.apply(X[200:])
+    again, _ = warmed(X)
+    parts = []
+    for start in range(200, 900, 37):
+        again = Preparation.from_state(again.state())
+        parts.append(again.apply(X[start : start + 37]))
+    np.testing.assert_array_equal(np.concatenate(parts), whole)
+    assert again.state() == preparation.state()
+    assert again.frozen_state() == warmed(X)[0].frozen_state()
+
+
+def test_a_record_at_fault_moves_no_number_on():
+    X = rounded(300)
+    preparation, _ = warmed(X)
+    expected = Preparation.from_state(preparation.state()).apply(X[200:])
+    with pytest.raises(RecordError):
+        preparation.apply([[np.nan, 1.0, 1.0]])
+    assert preparation.check(np.array([[1e300, 1.0, 1.0], [0.1, 1.0, 1.0]])).keys() == {0}
+    np.testing.assert_array_equal(preparation.apply(X[200:]), expected)
+
+
+def test_what_is_filled_in_stays_where_it_is():
+    X = rounded(400)
+    X[::3, 1] = np.nan
+    preparation, first = warmed(X, missing="mean")
+    Z = np.concatenate([first, preparation.apply(X[200:])])[:, 1]
+    assert len(np.unique(Z[::3])) == 1
+    assert len(np.unique(Z)) == 1 + np.count_nonzero(~np.isnan(X[:, 1]))
+
+
+def test_a_spread_is_that_of_the_rounded_values():
+    X = rounded(20_000)
+    preparation, _ = warmed(X, held=1000)
+    Z = preparation.apply(X[1000:])
+    _, spread = preparation.to_input_units(Z.mean(axis=0), Z.std(axis=0))
+    assert spread == pytest.approx(X.std(axis=0), rel=0.02)
+    _, none = preparation.to_input_units(Z[0], np.zeros(3))
+    assert none[:2] == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("step", [0.5, 1.25])
+def test_groups_that_are_rounded_coarsely_are_found_and_stay(seed, step):
+    rng = RNG(seed)
+    kind = rng.integers(3, size=12_000)
+    X = rng.permutation(3)[kind, None] * 8.0 * rng.random(4).round(1) + rng.normal(size=(12_000, 4))
+    X = np.round(X / step) * step
+    preparation, first = warmed(X)
+    model = Modal()
+    model.learn(np.concatenate([first, preparation.apply(X[200:6000])]))
+    late = model.learn(preparation.apply(X[6000:]))
+    assert adjusted_rand_score(kind[6000:], late.cluster[:, 0]) > 0.95
+    assert len(np.unique(late.cluster)) == 3
+    assert not late.events
+
+
+def test_counts_of_one_kind_are_one_cluster():
+    rng = RNG(0)
+    X = np.stack([rng.poisson(3, 8000), rng.normal(size=8000)], axis=1)
+    preparation, first = warmed(X)
+    model = Modal()
+    model.learn(np.concatenate([first, preparation.apply(X[200:])]))
+    assert len(model.clusters()) == 1
