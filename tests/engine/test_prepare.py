@@ -371,7 +371,8 @@ digest.update(out.tobytes())
 for part in p.to_input_units(out[-1], abs(out[-2])):
     digest.update(part.tobytes())
 digest.update(p.state())
-X = np.round(rng.exponential(size=(400, 5)) * [3, 9, 1, 1, 1], [0, 0, 1, 1, 9])
+X = rng.random((400, 5)) / (1.1 - rng.random((400, 5)))
+X = np.floor(X * [3, 9, 20, 10, 1e9]) / [1, 1, 10, 5, 1e9]
 p = Preparation(list("abcde"), robust=True)
 p.hold(X[:200])
 for part in (p.freeze(), p.apply(X[200:]), *p.to_input_units(np.ones(5), np.ones(5))):
