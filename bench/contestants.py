@@ -83,8 +83,8 @@ class Models:
 
     def answers(self, message: Any) -> list[Any]:
         """Learn a record of Faust's and return what is to be sent."""
-        from resonance.pipeline.partition import PartitionTask  # noqa: PLC0415
         from resonance.pipeline.records import Record  # noqa: PLC0415
+        from resonance.pipeline.task.partition_task import PartitionTask  # noqa: PLC0415
 
         m = message
         if m.partition not in self._tasks:

@@ -25,8 +25,8 @@ import numpy as np
 import orjson
 from resonance.pipeline.config.file import as_toml
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Outputs, Record
+from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.tasks import make_task
 from resonance.pipeline.worker.collector import collect_rarely
 
@@ -144,7 +144,7 @@ class KeyedBench(Bench):
                 given = {**values, "worker": {"web_port": ports[-1]}}
                 given["topics"] = {key: value for key, value in given["topics"].items() if value is not None}
                 file.write_text(as_toml(given))
-                stack.enter_context(running(["resonance.pipeline.cli", "worker", "--config", str(file)]))
+                stack.enter_context(running(["resonance.pipeline.cli.main", "worker", "--config", str(file)]))
             partitions = 1 + (ROUTES if hierarchy == "keyed" else 0)
             self._wait_until_ready(ports, partitions)
             yield

@@ -13,8 +13,8 @@ from resonance.engine.errors import EngineError
 from resonance.engine.prepare import Preparation
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
-from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Message, Record
+from resonance.pipeline.task.partition_task import PartitionTask
 from sklearn.metrics import adjusted_rand_score
 
 from bench.streams import Array, Classes

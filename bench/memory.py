@@ -8,8 +8,8 @@ from pathlib import Path
 
 import orjson
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Record
+from resonance.pipeline.task.partition_task import PartitionTask
 
 from bench.report import Row, arguments, show
 from bench.streams import drifting

@@ -109,7 +109,7 @@ class Bench:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "resonance.toml"
             file.write_text(as_toml(values))
-            with running(["resonance.pipeline.cli", "worker", "--config", str(file)]) as process:
+            with running(["resonance.pipeline.cli.main", "worker", "--config", str(file)]) as process:
                 yield process
         mine = [topic for topic in self.admin.list_topics(timeout=10).topics if topic.startswith(name)]
         for future in self.admin.delete_topics(mine).values() if mine else ():

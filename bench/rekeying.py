@@ -13,8 +13,8 @@ import numpy as np
 import orjson
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Record
-from resonance.pipeline.routing.repeats import Repeats
-from resonance.pipeline.routing.route_records import read_route
+from resonance.pipeline.repartition.deduplication import Repeats
+from resonance.pipeline.repartition.envelope import read_route
 from resonance.pipeline.tasks import make_task
 from resonance.pipeline.worker.collector import collect_rarely
 

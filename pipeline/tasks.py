@@ -4,15 +4,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Counts, Outputs, SourceRecord, StreamSnapshot
-from resonance.pipeline.routing.label_router import LabelRouterTask
-from resonance.pipeline.routing.root_task import RootTask
-from resonance.pipeline.routing.routed_task import RoutedTask
-from resonance.pipeline.routing.router import RouterTask
-from resonance.pipeline.routing.subtree_task import SubtreeTask
+from resonance.pipeline.repartition.keyed.root_task import RootTask
+from resonance.pipeline.repartition.keyed.subtree_task import SubtreeTask
+from resonance.pipeline.repartition.label_router import LabelRouterTask
+from resonance.pipeline.repartition.routed_task import RoutedTask
+from resonance.pipeline.repartition.router import RouterTask
+from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.model_health import ModelHealth
-from resonance.pipeline.task.stream_model import StreamModel
+from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.schemas import ClusterSnapshot
 
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import typer
 import yaml
-from resonance.pipeline import cli
+from resonance.pipeline.cli import main
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.pages.metrics import DESCRIPTIONS, series_names
-from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Record
+from resonance.pipeline.task.partition_task import PartitionTask
+from resonance.pipeline.worker.http.metrics import DESCRIPTIONS, series_names
 
 from tests.brokers.jvm import VERSION
 
@@ -154,7 +154,7 @@ def test_mounted_files_and_dependencies_exist():
 @pytest.mark.parametrize("name", OURS)
 def test_commands_are_those_of_the_command_line_and_variables_are_settings(monkeypatch, name):
     arguments = OURS[name].get("command") or json.loads(of("CMD")[-1])
-    command: Any = typer.main.get_command(cli.app)
+    command: Any = typer.main.get_command(main.app)
     while hasattr(command, "commands"):
         assert arguments[0] in command.commands, f"there is no {arguments[0]}"
         command, arguments = command.commands[arguments[0]], arguments[1:]
@@ -173,7 +173,7 @@ def test_commands_are_those_of_the_command_line_and_variables_are_settings(monke
 def test_workers_have_names_of_their_own_and_time_to_stop():
     workers = [service for name, service in OURS.items() if name.startswith("worker")]
     assert len({worker["environment"]["RESONANCE_WORKER__ID"] for worker in workers}) == len(workers) == 2
-    from resonance.pipeline.worker.ending import STOP_SECONDS
+    from resonance.pipeline.worker.shutdown import STOP_SECONDS
 
     assert all(float(worker["stop_grace_period"].removesuffix("s")) > STOP_SECONDS for worker in workers)
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import orjson
 import pytest
-from resonance.pipeline import cli, errors
-from resonance.pipeline.commands import stopping
+from resonance.pipeline import errors
+from resonance.pipeline.cli import main, stopping
 from resonance.pipeline.demo.run import TOPIC, _settings
 from resonance.pipeline.demo.telemetry import START_MS, Telemetry
-from resonance.pipeline.pages.metrics import series_names
-from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Record
 from resonance.pipeline.stops import NEW_VERSION, RESET, RESUME
+from resonance.pipeline.task.partition_task import PartitionTask
+from resonance.pipeline.worker.http.metrics import series_names
 from typer.main import get_command
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -81,7 +81,7 @@ def commands(group, name=""):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_files_modules_commands_options_and_metrics_that_are_named_are_there(page):
-    text, known = page.read_text(), dict(commands(get_command(cli.app)))
+    text, known = page.read_text(), dict(commands(get_command(main.app)))
     for file in re.findall(r"\b(?:pipeline|engine|schemas|docker|bench|tests)/[\w/.-]+\.\w+", text):
         assert (ROOT / file).exists(), file
     for module in re.findall(r"\bresonance\.(?:pipeline|engine|schemas)(?:\.[a-z_]+)+\b(?!\()", text):

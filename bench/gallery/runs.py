@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from resonance.engine import ENGINES
 from resonance.engine.base import Engine, Step
-from resonance.pipeline.partition import PartitionTask
+from resonance.pipeline.task.partition_task import PartitionTask
 
 from bench import peers
 from bench.gallery.endless import FEW, clouds

@@ -32,7 +32,7 @@ from resonance.pipeline.config.sections import (
 from resonance.pipeline.config.sources import PREFIX
 from resonance.pipeline.config.values import OptionalMoment, Start
 from resonance.pipeline.errors import ConfigurationError
-from resonance.pipeline.paths import parse_path, path_name
+from resonance.pipeline.json_paths import parse_path, path_name
 
 FIELD: Final = "field:"
 """How a choice of `Settings.stream` begins that names a member of the record."""

@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator
-from resonance.pipeline.paths import parse_path
-from resonance.pipeline.times import canonical
+from resonance.pipeline.json_paths import parse_path
+from resonance.pipeline.timestamps import canonical
 
 
 def _list(value: Any) -> Any:

@@ -5,8 +5,8 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
-from resonance.pipeline.broker.embedded import PARTITIONS, SILENT
 from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.kafka.embedded import PARTITIONS, SILENT
 from resonance.pipeline.records import Message
 
 

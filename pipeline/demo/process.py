@@ -48,7 +48,7 @@ class WorkerProcess:
         # The settings file says all: what the user has set in the environment is meant for other workers.
         environment = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "resonance.pipeline.cli", "worker", "--config", str(self._config)],
+            [sys.executable, "-m", "resonance.pipeline.cli.main", "worker", "--config", str(self._config)],
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=self._log,

@@ -10,9 +10,9 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.demo.lifelines import missing_extra
 from resonance.pipeline.demo.story import Story
 from resonance.pipeline.demo.telemetry import FEATURES, REGIONS, START_MS, Telemetry
-from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Message, Outputs, Record
-from resonance.pipeline.watching.sentences import number, sentence
+from resonance.pipeline.task.partition_task import PartitionTask
+from resonance.pipeline.watch.sentences import number, sentence
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table

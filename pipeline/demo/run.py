@@ -8,7 +8,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from resonance.pipeline.broker.embedded import EmbeddedBroker
 from resonance.pipeline.config.file import as_toml
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.demo import report
@@ -20,6 +19,7 @@ from resonance.pipeline.demo.telemetry import FEATURES, RECORDS, REGIONS, Teleme
 from resonance.pipeline.demo.view import LiveView, PlainView, View
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.interrupts import interruptible
+from resonance.pipeline.kafka.embedded import EmbeddedBroker
 from resonance.pipeline.records import Message
 from rich.console import Console
 

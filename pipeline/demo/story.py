@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import orjson
 from resonance.pipeline.demo.telemetry import REGIONS, Incident, Telemetry
-from resonance.pipeline.watching.sentences import sentence
+from resonance.pipeline.watch.sentences import sentence
 from resonance.schemas import Assignment, ClusterEvent, ClusterSnapshot
 
 RATE_SECONDS = 1.0

@@ -18,7 +18,7 @@ import orjson
 from resonance.pipeline.errors import InputFileError
 from resonance.pipeline.files.members import chosen, in_order, template
 from resonance.pipeline.files.rows import BATCH, BadRowError, Columns, FileRecord, as_key
-from resonance.pipeline.times import milliseconds
+from resonance.pipeline.timestamps import milliseconds
 
 DELIMITERS: Final = ",;\t|"
 """What can stand between cells."""

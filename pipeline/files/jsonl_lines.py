@@ -11,8 +11,8 @@ import orjson
 from resonance.pipeline.errors import InputFileError
 from resonance.pipeline.files.members import builder, places
 from resonance.pipeline.files.rows import BATCH, BadRowError, Columns, FileRecord, as_key, missing_column
-from resonance.pipeline.paths import ABSENT, Path, find, parse_path
-from resonance.pipeline.times import milliseconds
+from resonance.pipeline.json_paths import ABSENT, Path, find, parse_path
+from resonance.pipeline.timestamps import milliseconds
 
 _BOM = b"\xef\xbb\xbf"
 

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.files.rows import Columns, missing_column
-from resonance.pipeline.paths import ABSENT, Path, parse_path
+from resonance.pipeline.json_paths import ABSENT, Path, parse_path
 
 Places = dict[str, Any]
 """Nested member names; at the leaves the number of the column."""

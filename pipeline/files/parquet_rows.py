@@ -8,7 +8,7 @@ import orjson
 from resonance.pipeline.errors import ConfigurationError, InputFileError
 from resonance.pipeline.files.members import builder, chosen
 from resonance.pipeline.files.rows import BATCH, BadRowError, Columns, FileRecord, as_key
-from resonance.pipeline.times import TimeTexts, milliseconds
+from resonance.pipeline.timestamps import TimeTexts, milliseconds
 
 try:
     import pyarrow

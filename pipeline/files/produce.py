@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
-from resonance.pipeline.broker.acls import for_topic
-from resonance.pipeline.broker.cluster import Cluster
-from resonance.pipeline.broker.denials import right_refused
 from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryError, InputFileError, nearest
-from resonance.pipeline.files.partitioner import partition_of
 from resonance.pipeline.files.rows import BATCH, FileRecord
-from resonance.pipeline.worker.delivery import producer_settings
+from resonance.pipeline.kafka.access import right_refused
+from resonance.pipeline.kafka.admin import Cluster
+from resonance.pipeline.kafka.partitioner import partition_of
+from resonance.pipeline.topics.acls import for_topic
+from resonance.pipeline.worker.delivery.delivery import producer_settings
 
 PATIENCE: Final = 60.0
 """Seconds without any progress after which the broker is given up."""

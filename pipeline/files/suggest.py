@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from resonance.pipeline.config.file import as_toml
 from resonance.pipeline.files.survey import FEW, Column, Survey
-from resonance.pipeline.paths import parse_path
-from resonance.pipeline.times import TimeTexts
+from resonance.pipeline.json_paths import parse_path
+from resonance.pipeline.timestamps import TimeTexts
 
 MOST_STRANGE: Final = 0.1
 """Share of values that are no number, at most, in a column that is taken for a feature."""

@@ -5,17 +5,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from resonance.pipeline.broker.log_reader import NO_OFFSET, TopicPartition
+from resonance.pipeline.checkpoint.archive_writer import archive_of
+from resonance.pipeline.checkpoint.changelog_writer import SnapshotWriter
+from resonance.pipeline.checkpoint.deployment_context import Source
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.partition import PartitionTask
+from resonance.pipeline.kafka.log_reader import NO_OFFSET, TopicPartition
 from resonance.pipeline.records import Record
 from resonance.pipeline.replay import sources
 from resonance.pipeline.replay.jobs import Tell
 from resonance.pipeline.replay.opening import open_job
 from resonance.pipeline.replay.spool import spool
-from resonance.pipeline.states.archives import archive_of
-from resonance.pipeline.states.snapshots import SnapshotWriter
-from resonance.pipeline.states.source import Source
+from resonance.pipeline.task.partition_task import PartitionTask
 
 
 @dataclass(slots=True)

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from resonance.pipeline.broker.log_reader import NO_OFFSET
 from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.kafka.log_reader import NO_OFFSET
 from resonance.pipeline.replay.bootstrap import Learned, Learning
+from resonance.pipeline.replay.file_partitions import Routed, unpack
 from resonance.pipeline.replay.jobs import Tell, described
-from resonance.pipeline.replay.lanes import Routed, unpack
 
 
 def learn_lanes(job: Mapping[str, Any], routed: Iterator[Routed], tell: Tell) -> list[Learned]:

@@ -7,25 +7,25 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from resonance.pipeline.broker import clients
-from resonance.pipeline.broker.log_reader import NO_OFFSET, LogReader, Range, TopicPartition
+from resonance.pipeline.checkpoint.changelog_table import SnapshotTable
+from resonance.pipeline.checkpoint.compatibility import offset_note
+from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.restore import read_tables
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError, MismatchError
 from resonance.pipeline.files.rows import Columns
-from resonance.pipeline.mending.changes import Change, inputs_of, is_atomic, wait_for_empty_group, write
-from resonance.pipeline.partition import PartitionTask
+from resonance.pipeline.kafka import clients
+from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, Range, TopicPartition
+from resonance.pipeline.kafka.ranges import Span, resolve
+from resonance.pipeline.recovery.rewrite import Change, inputs_of, is_atomic, wait_for_empty_group, write
 from resonance.pipeline.replay.bootstrap import Learned
 from resonance.pipeline.replay.bootstrap_file import learn_lanes
+from resonance.pipeline.replay.file_partitions import route, share
 from resonance.pipeline.replay.jobs import Tell, describe, load_kernels, run_jobs
-from resonance.pipeline.replay.lanes import route, share
-from resonance.pipeline.replay.ranges import Span, resolve
 from resonance.pipeline.replay.spool import unspool
-from resonance.pipeline.states.placing import offset_note
-from resonance.pipeline.states.restore import read_tables
-from resonance.pipeline.states.snapshot_table import SnapshotTable
-from resonance.pipeline.states.source import Source
 from resonance.pipeline.stops import RESET
-from resonance.pipeline.times import epoch_ms
+from resonance.pipeline.task.partition_task import PartitionTask
+from resonance.pipeline.timestamps import epoch_ms
 from resonance.pipeline.topics.start_check import check_start
 
 

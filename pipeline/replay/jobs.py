@@ -14,11 +14,11 @@ from typing import Any, Final, cast
 import orjson
 from pydantic import SecretStr
 from resonance.pipeline import errors
-from resonance.pipeline.broker import clients
+from resonance.pipeline.checkpoint.deployment_context import Source
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import MismatchError, ResonanceError
+from resonance.pipeline.kafka import clients
 from resonance.pipeline.replay.feeder import Feeder, frames_of
-from resonance.pipeline.states.source import Source
 from resonance.pipeline.topics.topics import Deployment
 from resonance.pipeline.worker.collector import collect_rarely
 
@@ -33,8 +33,8 @@ FED: Final = frozenset({"lanes", "bootstrap_file"})
 
 WORK: Final[Mapping[str, str]] = {
     "replay": "resonance.pipeline.replay.run",
-    "lanes": "resonance.pipeline.replay.lanes",
-    "verify": "resonance.pipeline.replay.verify",
+    "lanes": "resonance.pipeline.replay.file_partitions",
+    "verify": "resonance.pipeline.verify.partition_verify",
     "bootstrap": "resonance.pipeline.replay.bootstrap",
     "bootstrap_file": "resonance.pipeline.replay.bootstrap_file",
 }

@@ -5,13 +5,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from resonance.pipeline.broker import clients
-from resonance.pipeline.broker.log_reader import LogReader, Range, TopicPartition
+from resonance.pipeline.checkpoint.deployment_context import Source
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.kafka import clients
+from resonance.pipeline.kafka.log_reader import LogReader, Range, TopicPartition
+from resonance.pipeline.kafka.ranges import Span, choose, resolve
+from resonance.pipeline.replay.initial_models import Start, find_start, later_version
 from resonance.pipeline.replay.jobs import described
-from resonance.pipeline.replay.ranges import Span, choose, resolve
-from resonance.pipeline.replay.starts import Start, find_start, later_version
-from resonance.pipeline.states.source import Source
 from resonance.pipeline.tasks import task_maker
 from resonance.pipeline.topics.topics import read_logs
 

@@ -7,14 +7,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from resonance.pipeline.broker import clients
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError
 from resonance.pipeline.files.rows import Columns
-from resonance.pipeline.replay import hops, lanes
+from resonance.pipeline.kafka import clients
+from resonance.pipeline.kafka.ranges import Span
+from resonance.pipeline.replay import file_partitions, two_stage_file
 from resonance.pipeline.replay.jobs import Tell, as_json, describe, load_kernels, run_jobs
 from resonance.pipeline.replay.opening import open_ranges
-from resonance.pipeline.replay.ranges import Span
 from resonance.pipeline.replay.run import Replayed
 from resonance.pipeline.replay.sinks import TOPICS, join_parts, open_folder
 from resonance.pipeline.topics.kinds import Topics
@@ -175,10 +175,10 @@ def replay_file(
     topic = settings.input.topics[0]
     common = {"settings": as_json(settings), "topic": topic}
     places = _places(settings, output, partitions, inputs=None)
-    routed = lanes.route(path, columns, partitions, skip_bad=skip_bad)
+    routed = file_partitions.route(path, columns, partitions, skip_bad=skip_bad)
     own = list(enumerate(places))
     try:
-        found, seconds = lanes.share("lanes", lanes.run_lanes, common, own, routed, processes, told)
+        found, seconds = file_partitions.share("lanes", file_partitions.run_lanes, common, own, routed, processes, told)
     finally:
         _join(output, partitions)
     parts = [Replayed(**part) for part in found]
@@ -196,9 +196,9 @@ def _replay_hops(
     else:
         places = places[:partitions] + places[:routes]
     began = time.perf_counter()
-    rows = hops.read_rows(path, columns, settings.input.topics[0], partitions, skip_bad=skip_bad)
+    rows = two_stage_file.read_rows(path, columns, settings.input.topics[0], partitions, skip_bad=skip_bad)
     try:
-        parts = hops.replay_hops(settings, rows, partitions, routes, places, told)
+        parts = two_stage_file.replay_hops(settings, rows, partitions, routes, places, told)
     finally:
         _join(output, partitions + routes)
     return Summary(parts, time.perf_counter() - began)
@@ -262,7 +262,7 @@ def _make_targets(settings: Settings, topics: Mapping[str, str], partitions: int
     """Make the topics of another name; with a number of partitions where no input topic says it."""
     client = clients.librdkafka(settings)
     if partitions is not None:
-        from resonance.pipeline.broker.cluster import Cluster  # noqa: PLC0415 - a file alone needs no broker
+        from resonance.pipeline.kafka.admin import Cluster  # noqa: PLC0415 - a file alone needs no broker
 
         cluster = Cluster(client, settings.broker.answer_timeout, settings.topics.replication_factor)
         counts = cluster.partition_counts()

@@ -149,6 +149,6 @@ def sink_of(output: Mapping[str, Any] | None, settings: Settings, partition: int
         return Nowhere()
     if "folder" in output:
         return FolderSink(Path(output["folder"]), output["part"])
-    from resonance.pipeline.broker.clients import librdkafka  # noqa: PLC0415 - a file needs no broker
+    from resonance.pipeline.kafka.clients import librdkafka  # noqa: PLC0415 - a file needs no broker
 
     return TopicSink(librdkafka(settings), output["topics"], partition, settings.output.compression)

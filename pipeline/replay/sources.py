@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
-from resonance.pipeline.broker.log_reader import LogReader, TopicPartition
+from resonance.pipeline.kafka.log_reader import LogReader, TopicPartition
 from resonance.pipeline.records import Record
 
 _offset = attrgetter("offset")

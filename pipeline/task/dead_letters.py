@@ -6,8 +6,8 @@ from operator import attrgetter
 
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Outputs, SourceRecord
-from resonance.pipeline.task.encoding import Encoder
-from resonance.pipeline.task.faults import Fault, FaultError
+from resonance.pipeline.task.decode.faults import Fault, FaultError
+from resonance.pipeline.task.encode.assignments import Encoder
 
 
 class DeadLetters:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from resonance.pipeline.task.encoding import StreamTexts
+from resonance.pipeline.task.encode.assignments import StreamTexts
 
 LEAST: Final = 1_000
 """Streams that are kept at least, however few a partition may have."""

@@ -7,17 +7,17 @@ from enum import Enum
 from resonance.engine.base import FloatArray
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Message
-from resonance.pipeline.task import sizes
-from resonance.pipeline.task.encoding import StreamTexts, describe
-from resonance.pipeline.task.event_encoding import Cause, EventEncoder, Told
-from resonance.pipeline.task.fed import Fed
-from resonance.pipeline.task.input import AnyLayout
-from resonance.pipeline.task.label_input import Taught
+from resonance.pipeline.task.decode.json_records import AnyLayout
+from resonance.pipeline.task.decode.labels import Taught
+from resonance.pipeline.task.decode.sparse import SparseRows
+from resonance.pipeline.task.encode import message_sizes
+from resonance.pipeline.task.encode.assignments import StreamTexts, describe
+from resonance.pipeline.task.encode.cluster_events import Cause, EventEncoder, Told
+from resonance.pipeline.task.encode.origins import Origins
 from resonance.pipeline.task.latest_texts import LatestTexts
+from resonance.pipeline.task.model.learn_result import Fed
+from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.model_health import ModelHealth
-from resonance.pipeline.task.origins import Origins
-from resonance.pipeline.task.sparse_input import SparseRows
-from resonance.pipeline.task.stream_model import StreamModel
 from resonance.pipeline.task.streams import Streams
 from resonance.schemas import ClusterSnapshot
 
@@ -87,7 +87,7 @@ class Learner:
     """
 
     def __init__(self, settings: Settings, topic: str, partition: int, streams: Streams, health: ModelHealth) -> None:
-        self.event_bytes = sizes.EVENT_BYTES
+        self.event_bytes = message_sizes.EVENT_BYTES
         self._topics = (settings.topic("cluster_events"), settings.topic("clusters"))
         self._grace = settings.output.clusters_grace
         self._where = f"{topic}[{partition}]"
@@ -119,7 +119,7 @@ class Learner:
         """
         if len(self._streams) == 1:
             # Those of a partition have the same features.
-            sizes.check_events(model, self._topics, self.event_bytes, self._where)
+            message_sizes.check_events(model, self._topics, self.event_bytes, self._where)
             if self.further_check is not None:
                 self.further_check(model)
 

@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 from resonance.engine.base import BoolArray, FloatArray, IntArray, Step
-from resonance.pipeline.task.fed import Fed
-from resonance.pipeline.task.stream_model import StreamModel
+from resonance.pipeline.task.model.learn_result import Fed
+from resonance.pipeline.task.model.stream_model import StreamModel
 
 WINDOW: Final = 10_000
 """Answers that the figures look at."""

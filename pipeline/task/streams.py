@@ -10,12 +10,12 @@ from resonance.pipeline.config.messages import configuration_error, prepared_set
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.records import StreamSnapshot
-from resonance.pipeline.task.encoding import StreamTexts, describe
-from resonance.pipeline.task.input import AnyLayout
-from resonance.pipeline.task.layout import shape_as_json
-from resonance.pipeline.task.names import StreamNames
-from resonance.pipeline.task.preparations import revision_of
-from resonance.pipeline.task.stream_model import StreamModel
+from resonance.pipeline.task.decode.dense import shape_as_json
+from resonance.pipeline.task.decode.json_records import AnyLayout
+from resonance.pipeline.task.decode.stream_names import StreamNames
+from resonance.pipeline.task.encode.assignments import StreamTexts, describe
+from resonance.pipeline.task.model.preparations import revision_of
+from resonance.pipeline.task.model.stream_model import StreamModel
 
 FORMAT = 1
 """Format of the headers of snapshots."""

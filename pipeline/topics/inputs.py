@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from resonance.pipeline.broker.cluster import Cluster, FoundTopic
 from resonance.pipeline.errors import BrokerError, nearest
+from resonance.pipeline.kafka.admin import Cluster, FoundTopic
 from resonance.pipeline.topics.kinds import Topics
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, Self
 
-from resonance.pipeline.routing.ask_sizes import ask_bytes
-from resonance.pipeline.routing.route_records import REST_BYTES
-from resonance.pipeline.states.snapshots import CHUNK_BYTES
+from resonance.pipeline.checkpoint.changelog_writer import CHUNK_BYTES
+from resonance.pipeline.repartition.envelope import REST_BYTES
+from resonance.pipeline.repartition.keyed.operation_sizes import ask_bytes
 
 if TYPE_CHECKING:
     from resonance.pipeline.config.settings import Settings

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from confluent_kafka import KafkaException, Producer
-from resonance.pipeline.broker.acls import for_transactions
-from resonance.pipeline.broker.cluster import Cluster
-from resonance.pipeline.broker.denials import right_refused
-from resonance.pipeline.broker.embedded import SILENT
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.kafka.access import right_refused
+from resonance.pipeline.kafka.admin import Cluster
+from resonance.pipeline.kafka.embedded import SILENT
+from resonance.pipeline.topics.acls import for_transactions
 from resonance.pipeline.topics.kinds import INPUT, Topics
 from resonance.pipeline.topics.topics import Deployment, prepare_topics, read_deployment
 

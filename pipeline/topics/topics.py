@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from resonance.pipeline.broker import acls
-from resonance.pipeline.broker.cluster import Cluster, FoundTopic
 from resonance.pipeline.errors import BrokerError, ConfigurationError, DeniedError, ResonanceError, nearest
+from resonance.pipeline.kafka.admin import Cluster, FoundTopic
+from resonance.pipeline.topics import acls
 from resonance.pipeline.topics.inputs import check_inputs, check_labels
 from resonance.pipeline.topics.kinds import LABELS, Topic, Topics
 

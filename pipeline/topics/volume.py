@@ -8,10 +8,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from resonance.pipeline.broker.log_reader import LogReader
+from resonance.pipeline.checkpoint.archive_records import ArchiveKey, ArchiveManifest
+from resonance.pipeline.checkpoint.changelog_records import UNREADABLE
 from resonance.pipeline.errors import MismatchError
-from resonance.pipeline.states.archive_records import ArchiveKey, ArchiveManifest
-from resonance.pipeline.states.snapshot_records import UNREADABLE
+from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.topics.topics import Status, Survey
 
 if TYPE_CHECKING:

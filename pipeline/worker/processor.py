@@ -14,16 +14,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
 from faust.types import TP
+from resonance.pipeline.checkpoint.archive_writer import ArchiveWriter
+from resonance.pipeline.crash_points import reach
 from resonance.pipeline.errors import DeliveryError
-from resonance.pipeline.fault_points import reach
 from resonance.pipeline.records import Outputs
-from resonance.pipeline.states.archives import ArchiveWriter
-from resonance.pipeline.worker.activity import WORK_SECONDS, Activity
-from resonance.pipeline.worker.chunk import Chunk, Membership
-from resonance.pipeline.worker.delivery import Batch, Delivery
-from resonance.pipeline.worker.inbox import Inbox, Item
-from resonance.pipeline.worker.owned import Counters, Destinations, Histograms, Partition
-from resonance.pipeline.worker.pauses import Pauses
+from resonance.pipeline.worker.assignment import Counters, Destinations, Histograms, Partition
+from resonance.pipeline.worker.command_queue import Inbox, Item
+from resonance.pipeline.worker.dead_letter_breaker import Pauses
+from resonance.pipeline.worker.delivery.delivery import Batch, Delivery
+from resonance.pipeline.worker.transport.chunk import Chunk, Membership
+from resonance.pipeline.worker.watchdog import WORK_SECONDS, Activity
 
 SLICE_SECONDS: Final = 0.05
 """About the longest time between two looks at what the loop asks for, however slow the engine is."""

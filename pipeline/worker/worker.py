@@ -12,36 +12,36 @@ from typing import Any
 
 from faust.types import TP
 from resonance.pipeline import logs
-from resonance.pipeline.broker import clients, embedded
-from resonance.pipeline.broker.fetch_errors import explained
-from resonance.pipeline.broker.log_reader import RestoreCancelledError
+from resonance.pipeline.checkpoint.archive_writer import archive_writers
+from resonance.pipeline.checkpoint.compatibility import offset_note
+from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.restore import Progress, restore_partitions
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ResonanceError
+from resonance.pipeline.kafka import clients, embedded
+from resonance.pipeline.kafka.log_reader import RestoreCancelledError
 from resonance.pipeline.kernels import told_while_compiling
-from resonance.pipeline.mending.mending import mend
-from resonance.pipeline.pages.metrics import make_registry
-from resonance.pipeline.pages.pages import Pages, address
-from resonance.pipeline.pages.samples import durations, samples
-from resonance.pipeline.pages.status import Status, named
-from resonance.pipeline.states.archives import archive_writers
-from resonance.pipeline.states.placing import offset_note
-from resonance.pipeline.states.restore import Progress, restore_partitions
-from resonance.pipeline.states.source import Source
+from resonance.pipeline.recovery.recovery import mend
 from resonance.pipeline.tasks import Task, make_task
 from resonance.pipeline.topics.start_check import check_start
 from resonance.pipeline.topics.topics import Deployment
-from resonance.pipeline.worker.app import WorkerApp, make_app
-from resonance.pipeline.worker.at_least_once import AtLeastOnce
-from resonance.pipeline.worker.chunk import Chunk, Membership
+from resonance.pipeline.worker.assignment import Destinations, Histograms, Partition
 from resonance.pipeline.worker.collector import collect_rarely
-from resonance.pipeline.worker.delivery import Delivery, producer_settings
-from resonance.pipeline.worker.ending import STOP_SECONDS, Ending, leave
-from resonance.pipeline.worker.exactly_once import ExactlyOnce
-from resonance.pipeline.worker.looking import look_again
-from resonance.pipeline.worker.owned import Destinations, Histograms, Partition
-from resonance.pipeline.worker.pauses import Pauses
+from resonance.pipeline.worker.dead_letter_breaker import Pauses
+from resonance.pipeline.worker.delivery.at_least_once import AtLeastOnce
+from resonance.pipeline.worker.delivery.delivery import Delivery, producer_settings
+from resonance.pipeline.worker.delivery.exactly_once import ExactlyOnce
+from resonance.pipeline.worker.http.metrics import make_registry
+from resonance.pipeline.worker.http.pages import Pages, address
+from resonance.pipeline.worker.http.samples import durations, samples
+from resonance.pipeline.worker.http.status import Status, named
 from resonance.pipeline.worker.processor import Processor
-from resonance.pipeline.worker.transport import FETCH_WAIT_MS, TransportOptions, check_versions
+from resonance.pipeline.worker.refresh_topology import look_again
+from resonance.pipeline.worker.shutdown import STOP_SECONDS, Ending, leave
+from resonance.pipeline.worker.transport.app import WorkerApp, make_app
+from resonance.pipeline.worker.transport.chunk import Chunk, Membership
+from resonance.pipeline.worker.transport.fetch_errors import explained
+from resonance.pipeline.worker.transport.transport import FETCH_WAIT_MS, TransportOptions, check_versions
 
 OUTPUTS = ("assignments", "cluster_events", "dead_letters", "clusters")
 

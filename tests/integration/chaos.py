@@ -20,15 +20,15 @@ from typing import Any
 
 import numpy as np
 from confluent_kafka import Consumer, Producer, TopicPartition
-from resonance.pipeline.broker.clients import librdkafka
-from resonance.pipeline.broker.log_reader import LogReader
+from resonance.pipeline.checkpoint.archive_reader import newest_archive
+from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.restore import Restored, restore_partitions
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.fault_points import VARIABLE
-from resonance.pipeline.partition import PartitionTask
+from resonance.pipeline.crash_points import VARIABLE
+from resonance.pipeline.kafka.clients import librdkafka
+from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import Message, Outputs, Record
-from resonance.pipeline.states.archive_reader import newest_archive
-from resonance.pipeline.states.restore import Restored, restore_partitions
-from resonance.pipeline.states.source import Source
+from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.tasks import Task, make_task
 from resonance.pipeline.topics.kinds import Topics
 from resonance.pipeline.topics.topics import prepare_topics

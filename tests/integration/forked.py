@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from resonance.engine.cache import prepare_cache
-from resonance.pipeline import fault_points
+from resonance.pipeline import crash_points
 
 _server = multiprocessing.get_context("forkserver")
 _server.set_forkserver_preload(["tests.integration.preloaded"])
@@ -31,8 +31,8 @@ def _run(module: str, arguments: Sequence[str], folder: str, environment: Mappin
     os.environ.update(environment)
     prepare_cache()
     # What was read from the environment when the server imported it.
-    text = environment.get(fault_points.VARIABLE, "")
-    fault_points._name, fault_points._left = fault_points._armed(text) if text else ("", 0)
+    text = environment.get(crash_points.VARIABLE, "")
+    crash_points._name, crash_points._left = crash_points._armed(text) if text else ("", 0)
     sys.argv = [module, *arguments]
     importlib.import_module(module).main()
 

@@ -7,7 +7,8 @@ import sys
 import time
 from pathlib import Path
 
-from resonance.pipeline import cli, tasks
+from resonance.pipeline import tasks
+from resonance.pipeline.cli import main as cli
 from resonance.pipeline.worker import worker
 
 

@@ -2,10 +2,10 @@
 
 from resonance.engine import ENGINES
 from resonance.engine.prepare import Preparation
-from resonance.pipeline import cli
+from resonance.pipeline.cli import main
 from resonance.pipeline.worker import worker
 
-__all__ = ["cli", "worker"]
+__all__ = ["main", "worker"]
 
 Preparation.compile()
 for engine in ENGINES.values():

@@ -3,7 +3,8 @@
 import sys
 import time
 
-from resonance.pipeline import cli, tasks
+from resonance.pipeline import tasks
+from resonance.pipeline.cli import main as cli
 from resonance.pipeline.worker import worker
 
 

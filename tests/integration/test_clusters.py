@@ -5,10 +5,10 @@ import time
 
 import pytest
 from confluent_kafka import Producer
-from resonance.pipeline.broker.log_reader import LogReader
+from resonance.pipeline.checkpoint.listing import open_source, read_states
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.partition import PartitionTask
-from resonance.pipeline.states.stored_states import open_source, read_states
+from resonance.pipeline.kafka.log_reader import LogReader
+from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.schemas import ClusterTable
 
 from tests.brokers import read_topic

@@ -4,7 +4,7 @@ import json
 import sys
 
 import pytest
-from resonance.pipeline import cli
+from resonance.pipeline.cli import main
 
 from tests.brokers import read_topic, topic_name
 from tests.integration.workers import WorkerProcess
@@ -18,7 +18,7 @@ BAD = (50, 120, 121, 300, 599)
 def run(monkeypatch, capsys, *arguments):
     monkeypatch.setattr(sys, "argv", ["resonance", *arguments])
     with pytest.raises(SystemExit) as ended:
-        cli.main()
+        main.main()
     assert not ended.value.code, capsys.readouterr().err
     return capsys.readouterr()
 

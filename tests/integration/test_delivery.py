@@ -8,10 +8,10 @@ from confluent_kafka import Consumer, TopicPartition
 from faust.types import TP
 from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryError, FencedError
 from resonance.pipeline.records import Message
-from resonance.pipeline.worker.at_least_once import AtLeastOnce
-from resonance.pipeline.worker.chunk import Membership
-from resonance.pipeline.worker.delivery import Batch, producer_settings
-from resonance.pipeline.worker.exactly_once import ExactlyOnce, check_group_metadata, group_metadata
+from resonance.pipeline.worker.delivery.at_least_once import AtLeastOnce
+from resonance.pipeline.worker.delivery.delivery import Batch, producer_settings
+from resonance.pipeline.worker.delivery.exactly_once import ExactlyOnce, check_group_metadata, group_metadata
+from resonance.pipeline.worker.transport.chunk import Membership
 
 from tests.brokers import create_topic, read_topic, topic_name
 

@@ -4,18 +4,18 @@ import json
 import time
 
 import pytest
-from resonance.pipeline.broker.clients import librdkafka
-from resonance.pipeline.broker.log_reader import LogReader
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.partition import PartitionTask
+from resonance.pipeline.kafka.clients import librdkafka
+from resonance.pipeline.kafka.log_reader import LogReader
+from resonance.pipeline.kafka.ranges import Span
 from resonance.pipeline.records import Message, Outputs
-from resonance.pipeline.replay.ranges import Span
-from resonance.pipeline.replay.verifying import verify
+from resonance.pipeline.task.partition_task import PartitionTask
+from resonance.pipeline.verify.verify import verify
 from resonance.schemas import ClusterTable
 
 from tests.brokers import produce, read_topic
 from tests.integration.workers import Deployment, records
-from tests.pipeline.routing.keyed_deployment import by_id, by_record
+from tests.pipeline.repartition.keyed_deployment import by_id, by_record
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
 

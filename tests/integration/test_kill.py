@@ -14,12 +14,12 @@ from collections import Counter
 from itertools import chain
 
 import pytest
-from resonance.pipeline.fault_points import FAULT_POINTS
+from resonance.pipeline.crash_points import FAULT_POINTS
 from resonance.pipeline.records import Message
 
 from tests.integration.chaos import OUTPUTS, Chaos, KeyedChaos, states
 from tests.integration.label_chaos import LabelChaos
-from tests.pipeline.routing.keyed_deployment import by_id, by_record
+from tests.pipeline.repartition.keyed_deployment import by_id, by_record
 
 LONG = os.environ.get("RESONANCE_KILL_TEST") == "long"
 

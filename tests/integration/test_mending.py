@@ -5,15 +5,15 @@ import time
 import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
+from resonance.pipeline.checkpoint.changelog_records import manifest_key, partition_key
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, MismatchError
-from resonance.pipeline.mending import changes
-from resonance.pipeline.mending.mending import mend, resume_from_snapshots
-from resonance.pipeline.mending.resetting import reset
 from resonance.pipeline.records import Message
-from resonance.pipeline.states.snapshot_records import manifest_key, partition_key
+from resonance.pipeline.recovery import rewrite
+from resonance.pipeline.recovery.recovery import mend, resume_from_snapshots
+from resonance.pipeline.recovery.reset import reset
 from resonance.pipeline.stops import RESET, RESUME
-from resonance.pipeline.worker.delivery import producer_settings
+from resonance.pipeline.worker.delivery.delivery import producer_settings
 
 from tests.brokers import produce, read_topic
 from tests.integration.toy_pipeline import Pipeline, models
@@ -100,7 +100,7 @@ def test_more_is_written_than_a_producer_holds(pipeline, monkeypatch):
     stray = [(0, b'["chunk","p0",1,%d]' % n, b"x") for n in range(1000)]
     produce(pipeline.broker, pipeline.snapshots, stray)
     small = {"queue.buffering.max.messages": 100}
-    monkeypatch.setattr(changes, "producer_settings", lambda *args, **how: producer_settings(*args, **how) | small)
+    monkeypatch.setattr(rewrite, "producer_settings", lambda *args, **how: producer_settings(*args, **how) | small)
     reset(pipeline.source, ToyTask)
     tombstones = {m.key() for m in read_topic(pipeline.broker, pipeline.snapshots) if m.value() is None}
     assert tombstones == {key for _, key, _ in stray}
@@ -113,7 +113,7 @@ def test_what_fails_leaves_no_transaction_behind(pipeline):
         raise ValueError("no more")
 
     with pytest.raises(ValueError, match="no more"):
-        changes.write(pipeline.source, [changes.Change((pipeline.topic, 0), messages(), 0)], atomic=True)
+        rewrite.write(pipeline.source, [rewrite.Change((pipeline.topic, 0), messages(), 0)], atomic=True)
     produce(pipeline.broker, pipeline.snapshots, [(0, b"after", b"v")])
     assert [message.key() for message in read_topic(pipeline.broker, pipeline.snapshots, timeout=10)] == [b"after"]
 

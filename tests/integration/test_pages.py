@@ -6,7 +6,7 @@ import urllib.request
 
 import pytest
 from prometheus_client import parser
-from resonance.pipeline.pages.page_client import resume
+from resonance.pipeline.worker.http.page_client import resume
 
 from tests.brokers import produce, read_topic
 from tests.integration.workers import Deployment, records

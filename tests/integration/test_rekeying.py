@@ -5,10 +5,10 @@ import time
 from collections import Counter, defaultdict
 
 import pytest
-from resonance.pipeline.broker.clients import librdkafka
-from resonance.pipeline.broker.embedded import EmbeddedBroker
-from resonance.pipeline.broker.log_reader import LogReader
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.kafka.clients import librdkafka
+from resonance.pipeline.kafka.embedded import EmbeddedBroker
+from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.tasks import make_task
 
 from tests.brokers import produce, read_topic

@@ -11,10 +11,10 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.files.rows import Columns
+from resonance.pipeline.kafka.ranges import Span
 from resonance.pipeline.replay.bootstrapping import bootstrap
-from resonance.pipeline.replay.ranges import Span
 from resonance.pipeline.replay.replaying import Output, replay_file, replay_topics
-from resonance.pipeline.replay.verifying import Verdict, verify
+from resonance.pipeline.verify.verify import Verdict, verify
 
 from tests.brokers import produce, read_topic
 from tests.integration.workers import Deployment, records

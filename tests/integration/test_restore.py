@@ -7,10 +7,10 @@ import time
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
-from resonance.pipeline.broker.log_reader import LogReader, RestoreCancelledError
+from resonance.pipeline.checkpoint.changelog_writer import SnapshotWriter
+from resonance.pipeline.checkpoint.restore import restore_partitions
 from resonance.pipeline.errors import BrokerError, MismatchError
-from resonance.pipeline.states.restore import restore_partitions
-from resonance.pipeline.states.snapshots import SnapshotWriter
+from resonance.pipeline.kafka.log_reader import LogReader, RestoreCancelledError
 
 from tests.brokers import create_topic, read_topic
 from tests.brokers.jvm import free_port

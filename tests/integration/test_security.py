@@ -4,12 +4,12 @@ import re
 import time
 
 import pytest
-from resonance.pipeline import cli
-from resonance.pipeline.broker.acls import needed
-from resonance.pipeline.broker.clients import faust_credentials, librdkafka
-from resonance.pipeline.broker.log_reader import LogReader
+from resonance.pipeline.cli import main
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, DeniedError
+from resonance.pipeline.kafka.clients import faust_credentials, librdkafka
+from resonance.pipeline.kafka.log_reader import LogReader
+from resonance.pipeline.topics.acls import needed
 from resonance.pipeline.topics.report import acl_values
 from resonance.pipeline.topics.start_check import check_start
 
@@ -270,7 +270,7 @@ def command(deployment, monkeypatch, capsys, role, *arguments):
     monkeypatch.setattr("sys.argv", ["resonance", *arguments, *options])
     code = 0
     try:
-        cli.main()
+        main.main()
     except SystemExit as ended:
         code = int(ended.code or 0)
     printed = capsys.readouterr()

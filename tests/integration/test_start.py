@@ -4,11 +4,11 @@ import time
 
 import pytest
 from confluent_kafka import Producer
-from resonance.pipeline.broker.clients import librdkafka
+from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.restore import restore_partitions
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.partition import PartitionTask
-from resonance.pipeline.states.restore import restore_partitions
-from resonance.pipeline.states.source import Source
+from resonance.pipeline.kafka.clients import librdkafka
+from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.topics.topics import read_deployment
 
 from tests.integration.workers import Deployment, records

@@ -4,16 +4,16 @@ import json
 
 import pytest
 from confluent_kafka import TopicPartition
-from resonance.pipeline.broker.log_reader import LogReader
+from resonance.pipeline.checkpoint.archive_reader import newest_archive
+from resonance.pipeline.checkpoint.archive_records import ArchiveKey
+from resonance.pipeline.checkpoint.listing import open_source
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.partition import PartitionTask
-from resonance.pipeline.states.archive_reader import newest_archive
-from resonance.pipeline.states.archive_records import ArchiveKey
-from resonance.pipeline.states.stored_states import open_source
+from resonance.pipeline.kafka.log_reader import LogReader
+from resonance.pipeline.task.partition_task import PartitionTask
 
 from tests.brokers import create_topic, produce, read_topic
 from tests.integration.workers import Deployment, consumer, records
-from tests.pipeline.test_cli import run
+from tests.pipeline.cli.test_cli import run
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(180)]
 

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from resonance.pipeline import cli
+from resonance.pipeline.cli import main
 
 from tests.brokers import create_topic, produce, topic_name
 from tests.brokers.jvm import free_port
@@ -23,7 +23,7 @@ def topics(broker, monkeypatch, capsys, tmp_path):
         monkeypatch.setattr("sys.argv", ["resonance", "topics", command, *own, *arguments])
         code = 0
         try:
-            cli.main()
+            main.main()
         except SystemExit as ended:
             code = int(ended.code or 0)
         printed = capsys.readouterr()

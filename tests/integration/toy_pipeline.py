@@ -1,10 +1,10 @@
 """A pipeline of toy tasks on a real broker: what it does is known without looking."""
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from resonance.pipeline.broker.log_reader import LogReader
-from resonance.pipeline.states.restore import restore_partitions
-from resonance.pipeline.states.snapshot_records import Identity
-from resonance.pipeline.states.source import Source
+from resonance.pipeline.checkpoint.changelog_records import Identity
+from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.restore import restore_partitions
+from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.topics.kinds import Topics
 from resonance.pipeline.topics.topics import prepare_topics
 

@@ -21,7 +21,7 @@ from tests.brokers.jvm import die_with_parent, free_port
 from tests.integration.forked import ForkedProcess
 
 ROOT = Path(__file__).resolve().parents[2]
-CLI = ("resonance.pipeline.cli", "worker")
+CLI = ("resonance.pipeline.cli.main", "worker")
 
 
 class WorkerProcess:

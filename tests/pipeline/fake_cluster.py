@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from resonance.pipeline.broker.cluster import Cluster, FoundTopic
+from resonance.pipeline.kafka.admin import Cluster, FoundTopic
 
 CONFIG = {"cleanup.policy": "delete", "max.message.bytes": "1048588", "retention.ms": "604800000"}
 """Of a topic that was made with nothing but its name."""

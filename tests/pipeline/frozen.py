@@ -13,15 +13,15 @@ import orjson
 import pytest
 from resonance.pipeline import stops
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.mending import mending
+from resonance.pipeline.recovery import recovery
 
+from tests.pipeline.cli.test_cli import run
 from tests.pipeline.labels.test_label_restarts import deployed as labelled
 from tests.pipeline.memory_deployment import MemoryDeployment
-from tests.pipeline.routing.deployment import KEYED, RekeyedDeployment
-from tests.pipeline.routing.two_hops import ROUTES
+from tests.pipeline.repartition.deployment import KEYED, RekeyedDeployment
+from tests.pipeline.repartition.two_hops import ROUTES
 from tests.pipeline.sparse_streams import by_name, entries, sparse_records
 from tests.pipeline.streams import TOPIC, settings
-from tests.pipeline.test_cli import run
 
 Scenario = Callable[[pytest.MonkeyPatch], MemoryDeployment]
 
@@ -31,7 +31,7 @@ DIGESTS = Path(__file__).parents[1] / "data" / "frozen_bytes.json"
 def command(patch: pytest.MonkeyPatch, deployment: MemoryDeployment, *arguments: str) -> None:
     """Run a command on a deployment."""
     for name in ("reset", "snapshots"):
-        patch.setattr(f"resonance.pipeline.commands.{name}.load_settings", lambda *_, **__: deployment.given)
+        patch.setattr(f"resonance.pipeline.cli.{name}.load_settings", lambda *_, **__: deployment.given)
     assert run(patch, *arguments) == 0
 
 
@@ -113,7 +113,7 @@ def new_version(patch: pytest.MonkeyPatch) -> MemoryDeployment:
     made = MemoryDeployment(patch)
     made.work(350, everything=True)
     made.take_settings(settings(stream="key", engine__memory=101))
-    mending.mend(stops.NEW_VERSION, made.given, made.source)
+    recovery.mend(stops.NEW_VERSION, made.given, made.source)
     made.work(600)
     return made
 
@@ -152,7 +152,7 @@ def rekeyed(patch: pytest.MonkeyPatch) -> MemoryDeployment:
     made.turn(0.5, only=TOPIC, lost=True)
     made.turn(0.5)
     made.take_settings(settings(stream="field:country", input__id_path="id", engine__memory=300))
-    mending.mend(stops.NEW_VERSION, made.given, made.source)
+    recovery.mend(stops.NEW_VERSION, made.given, made.source)
     made.turn()
     made.turn(only=ROUTES)
     return made

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from resonance.pipeline.broker.log_reader import Range, TopicPartition
+from resonance.pipeline.kafka.log_reader import Range, TopicPartition
 from resonance.pipeline.records import Message, Record
 
 

@@ -4,42 +4,42 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import pytest
-from resonance.pipeline.broker.log_reader import NO_OFFSET, Range, TopicPartition
+from resonance.pipeline.checkpoint import archive_writer, listing, restore
+from resonance.pipeline.checkpoint.archive_reader import present_line
+from resonance.pipeline.checkpoint.archive_writer import ArchiveWriter
+from resonance.pipeline.checkpoint.compatibility import offset_note
+from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.restore import restore_partitions
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError
-from resonance.pipeline.mending import (
-    changes,
-    mending,
-    put_back,
-    resetting,
-    snapshot_import,
-    subtree_ends,
-    versions,
-)
-from resonance.pipeline.mending.changes import Change
-from resonance.pipeline.partition import PartitionTask
+from resonance.pipeline.kafka.log_reader import NO_OFFSET, Range, TopicPartition
 from resonance.pipeline.records import Message, Outputs
-from resonance.pipeline.states import archives, restore, stored_states
-from resonance.pipeline.states.archive_reader import present_line
-from resonance.pipeline.states.archives import ArchiveWriter
-from resonance.pipeline.states.placing import offset_note
-from resonance.pipeline.states.restore import restore_partitions
-from resonance.pipeline.states.source import Source
+from resonance.pipeline.recovery import (
+    drain_subtrees,
+    import_checkpoint,
+    new_version,
+    recovery,
+    reset,
+    rewrite,
+    rollback,
+)
+from resonance.pipeline.recovery.rewrite import Change
+from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.topics.topics import Deployment
 
 from tests.pipeline.logs import MemoryReader
 from tests.pipeline.streams import STAMP, TOPIC, points, settings, value_of
 
 MODULES: Sequence[Any] = (
-    archives,
-    changes,
-    mending,
-    put_back,
-    resetting,
+    archive_writer,
+    rewrite,
+    recovery,
+    rollback,
+    reset,
     restore,
-    snapshot_import,
-    subtree_ends,
-    versions,
+    import_checkpoint,
+    drain_subtrees,
+    new_version,
 )
 
 
@@ -92,14 +92,14 @@ class MemoryDeployment(MemoryReader):
                 self.append((TOPIC, partition), message, timestamp=STAMP + 1_000 * i)
         for module in MODULES:
             patch.setattr(module, "LogReader", lambda *_: self)
-        for module in (changes, mending, resetting, versions):
+        for module in (rewrite, recovery, reset, new_version):
             patch.setattr(module, "write", self.write)
-        patch.setattr(resetting, "forget_archives", lambda _: self.forget_archives())
-        patch.setattr(stored_states, "open_source", lambda _: self.source)
-        patch.setattr("resonance.pipeline.broker.log_reader.LogReader", lambda *_: self)
+        patch.setattr(reset, "forget_archives", lambda _: self.forget_archives())
+        patch.setattr(listing, "open_source", lambda _: self.source)
+        patch.setattr("resonance.pipeline.kafka.log_reader.LogReader", lambda *_: self)
         self.members: list[str] | None = None
-        patch.setattr(changes, "members_of", lambda _: self.members)
-        patch.setattr("resonance.pipeline.commands.plans.alone", lambda _: self.waited.append(len(self.written)))
+        patch.setattr(rewrite, "members_of", lambda _: self.members)
+        patch.setattr("resonance.pipeline.cli.plans.alone", lambda _: self.waited.append(len(self.written)))
 
     def __enter__(self) -> Self:
         return self

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import orjson
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Message, Outputs, Record, StreamSnapshot
+from resonance.pipeline.task.partition_task import PartitionTask
 
 TOPIC = "features"
 STAMP = 1_700_000_000_000

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import orjson
 import pytest
-from resonance.pipeline.broker.embedded import EmbeddedBroker
 from resonance.pipeline.demo.follower import Follower
 from resonance.pipeline.demo.lifelines import draw, lines
 from resonance.pipeline.demo.report import Comparison, RegionQuality, compare, drifted, verdict
@@ -20,6 +19,7 @@ from resonance.pipeline.demo.story import Story
 from resonance.pipeline.demo.telemetry import Telemetry
 from resonance.pipeline.demo.view import LiveView, PlainView, panel, spark
 from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.kafka.embedded import EmbeddedBroker
 from resonance.pipeline.records import Message
 from rich.console import Console
 

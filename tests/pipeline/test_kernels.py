@@ -8,7 +8,8 @@ import threading
 import pytest
 from resonance.engine import ENGINES, PARTS
 from resonance.engine.cache import prepare_cache
-from resonance.pipeline import cli, kernels
+from resonance.pipeline import kernels
+from resonance.pipeline.cli import main
 
 
 @pytest.fixture
@@ -16,7 +17,7 @@ def run(monkeypatch, capsys):
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["resonance", "compile", *arguments])
         with pytest.raises(SystemExit) as ended:
-            cli.main()
+            main.main()
         return int(ended.value.code or 0), *capsys.readouterr()
 
     return run

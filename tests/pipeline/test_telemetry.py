@@ -7,8 +7,8 @@ import orjson
 import pytest
 from resonance.engine import make_engine
 from resonance.engine.prepare import Preparation
-from resonance.pipeline.broker.embedded import BUDGET, RECORD_OVERHEAD
 from resonance.pipeline.demo.telemetry import FEATURES, REGIONS, Telemetry
+from resonance.pipeline.kafka.embedded import BUDGET, RECORD_OVERHEAD
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 from resonance.schemas import ClusterTable, EventGapError, cluster_table
 
 from tests.pipeline.streams import STAMP, payloads, points, records, run, settings, task
-from tests.pipeline.test_partition import ENGINES, KEYS, changed
+from tests.pipeline.task.test_partition_task import ENGINES, KEYS, changed
 
 
 def snapshot(name: str, size: int = 30) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from resonance.pipeline.commands.options import given
+from resonance.pipeline.cli.options import given
 from resonance.pipeline.config.sections import Topics
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError

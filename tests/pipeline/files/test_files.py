@@ -11,9 +11,9 @@ import pytest
 from pyarrow import parquet
 from resonance.pipeline.errors import ConfigurationError, InputFileError
 from resonance.pipeline.files.csv_rows import CsvRows
-from resonance.pipeline.files.partitioner import murmur2, partition_of
 from resonance.pipeline.files.record_file import RecordFile
 from resonance.pipeline.files.rows import BadRowError, Columns, FileRecord
+from resonance.pipeline.kafka.partitioner import murmur2, partition_of
 
 
 def written(folder, name, content):

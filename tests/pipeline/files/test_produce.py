@@ -7,13 +7,13 @@ import tomllib
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from resonance.pipeline import cli
-from resonance.pipeline.broker.embedded import PARTITIONS, EmbeddedBroker
+from resonance.pipeline.cli import main
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryError
-from resonance.pipeline.files.partitioner import partition_of
 from resonance.pipeline.files.produce import Target, _Sender, check_times, find_target, produce
 from resonance.pipeline.files.rows import BATCH, FileRecord
+from resonance.pipeline.kafka.embedded import PARTITIONS, EmbeddedBroker
+from resonance.pipeline.kafka.partitioner import partition_of
 
 DAY = 86_400_000
 
@@ -32,7 +32,7 @@ def broker():
 def run(monkeypatch, *arguments):
     monkeypatch.setattr(sys, "argv", ["resonance", "produce", *arguments])
     with pytest.raises(SystemExit) as ended:
-        cli.main()
+        main.main()
     return int(ended.value.code or 0)
 
 

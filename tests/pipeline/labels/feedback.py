@@ -9,7 +9,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Outputs, Record, StreamSnapshot
 from resonance.pipeline.tasks import Task, make_task
 
-from tests.pipeline.routing.two_hops import ROUTES, Hops
+from tests.pipeline.repartition.two_hops import ROUTES, Hops
 from tests.pipeline.streams import STAMP, TOPIC
 
 LABELS = "labels"

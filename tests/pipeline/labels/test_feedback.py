@@ -11,8 +11,8 @@ from resonance.engine import MLCA
 from resonance.engine.errors import StateError
 from resonance.engine.state import pack, unpack
 from resonance.pipeline.records import Outputs, Record
-from resonance.pipeline.task import label_memory
-from resonance.pipeline.task.stream_model import KIND, STATE_REVISION, StreamModel
+from resonance.pipeline.task.model import label_memory
+from resonance.pipeline.task.model.stream_model import KIND, STATE_REVISION, StreamModel
 from resonance.pipeline.tasks import Task, make_task
 from resonance.schemas import Assignment, load_schema
 
@@ -29,7 +29,7 @@ from tests.pipeline.labels.feedback import (
     rows,
     taught,
 )
-from tests.pipeline.routing.two_hops import ROUTES
+from tests.pipeline.repartition.two_hops import ROUTES
 from tests.pipeline.streams import STAMP, TOPIC, errors, payloads, run, task
 
 BUFFER, WAIT = 40, 12

@@ -8,8 +8,8 @@ from resonance.engine.errors import StateError
 from resonance.engine.state import pack, unpack
 from resonance.pipeline.config.label_checks import LABELS as MOST
 from resonance.pipeline.records import RoutedRecord
-from resonance.pipeline.task.faults import FaultError
-from resonance.pipeline.task.label_memory import ID_BYTES, KIND, REVISION, LabelMemory
+from resonance.pipeline.task.decode.faults import FaultError
+from resonance.pipeline.task.model.label_memory import ID_BYTES, KIND, REVISION, LabelMemory
 
 from tests.pipeline.labels.feedback import LABELS, late
 

@@ -7,23 +7,24 @@ import numpy as np
 import orjson
 import pytest
 from resonance.pipeline import stops
+from resonance.pipeline.checkpoint import listing
+from resonance.pipeline.checkpoint.inspection import inspect
+from resonance.pipeline.checkpoint.restore import restore_partitions
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.files.rows import Columns
-from resonance.pipeline.mending import mending, resetting
+from resonance.pipeline.kafka.ranges import Span
 from resonance.pipeline.records import Message, Record
-from resonance.pipeline.replay import replaying, verifying
-from resonance.pipeline.replay.ranges import Span
-from resonance.pipeline.replay.recorded import letter_told
-from resonance.pipeline.states import stored_states
-from resonance.pipeline.states.inspection import inspect
-from resonance.pipeline.states.restore import restore_partitions
+from resonance.pipeline.recovery import recovery, reset
+from resonance.pipeline.replay import replaying
 from resonance.pipeline.tasks import task_maker
+from resonance.pipeline.verify import verify
+from resonance.pipeline.verify.digests import letter_told
 from resonance.schemas import dead_letter_headers
 
 from tests.pipeline.labels.feedback import LABELS, labels_of, rows, taught
+from tests.pipeline.repartition.deployment import RekeyedDeployment
+from tests.pipeline.repartition.two_hops import ROUTES, settings
 from tests.pipeline.replay.deployment import put_behind_commands
-from tests.pipeline.routing.deployment import RekeyedDeployment
-from tests.pipeline.routing.two_hops import ROUTES, settings
 from tests.pipeline.streams import STAMP, TOPIC, errors
 
 SMALL: dict[str, Any] = {
@@ -90,12 +91,12 @@ def test_what_is_written_again_is_learned_once_and_the_routes_alone_say_the_same
 
 def test_verify_finds_both_hops_identical(broken, monkeypatch, tmp_path):
     put_behind_commands(monkeypatch, broken)
-    verdict = verifying.verify(broken.given, Span())
+    verdict = verify.verify(broken.given, Span())
     assert verdict.identical, verdict.differences()
     assert {part.topic for part in verdict.parts} == {TOPIC, LABELS, ROUTES}
     assert sum(part.dead_letters for part in verdict.parts) == len(letters(broken))
     assert sum(part.drift_events for part in verdict.parts) > 0
-    middle = verifying.verify(broken.given, Span.parse(begin="150", end="350"))
+    middle = verify.verify(broken.given, Span.parse(begin="150", end="350"))
     assert middle.identical, middle.differences()
     summary = replaying.replay_topics(broken.given, broken.given.logs, Span(), replaying.Output(tmp_path))
     assert len((tmp_path / "dead-letters.jsonl").read_bytes().splitlines()) == len(letters(broken))
@@ -109,12 +110,12 @@ def test_a_lost_letter_about_labels_that_had_waited_is_found(broken, monkeypatch
     lost = next(record for record in letters(broken) if "decided_by" in errors(record))
     log = broken.logs["resonance.dead-letters", lost.partition]
     log[:] = [record for record in log if record is not lost]
-    ((topic, difference),) = verifying.verify(broken.given, Span()).differences()
+    ((topic, difference),) = verify.verify(broken.given, Span()).differences()
     assert (topic, difference.kind, difference.what) == (ROUTES, "dead_letters", "missing")
 
 
 def test_inspect_tells_what_is_known_of_labels(broken):
-    states = stored_states.read_states(broken.source, broken)
+    states = listing.read_states(broken.source, broken)
     found = inspect(broken.given, broken, states, "DE")
     labels = found[0].labels
     assert labels is not None
@@ -127,7 +128,7 @@ def test_inspect_tells_what_is_known_of_labels(broken):
 def test_a_reset_sends_labels_through_the_hop_again(broken):
     before = {partition: len(broken.logs[ROUTES, partition]) for partition in range(3)}
     told = len(letters(broken))
-    resetting.reset(broken.source, task_maker(broken.given, 3))
+    reset.reset(broken.source, task_maker(broken.given, 3))
     assert {at for at in broken.offsets if at[0] == LABELS} == {(LABELS, p) for p in range(4)}
     said = broken.turn()
     again = [record.value for partition, count in before.items() for record in broken.logs[ROUTES, partition][count:]]
@@ -169,14 +170,14 @@ def test_another_engine_begins_where_the_old_models_stood_when_they_were_killed(
     before = models()
     stored = {
         stream.snapshot.stream: stream.snapshot.next
-        for state in stored_states.read_states(made.source, made)
+        for state in listing.read_states(made.source, made)
         for stream in state.streams
     }
     assert any(model.next > stored.get(name, 0) for name, (model, _) in before.items())
     made.take_settings(second)
-    found = inspect(second, made, stored_states.read_states(made.source, made))
+    found = inspect(second, made, listing.read_states(made.source, made))
     assert {stream.engine for stream in found} == {first.engine.name}
-    assert mending.mend(stops.NEW_VERSION, second, made.source) > 0
+    assert recovery.mend(stops.NEW_VERSION, second, made.source) > 0
     after = models()
     assert set(after) == set(before)
     for name, (model, clusters) in before.items():

@@ -4,15 +4,15 @@ from typing import Any
 
 import orjson
 import pytest
-from resonance.pipeline.files.partitioner import partition_of
+from resonance.pipeline.kafka.partitioner import partition_of
 from resonance.pipeline.records import Outputs, Record
-from resonance.pipeline.routing.label_router import LabelRouterTask
-from resonance.pipeline.routing.route_records import read_route
+from resonance.pipeline.repartition.envelope import read_route
+from resonance.pipeline.repartition.label_router import LabelRouterTask
 from resonance.pipeline.tasks import make_task
 from resonance.schemas import load_schema
 
 from tests.pipeline.labels.feedback import LABELS, feature, label, late, routed, rows
-from tests.pipeline.routing.two_hops import ROUTES
+from tests.pipeline.repartition.two_hops import ROUTES
 from tests.pipeline.streams import STAMP, TOPIC, errors, payloads
 
 

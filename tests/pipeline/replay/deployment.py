@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.kafka.ranges import Span
 from resonance.pipeline.records import Message
-from resonance.pipeline.replay import bootstrapping, opening, verifying
-from resonance.pipeline.replay.ranges import Span
-from resonance.pipeline.replay.verifying import Verdict
+from resonance.pipeline.replay import bootstrapping, opening
+from resonance.pipeline.verify import verify as verifying
+from resonance.pipeline.verify.verify import Verdict
 
 from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import settings

@@ -7,17 +7,17 @@ from typing import Any
 
 import orjson
 import pytest
-from resonance.pipeline import cli
-from resonance.pipeline.commands import replay as options_module
+from resonance.pipeline.cli import main
+from resonance.pipeline.cli import replay as options_module
 from resonance.pipeline.errors import ConfigurationError, MismatchError
 from resonance.pipeline.files.record_file import RecordFile
 from resonance.pipeline.files.rows import Columns
-from resonance.pipeline.mending.resetting import reset
+from resonance.pipeline.kafka.ranges import Span
 from resonance.pipeline.records import Message, Outputs
-from resonance.pipeline.replay import bootstrap_file, lanes
+from resonance.pipeline.recovery.reset import reset
+from resonance.pipeline.replay import bootstrap_file, file_partitions
 from resonance.pipeline.replay.bootstrapping import FromFile, bootstrap
-from resonance.pipeline.replay.ranges import Span
-from resonance.pipeline.times import TimeTexts
+from resonance.pipeline.timestamps import TimeTexts
 
 from tests.pipeline.replay.deployment import ReplayedDeployment
 from tests.pipeline.streams import STAMP, TOPIC, points, value_of
@@ -107,8 +107,8 @@ def test_a_file_is_read_once_for_all_partitions(monkeypatch: pytest.MonkeyPatch,
         pairs = zip(jobs, sent, strict=True)
         return [bootstrap_file.work(orjson.loads(orjson.dumps(job)), told, iter(own)) for job, own in pairs], 0.0
 
-    monkeypatch.setattr(lanes, "RecordFile", open_file)
-    monkeypatch.setattr(lanes, "run_fed", fed)
+    monkeypatch.setattr(file_partitions, "RecordFile", open_file)
+    monkeypatch.setattr(file_partitions, "run_fed", fed)
     deployment = ReplayedDeployment(monkeypatch, partitions=2)
     found = bootstrap(deployment.given, FromFile(history, Columns(key="id")), Span(), processes=processes)
     assert opened == [history]
@@ -180,7 +180,7 @@ def run(deployment: ReplayedDeployment, monkeypatch: pytest.MonkeyPatch, tmp_pat
     def call(*arguments: str) -> int:
         monkeypatch.setattr(sys, "argv", ["resonance", "bootstrap", *arguments])
         with pytest.raises(SystemExit) as ended:
-            cli.main()
+            main.main()
         return int(ended.value.code or 0)
 
     return call

@@ -6,15 +6,15 @@ from typing import Any
 
 import orjson
 import pytest
-from resonance.pipeline import cli
-from resonance.pipeline.commands.replay import _sentence
+from resonance.pipeline.cli import main
+from resonance.pipeline.cli.replay import _sentence
 from resonance.pipeline.errors import ConfigurationError, InputFileError
-from resonance.pipeline.files.partitioner import partition_of
 from resonance.pipeline.files.rows import Columns
-from resonance.pipeline.partition import PartitionTask
+from resonance.pipeline.kafka.partitioner import partition_of
 from resonance.pipeline.records import Message, Record
 from resonance.pipeline.replay.replaying import Output, Summary, replay_file, target_topics
 from resonance.pipeline.replay.run import Replayed
+from resonance.pipeline.task.partition_task import PartitionTask
 
 from tests.pipeline.streams import TOPIC, points, run, settings, value_of
 
@@ -91,7 +91,7 @@ def command(monkeypatch: pytest.MonkeyPatch, folder: Path, *arguments: str) -> i
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "argv", ["resonance", *arguments])
     with pytest.raises(SystemExit) as ended:
-        cli.main()
+        main.main()
     return int(ended.value.code or 0)
 
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import orjson
 import pytest
-from resonance.pipeline import cli
-from resonance.pipeline.commands import replay as command_module
+from resonance.pipeline.cli import main
+from resonance.pipeline.cli import replay as command_module
 from resonance.pipeline.errors import BrokerError
-from resonance.pipeline.mending.stream_reset import plan_stream_reset
-from resonance.pipeline.replay.ranges import Span, newest_time
+from resonance.pipeline.kafka.ranges import Span, newest_time
+from resonance.pipeline.recovery.reset_stream import plan_stream_reset
 from resonance.pipeline.replay.replaying import Output, replay_topics
-from resonance.pipeline.times import TimeTexts
+from resonance.pipeline.timestamps import TimeTexts
 
 from tests.pipeline.replay.deployment import ReplayedDeployment
 from tests.pipeline.streams import STAMP, TOPIC
@@ -127,7 +127,7 @@ def run(deployment: ReplayedDeployment, monkeypatch: pytest.MonkeyPatch, tmp_pat
     def call(*arguments: str) -> int:
         monkeypatch.setattr(sys, "argv", ["resonance", "replay", *arguments])
         with pytest.raises(SystemExit) as ended:
-            cli.main()
+            main.main()
         return int(ended.value.code or 0)
 
     return call

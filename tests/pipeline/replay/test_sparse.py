@@ -5,17 +5,17 @@ from typing import Any
 
 import orjson
 import pytest
-from resonance.pipeline.mending import mending
-from resonance.pipeline.partition import PartitionTask
+from resonance.pipeline.checkpoint.inspection import inspect
+from resonance.pipeline.checkpoint.listing import read_states
 from resonance.pipeline.records import Message
-from resonance.pipeline.states.inspection import inspect
-from resonance.pipeline.states.stored_states import read_states
-from resonance.pipeline.task import description
+from resonance.pipeline.recovery import recovery
+from resonance.pipeline.task.encode import cluster_description
+from resonance.pipeline.task.partition_task import PartitionTask
 
+from tests.pipeline.cli.test_cli import run
 from tests.pipeline.replay.deployment import ReplayedDeployment
 from tests.pipeline.sparse_streams import by_name, entries, sparse_settings
 from tests.pipeline.streams import STAMP, TOPIC, payloads, settings
-from tests.pipeline.test_cli import run
 
 OPTIONS = ("inspect", "--topics", TOPIC, "--name", "resonance", "--stream", "p0:a")
 
@@ -73,7 +73,7 @@ def test_inspection_has_the_dictionary_and_what_is_salient(
 def test_inspection_promises_no_more_than_it_has(
     deployment: ReplayedDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(description, "CENTRE_BYTES", 700)
+    monkeypatch.setattr(cluster_description, "CENTRE_BYTES", 700)
     assert run(monkeypatch, *OPTIONS, "--json") == 0
     clusters = orjson.loads(capsys.readouterr().out)["clusters"]
     most, omitted = (max(counts) for counts in zip(*((len(c["centre"]), c["omitted"]) for c in clusters), strict=True))
@@ -101,7 +101,7 @@ def test_inspection_of_clusters_with_features_of_their_own(
     deployment.logs = {at: [] if at[0] != TOPIC else log for at, log in deployment.logs.items()}
     deployment.offsets.clear()
     deployment.work(400, everything=True)
-    monkeypatch.setattr("resonance.pipeline.commands.inspect.load_settings", lambda *_, **__: deployment.given)
+    monkeypatch.setattr("resonance.pipeline.cli.inspect.load_settings", lambda *_, **__: deployment.given)
     assert run(monkeypatch, *OPTIONS) == 0
     out = capsys.readouterr().out
     assert ("most salient features" if dense else "largest means") in out
@@ -115,7 +115,7 @@ def test_a_new_version_has_a_dictionary_of_its_own(
     deployment.take_settings(
         sparse_settings(stream="key", input__id_path="id", prepare__scale="given", prepare__ranges={"*": [0, 2]})
     )
-    assert mending.begin_versions(deployment.given, deployment.source, PartitionTask) == 1
+    assert recovery.begin_versions(deployment.given, deployment.source, PartitionTask) == 1
     for i, record in enumerate(entries(440, seed=1)[400:], start=400):
         value = orjson.dumps({"id": f"r{i}", "words": by_name(record)})
         deployment.append((TOPIC, 0), Message(b"ab"[i % 2 :][:1], value, []), timestamp=STAMP + 1_000 * i)

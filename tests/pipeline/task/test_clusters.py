@@ -9,13 +9,13 @@ from jsonschema import Draft202012Validator
 from resonance.engine.state import pack, unpack
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.records import Message, StreamSnapshot
-from resonance.pipeline.task.lifetimes import CLOCK_OFFSETS, MOST_ENDED, Lifetimes
-from resonance.pipeline.task.stream_model import STATE_REVISION
-from resonance.pipeline.times import canonical, later
+from resonance.pipeline.task.model.lifetimes import CLOCK_OFFSETS, MOST_ENDED, Lifetimes
+from resonance.pipeline.task.model.stream_model import STATE_REVISION
+from resonance.pipeline.timestamps import canonical, later
 from resonance.schemas import Cluster, load_schema
 
 from tests.pipeline.streams import payloads, points, records, restored, run, settings, states, task
-from tests.pipeline.test_partition import ENGINES, KEYS, changed
+from tests.pipeline.task.test_partition_task import ENGINES, KEYS, changed
 
 
 def compacted(messages: list[Message]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from tests.pipeline.streams import (
     task,
     value_of,
 )
-from tests.pipeline.test_partition import array_records, array_settings
+from tests.pipeline.task.test_partition_task import array_records, array_settings
 
 DEEP = b'{"cpu": 1, "latency_ms": 2, "net": {"in": 3}, "x": ' + b"[" * 40 + b"]" * 40 + b"}"
 

@@ -6,17 +6,17 @@ from typing import Any
 import orjson
 import pytest
 from jsonschema import Draft202012Validator
-from resonance.pipeline.partition import PartitionTask
 from resonance.pipeline.records import Message, Outputs, Record, StreamSnapshot
-from resonance.pipeline.task import sizes
 from resonance.pipeline.task.emission import Emission
-from resonance.pipeline.times import canonical
+from resonance.pipeline.task.encode import message_sizes as sizes
+from resonance.pipeline.task.partition_task import PartitionTask
+from resonance.pipeline.timestamps import canonical
 from resonance.schemas import load_schema
 
 from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import STAMP, TOPIC, payloads, points, records, restored, run, settings, states, task
 from tests.pipeline.task.test_clusters import compacted, there
-from tests.pipeline.test_partition import ENGINES, KEYS, array_records, array_settings, changed
+from tests.pipeline.task.test_partition_task import ENGINES, KEYS, array_records, array_settings, changed
 
 AT = (TOPIC, 0)
 

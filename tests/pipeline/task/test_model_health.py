@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from resonance.engine.base import Event, Step
-from resonance.pipeline.task.fed import Fed
+from resonance.pipeline.task.model.learn_result import Fed
 from resonance.pipeline.task.model_health import Figures, ModelHealth
 
 

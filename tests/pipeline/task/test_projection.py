@@ -11,9 +11,9 @@ from resonance.engine.state import pack, unpack
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.records import Record
-from resonance.pipeline.task.description import describe_features
-from resonance.pipeline.task.sizes import event_bytes_of
-from resonance.pipeline.task.stream_model import KIND, STATE_REVISION, StreamModel
+from resonance.pipeline.task.encode.cluster_description import describe_features
+from resonance.pipeline.task.encode.message_sizes import event_bytes_of
+from resonance.pipeline.task.model.stream_model import KIND, STATE_REVISION, StreamModel
 from sklearn.metrics import adjusted_rand_score
 
 from tests.pipeline.streams import STAMP, TOPIC, errors, join, payloads, restored, run, states, task

@@ -10,13 +10,13 @@ from resonance.engine import SAART, Cluster, SparseBatch
 from resonance.engine.errors import StateError
 from resonance.engine.sparse_scale import REVISION
 from resonance.engine.state import pack, unpack
-from resonance.pipeline.mending.model_checks import check_models
-from resonance.pipeline.partition import PartitionTask
-from resonance.pipeline.states.source import Source
-from resonance.pipeline.task import description
-from resonance.pipeline.task.sizes import CAUSE_BYTES, event_bytes_of
-from resonance.pipeline.task.sparse_preparation import KIND, SparsePreparation
-from resonance.pipeline.task.stream_model import StreamModel
+from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.recovery.model_checks import check_models
+from resonance.pipeline.task.encode import cluster_description
+from resonance.pipeline.task.encode.message_sizes import CAUSE_BYTES, event_bytes_of
+from resonance.pipeline.task.model.sparse_preparation import KIND, SparsePreparation
+from resonance.pipeline.task.model.stream_model import StreamModel
+from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.topics.topics import Deployment
 from resonance.schemas import load_schema
 
@@ -338,7 +338,7 @@ def test_clusters_are_described_by_their_own_features_and_explain_themselves() -
 def test_more_features_than_a_message_holds_leave_out_those_with_the_smallest_means(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(description, "CENTRE_BYTES", 405)
+    monkeypatch.setattr(cluster_description, "CENTRE_BYTES", 405)
     worker = task(sparse_settings())
     words = {f"word{index}": (index % 10 + 1) / 16 for index in range(30)}
     (event,) = payloads(run(worker, sparse_records([words])).events)
@@ -349,7 +349,7 @@ def test_more_features_than_a_message_holds_leave_out_those_with_the_smallest_me
 
 
 def test_those_that_are_left_out_have_the_smallest_shares_of_their_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(description, "CENTRE_BYTES", 410)
+    monkeypatch.setattr(cluster_description, "CENTRE_BYTES", 410)
     # Counts up to 1,000 that are hardly there beside shares.
     counts = {f"word{index}": [0, 1_000] for index in range(10)}
     worker = task(sparse_settings(prepare__scale="given", prepare__ranges={"*": [0, 1], **counts}))
@@ -379,4 +379,4 @@ def test_a_cluster_without_features_is_described() -> None:
     (cluster,) = worker.clusters("p0")
     assert (cluster["centre"], cluster["spread"]) == ({}, {})
     empty = Cluster(0, (), 1, 1, np.empty(0), np.empty(0))
-    assert description.describe_features(worker.model("p0").preparation, empty).centre == {}
+    assert cluster_description.describe_features(worker.model("p0").preparation, empty).centre == {}

@@ -4,12 +4,12 @@ import time
 from contextlib import suppress
 
 import pytest
-from resonance.pipeline import cli
-from resonance.pipeline.broker.acls import needed
-from resonance.pipeline.broker.embedded import EmbeddedBroker
+from resonance.pipeline.checkpoint.changelog_writer import CHUNK_BYTES
+from resonance.pipeline.cli import main
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError, ResonanceError
-from resonance.pipeline.states.snapshots import CHUNK_BYTES
+from resonance.pipeline.kafka.embedded import EmbeddedBroker
+from resonance.pipeline.topics.acls import needed
 from resonance.pipeline.topics.kinds import KINDS, SMALL_SEGMENTS, Topics
 from resonance.pipeline.topics.start_check import check_start
 from resonance.pipeline.topics.topics import checked, make_missing, prepare_topics, survey
@@ -210,10 +210,10 @@ def test_a_start_that_is_refused_has_made_no_topics(monkeypatch, given, told):
 def test_topics_are_not_made_under_a_name_that_nobody_gave_without_a_word(monkeypatch, capsys, tmp_path, named, told):
     monkeypatch.chdir(tmp_path)
     cluster = FakeCluster({"in": (3, {})})
-    monkeypatch.setattr("resonance.pipeline.commands.topics._cluster", lambda *_: cluster)
+    monkeypatch.setattr("resonance.pipeline.cli.topics._cluster", lambda *_: cluster)
     monkeypatch.setattr("sys.argv", ["resonance", "topics", "create", "--topics", "in", *named])
     with suppress(SystemExit):
-        cli.main()
+        main.main()
     printed = capsys.readouterr()
     assert printed.err == told
     assert f"made {named[-1] if named else 'resonance'}.snapshots with 3 partitions" in printed.out

@@ -1,10 +1,10 @@
 """Bytes a day of the archive are those of the present one, once an interval."""
 
 import pytest
+from resonance.pipeline.checkpoint.archive_writer import ArchiveWriter
+from resonance.pipeline.checkpoint.deployment_context import Source
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Message, StreamSnapshot
-from resonance.pipeline.states.archives import ArchiveWriter
-from resonance.pipeline.states.source import Source
 from resonance.pipeline.topics import volume
 from resonance.pipeline.topics.topics import Deployment, Topics, survey
 

@@ -9,11 +9,11 @@ import pytest
 from faust.types import TP
 from resonance.pipeline.errors import DeliveryError
 from resonance.pipeline.records import Message, Outputs, Record
-from resonance.pipeline.worker.activity import Activity
-from resonance.pipeline.worker.chunk import Chunk, Membership
-from resonance.pipeline.worker.owned import Destinations, Partition
-from resonance.pipeline.worker.pauses import Pauses
+from resonance.pipeline.worker.assignment import Destinations, Partition
+from resonance.pipeline.worker.dead_letter_breaker import Pauses
 from resonance.pipeline.worker.processor import Processor
+from resonance.pipeline.worker.transport.chunk import Chunk, Membership
+from resonance.pipeline.worker.watchdog import Activity
 
 P0, P1 = TP("in", 0), TP("in", 1)
 MEMBER = Membership(1, "m", frozenset((P0, P1)))

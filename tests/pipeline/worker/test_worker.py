@@ -10,21 +10,21 @@ import pytest
 from aiokafka.errors import KafkaConnectionError
 from confluent_kafka import Producer
 from faust.types import TP
-from resonance.pipeline.broker.log_reader import RestoreCancelledError
+from resonance.pipeline.checkpoint.deployment_context import Source
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryError, DeniedError
+from resonance.pipeline.kafka.log_reader import RestoreCancelledError
 from resonance.pipeline.records import Record
-from resonance.pipeline.states.source import Source
 from resonance.pipeline.tasks import make_task
 from resonance.pipeline.topics.start_check import check_delivery
 from resonance.pipeline.topics.topics import Deployment
-from resonance.pipeline.worker import ending, looking
+from resonance.pipeline.worker import refresh_topology, shutdown
 from resonance.pipeline.worker import worker as process
-from resonance.pipeline.worker.chunk import Membership
-from resonance.pipeline.worker.delivery import producer_settings
+from resonance.pipeline.worker.delivery.delivery import producer_settings
+from resonance.pipeline.worker.transport.chunk import Membership
 
 from tests.pipeline import streams
-from tests.pipeline.routing.two_hops import ROUTES
+from tests.pipeline.repartition.two_hops import ROUTES
 from tests.pipeline.streams import STAMP, TOPIC, value_of
 
 SETTINGS = Settings.of({"input.topics": ["in"], "name": "shop"})
@@ -57,8 +57,8 @@ def test_partitions_that_were_added_are_seen_with_the_next_assignment_and_answer
     monkeypatch.setattr(process, "restore_partitions", restore_partitions)
     for count in (2, 4):
         now = Deployment(count, ids, routes=3)
-        monkeypatch.setattr(looking, "read_logs", lambda *_, now=now: now)
-        monkeypatch.setattr(looking, "check_start", lambda *_, now=now, **how: checked.append(how) or now)
+        monkeypatch.setattr(refresh_topology, "read_logs", lambda *_, now=now: now)
+        monkeypatch.setattr(refresh_topology, "check_start", lambda *_, now=now, **how: checked.append(how) or now)
         with pytest.raises(RestoreCancelledError):
             asyncio.run(worker._restore(Membership(1, "m", frozenset({TP(ROUTES, message.partition)}))))
         assert (worker._source is before) == (count == 2)
@@ -80,27 +80,27 @@ def test_topics_that_do_not_fit_yet_are_looked_at_again(monkeypatch, caplog):
             raise found
         return found
 
-    monkeypatch.setattr(looking, "LOOK_SECONDS", 0.001)
-    monkeypatch.setattr(looking, "read_logs", look)
-    monkeypatch.setattr(looking, "check_start", lambda *_, **__: Deployment(4, ids, routes=3))
-    assert looking.look_again(given, source, threading.Event()).deployment.partitions == 4
+    monkeypatch.setattr(refresh_topology, "LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(refresh_topology, "read_logs", look)
+    monkeypatch.setattr(refresh_topology, "check_start", lambda *_, **__: Deployment(4, ids, routes=3))
+    assert refresh_topology.look_again(given, source, threading.Event()).deployment.partitions == 4
     assert ["the other 4" in record.getMessage() for record in caplog.records].count(True) == 1
     left[:] = [BrokerError("no answer")] * 2
     cancelled = threading.Event()
     cancelled.set()
     with pytest.raises(RestoreCancelledError):
-        looking.look_again(given, source, cancelled)
+        refresh_topology.look_again(given, source, cancelled)
     with pytest.raises(BrokerError, match="no answer"):
-        looking.look_again(given, replace(source, patience=-1.0), threading.Event())
+        refresh_topology.look_again(given, replace(source, patience=-1.0), threading.Event())
     left[:] = [DeniedError("no right")]
     with pytest.raises(DeniedError):
-        looking.look_again(given, source, threading.Event())
+        refresh_topology.look_again(given, source, threading.Event())
 
 
 @pytest.fixture
 def stopped(monkeypatch):
     """A worker told to stop, whose processor answers as given and whose Faust needs some seconds more."""
-    monkeypatch.setattr(ending, "STOP_SECONDS", ending.LEAVE_SECONDS + 0.05)
+    monkeypatch.setattr(shutdown, "STOP_SECONDS", shutdown.LEAVE_SECONDS + 0.05)
 
     def stop(closing, faust_seconds=0.0, *, brokers=True):
         async def run():
@@ -130,9 +130,9 @@ def test_a_last_commit_that_does_not_end_is_a_failure(stopped):
 
 
 def test_without_a_broker_the_last_commit_is_given_up_soon(stopped, monkeypatch):
-    monkeypatch.setattr(ending, "STOP_SECONDS", 1000)
-    monkeypatch.setattr(ending, "AWAY_SECONDS", 0.05)
-    monkeypatch.setattr(ending, "AWAY_LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(shutdown, "STOP_SECONDS", 1000)
+    monkeypatch.setattr(shutdown, "AWAY_SECONDS", 0.05)
+    monkeypatch.setattr(shutdown, "AWAY_LOOK_SECONDS", 0.02)
     failure = stopped(Future(), brokers=False)
     assert isinstance(failure, DeliveryError)
     assert "a restart goes on at the last one that does, and learns again what came after it" in str(failure)
@@ -177,8 +177,8 @@ def test_a_stop_that_only_faust_delays_is_none(stopped):
 
 
 def test_the_good_bye_to_the_group_is_short_once_everything_is_committed(stopped, monkeypatch):
-    monkeypatch.setattr(ending, "STOP_SECONDS", 1000)
-    monkeypatch.setattr(ending, "GOODBYE_SECONDS", 0.05)
+    monkeypatch.setattr(shutdown, "STOP_SECONDS", 1000)
+    monkeypatch.setattr(shutdown, "GOODBYE_SECONDS", 0.05)
     closing = Future()
     closing.set_result(None)
     assert stopped(closing, faust_seconds=900) is None

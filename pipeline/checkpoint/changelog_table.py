@@ -1,0 +1,177 @@
+"""Snapshots as they are read back: what is live, what is whole, and what may be relied on."""
+
+import hashlib
+
+import orjson
+from resonance.pipeline import stops
+from resonance.pipeline.checkpoint.changelog_records import (
+    UNREADABLE,
+    Identity,
+    Manifest,
+    PartitionRecord,
+    manifest_key,
+    partition_key,
+)
+from resonance.pipeline.checkpoint.changelog_writer import CHUNK_BYTES, SnapshotWriter
+from resonance.pipeline.errors import MismatchError
+from resonance.pipeline.records import StreamSnapshot
+
+
+class SnapshotTable:
+    """The live records of one partition of the snapshots topic, gathered by reading it once from its beginning.
+
+    Parameters
+    ----------
+    topic : str
+        The snapshots topic.
+    partition : int
+        Its partition, which is that of the inputs.
+    """
+
+    def __init__(self, topic: str, partition: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self._where = f"{topic}[{partition}]"
+        self._chunks: dict[str, dict[bytes, bytes]] = {}
+        self._manifests: dict[str, Manifest] = {}
+        self._records: dict[str, PartitionRecord] = {}
+        self._epochs: dict[str, int] = {}
+        self._overtaken: set[str] = set()
+        self._broken: dict[bytes, MismatchError] = {}
+        self._written: dict[str, int] = {}
+
+    def apply(self, key: bytes | None, value: bytes | None, timestamp: int = -1) -> None:
+        """Take the next record of the topic in; the newest value of a key counts, as compaction has it.
+
+        Parameters
+        ----------
+        key, value : bytes or None
+            The record.
+        timestamp : int
+            When it was written, in milliseconds since 1970; -1 where nobody asks.
+        """
+        try:
+            kind, name, *_ = orjson.loads(key or b"")
+        except UNREADABLE:
+            # Not a key of ours: another program wrote it, and it is in nobody's way.
+            return
+        if key is None or kind not in ("chunk", "manifest", "partition"):
+            return
+        self._broken.pop(key, None)
+        try:
+            if kind == "chunk":
+                self._apply_chunk(name, key, value)
+            elif kind == "manifest":
+                self._apply_manifest(name, value)
+                self._written[name] = timestamp
+            else:
+                self._apply_record(name, value)
+        except MismatchError as stop:
+            # A reset may have put a tombstone behind it.
+            self._broken[key] = stop
+
+    def check(self) -> None:
+        """Raise what is wrong with a record, once all are there.
+
+        Raises
+        ------
+        MismatchError
+            A live record was written by a newer release, or by another program under a key of ours.
+        """
+        for stop in self._broken.values():
+            raise stop
+
+    def _apply_manifest(self, stream: str, value: bytes | None) -> None:
+        self._manifests.pop(stream, None)
+        if value is None:
+            return
+        try:
+            manifest = Manifest.parse(value, f"{self._where}, stream {stream}")
+        except UNREADABLE:
+            raise stops.unreadable(self._where, f"the manifest of stream {stream}") from None
+        self._manifests[stream] = manifest
+        if self._is_latest(manifest.topic, manifest.epoch):
+            self._overtaken.discard(stream)
+        else:
+            self._overtaken.add(stream)
+
+    def _apply_record(self, topic: str, value: bytes | None) -> None:
+        before = self._records.pop(topic, None)
+        if value is None:
+            return
+        try:
+            record = PartitionRecord.parse(value, self._where)
+        except UNREADABLE:
+            raise stops.unreadable(self._where, f"the record of input topic {topic}") from None
+        # An owner taken for dead knows less than the one whose record stands before its own.
+        if self._is_latest(topic, record.epoch) or before is None:
+            before = record
+        self._records[topic] = before
+
+    def _apply_chunk(self, stream: str, key: bytes, value: bytes | None) -> None:
+        chunks = self._chunks.setdefault(stream, {})
+        if value is None:
+            chunks.pop(key, None)
+        else:
+            chunks[key] = value
+
+    def _is_latest(self, topic: str, epoch: int) -> bool:
+        """Whether no later owner wrote before this epoch's present record."""
+        highest = self._epochs[topic] = max(epoch, self._epochs.get(topic, 0))
+        return epoch == highest
+
+    def live_keys(self) -> list[bytes]:
+        """Keys of all live records."""
+        chunks = [key for keys in self._chunks.values() for key in keys]
+        return [*chunks, *map(manifest_key, self._manifests), *map(partition_key, self._records)]
+
+    def records(self) -> dict[str, PartitionRecord]:
+        """Partition record of each input topic that has one."""
+        return dict(self._records)
+
+    def streams(self, topic: str) -> list[str]:
+        """Streams of an input topic that have a manifest, by name."""
+        return sorted(stream for stream, manifest in self._manifests.items() if manifest.topic == topic)
+
+    def written(self, stream: str) -> int:
+        """Return when the newest manifest of a stream was written, in milliseconds since 1970."""
+        return self._written[stream]
+
+    def newest(self, stream: str) -> tuple[StreamSnapshot, bool]:
+        """Return the newest complete snapshot of a stream, and whether the partition record was written for it.
+
+        Raises
+        ------
+        MismatchError
+            No version that the manifest names is whole.
+        """
+        manifest = self._manifests[stream]
+        chunks = self._chunks.get(stream, {})
+        problems = []
+        for version in (manifest.current, manifest.previous):
+            if version is None:
+                continue
+            parts = [chunks[key] for key in version.keys(stream) if key in chunks]
+            body = b"".join(parts)
+            if len(parts) < version.chunks:
+                missing = version.chunks - len(parts)
+                problems.append(f"at offset {version.next} {missing} of {version.chunks} chunks are missing")
+            elif hashlib.sha256(body).hexdigest() != version.sha256:
+                problems.append(f"at offset {version.next} the checksum is wrong")
+            else:
+                relied_on = version is manifest.current and stream not in self._overtaken
+                return StreamSnapshot(stream, version.next, version.header, body), relied_on
+        raise stops.damaged(self._where, stream, problems)
+
+    def writer(self, identity: Identity, chunk_bytes: int = CHUNK_BYTES) -> SnapshotWriter:
+        """Return the writer that continues here, for the streams of the identity's input topic."""
+        manifests = {stream: self._manifests[stream] for stream in self.streams(identity.topic)}
+        # A stray is touched only when its own stream is snapshotted: those of other inputs do no harm.
+        strays = {stream: set(chunks) for stream, chunks in self._chunks.items()}
+        for stream, manifest in manifests.items():
+            for version in (manifest.current, manifest.previous):
+                strays.get(stream, set()).difference_update(version.keys(stream) if version else ())
+        epoch = self._epochs.get(identity.topic, 0) + 1
+        record = self._records.get(identity.topic)
+        began = record.began if record is not None and record.identity == identity else -1
+        return SnapshotWriter(identity, manifests, strays, epoch, chunk_bytes, began)

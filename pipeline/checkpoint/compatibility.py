@@ -1,0 +1,231 @@
+"""Where a partition stands in its log, and whether log, offset, snapshots and settings belong together.
+
+What does not belong together is a named stop (`stops`).
+"""
+
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+from resonance.pipeline import logs, stops
+from resonance.pipeline.checkpoint.changelog_records import Identity, PartitionRecord
+from resonance.pipeline.checkpoint.changelog_table import SnapshotTable
+from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, TopicPartition
+from resonance.pipeline.timestamps import epoch_ms
+
+ADDED_LIMITS: Final = ("output.clusters_grace",)
+"""Limits that partition records of earlier releases do not have."""
+
+NOT_OF_THE_LOG: Final = "the models are not of this log alone"
+"""Stands beside a committed offset, as long as that, where learning the log again would give other models."""
+
+_log = logging.getLogger(__name__)
+
+
+def offset_note(began: int, first_version: int) -> str:
+    """Return what is committed beside the offset of a partition.
+
+    Parameters
+    ----------
+    began : int
+        As in `PartitionRecord`.
+    first_version : int
+        Version with which its streams begin.
+    """
+    return "" if (began, first_version) == (0, 1) else NOT_OF_THE_LOG
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a partition stands in its log, by the broker and by its snapshots.
+
+    Attributes
+    ----------
+    replay_from : int
+        Lowest offset that no snapshot contains.
+    start : int
+        Everything below it was answered.
+    committed : int
+        The group's offset, or `NO_OFFSET`.
+    record : PartitionRecord or None
+        What the snapshots topic has of the partition.
+    pinned : bool
+        No other start would choose another place.
+    """
+
+    replay_from: int
+    start: int
+    committed: int
+    record: PartitionRecord | None
+    pinned: bool = True
+
+
+def locate(source: Source, table: SnapshotTable, at: TopicPartition, committed: int, first: int, end: int) -> Place:
+    """Return where a partition stands, or stop where its log, offset and snapshots contradict each other.
+
+    Parameters
+    ----------
+    source : Source
+        What is restored from.
+    table : SnapshotTable
+        Of the partition.
+    at : (topic, partition)
+        The input partition.
+    committed : int
+        Its committed offset, or `NO_OFFSET`.
+    first, end : int
+        Where its log begins and ends.
+    """
+    topic, partition = at
+    record = table.records().get(topic)
+    if record is None:
+        return _locate_unknown(source, at, committed, first, end)
+    _check_log(source, record.identity)
+    if committed == NO_OFFSET and record.committed != NO_OFFSET:
+        raise stops.offset_missing(source.group, topic, partition, record.position)
+    if committed < record.committed:
+        raise stops.offset_behind(source.group, topic, partition, committed, record.committed)
+    start = max(committed, record.position)
+    if start > end:
+        raise stops.offset_beyond_end(source.group, topic, partition, start, end)
+    return Place(record.replay_from, start, committed, record)
+
+
+def _locate_unknown(source: Source, at: TopicPartition, committed: int, first: int, end: int) -> Place:
+    """Place a partition of which the snapshots topic has no record."""
+    topic, partition = at
+    if committed == NO_OFFSET:
+        if first > 0 and source.start_of(topic) == "earliest":
+            _log.warning(
+                "%s[%d]: the group is new and the log begins at offset %d, earlier records are deleted: starting there",
+                topic,
+                partition,
+                first,
+                extra=logs.at(topic, partition, first),
+            )
+        return Place(first, first, committed, None)
+    if first > 0:
+        raise stops.no_snapshot(topic, partition, committed, f"the log begins at offset {first}")
+    if source.start_of(topic) != "earliest":
+        # Whatever begins with the log's first record would give the ids of clusters to others.
+        why = f"with start = {source.start} they did not begin where the log does"
+        raise stops.no_snapshot(topic, partition, committed, why)
+    if committed > end:
+        raise stops.offset_beyond_end(source.group, topic, partition, committed, end)
+    return Place(0, committed, committed, None)
+
+
+def begin(source: Source, reader: LogReader, at: TopicPartition, first: int, end: int) -> Place:
+    """Place a partition of a new group where the settings say that it begins.
+
+    Parameters
+    ----------
+    source : Source
+        What is restored from.
+    reader : LogReader
+        Knows the offset of a time.
+    at : (topic, partition)
+        The input partition.
+    first, end : int
+        Where its log begins and ends.
+    """
+    chosen = end
+    if source.start != "latest":
+        found = reader.offsets_at([at], epoch_ms(source.start))[at]
+        chosen = end if found == NO_OFFSET else min(max(found, first), end)
+    told = (*at, chosen, source.start)
+    _log.info("%s[%d]: the group is new and begins at offset %d (start = %s)", *told, extra=logs.at(*at, chosen))
+    return Place(chosen, chosen, NO_OFFSET, None, pinned=False)
+
+
+def check_record(source: Source, at: TopicPartition, record: PartitionRecord) -> None:
+    """Stop where snapshots that come from elsewhere are not those of this partition, or cannot go on in it.
+
+    Parameters
+    ----------
+    source : Source
+        The deployment.
+    at : (topic, partition)
+        An input partition of it.
+    record : PartitionRecord
+        What stands beside the snapshots.
+
+    Raises
+    ------
+    MismatchError
+        As a restore would.
+    """
+    check_owner(source, record.identity)
+    _check_log(source, record.identity)
+    check_settings(source, at, record)
+    check_relearning(source, at, Place(record.replay_from, record.position, NO_OFFSET, record), record.replay_from)
+
+
+def check_owner(source: Source, found: Identity) -> None:
+    """Stop where the snapshots topic is another pipeline's, or its streams mean others.
+
+    Raises
+    ------
+    MismatchError
+        Naming both.
+    """
+    now = next(iter(source.identities.values()))
+    if found.pipeline != now.pipeline:
+        raise stops.other_pipeline(source.snapshots, found.pipeline, now.pipeline)
+    # Streams carry the topic in their names where there are several inputs; names without it mean the only one.
+    only = [inputs[0] if len(inputs) == 1 else None for inputs in (found.inputs, now.inputs)]
+    if only[0] != only[1]:
+        raise stops.inputs_changed(source.snapshots, found.inputs, now.inputs)
+
+
+def _check_log(source: Source, found: Identity) -> None:
+    now = source.identities[found.topic]
+    if found.topic_id != now.topic_id:
+        raise stops.topic_made_again(found.topic, found.topic_id, now.topic_id)
+    if found.partitions != now.partitions and found.topic == source.routes:
+        raise stops.routes_changed(found.topic, found.partitions, now.partitions)
+    if not source.is_same_log(found):
+        raise stops.partitions_changed(found.topic, found.partitions, now.partitions)
+
+
+def check_settings(source: Source, at: TopicPartition, record: PartitionRecord) -> None:
+    """Stop where the models would have been others under the present settings.
+
+    Raises
+    ------
+    MismatchError
+        Listing the settings.
+    """
+    found, now = record.identity, source.identities[at[0]]
+    streams = [str(identity.settings.get("stream")) for identity in (found, now)]
+    if streams[0] != streams[1] and any(stream == "topic" or stream.startswith("field:") for stream in streams):
+        raise stops.stream_changed(f"{at[0]}[{at[1]}]", *streams)
+    levels = [str(identity.settings.get("hierarchy", "local")) for identity in (found, now)]
+    if levels[0] != levels[1]:
+        raise stops.hierarchy_changed(f"{at[0]}[{at[1]}]", *levels)
+    changed = stops.differences({"engine": found.engine, **found.settings}, {"engine": now.engine, **now.settings})
+    if changed:
+        raise stops.settings_differ(f"{at[0]}[{at[1]}]", changed)
+
+
+def check_relearning(source: Source, at: TopicPartition, place: Place, replay_from: int) -> None:
+    """Stop where records must be learned again and would now come out otherwise.
+
+    What a snapshot contains stays as it was learned, so after a clean stop these may change: the release, the limits,
+    and where in a record its id, its time and what is copied stand.
+
+    Raises
+    ------
+    MismatchError
+        Listing what changed.
+    """
+    if place.record is None or replay_from >= place.start:
+        return
+    found, now = place.record.identity, source.identities[at[0]]
+    # A release that did not know a setting yet learned nothing by it.
+    added = {name: now.limits[name] for name in ADDED_LIMITS if name in now.limits}
+    before = {"revision of the engine": found.revision, **added, **found.limits}
+    changed = stops.differences(before, {"revision of the engine": now.revision, **now.limits})
+    if changed:
+        raise stops.unclean_change(*at, changed, replay_from, place.start)

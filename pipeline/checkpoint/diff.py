@@ -1,0 +1,116 @@
+"""Two sets of snapshots beside each other: which streams differ, and in what."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from resonance.pipeline.checkpoint.export_file import ExportedPartition
+from resonance.pipeline.checkpoint.listing import empty_task
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.records import StreamSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A stream on one side.
+
+    Attributes
+    ----------
+    version, next, size : int
+        Version of its model, offset behind its last record, bytes of its state.
+    """
+
+    version: int
+    next: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A stream that is not the same on both sides.
+
+    Attributes
+    ----------
+    stream : str
+        Its name.
+    before, after : Side or None
+        None where it is not there.
+    appeared, gone : list of str
+        Clusters that only the second, or only the first one has.
+    """
+
+    stream: str
+    before: Side | None
+    after: Side | None
+    appeared: list[str]
+    gone: list[str]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        return asdict(self)
+
+
+def compare(
+    settings: Settings, before: Sequence[ExportedPartition], after: Sequence[ExportedPartition]
+) -> tuple[int, list[Difference]]:
+    """Return how many streams are identical, byte for byte, and what the others differ in.
+
+    Parameters
+    ----------
+    settings : Settings
+        The deployment's; models are read under those they were learned with.
+    before, after : sequence of ExportedPartition
+        The two.
+
+    Raises
+    ------
+    MismatchError, ConfigurationError
+        A snapshot cannot be read by this release.
+    """
+    sides = [_by_stream(partitions) for partitions in (before, after)]
+    asked = {*sides[0], *sides[1]}
+    for partitions, side in zip((before, after), sides, strict=True):
+        if not all(partition.whole for partition in partitions):
+            # It was never meant to have the others.
+            asked &= {*side}
+    same, differences = 0, []
+    for stream in sorted(asked):
+        old, new = (side.get(stream) for side in sides)
+        if old and new and (old[1].body, old[1].next) == (new[1].body, new[1].next):
+            same += 1
+            continue
+        clusters = [_clusters(settings, found) for found in (old, new)]
+        differences.append(
+            Difference(
+                stream,
+                _side(old),
+                _side(new),
+                appeared=sorted(clusters[1] - clusters[0]),
+                gone=sorted(clusters[0] - clusters[1]),
+            )
+        )
+    return same, differences
+
+
+Found = tuple[ExportedPartition, StreamSnapshot]
+
+
+def _by_stream(partitions: Sequence[ExportedPartition]) -> dict[str, Found]:
+    return {snapshot.stream: (partition, snapshot) for partition in partitions for snapshot in partition.snapshots}
+
+
+def _side(found: Found | None) -> Side | None:
+    if found is None:
+        return None
+    snapshot = found[1]
+    return Side(int(snapshot.header["version"]), snapshot.next, len(snapshot.body))
+
+
+def _clusters(settings: Settings, found: Found | None) -> set[str]:
+    """Return the ids of a stream's clusters."""
+    if found is None:
+        return set()
+    partition, snapshot = found
+    task = empty_task(settings, partition.at, partition.record)
+    task.restore(snapshot)
+    return {cluster["id"] for cluster in task.clusters(snapshot.stream)}

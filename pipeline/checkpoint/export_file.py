@@ -1,0 +1,175 @@
+"""Snapshots in a file: JSON lines that say what they are, to keep, to compare and to bring back.
+
+The first line names format and deployment; then comes a line for each input partition, and behind it one for each of
+its streams, the state as Base64 with its checksum; the last line has the checksum of all before. Nothing in it can run
+code, and the bytes are a function of what was exported but for the time in the first line.
+"""
+
+import base64
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, PartitionRecord, typed
+from resonance.pipeline.checkpoint.listing import StoredPartition
+from resonance.pipeline.errors import ConfigurationError, InputFileError, MismatchError
+from resonance.pipeline.kafka.log_reader import TopicPartition
+from resonance.pipeline.records import StreamSnapshot
+
+KIND: Final = "resonance-snapshots"
+FORMAT: Final = 1
+"""Raised with every change that an older release would read wrongly."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedPartition:
+    """An input partition in a file.
+
+    Attributes
+    ----------
+    at : (topic, partition)
+        The input partition.
+    record : PartitionRecord
+        Whose snapshots they are, and where the partition stood.
+    whole : bool
+        All its streams are there.
+    snapshots : list of StreamSnapshot
+        By name.
+    """
+
+    at: TopicPartition
+    record: PartitionRecord
+    whole: bool
+    snapshots: list[StreamSnapshot]
+
+
+def chosen(states: Sequence[StoredPartition], stream: str | None = None) -> list[ExportedPartition]:
+    """Return what of a deployment is exported: every partition that a worker has had, or one stream."""
+    found = []
+    for state in states:
+        streams = [entry.snapshot for entry in state.streams if stream in (None, entry.snapshot.stream)]
+        if state.record is not None and (streams or stream is None):
+            found.append(ExportedPartition(state.at, state.record, len(streams) == len(state.streams), streams))
+    return found
+
+
+def write_file(path: Path, name: str, created: str, partitions: Sequence[ExportedPartition]) -> int:
+    """Write a file and return its size; one that is there is never written over.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    name : str
+        Name of the deployment.
+    created : str
+        The time.
+    partitions : sequence of ExportedPartition
+        What it shall hold.
+
+    Raises
+    ------
+    ConfigurationError
+        It exists, or cannot be written.
+    """
+    digest = hashlib.sha256()
+    try:
+        file = path.open("xb")
+    except FileExistsError:
+        raise ConfigurationError(f"{path}: there is such a file; name another one, or remove it first") from None
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be written: {error.strerror}") from error
+    try:
+        with file:
+            for line in _lines(name, created, partitions):
+                digest.update(line)
+                file.write(line)
+            file.write(orjson.dumps({"end": digest.hexdigest()}) + b"\n")
+    except BaseException as error:
+        # Half a file would only be in the way of the next try.
+        path.unlink(missing_ok=True)
+        if not isinstance(error, OSError):
+            raise
+        raise ConfigurationError(f"{path} cannot be written: {error.strerror}") from error
+    return path.stat().st_size
+
+
+def _lines(name: str, created: str, partitions: Sequence[ExportedPartition]) -> Iterator[bytes]:
+    yield orjson.dumps({"kind": KIND, "format": FORMAT, "name": name, "created": created}) + b"\n"
+    for partition in partitions:
+        own = {"topic": partition.at[0], "partition": partition.at[1], "whole": partition.whole}
+        yield orjson.dumps(own | {"record": orjson.Fragment(partition.record.value())}) + b"\n"
+        for snapshot in partition.snapshots:
+            body = {
+                "size": len(snapshot.body),
+                "sha256": hashlib.sha256(snapshot.body).hexdigest(),
+                "body": base64.b64encode(snapshot.body).decode("ascii"),
+            }
+            header = {"stream": snapshot.stream, "next": snapshot.next, "header": snapshot.header}
+            yield orjson.dumps(header | body) + b"\n"
+
+
+def read_file(path: Path) -> list[ExportedPartition]:
+    """Return what a file holds.
+
+    Raises
+    ------
+    InputFileError
+        It cannot be read, is no such file, was cut off or damaged, or written by a newer release.
+    """
+    digest = hashlib.sha256()
+    found: list[ExportedPartition] = []
+    ended = False
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file):
+                if ended:
+                    raise InputFileError(f"{path}: something stands behind its end; export it again")
+                data = orjson.loads(line)
+                if number == 0:
+                    _check_first(path, data)
+                elif "end" in data:
+                    ended = data["end"] == digest.hexdigest()
+                    if not ended:
+                        raise InputFileError(f"{path} is damaged: its checksum does not fit; export it again")
+                elif "record" in data:
+                    found.append(_partition(path, data))
+                else:
+                    found[-1].snapshots.append(_snapshot(path, data))
+                digest.update(line)
+    except OSError as error:
+        raise InputFileError(f"{path} cannot be read: {error.strerror}") from error
+    except MismatchError as error:
+        raise InputFileError(error.problem) from None
+    except (*UNREADABLE, IndexError):
+        raise InputFileError(f"{path} is no file that `resonance snapshots export` wrote, or it is damaged") from None
+    if not ended:
+        raise InputFileError(f"{path} is cut off: its last line is missing; export it again")
+    return found
+
+
+def _check_first(path: Path, data: Any) -> None:
+    if data["kind"] != KIND:
+        raise InputFileError(f"{path} is no file that `resonance snapshots export` wrote")
+    if data["format"] > FORMAT:
+        raise InputFileError(
+            f"{path} has format {data['format']}, this release reads formats up to {FORMAT}: use a newer release"
+        )
+
+
+def _partition(path: Path, data: Any) -> ExportedPartition:
+    record = PartitionRecord.parse(orjson.dumps(data["record"]), str(path))
+    at = (record.identity.topic, data["partition"])
+    if data["topic"] != at[0] or type(data["partition"]) is not int or type(data["whole"]) is not bool:
+        raise TypeError(data["topic"])
+    return ExportedPartition(at, record, data["whole"], [])
+
+
+def _snapshot(path: Path, data: Any) -> StreamSnapshot:
+    body = base64.b64decode(data["body"], validate=True)
+    if hashlib.sha256(body).hexdigest() != data["sha256"]:
+        raise InputFileError(f"{path} is damaged: the checksum of stream {data['stream']} does not fit")
+    return typed(StreamSnapshot(data["stream"], data["next"], data["header"], body))

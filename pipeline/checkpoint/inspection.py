@@ -1,0 +1,323 @@
+"""The clusters of the streams as their newest snapshots have them, described for people."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+import orjson
+from resonance.engine.facts import parent_of
+from resonance.engine.labels import LabelEngine
+from resonance.pipeline.checkpoint.listing import StoredPartition, StoredStream, empty_task, stream_of
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.kafka.log_reader import LogReader, TopicPartition
+from resonance.pipeline.repartition.envelope import read_route
+from resonance.pipeline.task.encode.assignments import StreamTexts, describe
+from resonance.pipeline.task.model.preparations import features_of
+from resonance.pipeline.task.model.stream_model import StreamModel
+from resonance.pipeline.timestamps import TimeTexts
+from resonance.schemas import SalientFeature
+
+
+@dataclass(frozen=True, slots=True)
+class Emergence:
+    """How a cluster began, as its event says.
+
+    Attributes
+    ----------
+    offset : int
+        Record that caused it.
+    time : str
+        Time of that record.
+    split_from : str or None
+        The cluster that it came from.
+    """
+
+    offset: int
+    time: str
+    split_from: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class InspectedCluster:
+    """A cluster of a stream.
+
+    Attributes
+    ----------
+    id : str
+        As on the bus.
+    level : int
+        1 for the first; deeper ones only in a tree.
+    parent : str or None
+        Cluster of the level above to which the node belongs that leads here.
+    size, nodes : int
+        As in a cluster event.
+    records : int or None
+        Records that its model has learned since it emerged.
+    emerged : Emergence or None
+        None where no event of it is left, or nobody looked.
+    centre, spread : dict of str to float
+        In the input's units.
+    omitted : int
+        Features of sparse records that these leave out, because they are too many for a message.
+    salient : list of SalientFeature
+        As in a cluster event; empty for engines that do not weigh features.
+    """
+
+    id: str
+    level: int
+    parent: str | None
+    size: int
+    nodes: int
+    records: int | None
+    emerged: Emergence | None
+    centre: Mapping[str, float]
+    spread: Mapping[str, float]
+    omitted: int
+    salient: Sequence[SalientFeature]
+
+
+@dataclass(frozen=True, slots=True)
+class InspectedLabels:
+    """What a stream knows of labels.
+
+    Attributes
+    ----------
+    known : list of str
+        Labels that its model has learned, in the order in which they came.
+    records : int
+        Records that were learned with labels.
+    buffered : int
+        Records that late labels can still reach.
+    waiting : int
+        Labels that wait for a record that has not come.
+    """
+
+    known: list[str]
+    records: int
+    buffered: int
+    waiting: int
+
+    @classmethod
+    def of(cls, model: StreamModel) -> Self | None:
+        """Return what a stream's model knows; None where its engine is not taught by labels."""
+        memory, engine = model.labels, model.engine
+        if memory is None or not isinstance(engine, LabelEngine):
+            return None
+        return cls(list(map(str, engine.labels)), memory.learned, memory.unlabelled, len(memory.waiting))
+
+
+@dataclass(frozen=True, slots=True)
+class InspectedStream:
+    """A stream as its newest snapshot has it.
+
+    Attributes
+    ----------
+    stream : str
+        Its name.
+    topic, partition
+        Where its records come from.
+    engine : str
+        Engine of its model.
+    version : int
+        Version of its model.
+    next : int
+        Offset behind the last record that the snapshot contains.
+    time : str or None
+        Kafka timestamp of that record; None where it is deleted, or nobody looked.
+    written : str
+        When the snapshot was written.
+    committed : int
+        Where the group stands in the partition; -1 where it has no offset.
+    records : int
+        Records that its model has learned; those of a warm-up are learned at its end.
+    features : list of str
+        Names of the features: of dense records in their order, of sparse ones the stream's dictionary in the order of
+        its indices, empty where records have indices.
+    clusters : list of InspectedCluster
+        By level, in the order of their ids; below its parent in a tree.
+    labels : InspectedLabels or None
+        What it knows of labels; None where its engine is not taught by labels.
+    """
+
+    stream: str
+    topic: str
+    partition: int
+    engine: str
+    version: int
+    next: int
+    time: str | None
+    written: str
+    committed: int
+    records: int
+    features: Sequence[str]
+    clusters: list[InspectedCluster]
+    labels: InspectedLabels | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        return asdict(self)
+
+
+def inspect(
+    settings: Settings, reader: LogReader, states: Sequence[StoredPartition], stream: str | None = None
+) -> list[InspectedStream]:
+    """Return one stream, with its times and how its clusters began, or all without these.
+
+    Parameters
+    ----------
+    settings : Settings
+        The deployment's; snapshots that were made under other ones are read under those.
+    reader : LogReader
+        Reads times and events.
+    states : sequence of StoredPartition
+        What `read_states` found.
+    stream : str, optional
+        The one.
+
+    Raises
+    ------
+    MismatchError, ConfigurationError
+        A snapshot cannot be read by this release.
+    """
+    chosen: list[tuple[StoredPartition, StoredStream, StreamModel]] = []
+    below: dict[str, list[StreamModel]] = {}
+    for state in states:
+        entries = [entry for entry in state.streams if stream in (None, stream_of(entry.snapshot.stream))]
+        if not entries:
+            continue
+        task = empty_task(settings, state.at, state.record)
+        for entry in entries:
+            task.restore(entry.snapshot)
+            model = task.model(entry.snapshot.stream)
+            if model.root_node is None:
+                chosen.append((state, entry, model))
+            else:
+                below.setdefault(model.stream, []).append(model)
+    found = []
+    for state, entry, model in chosen:
+        # Of many streams this would take long.
+        time = None if stream is None else _time(reader, state.at, entry.snapshot.next)
+        began = {} if stream is None else _emergences(settings, reader, state.at, entry)
+        subtrees = [tree for tree in below.get(model.name, ()) if tree.version == model.version]
+        # A root that learns apart is still the tree's: people know it by the name that they gave.
+        engine = settings.engine.name if settings.hierarchy == "keyed" else model.engine.name
+        found.append(_inspected([model, *subtrees], engine, state, entry, time, began))
+    return found
+
+
+def _inspected(
+    parts: Sequence[StreamModel],
+    engine: str,
+    state: StoredPartition,
+    entry: StoredStream,
+    time: str | None,
+    began: Mapping[str, Emergence],
+) -> InspectedStream:
+    """Describe a stream by its model, which comes first, and the models of its subtrees where these learn apart."""
+    model = parts[0]
+    name = model.name
+    texts = StreamTexts(name, model.version, model.engine.depth)
+    models = {path: facts for part in parts for path, facts in part.engine.models().items()}
+    clusters = []
+    present = [cluster for part in parts for cluster in part.engine.clusters()]
+    for cluster in sorted(present, key=lambda cluster: (cluster.path, cluster.id)):
+        told = describe(model, texts, cluster)
+        own = models.get(cluster.path)
+        above = parent_of(models, cluster.path)
+        clusters.append(
+            InspectedCluster(
+                id=told["id"],
+                level=len(cluster.path) + 1,
+                parent=None if above is None else texts.cluster_id(cluster.path[:-1], above),
+                size=told["size"],
+                nodes=told["nodes"],
+                records=own.records - own.since[cluster.id] if own and cluster.id in own.since else None,
+                emerged=began.get(told["id"]),
+                centre=told["centre"],
+                spread=told["spread"],
+                omitted=told.get("omitted", 0),
+                salient=told.get("salient", ()),
+            )
+        )
+    return InspectedStream(
+        stream=name,
+        topic=state.at[0],
+        partition=state.at[1],
+        engine=engine,
+        version=model.version,
+        next=entry.snapshot.next,
+        time=time,
+        written=TimeTexts()[entry.written],
+        committed=state.committed,
+        records=models[()].records if () in models else 0,
+        features=features_of(model.preparation),
+        clusters=_as_tree(clusters),
+        labels=InspectedLabels.of(model),
+    )
+
+
+def _as_tree(clusters: Sequence[InspectedCluster]) -> list[InspectedCluster]:
+    """Return clusters with those below each behind it; those whose parent is in no cluster come last."""
+    below: dict[str | None, list[InspectedCluster]] = {}
+    for cluster in clusters:
+        below.setdefault(cluster.parent if cluster.level > 1 else "", []).append(cluster)
+    ordered: list[InspectedCluster] = []
+
+    def add(some: Sequence[InspectedCluster]) -> None:
+        for cluster in some:
+            ordered.append(cluster)
+            add(below.get(cluster.id, ()))
+
+    add(below.get("", ()))
+    add(below.get(None, ()))
+    return ordered
+
+
+def _time(reader: LogReader, at: TopicPartition, next_: int) -> str | None:
+    """Return the time of the record before an offset, if it is still there."""
+    first, _ = reader.bounds([at])[at]
+    if next_ > first:
+        for _, records in reader.read({at: (next_ - 1, next_)}, 1):
+            route = read_route(records[-1])
+            return TimeTexts()[records[-1].timestamp if route is None else route.record.timestamp]
+    return None
+
+
+def _emergences(settings: Settings, reader: LogReader, at: TopicPartition, entry: StoredStream) -> dict[str, Emergence]:
+    """Return how the clusters of a stream began, from the events that are left."""
+    events = (settings.topic("cluster_events"), at[1])
+    if not reader.has(events):
+        return {}
+    marker = orjson.dumps({"stream": entry.snapshot.stream})[1:-1]
+    found: dict[str, Emergence] = {}
+    for _, records in reader.read(reader.bounds([events])):
+        for record in records:
+            if record.value is None or marker not in record.value:
+                continue
+            event = orjson.loads(record.value)
+            offset = event["cause"]["source"]["offset"]
+            # What emerged behind a snapshot is not in it. Subtrees have snapshots of their own, which may be newer than
+            # the root's, and routes are counted otherwise than the records that cause events.
+            apart = "subtree" in event or at[0] == settings.topic("routes")
+            known = apart or offset < entry.snapshot.next
+            if event["kind"] in ("emerged", "split") and known:
+                # The first one: where delivery is at least once it can come again.
+                found.setdefault(event["cluster"], Emergence(offset, event["time"], event.get("other")))
+    return found
+
+
+def overview(streams: Sequence[InspectedStream]) -> list[dict[str, Any]]:
+    """Return one line for each stream."""
+    return [
+        {
+            "stream": stream.stream,
+            "topic": stream.topic,
+            "partition": stream.partition,
+            "version": stream.version,
+            "next": stream.next,
+            "written": stream.written,
+            "records": stream.records,
+            "clusters": len(stream.clusters),
+        }
+        for stream in streams
+    ]

@@ -1,0 +1,216 @@
+"""The models of the assigned partitions, as they were at the place where the group stands.
+
+Newest snapshots first; then the input is read again, silently, from where a snapshot no longer covers it up to the
+committed offset, each stream skipping what its snapshot contains. State and outputs then equal those of a run that
+never stopped. Where log, offsets and snapshots do not belong together the restore ends with a named stop (`stops`).
+
+A restore changes nothing on the broker, so it can be cancelled at any time and done again.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from typing import Final, Generic, TypeVar
+
+from resonance.pipeline import logs, stops
+from resonance.pipeline.checkpoint.changelog_table import SnapshotTable
+from resonance.pipeline.checkpoint.changelog_writer import SnapshotWriter, Task
+from resonance.pipeline.checkpoint.compatibility import (
+    NOT_OF_THE_LOG,
+    Place,
+    begin,
+    check_owner,
+    check_relearning,
+    check_settings,
+    locate,
+)
+from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.crash_points import reach
+from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, TopicPartition
+
+SETTLE_SECONDS: Final = 1.0
+"""How long a restore waits for transactions on the snapshots topic to end; what they hold saves reading input again,
+and without it the models come out the same."""
+
+TaskT = TypeVar("TaskT", bound=Task)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Restored(Generic[TaskT]):
+    """A partition that can go on.
+
+    Attributes
+    ----------
+    task : PartitionTask
+        Has learned every record below `start`.
+    writer : SnapshotWriter
+        Continues its snapshots.
+    start : int
+        Offset of the first record to process and to answer.
+    committed : int
+        The group's committed offset, -1 when there is none. Below `start` where a worker that delivers at least once
+        ended between its snapshots and its commit; everything below `start` was answered.
+    pinned : bool
+        No other start would choose another place; False where the setting chose it, until it is committed.
+    replayed : int
+        Records that were learned again silently.
+    """
+
+    task: TaskT
+    writer: SnapshotWriter
+    start: int
+    committed: int
+    pinned: bool = True
+    replayed: int = 0
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a restore is; written by its thread, for any to read.
+
+    Attributes
+    ----------
+    partitions : int
+        Partitions to restore.
+    wanted : int
+        Offsets that are to be read again; 0 until the snapshots are read. Fewer records may stand there.
+    replayed : int
+        Records that were learned again so far.
+    """
+
+    partitions: int = 0
+    wanted: int = 0
+    replayed: int = 0
+
+
+def restore_partitions(
+    source: Source,
+    assigned: Collection[TopicPartition],
+    make_task: Callable[[str, int], TaskT],
+    cancelled: threading.Event | None = None,
+    progress: Progress | None = None,
+) -> dict[TopicPartition, Restored[TaskT]]:
+    """Restore the models of the assigned partitions.
+
+    Parameters
+    ----------
+    source : Source
+        What to restore from.
+    assigned : collection of (topic, partition)
+        Input partitions.
+    make_task : callable
+        Makes an empty task for an input partition.
+    cancelled : Event, optional
+        Ends the restore early, with `RestoreCancelledError`.
+    progress : Progress, optional
+        Kept up to date.
+
+    Returns
+    -------
+    dict of (topic, partition) to Restored
+        Every assigned partition, ready to process records from `Restored.start` on.
+
+    Raises
+    ------
+    MismatchError
+        A named stop.
+    BrokerError
+        The broker does not answer.
+    RestoreCancelledError
+        `cancelled` was set.
+    """
+    if not assigned:
+        return {}
+    began = time.monotonic()
+    with LogReader(source.client, source.group, source.patience, cancelled) as reader:
+        # The offsets first: what the snapshots say can then only be as new or newer.
+        committed = reader.committed(assigned)
+        tables = read_tables(reader, source, {partition for _, partition in assigned})
+        bounds = reader.bounds(assigned)
+        restored, ranges = {}, {}
+        for at in assigned:
+            topic, partition = at
+            table, (first, end) = tables[partition], bounds[at]
+            place = locate(source, table, at, committed[at], first, end)
+            if place.committed != NO_OFFSET and place.record is None and reader.notes([at])[at] == NOT_OF_THE_LOG:
+                why = "the models did not come from this log alone (a file, a new version, a reset, other settings)"
+                raise stops.no_snapshot(topic, partition, place.committed, why)
+            if place.committed == NO_OFFSET and place.record is None and source.start_of(topic) != "earliest":
+                place = begin(source, reader, at, first, end)
+            if place.record is not None:
+                check_settings(source, at, place.record)
+            task = make_task(topic, partition)
+            task.event_bytes = source.event_bytes
+            task.topic_ids = source.deployment.topic_ids
+            replay_from = _load(task, table, topic, place)
+            if first > replay_from:
+                raise stops.truncated(topic, partition, replay_from, first)
+            check_relearning(source, at, place, replay_from)
+            identity = source.identities[topic]
+            writer = table.writer(identity)
+            if place.record is None:
+                writer.began = replay_from
+            elif replace(place.record.identity, partitions=identity.partitions) == identity:
+                # Also where the input got partitions, which is a stop above unless it changes nothing here.
+                writer.began = place.record.began
+            restored[at] = Restored(task, writer, place.start, place.committed, place.pinned)
+            ranges[at] = (replay_from, place.start)
+        reach("during-restore")
+        progress = progress or Progress()
+        progress.wanted = sum(end - begin for begin, end in ranges.values())
+        for at, records in reader.read(ranges):
+            restored[at].task.catch_up(records)
+            restored[at].replayed += len(records)
+            progress.replayed += len(records)
+            reach("during-restore")
+    for part in restored.values():
+        # With the first partition record, which may stand there long before the first record comes.
+        part.task.emit_from_setting(part.start)
+    replayed = sum(part.replayed for part in restored.values())
+    seconds = time.monotonic() - began
+    _log.info("restored %d partitions in %.2f s, %d records learned again", len(restored), seconds, replayed)
+    return restored
+
+
+def read_tables(
+    reader: LogReader, source: Source, partitions: Collection[int], settle: float = SETTLE_SECONDS
+) -> dict[int, SnapshotTable]:
+    """Read partitions of the snapshots topic to their end, and check whose they are.
+
+    A transaction that is being ended when the reading begins is waited for, `settle` seconds at most.
+    """
+    tables = {partition: SnapshotTable(source.snapshots, partition) for partition in partitions}
+    wanted = [(source.snapshots, partition) for partition in partitions]
+    for (_, partition), records in reader.read(reader.settled_bounds(wanted, settle)):
+        for entry in records:
+            tables[partition].apply(entry.key, entry.value, entry.timestamp)
+    for table in tables.values():
+        table.check()
+        for record in table.records().values():
+            check_owner(source, record.identity)
+    return tables
+
+
+def _load(task: Task, table: SnapshotTable, topic: str, place: Place) -> int:
+    """Load the snapshots into `task`; return the offset from which the input must be read again."""
+    replay_from = place.replay_from
+    if place.record is not None:
+        task.restore_partition(place.record.state)
+    for stream in table.streams(topic):
+        snapshot, relied_on = table.newest(stream)
+        if not relied_on:
+            _log.warning(
+                "%s[%d]: the newest snapshot of stream %s is damaged or lost, the one at offset %d is used",
+                table.topic,
+                table.partition,
+                stream,
+                snapshot.next,
+                extra=logs.at(table.topic, table.partition),
+            )
+            replay_from = min(replay_from, snapshot.next)
+        task.restore(snapshot)
+    return replay_from

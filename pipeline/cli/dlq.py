@@ -1,0 +1,316 @@
+"""``resonance dlq``: the records that could not be used."""
+
+import re
+import time
+from collections import Counter, deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from resonance.pipeline.cli import plans
+from resonance.pipeline.cli.options import Broker, Config, Json, Name, Set, Topics, load_settings
+from resonance.pipeline.cli.output import print_json, print_table, say
+from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
+from resonance.pipeline.errors import ConfigurationError, nearest
+
+if TYPE_CHECKING:
+    from resonance.pipeline.config.settings import Settings
+    from resonance.pipeline.dead_letters.letters import Choice
+    from resonance.pipeline.dead_letters.replay import Source
+
+FORGOTTEN_MS = 7 * 86_400_000
+"""How long a broker knows, by default, what was replayed."""
+
+PATIENCE = 30.0
+"""Seconds without any progress after which the broker is given up."""
+
+REPLAYING = "stopped; what was replayed so far counts, and the same command goes on behind it"
+RESUMING = "stopped before the worker answered: its page /readyz says which partitions are still paused"
+
+Class = Annotated[list[str] | None, typer.Option("--class", metavar="CLASS", help="Only of this class; repeatable.")]
+Stage = Annotated[
+    list[str] | None, typer.Option("--stage", metavar="decode|validate|limit|label", help="Only of this stage.")
+]
+Partition = Annotated[
+    str | None, typer.Option(metavar="N|TOPIC[N]", help="Only of this partition, of one input topic or of all.")
+]
+From = Annotated[
+    str, typer.Option("--from", metavar="earliest|TIME|-10m", help="Only those written since then, by Kafka's clock.")
+]
+
+commands = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the group."""
+    app.add_typer(commands, name="dlq", help="Records that could not be used: list, replay, go on.")
+
+
+@commands.command("list", short_help="List what could not be used, and why.")
+@says_when_stopped(UNCHANGED)
+def list_letters(
+    kinds: Class = None,
+    stages: Stage = None,
+    partition: Partition = None,
+    start: From = "earliest",
+    limit: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Letters to show, the latest ones; all are counted.")
+    ] = 20,
+    export: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write all of them, with key and value, as JSONL.")
+    ] = None,
+    name: Name = None,
+    broker: Broker = None,
+    topics: Topics = None,
+    config: Config = None,
+    settings: Set = None,
+    as_json: Json = False,
+) -> None:
+    """List dead letters: where the record stands, what is wrong with it, and how many there are of each class."""
+    import orjson  # noqa: PLC0415
+    from resonance.pipeline.dead_letters.letters import read_letters  # noqa: PLC0415 - imports that --help can do without
+    from resonance.pipeline.dead_letters.progress import replay_group  # noqa: PLC0415
+    from resonance.pipeline.kafka.log_reader import LogReader  # noqa: PLC0415
+    from resonance.pipeline.kafka.positions import EARLIEST, ranges_from  # noqa: PLC0415
+
+    choice = chosen(kinds, stages, partition, start)
+    loaded = load_settings(config, settings, name=name, broker=broker, topics=topics)
+    client, partitions = connected(loaded, choice)
+    counts: Counter[tuple[str, str]] = Counter()
+    shown: deque[Any] = deque(maxlen=limit)
+    try:
+        exported = export.open("wb") if export else None
+    except OSError as error:
+        raise ConfigurationError(f"--export {export}: it cannot be written ({error.strerror}); name another") from None
+    stopped = f"{UNCHANGED}, but {export} may hold a part of the letters" if export else UNCHANGED
+    try:
+        with says_when_stopped(stopped), LogReader(client, replay_group(loaded.name), PATIENCE) as reader:
+            for _, letters in read_letters(
+                reader, ranges_from(reader, partitions, choice.since if choice.since > 0 else EARLIEST), loaded.name
+            ):
+                for letter in filter(choice.has, letters):
+                    counts[letter.stage, letter.kind] += 1
+                    shown.append(letter)
+                    if exported:
+                        exported.write(orjson.dumps(letter.as_json(content=True)) + b"\n")
+    finally:
+        if exported:
+            exported.close()
+    total = sum(counts.values())
+    if as_json:
+        by_class = [{"stage": stage, "class": kind, "records": n} for (stage, kind), n in counts.most_common()]
+        print_json({"records": total, "classes": by_class, "letters": [letter.as_json() for letter in shown]})
+    elif total:
+        print_table(
+            ["record", "class", "bytes", "cut", "message"],
+            [(letter.where, letter.kind, letter.length, letter.truncated, letter.message) for letter in shown],
+        )
+        typer.echo("")
+        print_table(["stage", "class", "records"], [(*which, n) for which, n in counts.most_common()])
+    if not total:
+        say(f"no dead letters on {partitions[0][0]}" + (", or none of these" if choice.narrow else ""))
+    if export:
+        say(f"wrote {total:,} dead letters to {export}")
+
+
+@commands.command("replay", short_help="Produce them again, after a fix.")
+@says_when_stopped(UNCHANGED)
+def replay_letters(
+    kinds: Class = None,
+    stages: Stage = None,
+    partition: Partition = None,
+    start: From = "earliest",
+    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Letters to replay, at most.")] = None,
+    yes: plans.Yes = False,
+    name: Name = None,
+    broker: Broker = None,
+    topics: Topics = None,
+    config: Config = None,
+    settings: Set = None,
+    as_json: Json = False,
+) -> None:
+    """Produce dead letters into their input topic again, after a fix: same partition, key, value and headers.
+
+    They go in the order of their originals, each once: what was replayed before is left out, and a replay that was
+    interrupted goes on where it stopped. Letters that were cut cannot be replayed and are listed, and so are letters
+    of an input topic that was deleted and made again since.
+    """
+    from resonance.pipeline.cli.progress import progress  # noqa: PLC0415
+    from resonance.pipeline.dead_letters import replay as work  # noqa: PLC0415 - imports that --help can do without
+
+    choice = chosen(kinds, stages, partition, start)
+    loaded = load_settings(config, settings, name=name, broker=broker, topics=topics)
+    source = replay_source(loaded, choice)
+    if yes:
+        with says_when_stopped(REPLAYING), progress("replaying", None) as draw:
+            made = work.replay(source, choice, limit, draw)
+    else:
+        made = work.plan(source, choice, limit)
+    refused = [
+        (reason, entry)
+        for reason, entries in (
+            ("cut", made.truncated),
+            ("no input topic", made.foreign),
+            ("of an earlier topic of that name", made.earlier),
+        )
+        for entry in entries
+    ]
+    if as_json:
+        print_json(
+            {
+                "done": yes,
+                "records": made.records,
+                "classes": dict(made.kinds),
+                "replayed_before": made.done,
+                "refused": [
+                    {"source": dict(zip(("topic", "partition", "offset"), entry.source, strict=True)), "reason": reason}
+                    for reason, entry in refused
+                ],
+            }
+        )
+    else:
+        if made.records:
+            rows = [(f"{e.source[0]}[{at[1]}]", e.kind) for at, entries in made.entries.items() for e in entries]
+            print_table(["to", "class", "records"], [(*row, n) for row, n in sorted(Counter(rows).items())])
+        if refused:
+            typer.echo("\ncannot be replayed:")
+            print_table(["record", "why"], [("{}[{}]@{}".format(*entry.source), reason) for reason, entry in refused])
+    if made.oldest is not None and time.time() * 1_000 - made.oldest > FORGOTTEN_MS:
+        say(
+            "nothing is known of earlier replays of these partitions, and some letters are older than a week, after "
+            "which brokers forget such progress (offsets.retention.minutes); if they were replayed, choose with --from"
+        )
+    if made.earlier:
+        names = ", ".join(sorted({entry.source[0] for entry in made.earlier}))
+        say(
+            f"{names} was deleted and made again since {len(made.earlier):,} of these letters were written: they "
+            "belong to another log and are not sent; dlq list --export FILE writes their keys and values, to be "
+            "produced from there where they are still wanted"
+        )
+    before = f"; {made.done:,} were replayed before" if made.done else ""
+    if not made.records:
+        say(f"nothing to replay{before}")
+    elif yes:
+        say(f"replayed {made.records:,} dead letters{before}")
+    else:
+        say(f"{made.records:,} dead letters would be replayed{before}; add --yes to do it")
+
+
+def replay_source(settings: "Settings", choice: "Choice") -> "Source":
+    """Return the dead letters of a deployment, and where they came from.
+
+    Raises
+    ------
+    BrokerError
+        The broker does not answer, or a topic is not there.
+    """
+    from resonance.pipeline.dead_letters.replay import Source  # noqa: PLC0415
+    from resonance.pipeline.kafka.admin import Cluster  # noqa: PLC0415
+    from resonance.pipeline.topics.kinds import Topics  # noqa: PLC0415
+
+    client, partitions = connected(settings, choice)
+    cluster = Cluster(client, settings.broker.answer_timeout)
+    counts = cluster.partition_counts()
+    written = [topic.name for topic in Topics.of(settings).of_others]
+    inputs = {topic: counts[topic] for topic in written if topic in counts}
+    if cluster.embedded:
+        return Source(client, settings.name, partitions, "", inputs, atomic=False)
+    topic = partitions[0][0]
+    for missing in set(written) - set(inputs):
+        cluster.check_seen(missing)
+    configs = cluster.configs(list(inputs)) if inputs else {}
+    sizes = {name: int(config["max.message.bytes"]) for name, config in configs.items()}
+    ids = {name: found.topic_id for name, found in cluster.find([topic, *inputs]).items()}
+    return Source(
+        client,
+        settings.name,
+        partitions,
+        ids[topic],
+        inputs,
+        sizes,
+        input_ids={name: ids[name] for name in inputs},
+    )
+
+
+def chosen(kinds: list[str] | None, stages: list[str] | None, partition: str | None, start: str) -> "Choice":
+    """Return which letters the options mean.
+
+    Raises
+    ------
+    ConfigurationError
+        A class or a stage that there is not (offers the nearest), no partition, or no time.
+    """
+    from typing import get_args  # noqa: PLC0415
+
+    from resonance.pipeline.dead_letters.letters import Choice  # noqa: PLC0415
+    from resonance.pipeline.kafka.positions import LATEST, parse_start  # noqa: PLC0415
+    from resonance.schemas import DeadLetterClass, DeadLetterStage  # noqa: PLC0415
+
+    for option, given, known in (("class", kinds, DeadLetterClass), ("stage", stages, DeadLetterStage)):
+        allowed = get_args(known)
+        for word in given or ():
+            if word not in allowed:
+                raise ConfigurationError(
+                    f"--{option} {word}: must be one of {', '.join(allowed)}{nearest(word, allowed)}"
+                )
+    since = parse_start(start)
+    if since == LATEST:
+        raise ConfigurationError("--from latest: there are no dead letters behind the latest; give a time, or -10m")
+    if not (place := re.fullmatch(r"(?:(.+)\[([0-9]{1,9})\])|([0-9]{1,9})", partition or "0")):
+        raise ConfigurationError(f"--partition {partition}: give a number, such as 0, or topic and number: features[0]")
+    number = None if partition is None else int(place[2] or place[3])
+    return Choice(
+        tuple(kinds or ()), tuple(stages or ()), number, since if isinstance(since, int) else -1, topic=place[1]
+    )
+
+
+def connected(settings: "Settings", choice: "Choice") -> tuple[dict[str, Any], list[tuple[str, int]]]:
+    """Return the connection's configuration, and the partitions of the dead letters that are meant.
+
+    Raises
+    ------
+    BrokerError
+        The broker does not answer, or the topic is not there.
+    ConfigurationError
+        A partition that the topic has not.
+    """
+    from resonance.pipeline.kafka.admin import Cluster  # noqa: PLC0415
+    from resonance.pipeline.kafka.clients import librdkafka  # noqa: PLC0415
+    from resonance.pipeline.kafka.positions import partitions_of  # noqa: PLC0415
+
+    client = librdkafka(settings)
+    topic = settings.topic("dead_letters")
+    found = partitions_of(Cluster(client, settings.broker.answer_timeout), topic, settings.name)
+    if choice.partition is None:
+        return client, found
+    if choice.partition >= len(found):
+        raise ConfigurationError(f"--partition {choice.partition}: {topic} has partitions 0 to {len(found) - 1}")
+    return client, [found[choice.partition]]
+
+
+@commands.command(short_help="Let paused partitions go on.")
+@says_when_stopped(RESUMING)
+def resume(
+    worker: Annotated[
+        str, typer.Option(metavar="URL", help="Where the worker's pages are (worker.web_host, worker.web_port).")
+    ] = "http://127.0.0.1:6066",
+    partition: Annotated[
+        str | None, typer.Option(metavar="N|TOPIC[N]", help="The partition; without it all that the worker has paused.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Let partitions go on that a worker paused because most of their records were dead letters.
+
+    They go on at the very next record, with a fresh window (dlq.window) before they can pause again. Which ones wait,
+    and why, is on the worker's page /readyz and in its log.
+    """
+    from resonance.pipeline.worker.http.page_client import resume as ask  # noqa: PLC0415 - imports that --help can do without
+
+    resumed = ask(worker, partition)
+    if as_json:
+        print_json({"resumed": resumed})
+        return
+    for name in resumed:
+        typer.echo(f"{name} goes on")
+    if not resumed:
+        say("no partition of this worker is paused")

@@ -1,0 +1,121 @@
+"""What a command that changes a deployment would do, shown before it is done."""
+
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from resonance.pipeline.cli.output import print_json, print_table, say
+
+if TYPE_CHECKING:
+    from resonance.pipeline.checkpoint.deployment_context import Source
+    from resonance.pipeline.recovery.rewrite import Change, Standing
+
+WRITING = "stopped while it was being written: it may be done, in part or as a whole; give the same command again"
+"""What is said where somebody stops a command that changes a deployment, once it has begun to."""
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it; without this it is only shown what would be done.")]
+
+
+def alone(source: "Source") -> None:
+    """Return once the group has no members.
+
+    Raises
+    ------
+    BrokerError
+        Somebody is still there.
+    """
+    import threading  # noqa: PLC0415 - imports that --help can do without
+
+    from resonance.pipeline.recovery.rewrite import wait_for_empty_group  # noqa: PLC0415
+
+    wait_for_empty_group(source, threading.Event(), say)
+
+
+def warn_of_members(source: "Source") -> None:
+    """Say that workers of the group run, where they do and the user may know."""
+    from resonance.pipeline.errors import DeniedError  # noqa: PLC0415
+    from resonance.pipeline.recovery.rewrite import WAITING_SECONDS, members_of  # noqa: PLC0415
+
+    try:
+        members = members_of(source)
+    except DeniedError:
+        return
+    if members is not None:
+        count = f"{len(members)} worker{' runs' if len(members) == 1 else 's run'}" if members else "workers join"
+        seconds = source.session_timeout + WAITING_SECONDS
+        say(f"{count} in group {source.group}: stop them first; --yes waits {seconds:.0f} s for that and then refuses")
+
+
+def show(
+    source: "Source", changes: "Sequence[Change]", topics: Mapping[str, str], *, done: bool, as_json: bool
+) -> None:
+    """Print what was changed, or would be.
+
+    Parameters
+    ----------
+    source : Source
+        The deployment.
+    changes : sequence of Change
+        By input partition.
+    topics : mapping of str to str
+        Topics that are written to, or whose records are deleted, and in a few words what becomes of each.
+    done : bool
+        It was done.
+    as_json : bool
+        For machines.
+    """
+    command = None if done else _command()
+    if as_json:
+        partitions = [_as_json(change) for change in changes]
+        print_json(
+            {"done": done, "group": source.group, "topics": list(topics), "partitions": partitions, "command": command}
+        )
+        return
+    if not changes:
+        say("nothing is to be changed")
+        return
+    typer.echo(f"group {source.group}; topics: {', '.join(f'{name} ({what})' for name, what in topics.items())}")
+    typer.echo("")
+    rows = [(f"{c.at[0]}[{c.at[1]}]", c.was if c.was >= 0 else "none", c.offset) for c in changes]
+    print_table(("partition", "offset from", "to"), [(at, str(before), str(after)) for at, before, after in rows])
+    streams = [stream for change in changes for stream in change.streams]
+    if streams:
+        typer.echo("")
+        print_table(
+            ("stream", "newest snapshot", "becomes"), [(s.stream, _told(s.before), _told(s.after)) for s in streams]
+        )
+    if done:
+        say("\nthis was done; workers that are started now go on from there")
+        return
+    say(f"\nnothing was changed; this does it: {command}")
+    warn_of_members(source)
+
+
+def _as_json(change: "Change") -> dict[str, Any]:
+    streams = [
+        {
+            "stream": stream.stream,
+            "before": stream.before and stream.before._asdict(),
+            "after": stream.after and stream.after._asdict(),
+        }
+        for stream in change.streams
+    ]
+    topic, partition = change.at
+    was = change.was if change.was >= 0 else None
+    return {"topic": topic, "partition": partition, "from": was, "to": change.offset, "streams": streams}
+
+
+def _told(standing: "Standing | None") -> str:
+    if standing is None:
+        return "not there"
+    at = f" at offset {standing.next}" if standing.next is not None else ", in no snapshot yet"
+    return f"version {standing.version}{at}"
+
+
+def _command() -> str:
+    """Return the command line that was given, with --yes; without what nobody should read over a shoulder."""
+    if any("password" in argument.lower() for argument in sys.argv):
+        return "the same command with --yes"
+    return shlex.join(["resonance", *sys.argv[1:], "--yes"])

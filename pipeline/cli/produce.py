@@ -1,0 +1,264 @@
+"""``resonance produce``."""
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from resonance.pipeline.cli.file_options import Key, Map, Null, SkipBad, Time, as_columns, topic_from
+from resonance.pipeline.cli.options import Broker, Config, Json, Name, Set, load_settings
+from resonance.pipeline.cli.output import print_json, print_table, say
+from resonance.pipeline.cli.stopping import SigtermAsCtrlC
+from resonance.pipeline.errors import ConfigurationError, InputFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from resonance.pipeline.files.record_file import RecordFile
+    from resonance.pipeline.files.rows import FileRecord
+    from resonance.pipeline.files.survey import Survey
+
+SHOWN = 3
+"""Records that a dry run shows."""
+
+TEXT = """Produce the records of a file into a topic.
+
+FILE is JSONL, CSV (with a header) or Parquet; JSONL and CSV may be compressed (.gz). Each row becomes a JSON object. A
+record goes to the partition of its key as every Kafka client would send it; without keys the partitions take turns.
+At the end the settings are shown with which a worker reads these records."""
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="Records, one a row; known by the suffix.")]
+Topic = Annotated[
+    str | None,
+    typer.Option(
+        "--topic",
+        "-t",
+        metavar="TOPIC",
+        help="Where they go; by default the first of input.topics, or the file's name.",
+    ),
+]
+Rate = Annotated[float | None, typer.Option(min=0.001, metavar="N", help="Records a second, at most.")]
+Limit = Annotated[int | None, typer.Option(min=1, metavar="N", help="Records, at most.")]
+Create = Annotated[
+    int | None, typer.Option("--create-partitions", min=1, metavar="N", help="Make a missing topic, with N partitions.")
+]
+Save = Annotated[
+    Path | None, typer.Option("--save-settings", metavar="FILE", help="Write these settings there: a new file.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the first records and settings; no broker is needed.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(help=TEXT, short_help="Produce the records of a file.")(produce)
+
+
+def produce(
+    file: File,
+    topic: Topic = None,
+    mapping: Map = None,
+    key: Key = None,
+    time: Time = None,
+    null: Null = None,
+    rate: Rate = None,
+    limit: Limit = None,
+    create_partitions: Create = None,
+    skip_bad: SkipBad = False,
+    save: Save = None,
+    dry_run: DryRun = False,
+    config: Config = None,
+    name: Name = None,
+    broker: Broker = None,
+    settings: Set = None,
+    as_json: Json = False,
+) -> None:
+    """Produce the records of a file."""
+    from itertools import chain  # noqa: PLC0415 - imports that --help can do without
+
+    from resonance.pipeline.files.record_file import RecordFile  # noqa: PLC0415
+    from resonance.pipeline.files.survey import Survey  # noqa: PLC0415
+    from resonance.pipeline.worker.collector import collect_rarely  # noqa: PLC0415
+
+    collect_rarely()
+    columns = as_columns(mapping, key, time, null)
+    loaded = load_settings(
+        config,
+        # The file may be one of labels, for a topic that is no input otherwise.
+        [*(settings or ()), "labels.topic=none"],
+        otherwise={"input.topics": topic_from(file)},
+        name=name,
+        broker=broker,
+        topics=topic,
+    )
+    topic = loaded.input.topics[0]
+    with RecordFile(file, columns, skip_bad=skip_bad) as source:
+        batches = source.batches()
+        first = next(batches, None)
+        if first is None:
+            skipped = f", and {source.skipped:,} bad lines" if source.skipped else ""
+            raise InputFileError(f"{file} holds no records{skipped}; there is nothing to produce")
+        _check_new(save, loaded)
+        survey = None if _described(loaded) else Survey()
+        if dry_run:
+            first = next(_looked_at([first], survey, limit))
+            more = len(first) != limit and next(batches, None) is not None
+            suggestion = _suggestion(survey, loaded, topic, keyed=key is not None, more=more)
+            _show(first, suggestion, topic, as_json=as_json)
+            if save or not as_json:
+                _tell(suggestion, save, f"resonance replay {shlex.quote(str(file))}")
+            return
+        sent = _looked_at(chain([first], batches), survey, limit)
+        state = f"stopped before the broker had confirmed all: {topic} may hold a part of {file}, or all of it"
+        with SigtermAsCtrlC(state) as stop:
+            result = _send(source, first, sent, loaded, topic, create_partitions, rate, limit, own_times=bool(time))
+        skipped_rows = source.skipped
+        suggestion = _suggestion(survey, loaded, topic, keyed=key is not None)
+    if as_json:
+        print_json(
+            {
+                "file": str(file),
+                "topic": topic,
+                "records": result.records,
+                "skipped": skipped_rows,
+                "bytes": result.bytes,
+                "seconds": round(result.seconds, 3),
+                "partitions": {str(partition): count for partition, count in enumerate(result.by_partition)},
+            }
+        )
+    else:
+        print_table(["partition", "records"], enumerate(result.by_partition))
+    left_out = f", {skipped_rows:,} bad lines left out" if skipped_rows else ""
+    how = "stopped after" if result.interrupted else "produced"
+    say(f"{how} {result.records:,} records of {file} on {topic} in {result.seconds:.1f} s{left_out}")
+    _tell(suggestion, save, "resonance worker")
+    if result.interrupted:
+        raise typer.Exit(stop.exit_code)
+
+
+def _send(
+    source: "RecordFile",
+    first: "list[FileRecord]",
+    batches: Any,
+    settings: Any,
+    topic: str,
+    create_partitions: int | None,
+    rate: float | None,
+    limit: int | None,
+    *,
+    own_times: bool,
+) -> Any:
+    from resonance.pipeline.cli.progress import progress  # noqa: PLC0415
+    from resonance.pipeline.files import produce as work  # noqa: PLC0415
+    from resonance.pipeline.kafka.admin import Cluster  # noqa: PLC0415
+    from resonance.pipeline.kafka.clients import librdkafka  # noqa: PLC0415
+
+    client = librdkafka(settings)
+    cluster = Cluster(client, settings.broker.answer_timeout, settings.topics.replication_factor)
+    target = work.find_target(cluster, topic, create_partitions, own_times=own_times)
+    if target.created:
+        say(f"made topic {topic} with {target.partitions} partitions")
+    elif create_partitions not in (None, target.partitions):
+        say(f"topic {topic} is there already, with {target.partitions} partitions")
+    work.check_times(target, first, cluster)
+    total = limit if limit is not None else source.total
+    with progress(f"{topic}", total) as draw:
+        return work.produce(
+            client,
+            target,
+            batches,
+            rate=rate,
+            limit=limit,
+            compression=settings.output.compression,
+            advanced=lambda sent: draw(sent if limit is not None else source.position),
+        )
+
+
+def _described(settings: Any) -> bool:
+    """Return whether the settings say already where the features stand."""
+    given = settings.input
+    return bool(given.sparse is not None or given.features != type(given).model_fields["features"].default)
+
+
+def _looked_at(
+    batches: "Iterable[list[FileRecord]]", survey: "Survey | None", limit: int | None
+) -> "Iterator[list[FileRecord]]":
+    """Yield the batches, no more records than the limit, and show them to the survey."""
+    from orjson import loads  # noqa: PLC0415
+
+    left = limit
+    for batch in batches:
+        wanted = batch if left is None else batch[:left]
+        if survey is not None:
+            survey.add([loads(record.value) for record in wanted])
+        yield wanted
+        if left is not None:
+            left -= len(wanted)
+            if not left:
+                return
+
+
+def _suggestion(survey: "Survey | None", settings: Any, topic: str, *, keyed: bool, more: bool = False) -> str | None:
+    """Return a settings file for the records that were looked at; nothing where the settings describe them already."""
+    from resonance.pipeline.files.suggest import as_file, suggest  # noqa: PLC0415
+
+    if survey is None:
+        return None
+    name = settings.name if settings.name != type(settings).model_fields["name"].default else topic
+    text = as_file(suggest(survey), topic, name=name, bootstrap=settings.broker.bootstrap)
+    if keyed:
+        text = text.replace('stream = "partition"', 'stream = "partition"  # or "key": a model for each key', 1)
+    if more:
+        text += (
+            f"\n# From the first {survey.records:,} records; without --dry-run all that are produced are looked at.\n"
+        )
+    return text
+
+
+def _check_new(save: Path | None, settings: Any) -> None:
+    """Refuse to write settings over a file, or where there are none to suggest, before anything is produced."""
+    if save is None:
+        return
+    if _described(settings):
+        name = "input.features" if settings.input.sparse is None else "input.sparse"
+        raise ConfigurationError(f"--save-settings: {name} is set, so nothing is suggested; leave it out")
+    if save.exists():
+        raise ConfigurationError(f"--save-settings {save}: it is there already; name a new file, or remove it")
+    if not save.absolute().parent.is_dir():
+        raise ConfigurationError(f"--save-settings {save}: there is no folder {save.parent}; make it, or name another")
+
+
+def _tell(suggestion: str | None, save: Path | None, command: str) -> None:
+    """Show the suggested settings, or write them and say what command reads them."""
+    if suggestion is None:
+        return
+    if save is None:
+        say(f"\nA resonance.toml with which `resonance worker` reads them:\n\n{suggestion}")
+        return
+    try:
+        with save.open("x", encoding="utf-8") as file:
+            file.write(suggestion)
+    except OSError as error:
+        say(f"\nA resonance.toml with which `resonance worker` reads them:\n\n{suggestion}")
+        raise ConfigurationError(f"--save-settings {save}: it cannot be written ({error.strerror}); copy it") from error
+    chosen = "" if save == Path("resonance.toml") else f" --config {shlex.quote(str(save))}"
+    say(f"settings saved to {save}; next: {command}{chosen}")
+
+
+def _show(first: "list[FileRecord]", suggestion: str | None, topic: str, *, as_json: bool) -> None:
+    import orjson  # noqa: PLC0415
+
+    shown = [
+        {
+            "key": None if record.key is None else record.key.decode(errors="replace"),
+            "timestamp": record.timestamp,
+            "value": orjson.Fragment(record.value),
+        }
+        for record in first[:SHOWN]
+    ]
+    if as_json:
+        print_json({"topic": topic, "records": shown, "settings": suggestion})
+        return
+    for record in first[:SHOWN]:
+        key = "" if record.key is None else f"{record.key.decode(errors='replace')}: "
+        typer.echo(key + record.value.decode(errors="replace"))
+    say(f"\nnothing was produced; these would be the first records on {topic}")

@@ -1,0 +1,230 @@
+"""``resonance replay``."""
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from resonance.pipeline.cli.file_options import Key, Map, Null, SkipBad, Time, as_columns, topic_from
+from resonance.pipeline.cli.options import (
+    SETTINGS_HELP,
+    Broker,
+    Config,
+    Json,
+    Name,
+    Set,
+    Stream,
+    Topics,
+    load_settings,
+)
+from resonance.pipeline.cli.output import print_json, print_table, say
+from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
+from resonance.pipeline.errors import ConfigurationError, nearest
+
+if TYPE_CHECKING:
+    from resonance.pipeline.config.settings import Settings
+    from resonance.pipeline.replay.replaying import Summary
+
+TEXT = f"""Run recorded records through the models again: the same answers and events, bit for bit.
+
+SOURCE is an input topic (without it all of input.topics) or a file: JSONL, CSV, Parquet. Of a topic a range can be
+replayed; the models then start from the newest archive at or before it, or where they began, and what was used is
+told. A file is replayed as if it had been produced to the first input topic. Nothing of the deployment is changed:
+offsets, snapshots and its own outputs stay as they are.
+
+{SETTINGS_HELP}"""
+
+SourceName = Annotated[str | None, typer.Argument(metavar="SOURCE", help="Topic or file.")]
+From = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="OFFSET|TIME|-10m",
+        help="First record: an offset, a time, or so long ago; by default the first there is.",
+    ),
+]
+To = Annotated[
+    str | None, typer.Option("--to", metavar="OFFSET|TIME|-10m", help="First record that is left out; by default none.")
+]
+Last = Annotated[str | None, typer.Option(metavar="10m", help="So long up to the newest record (ms, s, m, h, d).")]
+Partition = Annotated[int | None, typer.Option(min=0, metavar="N", help="This partition alone.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Empty models where the range begins, whatever there is.")]
+Processes = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Partitions at once; by default as many as cores.")
+]
+Folder = Annotated[Path | None, typer.Option("--output", "-o", metavar="FOLDER", help="Write outputs there, as JSONL.")]
+ToName = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Produce outputs to the topics of this name: NAME.assignments, ...")
+]
+Partitions = Annotated[int, typer.Option(min=1, metavar="N", help="Of a file: partitions of the topic it stands for.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(help=TEXT, short_help="Answer recorded records again, bit for bit.")(replay)
+
+
+def replay(
+    source: SourceName = None,
+    begin: From = None,
+    end: To = None,
+    last: Last = None,
+    partition: Partition = None,
+    fresh: Fresh = False,
+    folder: Folder = None,
+    to_name: ToName = None,
+    partitions: Partitions = 1,
+    mapping: Map = None,
+    key: Key = None,
+    time: Time = None,
+    null: Null = None,
+    skip_bad: SkipBad = False,
+    processes: Processes = None,
+    config: Config = None,
+    name: Name = None,
+    broker: Broker = None,
+    topics: Topics = None,
+    stream: Stream = None,
+    settings: Set = None,
+    as_json: Json = False,
+) -> None:
+    """Replay a topic or a file."""
+    from resonance.pipeline.cli.progress import records_bar  # noqa: PLC0415
+    from resonance.pipeline.kafka.ranges import Span  # noqa: PLC0415
+    from resonance.pipeline.machine import cores  # noqa: PLC0415
+    from resonance.pipeline.replay import replaying  # noqa: PLC0415
+    from resonance.pipeline.worker.collector import collect_rarely  # noqa: PLC0415 - imports that --help can do without
+
+    if folder is not None and to_name is not None:
+        raise ConfigurationError("--output and --to-name: outputs go to one place; leave one out")
+    span = Span.parse(begin, end, last, partition)
+    file = as_file(source)
+    topic, otherwise = (None, topic_from(file)) if file else (source, None)
+    loaded = load_for(topic, config, settings, name, broker, topics, stream, otherwise=otherwise)
+    output = replaying.Output(folder, to_name)
+    with says_when_stopped(_stopped(output)), records_bar("replay") as told:
+        collect_rarely()
+        count = processes or cores()
+        if file is not None:
+            if not span.whole or fresh:
+                raise ConfigurationError("--from, --to, --last, --partition and --fresh are for topics; leave them out")
+            columns = as_columns(mapping, key, time, null)
+            summary = replaying.replay_file(
+                loaded, file, columns, output, partitions=partitions, skip_bad=skip_bad, processes=count, told=told
+            )
+        else:
+            inputs = (source,) if source else loaded.logs
+            summary = replaying.replay_topics(loaded, inputs, span, output, fresh=fresh, processes=count, told=told)
+    _show(summary, loaded, output, as_json=as_json)
+    if file is not None:
+        _require_answers(summary, file)
+
+
+def _require_answers(summary: "Summary", file: Path) -> None:
+    """Raise ConfigurationError where every record of a file became a dead letter: the settings are for another one."""
+    unusable = summary.dead_letters
+    if summary.records and unusable.total() >= summary.records:
+        why = ", ".join(f"{kind} {count:,}" for kind, count in unusable.most_common())
+        raise ConfigurationError(
+            f"none of the {summary.records:,} records of {file} could be used ({why}); settings that fit a file: "
+            f"resonance produce {shlex.quote(str(file))} --dry-run --save-settings resonance.toml"
+        )
+
+
+def as_file(source: str | None) -> Path | None:
+    """Return the file that a source names; None for a topic."""
+    if source is None:
+        return None
+    from resonance.pipeline.files.record_file import FORMATS  # noqa: PLC0415
+
+    path = Path(source)
+    return path if path.exists() or path.suffix.lower() in (*FORMATS, ".gz") else None
+
+
+def load_for(
+    topic: str | None,
+    config: Path | None,
+    pairs: list[str] | None,
+    name: str | None,
+    broker: str | None,
+    topics: str | None,
+    stream: str | None,
+    *,
+    otherwise: str | None = None,
+) -> "Settings":
+    """Return the settings for a source; it stands in for ``input.topics`` where these are not set.
+
+    Parameters
+    ----------
+    topic : str or None
+        The input topic that is named.
+    config, pairs, name, broker, topics, stream
+        What the options gave.
+    otherwise : str, optional
+        What stands in where no topic is named.
+
+    Raises
+    ------
+    ConfigurationError
+        A topic that the deployment does not read.
+    """
+    instead = topic or otherwise
+    loaded = load_settings(
+        config,
+        pairs,
+        {"input.topics": instead} if instead else None,
+        name=name,
+        broker=broker,
+        topics=topics,
+        stream=stream,
+    )
+    if topic is not None and topic not in loaded.logs:
+        raise ConfigurationError(
+            f"{topic} is neither a file nor an input topic of {loaded.name}{nearest(topic, loaded.logs)}; it "
+            f"reads {', '.join(loaded.input.topics)} (input.topics)"
+        )
+    return loaded
+
+
+def _show(summary: "Summary", settings: "Settings", output: Any, *, as_json: bool) -> None:
+    several = len({part.topic for part in summary.parts}) > 1
+    for part in summary.parts:
+        where = f"{part.topic}[{part.partition}]" if several else f"partition {part.partition}"
+        for note in part.notes:
+            say(f"{where}: {note}")
+        learned = f", {part.silent:,} records learned silently" if part.silent else ""
+        say(f"{where}: {part.start}{learned}")
+    if as_json:
+        print_json(summary.as_json() | {"output": output.name or (str(output.folder) if output.folder else None)})
+        return
+    rows = [
+        (
+            *((part.topic,) if several else ()),
+            part.partition,
+            part.begin,
+            part.end,
+            part.records,
+            part.assignments,
+            part.events,
+            ", ".join(f"{kind} {count:,}" for kind, count in sorted(part.dead_letters.items())) or "none",
+        )
+        for part in summary.parts
+    ]
+    columns = ("partition", "from", "to", "records", "assignments", "events", "dead letters")
+    print_table((("topic",) if several else ()) + columns, rows)
+    to = f" to {output.folder or output.name}" if output.folder or output.name else ""
+    say(_sentence(summary, to))
+
+
+def _stopped(output: Any) -> str:
+    if output.folder:
+        return f"{UNCHANGED}, but {output.folder} may hold a part of the outputs"
+    return f"{UNCHANGED}, but the topics of {output.name} may hold a part of the outputs" if output.name else UNCHANGED
+
+
+def _sentence(summary: "Summary", to: str) -> str:
+    silent = sum(part.silent for part in summary.parts)
+    learned = f", and learned {silent:,} silently before them," if silent else ""
+    return (
+        f"replayed {summary.records:,} records{learned} in {summary.seconds:.1f} s ({summary.rate:,.0f} a second){to}"
+    )

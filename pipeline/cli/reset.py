@@ -1,0 +1,123 @@
+"""``resonance reset``."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from resonance.pipeline.cli import plans
+from resonance.pipeline.cli.options import (
+    SETTINGS_HELP,
+    Broker,
+    Config,
+    Json,
+    Name,
+    Set,
+    Topics,
+    load_settings,
+)
+from resonance.pipeline.cli.output import say
+from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
+from resonance.pipeline.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from resonance.pipeline.checkpoint.deployment_context import Source
+    from resonance.pipeline.config.settings import Settings
+    from resonance.pipeline.recovery.rewrite import Change
+
+OneStream = Annotated[
+    str | None,
+    typer.Option(
+        "--stream", metavar="STREAM", help="Forget only this stream's model: its next record begins its next version."
+    ),
+]
+ToArchive = Annotated[
+    str | None,
+    typer.Option(
+        "--to-archive",
+        metavar="TIME|OFFSET",
+        help="Put models and offsets back to the newest archive at or before a time, such as 2026-01-31T12:00:00Z, or "
+        "an offset; what was answered since is answered again.",
+    ),
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    text = (
+        "Forget models, archives and offsets, and begin anew where the log begins; or less, with an option. Every "
+        "worker of the group must be stopped. Without --yes it is only shown what would be changed."
+        f"\n\n{SETTINGS_HELP}"
+    )
+    app.command("reset", help=text, short_help="Forget models and begin anew, or go back.")(reset)
+
+
+@says_when_stopped(UNCHANGED)
+def reset(
+    stream: OneStream = None,
+    to_archive: ToArchive = None,
+    yes: plans.Yes = False,
+    config: Config = None,
+    name: Name = None,
+    broker: Broker = None,
+    topics: Topics = None,
+    settings: Set = None,
+    as_json: Json = False,
+) -> None:
+    """Reset."""
+    if stream is not None and to_archive is not None:
+        raise ConfigurationError(
+            "--stream and --to-archive: an archive has all streams of a partition, and they stand at one offset; "
+            "choose one of the options"
+        )
+    loaded = load_settings(config, settings, name=name, broker=broker, topics=topics)
+    if to_archive is not None:
+        loaded.check_local(
+            "resonance reset --to-archive",
+            "roots and subtrees stand in two logs and would have to go back together; reset the whole deployment, or "
+            "give it another name, which begins anew beside this one",
+        )
+    from resonance.pipeline.checkpoint.listing import open_source  # noqa: PLC0415
+    from resonance.pipeline.recovery.reset import carry_out_reset  # noqa: PLC0415
+    from resonance.pipeline.recovery.rewrite import is_atomic, write  # noqa: PLC0415 - imports that --help can do without
+
+    source = open_source(loaded)
+    if yes:
+        # What others do meanwhile would be given up unseen.
+        plans.alone(source)
+    changes = _plan(loaded, source, stream, to_archive)
+    if stream is not None:
+        written = {source.snapshots: "the next version is written", source.archive: "archived anew"}
+        outputs = {batch.topic for change in changes for batch in change.outputs}
+        written |= dict.fromkeys(sorted(outputs), "what was on its way to subtrees is told")
+    elif to_archive is not None:
+        written = {source.snapshots: "those of the archive are written"}
+    else:
+        written = {
+            source.snapshots: "all are forgotten",
+            source.archive: "emptied: the archives are deleted",
+            source.clusters: "emptied by tombstones",
+        }
+    with says_when_stopped(plans.WRITING if yes else UNCHANGED):
+        if yes and stream is None and to_archive is None:
+            carry_out_reset(source, changes, atomic=is_atomic(loaded, source))
+        elif yes:
+            write(source, changes, atomic=is_atomic(loaded, source))
+        # What was planned is written once: its messages are used up, what is told of it is not.
+        plans.show(source, changes, written, done=yes, as_json=as_json)
+
+
+def _plan(settings: "Settings", source: "Source", stream: str | None, to_archive: str | None) -> "list[Change]":
+    """Return what the options ask for."""
+    from resonance.pipeline.recovery.reset import plan_reset  # noqa: PLC0415
+    from resonance.pipeline.recovery.reset_stream import plan_stream_reset  # noqa: PLC0415
+    from resonance.pipeline.recovery.rollback import parse_place, plan_return  # noqa: PLC0415
+    from resonance.pipeline.tasks import task_maker  # noqa: PLC0415
+
+    task = task_maker(settings, source.deployment.routes)
+    if stream is not None:
+        return plan_stream_reset(settings, source, stream)
+    if to_archive is not None:
+        changes, unchanged = plan_return(source, parse_place(to_archive), task)
+        for topic, partition in unchanged:
+            say(f"{topic}[{partition}] does not stand behind that and stays as it is")
+        return changes
+    return plan_reset(source, task)

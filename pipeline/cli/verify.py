@@ -1,0 +1,110 @@
+"""``resonance verify``."""
+
+from typing import TYPE_CHECKING
+
+import typer
+from resonance.pipeline.cli.options import (
+    SETTINGS_HELP,
+    Broker,
+    Config,
+    Json,
+    Name,
+    Set,
+    Stream,
+    Topics,
+    load_settings,
+)
+from resonance.pipeline.cli.output import print_json, print_table, say
+from resonance.pipeline.cli.replay import Fresh, From, Last, Partition, Processes, To
+from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
+from resonance.pipeline.errors import DIFFERS
+
+if TYPE_CHECKING:
+    from resonance.pipeline.verify.partition_verify import Verified
+    from resonance.pipeline.verify.verify import Verdict
+
+TEXT = f"""Replay the input and compare it with the recorded assignments, events and dead letters, byte by byte.
+
+It says `identical`, with what was compared, or where the first difference is, and ends with code {DIFFERS} then. It
+compares what is committed, so workers may run meanwhile. The models start as in `resonance replay`.
+
+{SETTINGS_HELP}"""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(help=TEXT, short_help="Compare what was recorded with a replay.")(verify)
+
+
+def verify(
+    begin: From = None,
+    end: To = None,
+    last: Last = None,
+    partition: Partition = None,
+    fresh: Fresh = False,
+    processes: Processes = None,
+    config: Config = None,
+    name: Name = None,
+    broker: Broker = None,
+    topics: Topics = None,
+    stream: Stream = None,
+    settings: Set = None,
+    as_json: Json = False,
+) -> None:
+    """Verify what was recorded."""
+    from resonance.pipeline.cli.progress import records_bar  # noqa: PLC0415
+    from resonance.pipeline.kafka.ranges import Span  # noqa: PLC0415
+    from resonance.pipeline.machine import cores  # noqa: PLC0415
+    from resonance.pipeline.verify import verify as verifying  # noqa: PLC0415
+    from resonance.pipeline.worker.collector import collect_rarely  # noqa: PLC0415 - imports that --help can do without
+
+    span = Span.parse(begin, end, last, partition)
+    loaded = load_settings(config, settings, name=name, broker=broker, topics=topics, stream=stream)
+    with says_when_stopped(UNCHANGED), records_bar("verify") as told:
+        collect_rarely()
+        verdict = verifying.verify(loaded, span, fresh=fresh, processes=processes or cores(), told=told)
+    _show(verdict, as_json=as_json)
+    if not verdict.identical:
+        raise typer.Exit(DIFFERS)
+
+
+def _show(verdict: "Verdict", *, as_json: bool) -> None:
+    for part in verdict.parts:
+        where = f"{part.topic}[{part.partition}]"
+        for note in part.notes:
+            say(f"{where}: {note}")
+        if part.start:
+            learned = f", {part.silent:,} records learned silently" if part.silent else ""
+            say(f"{where}: {part.start}{learned}")
+    if as_json:
+        print_json(verdict.as_json())
+        return
+    routed = ("routes",) if verdict.total("routes") else ()
+    names = ("begin", "end", "records", *routed, "assignments", "events", "dead_letters")
+    rows = [
+        (
+            part.topic,
+            part.partition,
+            *(getattr(part, name) for name in names),
+            _verdict(part),
+        )
+        for part in verdict.parts
+    ]
+    head = ("topic", "partition", "from", "to", "records", *routed)
+    print_table((*head, "assignments", "events", "dead letters", "verdict"), rows)
+    for source, difference in verdict.differences():
+        for sentence in difference.sentences(source):
+            typer.echo(sentence)
+    again = f", {verdict.total('repeats'):,} of them recorded more than once" if verdict.total("repeats") else ""
+    older = f"; {verdict.total('older'):,} outputs of versions that were given up left aside"
+    counts = ", ".join(f"{verdict.total(name):,} {name.replace('_', ' ')}" for name in names[3:])
+    typer.echo(
+        f"{'identical' if verdict.identical else 'different'}: {verdict.total('records'):,} records, {counts}{again}"
+        f"{older if verdict.total('older') else ''}"
+    )
+
+
+def _verdict(part: "Verified") -> str:
+    if part.difference is not None:
+        return "differs"
+    return "identical" if part.compared else "nothing to compare"

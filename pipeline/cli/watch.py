@@ -1,0 +1,139 @@
+"""``resonance watch``."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from resonance.pipeline.cli.options import Broker, Config, Json, Name, Set, Topics, load_settings
+from resonance.pipeline.cli.output import say
+
+if TYPE_CHECKING:
+    from resonance.pipeline.config.settings import Settings
+    from resonance.pipeline.watch.watch import Filter, Output
+
+PATIENCE = 10.0
+COLOURS = {"assignments": "cyan", "events": "green", "drift": "magenta", "dead-letters": "red", "clusters": "blue"}
+
+TEXT = """Follow the outputs as they come.
+
+Answers, events in plain sentences, drift, dead letters: a line each, or a JSON object each with --json. It belongs to
+no group and changes nothing, so any number of people can watch. Repeats of a delivery at least once are left out. How
+to write such a subscriber yourself: docs/data.md."""
+
+Streams = Annotated[
+    list[str] | None, typer.Option("--stream", metavar="STREAM", help="Only of this stream; repeatable.")
+]
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--kind",
+        "-k",
+        metavar="KIND",
+        help="assignments, events, drift, dead-letters, clusters, or a kind of event: emerged, absorbed, split, "
+        "vanished, version_started; repeatable. By default all but clusters.",
+    ),
+]
+From = Annotated[str, typer.Option("--from", metavar="earliest|latest|TIME|-10m", help="Where to begin.")]
+Limit = Annotated[int | None, typer.Option(min=1, metavar="N", help="Outputs to show, at most; then it ends.")]
+UntilEnd = Annotated[bool, typer.Option("--until-end", help="End where the topics end now, instead of waiting.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(help=TEXT, short_help="Follow the outputs as they come.")(watch)
+
+
+# Whatever it is at: it has no end of its own, so that Ctrl-C is how it ends.
+@contextmanager
+def _until_stopped() -> Iterator[None]:
+    with suppress(KeyboardInterrupt):
+        yield
+
+
+@_until_stopped()
+def watch(
+    streams: Streams = None,
+    kinds: Kinds = None,
+    start: From = "latest",
+    limit: Limit = None,
+    until_end: UntilEnd = False,
+    name: Name = None,
+    broker: Broker = None,
+    inputs: Topics = None,
+    config: Config = None,
+    settings: Set = None,
+    as_json: Json = False,
+) -> None:
+    """Follow the outputs."""
+    from resonance.pipeline.kafka.clients import librdkafka  # noqa: PLC0415 - imports that --help can do without
+    from resonance.pipeline.kafka.log_reader import LogReader  # noqa: PLC0415
+    from resonance.pipeline.kafka.positions import LATEST, parse_start, ranges_from  # noqa: PLC0415
+    from resonance.pipeline.watch.subscriber import Subscriber  # noqa: PLC0415
+    from resonance.pipeline.watch.watch import Filter, Watch  # noqa: PLC0415
+
+    wanted = Filter.of(kinds or (), streams or ())
+    begin = parse_start(start)
+    loaded = load_settings(config, settings, name=name, broker=broker, topics=inputs)
+    topics, partitions = _places(loaded, wanted, chosen=bool(kinds))
+    client = librdkafka(loaded)
+    group = f"{loaded.name}-watch"
+    with LogReader(client, group, PATIENCE) as reader:
+        ranges = ranges_from(reader, partitions, begin)
+    starts = {at: first for at, (first, _) in ranges.items()}
+    ends = {at: end for at, (_, end) in ranges.items()} if until_end else None
+    shown = 0
+    compacted = [topic for topic, kind in topics.items() if kind == "clusters"]
+    with Subscriber(client, starts, group=group, compacted=compacted) as subscriber:
+        hint = "; --from earliest shows what is there already" if begin == LATEST else ""
+        following = Watch(subscriber, loaded.name, topics, wanted, say, hint)
+        try:
+            for batch in following.batches(ends):
+                outputs = batch if limit is None else batch[: limit - shown]
+                _print(outputs, as_json=as_json)
+                shown += len(outputs)
+                if shown == limit:
+                    return
+        except BrokenPipeError:
+            # Whoever read the lines has seen enough; nothing is left to be written at the end of the program, either.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return
+    if until_end and not shown:
+        say(f"nothing on {', '.join(topics)} from {start} to the end")
+
+
+def _places(settings: "Settings", wanted: "Filter", *, chosen: bool) -> tuple[dict[str, str], list[tuple[str, int]]]:
+    """Return kind by topic, and the partitions; of what nobody chose only topics that are there."""
+    from resonance.pipeline.kafka.admin import Cluster  # noqa: PLC0415
+    from resonance.pipeline.kafka.clients import librdkafka  # noqa: PLC0415
+    from resonance.pipeline.kafka.positions import partitions_of  # noqa: PLC0415
+    from resonance.pipeline.watch.watch import OUTPUTS  # noqa: PLC0415
+
+    cluster = Cluster(librdkafka(settings), settings.broker.answer_timeout)
+    topics = {settings.topic(OUTPUTS[kind]): kind for kind in wanted.kinds}
+    if not chosen:
+        counts = cluster.partition_counts()
+        # Where there is none at all, the first one is missed by name.
+        topics = {topic: kind for topic, kind in topics.items() if topic in counts} or dict(list(topics.items())[:1])
+    return topics, [at for topic in topics for at in partitions_of(cluster, topic, settings.name)]
+
+
+def _print(outputs: "list[Output]", *, as_json: bool) -> None:
+    import orjson  # noqa: PLC0415
+    from resonance.pipeline.watch import watch as told  # noqa: PLC0415
+
+    if as_json:
+        lines: Any = [orjson.dumps(told.as_json(output)).decode() for output in outputs]
+    else:
+        width = max(map(len, COLOURS))
+        coloured = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+        lines = []
+        for output in outputs:
+            kind = output.kind.ljust(width)
+            kind = typer.style(kind, fg=COLOURS[output.kind]) if coloured else kind
+            lines.append(f"{told.time_of(output):19}  {kind}  {told.as_line(output)}")
+    # One write for many lines: there may be thousands a second.
+    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.flush()

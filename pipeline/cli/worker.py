@@ -1,0 +1,98 @@
+"""``resonance worker``."""
+
+from typing import Annotated
+
+import typer
+from resonance.pipeline.cli.options import (
+    SETTINGS_HELP,
+    Broker,
+    Config,
+    Name,
+    Set,
+    Stream,
+    Topics,
+    load_settings,
+)
+from resonance.pipeline.cli.output import end
+from resonance.pipeline.errors import ConfigurationError
+
+Mode = Annotated[
+    str | None,
+    typer.Option(
+        "--delivery",
+        metavar="exactly_once|at_least_once",
+        help="How outputs count (delivery.mode); by default exactly once.",
+    ),
+]
+WorkerId = Annotated[
+    str | None, typer.Option(metavar="ID", help="Name of this worker (worker.id), unique in the deployment.")
+]
+WebPort = Annotated[
+    int | None,
+    typer.Option(metavar="PORT", help="Port of its pages for health and metrics (worker.web_port); by default 6066."),
+]
+Resume = Annotated[
+    bool, typer.Option("--resume-from-snapshot", help="Mend a named stop: go on where the snapshots end.")
+]
+Reset = Annotated[
+    bool,
+    typer.Option("--reset", help="Mend a named stop: forget models and offsets, and begin anew where the log begins."),
+]
+NewVersion = Annotated[
+    bool, typer.Option("--new-version", help="Mend a named stop: begin new models where the group stands.")
+]
+LogLevel = Annotated[
+    str | None,
+    typer.Option(
+        metavar="debug|info|warning|error", help="Least serious log lines (worker.log_level); by default info."
+    ),
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    text = (
+        "Run a worker until SIGTERM or Ctrl-C. It makes the topics that are missing, and shares the partitions of the "
+        "input with the other workers of its deployment. The last line of its log says why it ended."
+        f"\n\n{SETTINGS_HELP}"
+    )
+    app.command(help=text, short_help="Run a worker.")(worker)
+
+
+def worker(
+    config: Config = None,
+    name: Name = None,
+    broker: Broker = None,
+    topics: Topics = None,
+    stream: Stream = None,
+    delivery: Mode = None,
+    worker_id: WorkerId = None,
+    web_port: WebPort = None,
+    log_level: LogLevel = None,
+    settings: Set = None,
+    resume_from_snapshot: Resume = False,
+    reset: Reset = False,
+    new_version: NewVersion = False,
+) -> None:
+    """Run a worker."""
+    from resonance.pipeline import stops  # noqa: PLC0415 - imports that --help can do without
+
+    asked = {stops.RESUME: resume_from_snapshot, stops.RESET: reset, stops.NEW_VERSION: new_version}
+    mending = [command for command, given in asked.items() if given]
+    if len(mending) > 1:
+        raise ConfigurationError(f"{' and '.join(mending)}: each gives up something else; choose one")
+    loaded = load_settings(
+        config,
+        settings,
+        name=name,
+        broker=broker,
+        topics=topics,
+        stream=stream,
+        delivery__mode=delivery,
+        worker__id=worker_id,
+        worker__web_port=web_port,
+        worker__log_level=log_level,
+    )
+    from resonance.pipeline.worker import worker as process  # noqa: PLC0415
+
+    end(process.run(loaded, *mending))

@@ -1,0 +1,217 @@
+"""When the cluster refuses a log-in, a certificate or a right: how it is noticed, and what is said of it.
+
+Client libraries try again for ever when a connection is refused, because it might be a broker that starts; nothing of
+that helps against a wrong password. `Refusals` tells the two apart.
+"""
+
+import socket
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Generic, TypeVar
+
+from confluent_kafka import KafkaError
+from resonance.pipeline.errors import DeniedError
+from resonance.pipeline.topics.acls import Acl, principal_of
+
+Error = TypeVar("Error")
+
+LOGIN: Final = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
+RIGHTS: Final = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    }
+)
+REFUSED_SECONDS: Final = 5.0
+"""How long connections must have been refused again and again, before that is no passing trouble of a broker that
+starts."""
+
+PAUSE_SECONDS: Final = 30.0
+"""How far apart two refusals are that have nothing to do with each other: whoever cannot go on tries more often,
+aiokafka and librdkafka every 10 s at least."""
+
+LOOK_SECONDS: Final = 3.0
+"""How long a look at the broker's certificate may take."""
+
+
+class Streak(Generic[Error]):
+    """Tells refusals that go on from one that passes: the one rule for both client libraries.
+
+    Parameters
+    ----------
+    clock : callable
+        Seconds of a clock that only goes forward.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        # The first and the last time since a connection was made, and why the last time; replaced as a whole.
+        self._refused: tuple[float, float, Error] | None = None
+
+    def note(self, error: Error) -> None:
+        """Note that a connection was refused."""
+        now = self._clock()
+        first, last, _ = self._refused or (now, now, error)
+        self._refused = first if now - last <= PAUSE_SECONDS else now, now, error
+
+    def end(self) -> None:
+        """Note that one was made."""
+        self._refused = None
+
+    def lasting(self, seconds: float = REFUSED_SECONDS) -> Error | None:
+        """Return why connections have been refused for some seconds or longer, None as long as that may pass.
+
+        A single refusal is none, however long ago: the other brokers may be well, and nobody has asked again.
+        """
+        if self._refused is None:
+            return None
+        first, last, error = self._refused
+        return error if last - first >= seconds and self._clock() - last <= PAUSE_SECONDS else None
+
+
+class Refusals:
+    """Keeps why brokers refuse connections; `note` is an ``error_cb`` of confluent-kafka.
+
+    Parameters
+    ----------
+    client : mapping
+        librdkafka configuration of the connection.
+    clock : callable
+        Seconds of a clock that only goes forward.
+    """
+
+    def __init__(self, client: Mapping[str, Any], clock: Callable[[], float] = time.monotonic) -> None:
+        self._client = client
+        self._streak = Streak[KafkaError](clock)
+        self.last = ""
+
+    def note(self, error: KafkaError) -> None:
+        """Keep an error that librdkafka reports; it may be called in any thread."""
+        if error.code() != KafkaError._ALL_BROKERS_DOWN or not self.last:
+            self.last = error.str()
+        if _refuses(error):
+            self._streak.note(error)
+
+    def error(self, *, at_once: bool = False) -> DeniedError | None:
+        """Return the error that says who refused what, None where nobody did of late, or it may pass.
+
+        Parameters
+        ----------
+        at_once : bool
+            A single refusal counts: for a first contact, where somebody waits who has mistyped a password, and nothing
+            is lost by an end; and where there is no time left for another.
+        """
+        refusal = self._streak.lasting(0.0 if at_once else REFUSED_SECONDS)
+        if refusal is None:
+            return None
+        if refusal.code() in LOGIN:
+            return login_refused(self._client, refusal.str())
+        return DeniedError(no_secure_connection(self._client, refusal.str()))
+
+    def check(self, *, at_once: bool = False) -> None:
+        """Raise `error`, where there is one."""
+        if (error := self.error(at_once=at_once)) is not None:
+            raise error
+
+
+def _refuses(error: KafkaError) -> bool:
+    # A broker that wants a client's certificate ends the connection with an alert, later.
+    return error.code() in LOGIN or error.code() == KafkaError._SSL or "SSL alert" in error.str()
+
+
+def login_refused(client: Mapping[str, Any], reason: str) -> DeniedError:
+    """Return the error for a log-in that the brokers do not accept."""
+    user, mechanism = client.get("sasl.username"), client.get("sasl.mechanism")
+    return DeniedError(
+        f"{client['bootstrap.servers']} refuses the log-in of user {user} with {mechanism} ({_short(reason)}); check "
+        "broker.sasl_username, broker.sasl_password and broker.sasl_mechanism, and that the cluster knows the user"
+    )
+
+
+def right_refused(client: Mapping[str, Any], problem: KafkaError, right: Acl | None = None) -> DeniedError | None:
+    """Return the error for a right that the user lacks; None where the problem is another one.
+
+    Parameters
+    ----------
+    client : mapping
+        librdkafka configuration of the connection.
+    problem : KafkaError
+        What a request was answered with.
+    right : Acl, optional
+        What would have been needed.
+    """
+    if problem.code() not in RIGHTS:
+        return None
+    return DeniedError(lacks(client, right, problem.str()))
+
+
+def lacks(client: Mapping[str, Any], right: Acl | None, reason: str = "") -> str:
+    """Return the sentence about a right that the user lacks, with the command that gives it.
+
+    Parameters
+    ----------
+    client : mapping
+        librdkafka configuration of the connection.
+    right : Acl or None
+        The right; None where only the reason tells.
+    reason : str
+        What the broker said.
+    """
+    servers, principal = str(client["bootstrap.servers"]), principal_of(client)
+    if right is None:
+        return (
+            f"{servers} refuses {principal} a right ({_short(reason)}); `resonance topics plan --acls` lists what is "
+            "needed"
+        )
+    listed = " and ".join(right.operations)
+    name = f"{right.resource.replace('-', ' ')} {right.name}{'*' if right.prefixed else ''}"
+    return (
+        f"{servers} gives {principal} no right to {listed} {name}; an administrator gives it: "
+        f"{right.command(servers, principal)} (`resonance topics plan --acls` lists all that are needed)"
+    )
+
+
+def no_secure_connection(client: Mapping[str, Any], reason: str) -> str:
+    """Return the sentence about a certificate that one side or the other does not accept."""
+    certificate = client.get("ssl.certificate.location")
+    own = f"the client's certificate {certificate}" if certificate else "a client's certificate, which is not set"
+    remedies = {
+        "authority": f"broker.ssl_ca_location = {client.get('ssl.ca.location', 'the system')} does not hold the "
+        "authority that signed the brokers' certificates",
+        "host": "connect to a name that the certificate has (broker.bootstrap and the brokers' advertised.listeners), "
+        "or give the brokers one for this name",
+        "client": f"the brokers want {own}; check broker.ssl_certificate_location and broker.ssl_key_location",
+        "": "check broker.security_protocol, broker.ssl_ca_location and broker.ssl_certificate_location",
+    }
+    kind, found = _look_at_certificate(client)
+    if not found and "alert" in reason:
+        kind = "client"
+    return f"no secure connection to {client['bootstrap.servers']} ({found or _short(reason)}); {remedies[kind]}"
+
+
+def _look_at_certificate(client: Mapping[str, Any]) -> tuple[str, str]:
+    """Return what is wrong with the brokers' certificate, of which librdkafka gives no details, and how to say it."""
+    server = str(client["bootstrap.servers"]).split(",")[0].strip()
+    host, _, port = server.rpartition(":")
+    try:
+        context = ssl.create_default_context(cafile=client.get("ssl.ca.location"))
+        with (
+            socket.create_connection((host.strip("[]"), int(port)), LOOK_SECONDS) as plain,
+            context.wrap_socket(plain, server_hostname=host.strip("[]")),
+        ):
+            return "", ""
+    except ssl.SSLCertVerificationError as error:
+        kind = "host" if "mismatch" in error.verify_message else "authority"
+        return kind, error.verify_message.rstrip(".")
+    except (OSError, ValueError):
+        return "", ""
+
+
+def _short(reason: str) -> str:
+    """Leave out librdkafka's address before a reason, and its state behind."""
+    head, separator, rest = reason.partition(": ")
+    text = rest if separator and "://" in head else reason
+    return text.partition(" (after ")[0]

@@ -1,0 +1,262 @@
+"""The Kafka cluster as its administrators see it, with errors that a user can act on."""
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from resonance.pipeline.errors import BrokerError, ConfigurationError, DeniedError
+from resonance.pipeline.kafka.access import Refusals, lacks, right_refused
+from resonance.pipeline.kafka.embedded import is_embedded
+from resonance.pipeline.topics.acls import Acl, for_group, for_topic
+
+CONFIGS: Final = (
+    "cleanup.policy",
+    "max.message.bytes",
+    "retention.ms",
+    "retention.bytes",
+    "message.timestamp.type",
+    "segment.bytes",
+    "min.cleanable.dirty.ratio",
+    "max.compaction.lag.ms",
+)
+"""What of a topic's configuration matters here."""
+
+LOOK_SECONDS: Final = 1.0
+"""How long to wait for a first answer before looking whether the connection is refused."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTopic:
+    """A topic as the broker describes it.
+
+    Attributes
+    ----------
+    topic_id : str
+        Kafka's id, another one when the topic is deleted and made again.
+    partitions : int
+        Number of them.
+    operations : frozenset of str or None
+        What this user may do on it, as ``kafka-acls`` names it; None where the broker does not tell.
+    config : mapping of str to str
+        `CONFIGS`; empty where the broker does not tell.
+    """
+
+    topic_id: str
+    partitions: int
+    operations: frozenset[str] | None = None
+    config: Mapping[str, str] = field(default_factory=dict)
+
+
+class Cluster:
+    """A connection for questions and changes.
+
+    Parameters
+    ----------
+    client : mapping
+        librdkafka configuration: ``bootstrap.servers`` and what the connection needs.
+    timeout : float
+        Seconds that the brokers have for an answer.
+    replication_factor : int
+        Copies of the topics that are made; -1 = the broker's default.
+
+    Attributes
+    ----------
+    servers : str
+        Brokers to ask first.
+    embedded : bool
+        It is the embedded one: no transactions, no topic configuration.
+
+    Raises
+    ------
+    ConfigurationError
+        What the connection needs cannot be used.
+    BrokerError
+        The broker does not answer.
+    """
+
+    def __init__(self, client: Mapping[str, Any], timeout: float = 10.0, replication_factor: int = -1) -> None:
+        self.servers = str(client["bootstrap.servers"])
+        self._client = dict(client)
+        self._timeout = timeout
+        self._copies = replication_factor
+        self._refusals = Refusals(self._client)
+        try:
+            # librdkafka tells why a connection fails (name, certificate, password) to this callback alone.
+            self._admin = AdminClient({"log_level": 0, **client, "error_cb": self._refusals.note})
+        except KafkaException as error:
+            raise ConfigurationError(
+                f"[broker]: no connection can be made with these settings ({error.args[0].str()}); look at "
+                "broker.security_protocol, broker.sasl_* and broker.ssl_*"
+            ) from error
+        self.embedded = is_embedded(self._metadata(timeout).cluster_id)
+
+    def _metadata(self, timeout: float) -> Any:
+        end = time.monotonic() + timeout
+        while True:
+            try:
+                # Of the whole cluster: asking for one topic by name would make it where brokers make topics on demand.
+                return self._admin.list_topics(timeout=max(min(end - time.monotonic(), LOOK_SECONDS), 0.1))
+            except KafkaException as error:
+                self._admin.poll(0)
+                self._refusals.check(at_once=True)
+                if time.monotonic() >= end:
+                    raise BrokerError(
+                        f"no Kafka broker answers at {self.servers} within {timeout:g} s "
+                        f"({self._refusals.last or error.args[0].str()}); start it, or set broker.bootstrap; "
+                        "another broker.security_protocol than the brokers' looks the same"
+                    ) from error
+
+    def partition_counts(self) -> dict[str, int]:
+        """Return the number of partitions of every topic."""
+        return {name: len(topic.partitions) for name, topic in self._metadata(self._timeout).topics.items()}
+
+    def touch(self, topic: str) -> None:
+        """Make a topic of the embedded broker, which knows no CreateTopics: one is there once somebody asks for it."""
+        self._admin.list_topics(topic, timeout=self._timeout)
+
+    def create(self, topic: str, partitions: int, config: Mapping[str, str], command: str) -> None:
+        """Make a topic; `command` is what a user could do instead."""
+        request = NewTopic(topic, partitions, self._copies, config=dict(config))
+        try:
+            self._admin.create_topics([request], request_timeout=self._timeout)[topic].result(self._timeout + 5)
+        except (KafkaException, TimeoutError) as error:
+            problem = error.args[0] if error.args else None
+            # Another worker of the deployment was quicker.
+            if isinstance(problem, KafkaError) and problem.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                return
+            right = for_topic(topic, ["Create"])
+            if isinstance(problem, KafkaError) and (denied := right_refused(self._client, problem, right)):
+                raise DeniedError(f"topic {topic} does not exist: {denied}; or create it: {command}") from error
+            reason = problem.str() if isinstance(problem, KafkaError) else "no answer"
+            raise BrokerError(
+                f"topic {topic} does not exist on {self.servers} and could not be made ({reason}); create it: {command}"
+            ) from error
+
+    def wait_for_leaders(self, topics: Sequence[str]) -> None:
+        """Wait until every partition of the topics can be written."""
+        end = time.monotonic() + self._timeout
+        while time.monotonic() < end:
+            known = self._metadata(self._timeout).topics
+            if all(t in known and all(p.leader >= 0 for p in known[t].partitions.values()) for t in topics):
+                return
+            time.sleep(0.05)
+        raise BrokerError(f"topics {', '.join(topics)} on {self.servers} have no leaders; look at the brokers")
+
+    def find(
+        self, topics: Sequence[str], operations: Mapping[str, Sequence[str]] | None = None
+    ) -> dict[str, FoundTopic]:
+        """Return those of the topics that exist, without their configuration.
+
+        Parameters
+        ----------
+        topics : sequence of str
+            Names.
+        operations : mapping of str to sequence of str, optional
+            What is to be done on each, for the error.
+
+        Raises
+        ------
+        DeniedError
+            The user may not even see one of them, be it there or not.
+        BrokerError
+            The broker does not answer.
+        """
+        asked = self._admin.describe_topics(
+            TopicCollection(list(topics)), include_authorized_operations=True, request_timeout=self._timeout
+        )
+        found = {}
+        for topic, answer in asked.items():
+            try:
+                told = answer.result(self._timeout + 5)
+            except (KafkaException, TimeoutError) as error:
+                problem = error.args[0] if error.args else None
+                code = problem.code() if isinstance(problem, KafkaError) else None
+                if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    continue
+                if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                    wanted = (operations or {}).get(topic, ["Describe"])
+                    raise DeniedError(self.denied(for_topic(topic, wanted))) from error
+                reason = problem.str() if isinstance(problem, KafkaError) else "no answer"
+                raise BrokerError(f"{self.servers} does not describe topic {topic} ({reason})") from error
+            # A broker without an authorizer allows everything; one of an old version says nothing.
+            allowed = told.authorized_operations
+            names = frozenset(_camel(operation.name) for operation in allowed) if allowed else None
+            found[topic] = FoundTopic(str(told.topic_id), len(told.partitions), names)
+        return found
+
+    def check_seen(self, topic: str) -> None:
+        """Do nothing, unless a topic that seems to be missing is one that this user may not see.
+
+        Raises
+        ------
+        DeniedError
+            With the right that is missing.
+        """
+        if not self.embedded:
+            self.find([topic])
+
+    def configs(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
+        """Return `CONFIGS` of each topic, where the broker tells."""
+        asked = self._admin.describe_configs(
+            [ConfigResource(ResourceType.TOPIC, topic) for topic in topics], request_timeout=self._timeout
+        )
+        found = {}
+        for resource, answer in asked.items():
+            try:
+                entries = answer.result(self._timeout + 5)
+            except (KafkaException, TimeoutError) as error:
+                # A right that a production cluster may refuse; everything else works without it.
+                _log.warning("configuration of topic %s cannot be read, so it is not checked: %s", resource.name, error)
+                continue
+            found[resource.name] = {name: entries[name].value for name in CONFIGS if name in entries}
+        return found
+
+    def denied(self, right: Acl) -> str:
+        """Return the sentence about a right that the user lacks, with the command that gives it."""
+        return lacks(self._client, right)
+
+    def check_group(self, group: str) -> None:
+        """See whether the user may be a member of a consumer group.
+
+        Raises
+        ------
+        DeniedError
+            With the right that is missing.
+        """
+        asked = self._admin.describe_consumer_groups([group], request_timeout=self._timeout)[group]
+        try:
+            asked.result(self._timeout + 5)
+        except (KafkaException, TimeoutError) as error:
+            problem = error.args[0] if error.args else None
+            if isinstance(problem, KafkaError) and (denied := right_refused(self._client, problem, for_group(group))):
+                raise denied from error
+            # Not whether there is a group, nor whether its coordinator is there already.
+            _log.debug("group %s was not described: %s", group, error)
+
+    def command(self, topic: str, partitions: str, config: Mapping[str, str] | None = None) -> str:
+        """Return the command that makes a topic."""
+        settings = "".join(f" --config {name}={value}" for name, value in (config or {}).items())
+        return f"{self._tool('kafka-topics')} --create --topic {topic} --partitions {partitions}{settings}"
+
+    def alter(self, topic: str, partitions: int) -> str:
+        """Return the command that adds partitions."""
+        return f"{self._tool('kafka-topics')} --alter --topic {topic} --partitions {partitions}"
+
+    def configure(self, topic: str, settings: Mapping[str, str]) -> str:
+        """Return the command that changes a topic's configuration."""
+        listed = ",".join(f"{name}={value}" for name, value in settings.items())
+        return f"{self._tool('kafka-configs')} --alter --entity-type topics --entity-name {topic} --add-config {listed}"
+
+    def _tool(self, name: str) -> str:
+        return f"{name}.sh --bootstrap-server {self.servers}"
+
+
+def _camel(name: str) -> str:
+    """``DESCRIBE_CONFIGS`` as `kafka-acls` has it: ``DescribeConfigs``."""
+    return "".join(part.capitalize() for part in name.split("_"))

@@ -1,0 +1,332 @@
+"""Bounded reads of committed records, for restores: from an offset to the end that was taken at the start."""
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
+from itertools import repeat
+from operator import itemgetter, methodcaller
+from types import TracebackType
+from typing import Any, Final, Self
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as Place
+from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.kafka.access import Refusals, lacks, right_refused
+from resonance.pipeline.records import Record
+from resonance.pipeline.topics.acls import for_group, for_topic
+
+TopicPartition = tuple[str, int]
+Range = tuple[int, int]
+
+POLL_SECONDS: Final = 0.1
+"""Longest wait between two looks at a cancellation."""
+
+QUESTION_SECONDS: Final = 1.0
+"""Longest wait for one answer before the question is asked again."""
+
+BATCH: Final = 5_000
+"""Records handed over at once."""
+
+NO_OFFSET: Final = -1
+"""A committed offset that is not there."""
+
+_SETTINGS: Final[Mapping[str, Any]] = {
+    "isolation.level": "read_committed",
+    "enable.auto.commit": False,
+    # Offsets have gaps (transaction markers, aborted records, compaction): the end of a read is known by this event.
+    "enable.partition.eof": True,
+    # A range that is deleted while it is read is an error, not a jump.
+    "auto.offset.reset": "error",
+    "fetch.wait.max.ms": 50,
+    "fetch.queue.backoff.ms": 10,
+    "fetch.message.max.bytes": 4 * 1024 * 1024,
+}
+
+_headers: Final = methodcaller("headers")
+"""The call in a way that notices the exception which confluent-kafka sets beside a result; `message.headers()`, once
+Python has specialised it, leaves that to whatever is called next."""
+
+# A message is read column by column: a third of the time that it takes one by one.
+_offset, _timestamp, _key, _value = map(methodcaller, ("offset", "timestamp", "key", "value"))
+_error: Final = methodcaller("error")
+_milliseconds: Final = itemgetter(1)
+_make: Callable[[Iterable[Any]], Record] = partial(tuple.__new__, Record)
+
+
+class RestoreCancelledError(Exception):
+    """Another rebalance began; this restore's result would be of no use."""
+
+
+class LogReader:
+    """A consumer that never joins its group: it asks for the group's offsets and reads assigned ranges.
+
+    Parameters
+    ----------
+    client : mapping
+        librdkafka configuration of the connection.
+    group : str
+        Group whose offsets are asked for.
+    patience : float
+        Seconds without any progress after which the broker is given up.
+    cancelled : Event, optional
+        Ends every wait with `RestoreCancelledError`.
+    """
+
+    def __init__(
+        self, client: Mapping[str, Any], group: str, patience: float, cancelled: threading.Event | None = None
+    ) -> None:
+        self._client = dict(client)
+        self._servers = str(client["bootstrap.servers"])
+        self._group = group
+        self._patience = patience
+        self._cancelled = cancelled or threading.Event()
+        self._refusals = Refusals(self._client)
+        told = {"error_cb": self._refusals.note}
+        self._consumer = Consumer({"log_level": 0, **client, "group.id": group, **_SETTINGS, **told})
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._consumer.close()
+
+    def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the group's committed offsets, `NO_OFFSET` where there is none.
+
+        A consumer that reads committed records asks with "require stable": while a dead worker's transaction is being
+        ended the broker answers "not yet", and an older offset is never seen.
+        """
+        asked = [Place(*partition) for partition in partitions]
+        answers = self._patiently(
+            lambda: self._consumer.committed(asked, timeout=QUESTION_SECONDS), "committed offsets"
+        )
+        return {(place.topic, place.partition): max(place.offset, NO_OFFSET) for place in answers}
+
+    def notes(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, str]:
+        """Return what was committed beside the group's offsets, ``""`` where that is nothing."""
+        asked = [Place(*partition) for partition in partitions]
+        answers = self._patiently(
+            lambda: self._consumer.committed(asked, timeout=QUESTION_SECONDS), "committed offsets"
+        )
+        return {(place.topic, place.partition): place.metadata or "" for place in answers}
+
+    def bounds(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Range]:
+        """Return where each log begins and where what is committed of it ends."""
+        return {partition: self._bounds(self._consumer, partition) for partition in partitions}
+
+    def _bounds(self, consumer: Consumer, partition: TopicPartition) -> Range:
+        place = Place(*partition)
+        found: Range = self._patiently(
+            lambda: consumer.get_watermark_offsets(place, timeout=QUESTION_SECONDS), "log ends", partition[0]
+        )
+        return found
+
+    def offsets_at(self, partitions: Collection[TopicPartition], moment: int) -> dict[TopicPartition, int]:
+        """Return the first offset of each log whose timestamp is at or behind a moment, `NO_OFFSET` where none is.
+
+        Parameters
+        ----------
+        partitions : collection of (topic, partition)
+            The logs.
+        moment : int
+            Milliseconds since 1970.
+        """
+        asked = [Place(*partition, max(moment, 0)) for partition in partitions]
+        answers = self._patiently(
+            lambda: _answered(self._consumer.offsets_for_times(asked, timeout=QUESTION_SECONDS)), "offsets of a time"
+        )
+        return {(place.topic, place.partition): max(place.offset, NO_OFFSET) for place in answers}
+
+    def settled_bounds(self, partitions: Collection[TopicPartition], seconds: float) -> dict[TopicPartition, Range]:
+        """Return `bounds`, once every transaction that was open is ended, or after `seconds`.
+
+        The broker ends a transaction in each partition for itself: committed offsets can be seen before the records of
+        the same transaction.
+        """
+        settings = {"log_level": 0, **self._client, "group.id": self._group, "isolation.level": "read_uncommitted"}
+        everything = Consumer(settings)
+        try:
+            ends = {partition: self._bounds(everything, partition)[1] for partition in partitions}
+        finally:
+            everything.close()
+        until = time.monotonic() + seconds
+        while True:
+            found = self.bounds(partitions)
+            if all(found[partition][1] >= ends[partition] for partition in partitions) or time.monotonic() > until:
+                return found
+            time.sleep(0.02)
+
+    def has(self, partition: TopicPartition) -> bool:
+        """Whether a partition is there; nothing is made by asking."""
+        topic, number = partition
+        known = self._patiently(lambda: self._consumer.list_topics(timeout=QUESTION_SECONDS), "topics").topics
+        return topic in known and number in known[topic].partitions
+
+    def read(
+        self, ranges: Mapping[TopicPartition, Range], batch: int = BATCH
+    ) -> Iterator[tuple[TopicPartition, list[Record]]]:
+        """Yield the committed records of each range in order, in batches.
+
+        Whoever has found what was looked for may leave it at that: the next reading ends this one.
+
+        Parameters
+        ----------
+        ranges : mapping of (topic, partition) to (int, int)
+            First offset, and the offset at which the reading ends; that one need not exist.
+        batch : int
+            Most records handed over at once: with 1 the first one comes without a wait for others.
+
+        Raises
+        ------
+        BrokerError
+            Nothing came for `patience` seconds, or the first offset no longer exists.
+        """
+        ends = {partition: end for partition, (first, end) in ranges.items() if first < end}
+        self._consumer.assign([Place(*partition, ranges[partition][0]) for partition in ends])
+        moved = time.monotonic()
+        while ends:
+            self._check_cancelled()
+            batches: dict[TopicPartition, list[Record]] = {}
+            before = len(ends)
+            messages = self._consumer.consume(batch, POLL_SECONDS)
+            if any(map(_error, messages)):
+                told = [message for message in messages if message.error() is not None]
+                messages = [message for message in messages if message.error() is None]
+            else:
+                told = []
+            done = []
+            for partition, own in _by_partition(messages, ends):
+                end = ends[partition]
+                if own[-1].offset() >= end:
+                    own = [message for message in own if message.offset() < end]  # noqa: PLW2901
+                    done.append(partition)
+                if own:
+                    batches[partition] = _records(partition, own)
+            for message in told:
+                partition, problem = (message.topic(), message.partition()), message.error()
+                if partition not in ends:
+                    continue
+                if problem.code() == KafkaError._PARTITION_EOF:
+                    # The end of the log, which can lie before a late marker.
+                    if message.offset() >= ends[partition]:
+                        done.append(partition)
+                elif problem.code() == KafkaError._AUTO_OFFSET_RESET:
+                    raise BrokerError(f"{partition[0]}[{partition[1]}]: deleted while it was read; start again")
+                elif denied := right_refused(self._client, problem, for_topic(partition[0], ["Read"])):
+                    raise denied
+                elif not _passing(problem):
+                    raise BrokerError(f"{partition[0]}[{partition[1]}] cannot be read: {problem.str()}")
+            for partition in done:
+                if ends.pop(partition, None) is not None:
+                    self._consumer.incremental_unassign([Place(*partition)])
+            yield from batches.items()
+            if batches or len(ends) < before:
+                moved = time.monotonic()
+            elif denied := self._refusals.error():
+                raise denied
+            elif time.monotonic() - moved > self._patience:
+                raise self._no_answer("records")
+        self._consumer.unassign()
+
+    def _patiently(self, ask: Any, what: str, topic: str = "") -> Any:
+        end = time.monotonic() + self._patience
+        while True:
+            self._check_cancelled()
+            try:
+                return ask()
+            except KafkaException as error:
+                right = for_topic(topic, ["Describe"]) if topic else for_group(self._group)
+                if denied := right_refused(self._client, error.args[0], right):
+                    raise denied from error
+                # What is refused meanwhile is told to whoever polls; nothing is assigned that this could take.
+                told = self._consumer.poll(0)
+                problem = told.error() if told is not None else None
+                # That the group is refused matters to those alone who ask about the group.
+                if problem is not None and not topic and (denied := right_refused(self._client, problem, right)):
+                    raise denied from error
+                self._refusals.check()
+                if topic and error.args[0].code() in (KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC):
+                    # Kafka tells nobody of what he may not see.
+                    raise BrokerError(
+                        f"topic {topic} does not exist on {self._servers}, or lacks the partition asked for, or "
+                        f"{lacks(self._client, right)}"
+                    ) from error
+                if not _passing(error.args[0]):
+                    raise BrokerError(
+                        f"{self._servers}: {what} of group {self._group}: {error.args[0].str()}"
+                    ) from error
+                if time.monotonic() > end:
+                    raise self._no_answer(what) from error
+
+    def _no_answer(self, what: str) -> BrokerError:
+        return self._refusals.error(at_once=True) or BrokerError(
+            f"{self._servers} gave no {what} for group {self._group} within {self._patience:g} s; look at the brokers"
+        )
+
+    def _check_cancelled(self) -> None:
+        if self._cancelled.is_set():
+            raise RestoreCancelledError
+
+
+def _answered(places: list[Place]) -> list[Place]:
+    """Return the answers for some partitions, unless one of them is an error."""
+    for place in places:
+        if place.error is not None:
+            raise KafkaException(place.error)
+    return places
+
+
+def _passing(problem: KafkaError) -> bool:
+    """Whether the same question may be answered later."""
+    return bool(problem.retriable()) or problem.code() in (
+        KafkaError._TIMED_OUT,
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._WAIT_COORD,
+        KafkaError.UNSTABLE_OFFSET_COMMIT,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        # A topic that was made a moment ago, or whose leader moves.
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+    )
+
+
+def _by_partition(
+    messages: list[Message], wanted: Collection[TopicPartition]
+) -> Iterable[tuple[TopicPartition, list[Message]]]:
+    """Return the messages of each wanted partition, in order."""
+    if not messages:
+        return ()
+    if len(wanted) == 1:
+        (only,) = wanted
+        # What was fetched for a reading before this one could only stand in front.
+        if (messages[0].topic(), messages[0].partition()) == only:
+            return ((only, messages),)
+    groups: dict[TopicPartition, list[Message]] = {}
+    for message in messages:
+        partition = (message.topic(), message.partition())
+        if partition in wanted:
+            groups.setdefault(partition, []).append(message)
+    return groups.items()
+
+
+def _records(partition: TopicPartition, messages: list[Message]) -> list[Record]:
+    """Return the records of a partition's messages."""
+    headers = map(headers_of, messages)
+    columns = (map(_offset, messages), map(_milliseconds, map(_timestamp, messages)), map(_key, messages))
+    topic, number = partition
+    return list(map(_make, zip(repeat(topic), repeat(number), *columns, map(_value, messages), headers, strict=False)))
+
+
+def headers_of(message: Message) -> tuple[tuple[str, bytes | None], ...]:
+    """Return the headers of a message; none where they cannot be read."""
+    try:
+        return tuple(_headers(message) or ())
+    except (SystemError, UnicodeDecodeError):
+        # The name of one of them is not UTF-8 (`unpack`); asked again, the message would give what breaks Python.
+        return ()

@@ -1,0 +1,217 @@
+"""The end of subtrees whose roots begin anew, where the levels of a hierarchy learn apart.
+
+A root that begins its next version sends nothing more to the subtrees of the one before. So the second hop carries out
+first what is still on its way to them, and answers it. Then they are forgotten, and the stream's next record tells the
+end of their clusters with that of the root's.
+"""
+
+import logging
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final, Self
+
+from resonance.engine.errors import StateError
+from resonance.pipeline.checkpoint.archive_writer import archive_of
+from resonance.pipeline.checkpoint.changelog_table import SnapshotTable
+from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.restore import read_tables
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.errors import ConfigurationError, MismatchError
+from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, Range, TopicPartition
+from resonance.pipeline.records import Outputs, Record
+from resonance.pipeline.recovery.past_models import MakeTaskThen, models_then, settings_then
+from resonance.pipeline.recovery.rewrite import Change, acknowledged, is_stream_of
+from resonance.pipeline.repartition.keyed.operation_records import Reader
+from resonance.pipeline.repartition.keyed.root_task import RootTask
+from resonance.pipeline.repartition.keyed.subtree_model import SubtreeModel
+from resonance.pipeline.repartition.keyed.subtree_task import SubtreeTask
+from resonance.pipeline.tasks import Task
+from resonance.pipeline.worker.delivery.delivery import Batch
+
+MOST_WAITING: Final = 200_000
+"""Messages to subtrees that may wait; what becomes of them is held in memory."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Part:
+    """A partition of the routes with nothing on its way any more.
+
+    Attributes
+    ----------
+    at : (topic, partition)
+        The partition.
+    task : SubtreeTask
+        Has carried everything out.
+    outputs : Outputs
+        What became of it.
+    was, end : int
+        The group's offset, and where it goes on.
+    """
+
+    at: TopicPartition
+    task: SubtreeTask
+    outputs: Outputs
+    was: int
+    end: int
+
+
+class Below:
+    """All that is below the roots of a deployment.
+
+    Parameters
+    ----------
+    settings : Settings
+        The present ones.
+    source : Source
+        The deployment under them.
+    tables : mapping of int to SnapshotTable
+        By partition.
+    make_task : callable
+        Makes an empty task under some settings for a partition.
+    begins : mapping of (topic, partition) to int
+        Input partitions with roots that begin anew, and the offset where they do.
+    stream : str
+        The only one that does; empty for all of them.
+
+    Raises
+    ------
+    MismatchError
+        More is on its way than can be carried out here.
+    BrokerError
+        The outputs have no place for some of it.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        source: Source,
+        tables: Mapping[int, SnapshotTable],
+        make_task: MakeTaskThen,
+        begins: Mapping[TopicPartition, int],
+        stream: str = "",
+    ) -> None:
+        self._settings, self._tables, self._make_task = settings, tables, make_task
+        self._begins, self._stream = begins, stream
+        self._read = Reader(source.routes).read_one
+        self._ended: list[SubtreeModel] = []
+        places = [at for at in source.logs if at[0] == source.routes]
+        with LogReader(source.client, source.group, source.patience) as reader:
+            committed = reader.committed(places)
+            bounds = reader.settled_bounds(places, source.patience)
+            self._parts = [self._part(reader, source, at, committed[at], bounds[at]) for at in places if bounds[at][1]]
+
+    @classmethod
+    def of(
+        cls,
+        settings: Settings,
+        source: Source,
+        make_task: MakeTaskThen,
+        begins: Mapping[TopicPartition, int],
+        stream: str = "",
+    ) -> Self:
+        """Return what is below the roots as the snapshots topic has it; parameters as of the class."""
+        with LogReader(source.client, source.group, source.patience) as reader:
+            tables = read_tables(reader, source, range(source.deployment.homes), settle=source.patience)
+        return cls(settings, source, tables, make_task, begins, stream)
+
+    def _part(self, reader: LogReader, source: Source, at: TopicPartition, committed: int, bounds: Range) -> _Part:
+        record = self._tables[at[1]].records().get(at[0])
+        place = max(committed, record.position if record else 0, bounds[0])
+        waiting = self._waiting(reader, at, place, bounds[1])
+        if record is None and committed == NO_OFFSET:
+            # Nothing was carried out yet of what roots sent, under the settings that they had.
+            learned = self._settings_of_roots(source)
+            task: Task | None = self._make_task(learned, *at) if learned else None
+        else:
+            part = models_then(self._settings, source, at, record, self._make_task) if record else None
+            task = part.task if part else None
+        outputs = Outputs()
+        if isinstance(task, SubtreeTask):
+            outputs.add(task.process(waiting))
+        else:
+            task = SubtreeTask(self._settings, *at, source.deployment.partitions)
+            outputs.add(task.answer_alone(waiting))
+            self._adopt(task, at)
+        return _Part(at, task, outputs, committed, max(place, bounds[1]))
+
+    def _settings_of_roots(self, source: Source) -> Settings | None:
+        """Return the settings under which messages were sent; None where this release does not take them."""
+        found = (table.records() for table in self._tables.values())
+        roots = (record for records in found for topic, record in records.items() if topic != source.routes)
+        record = next(roots, None)
+        try:
+            return self._settings if record is None else settings_then(self._settings, record.identity)
+        except ConfigurationError:
+            return None
+
+    def _waiting(self, reader: LogReader, at: TopicPartition, begin: int, end: int) -> list[Record]:
+        waiting: list[Record] = []
+        if begin < end:
+            for _, records in reader.read({at: (begin, end)}):
+                waiting += [record for record in records if not self._comes_again(record)]
+                if len(waiting) > MOST_WAITING:
+                    raise MismatchError(
+                        f"{at[0]}[{at[1]}]: more than {MOST_WAITING:,} messages to models below the roots wait; let "
+                        "workers carry them out first, under the settings of before and without further input"
+                    )
+        return waiting
+
+    def _comes_again(self, record: Record) -> bool:
+        """Whether the new models answer what a message answers: it was sent, but where it was sent nothing counts.
+
+        That can be under at least once only.
+        """
+        ask = self._read(record)
+        begin = None if ask is None else self._begins.get((ask.topic, ask.partition))
+        if ask is None or begin is None:
+            return False
+        return ask.source_offset >= begin and self._stream in ("", ask.part.stream)
+
+    def _adopt(self, task: SubtreeTask, at: TopicPartition) -> None:
+        """Give a task the subtrees as they were snapshotted, as far as they can be read, to be ended."""
+        table = self._tables[at[1]]
+        for name in table.streams(at[0]):
+            task.forget(name)
+            with suppress(StateError, MismatchError):
+                self._ended.append(SubtreeModel.from_bytes(table.newest(name)[0].body))
+
+    def end(self, source: Source, roots: Collection[TopicPartition]) -> None:
+        """Let the subtrees of all streams of some input partitions end."""
+        for part in self._parts:
+            self._ended += part.task.end_streams(lambda name: any(is_stream_of(source, at, name) for at in roots))
+
+    def end_stream(self, stream: str) -> None:
+        """Let the subtrees of a stream end."""
+        for part in self._parts:
+            self._ended += part.task.end_streams(lambda name: name == stream)
+
+    def tell(self, root: Task) -> None:
+        """Let the roots of an input partition tell what ended, with the next record of each."""
+        if isinstance(root, RootTask):
+            root.end_below(self._ended)
+
+    def changes(self, source: Source) -> list[Change]:
+        """Return what becomes of the partitions of the routes."""
+        return [self._change(source, part) for part in self._parts]
+
+    def _change(self, source: Source, part: _Part) -> Change:
+        task, at = part.task, part.at
+        writer = self._tables[at[1]].writer(source.identities[at[0]])
+        writer.began = NO_OFFSET
+        messages = list(writer.messages(task, part.end, acknowledged(part.was, part.end), everything=True))
+        named = (("assignments", part.outputs.assignments), ("cluster_events", part.outputs.events))
+        outputs = [Batch(self._settings.topic(kind), at[1], some) for kind, some in named if some]
+        if part.outputs.assignments:
+            _log.info("%s[%d]: %d records that were on their way are answered", *at, len(part.outputs.assignments))
+        return Change(
+            at,
+            messages,
+            part.end,
+            archive=archive_of(source, at, task, part.end),
+            was=part.was,
+            clusters=part.outputs.clusters,
+            outputs=outputs,
+        )

@@ -1,0 +1,104 @@
+"""Snapshots from a file become those of a deployment that stands still.
+
+Partitions of which the file holds everything are put back as a whole, with the place in the log that belongs to them.
+Single streams are put beside what is there; at its next start the partition learns again what they lack.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from resonance.pipeline.checkpoint.changelog_table import SnapshotTable
+from resonance.pipeline.checkpoint.changelog_writer import GivenStates
+from resonance.pipeline.checkpoint.compatibility import check_record
+from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.export_file import ExportedPartition
+from resonance.pipeline.checkpoint.restore import read_tables
+from resonance.pipeline.errors import MismatchError
+from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, Range
+from resonance.pipeline.recovery.model_checks import check_models
+from resonance.pipeline.recovery.reset import live_records
+from resonance.pipeline.recovery.rewrite import Change, Standing, StreamChange
+from resonance.pipeline.recovery.rollback import check_versions, put_back
+from resonance.pipeline.tasks import MakeTask
+
+
+def plan_import(source: Source, partitions: Sequence[ExportedPartition], make_task: MakeTask) -> list[Change]:
+    """Return what an import changes.
+
+    Parameters
+    ----------
+    source : Source
+        The deployment.
+    partitions : sequence of ExportedPartition
+        What the file holds.
+    make_task : callable
+        Makes an empty task for an input partition.
+
+    Raises
+    ------
+    MismatchError
+        It belongs to another deployment or log, was learned under other settings, cannot be loaded, or would use ids of
+        clusters again.
+    """
+    changes = []
+    with LogReader(source.client, source.group, source.patience) as reader:
+        live = live_records(reader, source)
+        for partition in partitions:
+            at = partition.at
+            if at not in source.logs:
+                raise MismatchError(f"{at[0]}[{at[1]}] is no input partition of this deployment")
+            committed, bounds = reader.committed([at])[at], reader.bounds([at])[at]
+            if partition.whole:
+                record, snapshots = partition.record, partition.snapshots
+                changes.append(put_back(source, at, record, snapshots, live[at[1]], committed, bounds, make_task))
+            else:
+                table = read_tables(reader, source, {at[1]})[at[1]]
+                changes.append(_beside(source, partition, table, committed, bounds, make_task))
+    return changes
+
+
+def _beside(
+    source: Source,
+    partition: ExportedPartition,
+    table: SnapshotTable,
+    committed: int,
+    bounds: Range,
+    make_task: MakeTask,
+) -> Change:
+    """Return the change that puts streams beside those that are there; the partition stays where it is."""
+    at, record = partition.at, table.records().get(partition.at[0])
+    where = f"{at[0]}[{at[1]}]"
+    if record is None:
+        raise MismatchError(
+            f"{where}: the file holds only some of its streams, and the deployment has none there; import a file of all"
+        )
+    stands = max(committed, record.position)
+    replay_from = min(record.replay_from, *(snapshot.next for snapshot in partition.snapshots))
+    for one in (partition.record, record):
+        # What is learned again must come out as it would have, there and here.
+        check_record(source, at, replace(one, replay_from=replay_from, position=stands))
+    check_models(source, at, record.state, partition.snapshots, make_task)
+    changes = []
+    for snapshot in partition.snapshots:
+        if snapshot.next > stands:
+            raise MismatchError(
+                f"{where}: the file has stream {snapshot.stream} at offset {snapshot.next}, the deployment stands at "
+                f"{stands}; import a file of all its streams"
+            )
+        if snapshot.next < bounds[0]:
+            raise MismatchError(
+                f"{where}: the log begins at offset {bounds[0]}, and what stream {snapshot.stream} has not learned in "
+                f"the file, from offset {snapshot.next} on, is deleted"
+            )
+        present = table.newest(snapshot.stream)[0] if snapshot.stream in table.streams(at[0]) else None
+        before = Standing(int(present.header["version"]), present.next) if present else None
+        after = Standing(int(snapshot.header["version"]), snapshot.next)
+        check_versions(at, {snapshot.stream: after}, {snapshot.stream: before} if before else {})
+        changes.append(StreamChange(snapshot.stream, before, after))
+    given = GivenStates(partition.snapshots, record.state, replay_from)
+    writer = table.writer(source.identities[at[0]])
+    if partition.record.began != record.began:
+        # Learned otherwise than the others: a reset that tells everything again would not tell the same.
+        writer.began = NO_OFFSET
+    messages = list(writer.messages(given, record.position, record.committed, everything=True))
+    return Change(at, messages, stands, was=committed, streams=changes)

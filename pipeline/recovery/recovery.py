@@ -1,0 +1,109 @@
+"""What mends a named stop: each gives something up, so that only a user can ask for it.
+
+`resume_from_snapshots`, `reset` and `begin_versions` are the three that `stops` names. `mend` does one of them before
+the worker joins its group, on a group without members, and it is written at once where the broker has transactions:
+offsets, tombstones and new snapshots count together. Where nothing is broken it changes nothing and waits for nobody,
+so that a flag that stays on the command line of several workers does no harm, but for `reset`, which begins anew
+whenever it is asked to.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+
+from resonance.pipeline import stops
+from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.restore import read_tables
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, TopicPartition
+from resonance.pipeline.recovery.new_version import begin_versions
+from resonance.pipeline.recovery.past_models import tasks_of
+from resonance.pipeline.recovery.reset import reset
+from resonance.pipeline.recovery.rewrite import Change, inputs_of, is_atomic, wait_for_empty_group, write
+from resonance.pipeline.tasks import task_maker
+
+_log = logging.getLogger(__name__)
+
+
+def mend(command: str, settings: Settings, source: Source, cancelled: threading.Event | None = None) -> int:
+    """Do what one of the commands that `stops` names stands for.
+
+    Parameters
+    ----------
+    command : str
+        `stops.RESUME`, `stops.RESET` or `stops.NEW_VERSION`.
+    settings : Settings
+        The deployment's.
+    source : Source
+        The deployment.
+    cancelled : Event, optional
+        Ends the waiting for an empty group, with `RestoreCancelledError`; nobody waits where nothing is broken.
+
+    Returns
+    -------
+    int
+        Partitions that were changed.
+
+    Raises
+    ------
+    MismatchError
+        Something that this command does not mend.
+    BrokerError
+        The group has members, or the broker does not do it.
+    """
+    atomic = is_atomic(settings, source)
+
+    def alone() -> None:
+        wait_for_empty_group(source, cancelled or threading.Event())
+
+    if command == stops.RESUME:
+        return resume_from_snapshots(source, alone, atomic=atomic)
+    if command == stops.RESET:
+        alone()
+        return reset(source, task_maker(settings, source.deployment.routes), atomic=atomic)
+    return begin_versions(settings, source, tasks_of(source), alone, atomic=atomic)
+
+
+def resume_from_snapshots(source: Source, alone: Callable[[], None] = lambda: None, *, atomic: bool = True) -> int:
+    """Set lost and set-back offsets to where the snapshots end.
+
+    Parameters
+    ----------
+    source : Source
+        The deployment.
+    alone : callable
+        Returns once the group has no members; called where something is to be changed.
+    atomic : bool
+        The broker has transactions.
+
+    Returns
+    -------
+    int
+        Partitions whose offset was set; the others were in order.
+    """
+    if not _offsets_lost(source):
+        return 0
+    alone()
+    # Whoever was there may have gone on meanwhile.
+    changes = []
+    for at, (committed, position) in _offsets_lost(source).items():
+        changes.append(Change(at, [], position))
+        was = "had no offset" if committed == NO_OFFSET else f"was at offset {committed}"
+        _log.warning("%s[%d]: group %s %s, goes on at %d", *at, source.group, was, position)
+    write(source, changes, atomic=atomic)
+    return len(changes)
+
+
+def _offsets_lost(source: Source) -> dict[TopicPartition, tuple[int, int]]:
+    """Return the committed offset and the snapshots' position of each partition where the one is behind the other."""
+    inputs = inputs_of(source)
+    with LogReader(source.client, source.group, source.patience) as reader:
+        # In this order a group that works meanwhile is never behind.
+        tables = read_tables(reader, source, range(source.deployment.homes), settle=source.patience)
+        committed = reader.committed(inputs)
+    lost = {}
+    for at in inputs:
+        record = tables[at[1]].records().get(at[0])
+        if record is not None and committed[at] < record.committed:
+            lost[at] = committed[at], record.position
+    return lost

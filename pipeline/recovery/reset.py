@@ -1,0 +1,210 @@
+"""A reset: models and offsets are forgotten, and everything begins anew where the log begins now.
+
+Where streams are re-keyed the inputs are routed once more; what was routed before is left aside, and the routes begin
+at their end.
+
+It asks nothing of what stands in the snapshots topic but whose it is, so it mends whatever is wrong there.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from itertools import chain
+
+import orjson
+from resonance.pipeline import stops
+from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, Manifest, PartitionRecord
+from resonance.pipeline.checkpoint.changelog_writer import SnapshotWriter, Task
+from resonance.pipeline.checkpoint.compatibility import offset_note
+from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.errors import MismatchError
+from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, TopicPartition
+from resonance.pipeline.records import Message
+from resonance.pipeline.recovery.rewrite import (
+    Change,
+    Standing,
+    StreamChange,
+    acknowledged,
+    forget_archives,
+    inputs_of,
+    is_stream_of,
+    write,
+)
+
+_log = logging.getLogger(__name__)
+
+
+def reset(source: Source, make_task: Callable[[str, int], Task], *, atomic: bool = True) -> int:
+    """Forget models, archives, clusters and offsets, and begin anew where the log begins now.
+
+    Parameters
+    ----------
+    source : Source
+        The deployment.
+    make_task : callable
+        Makes an empty task for an input partition.
+    atomic : bool
+        The broker has transactions.
+
+    Returns
+    -------
+    int
+        Partitions: all of them.
+    """
+    changes = plan_reset(source, make_task)
+    carry_out_reset(source, changes, atomic=atomic)
+    return len(changes)
+
+
+def carry_out_reset(source: Source, changes: list[Change], *, atomic: bool) -> None:
+    """Do what `plan_reset` said."""
+    # First: models without archives are whole, archives of models that are gone are not.
+    forget_archives(source)
+    write(source, changes, atomic=atomic)
+    for change in changes:
+        _log.warning("%s[%d]: group %s begins anew at offset %d", *change.at, source.group, change.offset)
+
+
+def plan_reset(source: Source, make_task: Callable[[str, int], Task]) -> list[Change]:
+    """Return what a reset changes, in every partition.
+
+    Where this gives every output again with the same bytes the streams keep their version; otherwise they get one that
+    was never used.
+
+    Parameters
+    ----------
+    source : Source
+        The deployment.
+    make_task : callable
+        Makes an empty task for an input partition.
+    """
+    inputs = inputs_of(source)
+    changes = []
+    with LogReader(source.client, source.group, source.patience) as reader:
+        live = live_records(reader, source)
+        clusters = _live_clusters(reader, source)
+        committed = reader.committed(inputs)
+        bounds = reader.bounds(inputs)
+    epochs = {partition: checked_epoch(source, records) for partition, records in live.items()}
+    bounds |= {at: (end, end) for at, (_, end) in bounds.items() if at[0] == source.routes}
+    versions = {at: _next_version(source, at, live[at[1]], bounds[at], committed[at], make_task) for at in inputs}
+    if source.routes:
+        # A stream that is re-keyed may have been learned in any of them, and has the same name in all.
+        beyond = [number for number in live if number >= source.deployment.homes]
+        used = [_next_version(source, (source.routes, n), live.pop(n), (0, 0), NO_OFFSET, make_task) for n in beyond]
+        highest = max([version for at, version in versions.items() if at[0] == source.routes] + used)
+        versions |= {at: highest for at in versions if at[0] == source.routes}
+    standing = {partition: standing_streams(records) for partition, records in live.items()}
+    for at in inputs:
+        topic, partition = at
+        first, _ = bounds[at]
+        writer = SnapshotWriter(source.identities[topic], epoch=epochs[partition] + 1, began=first)
+        task = make_task(topic, partition)
+        task.first_version = versions[at]
+        begin = list(writer.messages(task, first, acknowledged(committed[at], first)))
+        new = Standing(versions[at], first)
+        known = standing[partition].items()
+        forgotten = [StreamChange(name, before, new) for name, before in known if is_stream_of(source, at, name)]
+        # The first input of a partition forgets for all of them, whatever stands there.
+        old = set(live.pop(partition, {})) - {message.key for message in begin}
+        messages = chain((Message(key, None, []) for key in sorted(old)), begin)
+        removed = [Message(key, None, []) for key in clusters.pop(partition, ())]
+        note = offset_note(first, versions[at])
+        changes.append(Change(at, messages, first, was=committed[at], streams=forgotten, clusters=removed, note=note))
+    return changes
+
+
+def _live_clusters(reader: LogReader, source: Source) -> dict[int, list[bytes]]:
+    """Return by partition the clusters of which the compacted topic speaks; nobody else would ever remove them."""
+    places = [(source.clusters, partition) for partition in range(source.deployment.homes)]
+    live: dict[int, dict[bytes, None]] = {}
+    for (_, partition), records in reader.read(reader.bounds([place for place in places if reader.has(place)])):
+        keys = live.setdefault(partition, {})
+        for record in records:
+            if record.key is not None and record.value is not None:
+                keys[record.key] = None
+            elif record.key is not None:
+                keys.pop(record.key, None)
+    return {partition: list(keys) for partition, keys in live.items()}
+
+
+def live_records(reader: LogReader, source: Source) -> dict[int, dict[bytes, bytes]]:
+    """Return the live records under keys of ours by partition, without asking what they mean."""
+    wanted = [(source.snapshots, partition) for partition in range(source.deployment.homes)]
+    while source.routes and reader.has((source.snapshots, len(wanted))):
+        # The routes had more partitions once.
+        wanted.append((source.snapshots, len(wanted)))
+    live: dict[int, dict[bytes, bytes]] = {partition: {} for _, partition in wanted}
+    for (_, partition), records in reader.read(reader.settled_bounds(wanted, source.patience)):
+        for record in records:
+            if record.key is None or not record.key.startswith((b'["chunk",', b'["manifest",', b'["partition",')):
+                continue
+            if record.value is None:
+                live[partition].pop(record.key, None)
+            else:
+                live[partition][record.key] = record.value
+    return live
+
+
+def standing_streams(live: Mapping[bytes, bytes]) -> dict[str, Standing]:
+    """Return where the streams of a partition stand, as far as their manifests can be read."""
+    found = {}
+    for key, value in live.items():
+        with suppress(MismatchError, *UNREADABLE):
+            kind, name, *_ = orjson.loads(key)
+            if kind == "manifest":
+                newest = Manifest.parse(value, name).current
+                found[str(name)] = Standing(int(newest.header["version"]), newest.next)
+    return dict(sorted(found.items()))
+
+
+def checked_epoch(source: Source, live: Mapping[bytes, bytes]) -> int:
+    """Return the highest epoch of the records of a partition, as far as they can be read and are this pipeline's."""
+    highest = 0
+    pipeline = next(iter(source.identities.values())).pipeline
+    for key, value in live.items():
+        if key.startswith(b'["chunk",'):
+            continue
+        try:
+            data = orjson.loads(value)
+            owner, epoch = data.get("pipeline", pipeline), int(data["epoch"])
+        except (ValueError, KeyError, TypeError, AttributeError):
+            continue
+        if owner != pipeline:
+            raise stops.other_pipeline(source.snapshots, owner, pipeline)
+        highest = max(highest, epoch)
+    return highest
+
+
+def _next_version(
+    source: Source,
+    at: TopicPartition,
+    live: Mapping[bytes, bytes],
+    bounds: tuple[int, int],
+    committed: int,
+    make_task: Callable[[str, int], Task],
+) -> int:
+    """Return the version with which the models of a partition begin anew.
+
+    It is one that was never used, as far as the live records tell; but the same where the log tells everything again.
+    """
+    topic, partition = at
+    # Whoever wrote anything has begun with version 1, whatever can be read of it now.
+    highest = int(bool(live) or committed != NO_OFFSET)
+    for key, value in live.items():
+        with suppress(MismatchError, AttributeError, *UNREADABLE):
+            kind, name, *_ = orjson.loads(key)
+            if kind == "manifest":
+                manifest = Manifest.parse(value, name)
+                versions = [version for version in (manifest.current, manifest.previous) if version is not None]
+                highest = max([highest, *(int(version.header["version"]) for version in versions)])
+            elif kind == "partition":
+                record = PartitionRecord.parse(value, name)
+                task = make_task(topic, partition)
+                task.restore_partition(record.state)
+                first, end = bounds
+                same = record.identity == source.identities[topic] and record.began == first
+                if same and max(record.position, committed) <= end:
+                    return task.first_version
+                highest = max(highest, task.first_version)
+    return highest + 1

@@ -1,0 +1,64 @@
+"""The model of one stream is forgotten: its next record begins the stream's next version."""
+
+from dataclasses import replace
+from functools import partial
+
+from resonance.pipeline.checkpoint.archive_writer import archive_of
+from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.listing import check_stream
+from resonance.pipeline.checkpoint.restore import restore_partitions
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.kafka.log_reader import NO_OFFSET
+from resonance.pipeline.recovery.drain_subtrees import Below
+from resonance.pipeline.recovery.past_models import tasks_of
+from resonance.pipeline.recovery.rewrite import (
+    Change,
+    Standing,
+    StreamChange,
+    acknowledged,
+    inputs_of,
+    is_stream_of,
+)
+
+
+def plan_stream_reset(settings: Settings, source: Source, stream: str) -> list[Change]:
+    """Return what changes when a stream's model is forgotten; the others of its partition go on as they are.
+
+    Parameters
+    ----------
+    settings : Settings
+        The deployment's.
+    source : Source
+        The deployment.
+    stream : str
+        Its name.
+
+    Raises
+    ------
+    ConfigurationError
+        There is no such stream; the nearest names are offered.
+    MismatchError
+        The partition cannot be restored: a named stop.
+    """
+    # Also one that has no snapshot yet; where the name says no partition, all of them tell what there is.
+    places = [at for at in inputs_of(source) if not settings.is_keyed or at[0] != source.routes]
+    chosen = [at for at in places if is_stream_of(source, at, stream)] or places
+    tasks = tasks_of(source)
+    parts = restore_partitions(source, chosen, partial(tasks, settings))
+    known = {name: at for at, part in parts.items() for name in part.task.streams}
+    check_stream(stream, known, source.group)
+    at = known[stream]
+    part, task, start = parts[at], parts[at].task, parts[at].start
+    snapshot = task.snapshot(stream)
+    before = Standing(task.model(stream).version, part.writer.snapshot_at(stream))
+    task.restore(replace(snapshot, next=start), new_version=True)
+    below = Below.of(settings, source, tasks, {at: start}, stream) if settings.is_keyed else None
+    if below is not None:
+        below.end_stream(stream)
+        below.tell(task)
+    part.writer.began = NO_OFFSET
+    messages = list(part.writer.messages(task, start, acknowledged(part.committed, start), everything=True))
+    after = Standing(task.model(stream).version, start)
+    archive = archive_of(source, at, task, start)
+    change = Change(at, messages, start, archive, part.committed, [StreamChange(stream, before, after)])
+    return [change] if below is None else [change, *below.changes(source)]

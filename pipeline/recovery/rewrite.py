@@ -1,0 +1,262 @@
+"""Changes of a deployment whose group has no members: snapshots and offsets, at once where the broker can.
+
+The commands that mend a stop, that reset, and that import say what is to become of each partition; here it is seen to
+that nobody works meanwhile, and written: in one transaction, so that messages and offsets count together.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from confluent_kafka import OFFSET_END, Consumer, ConsumerGroupState, KafkaException
+from confluent_kafka import TopicPartition as Offset
+from confluent_kafka.admin import AdminClient
+from resonance.pipeline.checkpoint.compatibility import NOT_OF_THE_LOG
+from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.errors import BrokerError, DeliveryError
+from resonance.pipeline.kafka.access import right_refused
+from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, RestoreCancelledError, TopicPartition
+from resonance.pipeline.records import Message
+from resonance.pipeline.topics.acls import for_group, for_topic
+from resonance.pipeline.worker.delivery.delivery import Batch, Outlet, producer_settings
+from resonance.pipeline.worker.delivery.exactly_once import ABORT_SECONDS
+
+ANSWER_SECONDS: Final = 30.0
+
+_log = logging.getLogger(__name__)
+
+
+class Standing(NamedTuple):
+    """Where a stream's model stands: its version, and the offset behind its last record; None where nothing says it."""
+
+    version: int
+    next: int | None
+
+
+class StreamChange(NamedTuple):
+    """What becomes of a stream, by its newest snapshot; for people."""
+
+    stream: str
+    before: Standing | None
+    after: Standing | None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is written for an input partition.
+
+    Attributes
+    ----------
+    at : (topic, partition)
+        The input partition.
+    messages : iterable of Message
+        To the snapshots topic.
+    offset : int
+        Where the group goes on.
+    archive : iterable of Message
+        To the archive topic.
+    was : int
+        Where the group was, `NO_OFFSET` where it had no offset.
+    streams : sequence of StreamChange
+        The streams that become something else.
+    clusters : iterable of Message
+        To the topic of the clusters.
+    note : str
+        Beside the group's offset.
+    outputs : sequence of Batch
+        To topics of outputs.
+    """
+
+    at: TopicPartition
+    messages: Iterable[Message]
+    offset: int
+    archive: Iterable[Message] = ()
+    was: int = NO_OFFSET
+    streams: Sequence[StreamChange] = ()
+    clusters: Iterable[Message] = ()
+    note: str = NOT_OF_THE_LOG
+    outputs: Sequence[Batch] = ()
+
+
+def acknowledged(was: int, offset: int) -> int:
+    """Return what may be written of the group's offset beside models that belong to another one.
+
+    Without transactions they can be read before the offset counts, and a start between the two must not take it for
+    one that was set back: it goes on with the models, and the same command does the rest.
+
+    Parameters
+    ----------
+    was : int
+        Where the group is, or `NO_OFFSET`.
+    offset : int
+        Where it is to go on.
+    """
+    return min(was, offset)
+
+
+def is_atomic(settings: Settings, source: Source) -> bool:
+    """Whether the deployment works in transactions."""
+    return not source.deployment.embedded and settings.delivery.mode == "exactly_once"
+
+
+def inputs_of(source: Source) -> list[TopicPartition]:
+    """Return the partitions that a deployment's workers process: those of the inputs, labels and routes."""
+    return source.logs
+
+
+def is_stream_of(source: Source, at: TopicPartition, name: str) -> bool:
+    """Whether the name of a stream is one of a partition."""
+    if "/" in name:
+        # The subtree of a root node, which is no part of the name of a stream.
+        return at[0] == source.routes
+    if source.is_rekeyed:
+        # The inputs' partitions have none.
+        return at[0] == source.routes
+    # Streams carry the topic in their names where there are several inputs.
+    prefix = (f"{at[0]}." if len(source.identities[at[0]].inputs) > 1 else "") + f"p{at[1]}"
+    return name == prefix or name.startswith(f"{prefix}:")
+
+
+WAITING_SECONDS: Final = 5.0
+"""How much longer than a session members of a group are waited for."""
+
+
+def members_of(source: Source) -> list[str] | None:
+    """Return the members of the group as client and host, in any order; None where it has none.
+
+    Raises
+    ------
+    BrokerError
+        The broker does not say.
+    """
+    if source.deployment.embedded:
+        return None
+    admin = AdminClient({"log_level": 0, **source.client})
+    try:
+        group = admin.describe_consumer_groups([source.group], request_timeout=ANSWER_SECONDS)[source.group].result()
+    except KafkaException as error:
+        if denied := right_refused(source.client, error.args[0], for_group(source.group)):
+            raise denied from error
+        raise BrokerError(f"group {source.group} cannot be described: {error.args[0].str()}") from error
+    if group.state in (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD):
+        return None
+    # Empty where they are only joining.
+    return [f"{member.client_id} on {member.host}" for member in group.members]
+
+
+def wait_for_empty_group(source: Source, cancelled: threading.Event, tell: Callable[[str], None] = _log.info) -> None:
+    """Wait until the group has no members: a worker that was killed counts as one until its session times out.
+
+    Parameters
+    ----------
+    source : Source
+        The deployment.
+    cancelled : Event
+        Ends the waiting, with `RestoreCancelledError`.
+    tell : callable
+        Told once whom it waits for.
+
+    Raises
+    ------
+    BrokerError
+        Somebody is still there.
+    """
+    end = time.monotonic() + source.session_timeout + WAITING_SECONDS
+    told = False
+    while True:
+        members = members_of(source)
+        if members is None:
+            return
+        hosts = ", ".join(sorted({*members})) or "joining"
+        if time.monotonic() > end:
+            raise BrokerError(
+                f"group {source.group} has {len(members)} members ({hosts}); stop every worker of the group first"
+            )
+        if not told:
+            tell(f"waiting for the members of group {source.group} to be gone: {hosts}")
+            told = True
+        if cancelled.wait(0.5):
+            raise RestoreCancelledError
+
+
+def write(source: Source, changes: Sequence[Change], *, atomic: bool) -> None:
+    """Write the changes; in one transaction if `atomic`."""
+    if not changes:
+        return
+    outputs = (batch.topic for change in changes for batch in change.outputs)
+    written = {source.snapshots, source.archive, source.clusters, *outputs}
+    limits = {topic: size for topic, size in source.deployment.message_bytes.items() if topic in written}
+    settings: dict[str, Any] = producer_settings(source.client, message_bytes=limits)
+    if atomic:
+        settings["transactional.id"] = f"{source.group}-mending"
+    outlet = Outlet(settings, ANSWER_SECONDS, reports=True)
+    producer = outlet.producer
+    consumer = Consumer({"log_level": 0, **source.client, "group.id": source.group, "enable.auto.commit": False})
+    offsets = [Offset(*change.at, change.offset, change.note) for change in changes]
+    try:
+        if atomic:
+            producer.init_transactions(ANSWER_SECONDS)
+            producer.begin_transaction()
+        for change in changes:
+            outlet.send(Batch(source.snapshots, change.at[1], change.messages))
+            outlet.send(Batch(source.archive, change.at[1], change.archive))
+            outlet.send(Batch(source.clusters, change.at[1], change.clusters))
+            for batch in change.outputs:
+                outlet.send(batch)
+        outlet.flush()
+        if atomic:
+            producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), ANSWER_SECONDS)
+            producer.commit_transaction(ANSWER_SECONDS)
+        else:
+            consumer.commit(offsets=offsets, asynchronous=False)
+    except BaseException as error:
+        if atomic:
+            # Readers of the snapshots topic would wait for the end of what is left open.
+            with suppress(KafkaException):
+                producer.abort_transaction(ABORT_SECONDS)
+        if not isinstance(error, (KafkaException, DeliveryError)):
+            raise
+        if isinstance(error, KafkaException) and (denied := right_refused(source.client, error.args[0])):
+            raise denied from error
+        reason = error.args[0].str() if isinstance(error, KafkaException) else str(error)
+        raise BrokerError(
+            f"group {source.group} and topic {source.snapshots} could not be changed ({reason}); run the same command "
+            "again"
+        ) from error
+    finally:
+        consumer.close()
+
+
+def forget_archives(source: Source) -> None:
+    """Delete every archive of the deployment: they describe models that are given up.
+
+    Raises
+    ------
+    BrokerError
+        The broker does not do it.
+    """
+    if not source.archive:
+        return
+    with LogReader(source.client, source.group, source.patience) as reader:
+        places = [(source.archive, partition) for partition in range(source.deployment.homes)]
+        ends = [Offset(*place, OFFSET_END) for place in places if reader.has(place)]
+    if not ends:
+        return
+    admin = AdminClient({"log_level": 0, **source.client})
+    try:
+        for answer in admin.delete_records(ends, request_timeout=ANSWER_SECONDS).values():
+            answer.result(ANSWER_SECONDS + 5)
+    except (KafkaException, TimeoutError) as error:
+        right = for_topic(source.archive, ["Delete"])
+        if isinstance(error, KafkaException) and (denied := right_refused(source.client, error.args[0], right)):
+            raise denied from error
+        reason = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
+        raise BrokerError(
+            f"the archives in {source.archive} could not be deleted ({reason}); the user needs the right to delete its "
+            "records, or delete the topic, and run the same command again"
+        ) from error

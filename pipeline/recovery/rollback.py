@@ -1,0 +1,240 @@
+"""Partitions are put back to where they stood once: to an archive, or to what a file has of them.
+
+Everything after that place is learned and answered again when workers start. Under the same settings that gives the
+same bytes; what would use the ids of clusters for something else is refused.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import chain
+
+import orjson
+from resonance.pipeline import stops
+from resonance.pipeline.checkpoint.archive_reader import Archived, newest_archive
+from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, PartitionRecord, partition_key
+from resonance.pipeline.checkpoint.changelog_writer import GivenStates, SnapshotWriter
+from resonance.pipeline.checkpoint.compatibility import check_record
+from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.errors import ConfigurationError, MismatchError
+from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, Range, TopicPartition
+from resonance.pipeline.records import Message, StreamSnapshot
+from resonance.pipeline.recovery.model_checks import check_models
+from resonance.pipeline.recovery.reset import checked_epoch, live_records, standing_streams
+from resonance.pipeline.recovery.rewrite import (
+    Change,
+    Standing,
+    StreamChange,
+    acknowledged,
+    inputs_of,
+    is_stream_of,
+)
+from resonance.pipeline.tasks import MakeTask
+from resonance.pipeline.timestamps import TimeTexts, milliseconds
+
+
+def put_back(
+    source: Source,
+    at: TopicPartition,
+    record: PartitionRecord,
+    snapshots: Sequence[StreamSnapshot],
+    live: Mapping[bytes, bytes],
+    committed: int,
+    bounds: Range,
+    make_task: MakeTask,
+) -> Change:
+    """Return the change that puts a partition back to a state of all its streams.
+
+    Parameters
+    ----------
+    source : Source
+        The deployment.
+    at : (topic, partition)
+        The input partition.
+    record : PartitionRecord
+        Where it stood then.
+    snapshots : sequence of StreamSnapshot
+        All its streams.
+    live : mapping of bytes to bytes
+        What stands in its partition of the snapshots topic now.
+    committed : int
+        Where the group is now.
+    bounds : (int, int)
+        Where the input's log begins and ends.
+    make_task : callable
+        Makes an empty task for an input partition.
+
+    Raises
+    ------
+    MismatchError
+        The state belongs to another deployment or log, or other settings, or is none; the log no longer reaches back
+        to it; or ids of clusters would be used again.
+    """
+    first, end = bounds
+    # Up to where the group is everything is told again: as it was, or the ids of clusters would mean others.
+    told = max(record.position, committed)
+    check_record(source, at, replace(record, position=told))
+    first_version = check_models(source, at, record.state, snapshots, make_task)
+    if record.replay_from > record.position:
+        raise MismatchError(f"{at[0]}[{at[1]}]: offset {record.position}, where it is to go on, was not reached")
+    if record.replay_from < first:
+        raise stops.truncated(*at, record.replay_from, first)
+    if (furthest := max([record.position, *(snapshot.next for snapshot in snapshots)])) > end:
+        raise stops.offset_beyond_end(source.group, *at, furthest, end)
+    mine = {key: value for key, value in live.items() if _is_of(source, at, key)}
+    standing = standing_streams(mine)
+    after = {snapshot.stream: Standing(int(snapshot.header["version"]), snapshot.next) for snapshot in snapshots}
+    # What the state has no model of begins with its first version.
+    new = Standing(first_version, record.position)
+    check_versions(at, {name: after.get(name, new) for name in standing}, standing)
+    if (begun := _first_version(at, live, make_task)) > first_version:
+        raise _gone_behind(f"{at[0]}[{at[1]}]: every stream", begun, new)
+    now = source.identities[at[0]]
+    writer = SnapshotWriter(
+        now, epoch=checked_epoch(source, live) + 1, began=record.began if record.identity == now else NO_OFFSET
+    )
+    given = GivenStates(snapshots, record.state, record.replay_from)
+    messages = list(writer.messages(given, record.position, acknowledged(committed, record.position), everything=True))
+    stale = sorted({*mine} - {message.key for message in messages})
+    streams = [
+        StreamChange(name, standing.get(name), after.get(name))
+        for name in sorted({*standing, *after})
+        if standing.get(name) != after.get(name)
+    ]
+    tombstones = (Message(key, None, []) for key in stale)
+    return Change(at, chain(tombstones, messages), record.position, was=committed, streams=streams)
+
+
+def check_versions(at: TopicPartition, after: Mapping[str, Standing], standing: Mapping[str, Standing]) -> None:
+    """Refuse to go back behind the beginning of a version.
+
+    Raises
+    ------
+    MismatchError
+        Naming the stream; its next version would use the ids of this one again.
+    """
+    for stream, now in standing.items():
+        if stream in after and after[stream].version < now.version:
+            raise _gone_behind(f"{at[0]}[{at[1]}]: stream {stream}", now.version, after[stream])
+
+
+def _gone_behind(who: str, version: int, back: Standing) -> MismatchError:
+    return MismatchError(
+        f"{who} has begun version {version} since it stood at offset {back.next} with version {back.version}, and a "
+        "later version would use the ids of clusters again that it has used; choose a later state, or begin anew with "
+        "`resonance reset`"
+    )
+
+
+def _first_version(at: TopicPartition, live: Mapping[bytes, bytes], make_task: MakeTask) -> int:
+    """Return the version with which new streams of a partition begin now, as far as that can be read."""
+    with suppress(MismatchError, *UNREADABLE):
+        task = make_task(*at)
+        task.restore_partition(PartitionRecord.parse(live[partition_key(at[0])], "").state)
+        return task.first_version
+    return 1
+
+
+def _is_of(source: Source, at: TopicPartition, key: bytes) -> bool:
+    """Whether a record of the snapshots topic belongs to an input partition."""
+    kind, name, *_ = orjson.loads(key)
+    return bool(name == at[0]) if kind == "partition" else is_stream_of(source, at, str(name))
+
+
+Place = Callable[[LogReader, TopicPartition], int]
+"""The highest offset that an archive may stand at, of an input partition that a reader knows."""
+
+
+def parse_place(text: str) -> Place:
+    """Return what somebody wrote: an offset, or a time.
+
+    Raises
+    ------
+    ConfigurationError
+        It is neither.
+    """
+    if text.isdecimal():
+        offset = int(text)
+        return lambda reader, at: offset
+    try:
+        moment = milliseconds(text)
+    except ValueError:
+        moment = None
+    if moment is None:
+        raise ConfigurationError(f"--to-archive {text}: must be an offset, or a time such as 2026-01-31T12:00:00Z")
+
+    def before(reader: LogReader, at: TopicPartition) -> int:
+        # The first record that is later than it.
+        later = reader.offsets_at([at], moment + 1)[at]
+        return later if later != NO_OFFSET else reader.bounds([at])[at][1]
+
+    return before
+
+
+def plan_return(source: Source, place: Place, make_task: MakeTask) -> tuple[list[Change], list[TopicPartition]]:
+    """Return what putting every partition back to an archive changes, and which partitions stay where they are.
+
+    Parameters
+    ----------
+    source : Source
+        The deployment.
+    place : Place
+        Where an archive may stand at most.
+    make_task : callable
+        Makes an empty task for an input partition.
+
+    Raises
+    ------
+    MismatchError
+        A partition has no archive that early, or its newest one is refused by `put_back`.
+    """
+    changes, unchanged = [], []
+    inputs = inputs_of(source)
+    with LogReader(source.client, source.group, source.patience) as reader:
+        live = live_records(reader, source)
+        committed = reader.committed(inputs)
+        bounds = reader.bounds(inputs)
+        for at in inputs:
+            wanted = place(reader, at)
+            unknown = committed[at] == NO_OFFSET and not any(_is_of(source, at, key) for key in live[at[1]])
+            if unknown or NO_OFFSET < committed[at] <= wanted:
+                unchanged.append(at)
+                continue
+            found = newest_archive(reader, source, at, wanted)
+            if found is None:
+                raise MismatchError(
+                    f"{at[0]}[{at[1]}]: topic {source.archive} has no archive of it at or before offset {wanted}; "
+                    "choose a later time, or begin anew with `resonance reset`"
+                )
+            record = _record_of(found, live[at[1]])
+            known = (live[at[1]], committed[at], bounds[at])
+            try:
+                changes.append(put_back(source, at, record, found.snapshots, *known, make_task))
+            except MismatchError as error:
+                raise _not_this(found, error) from None
+    return changes, unchanged
+
+
+def _not_this(archived: Archived, error: MismatchError) -> MismatchError:
+    """Return why an archive cannot be gone back to, without the remedies of a worker, which would not go back."""
+    if not error.remedies:
+        return error
+    time = f" ({TimeTexts()[archived.timestamp]})" if archived.timestamp >= 0 else ""
+    remedy = (
+        "set settings and release back, or choose a time at which the present ones were in use"
+        if error.remedies == (stops.NEW_VERSION,)
+        else "choose another time, or begin anew with `resonance reset`"
+    )
+    return MismatchError(
+        f"{error.problem}; the archive at offset {archived.position}{time} cannot be gone back to: {remedy}"
+    )
+
+
+def _record_of(archived: Archived, live: Mapping[bytes, bytes]) -> PartitionRecord:
+    """Return the partition record that belongs to an archive."""
+    position, began = archived.position, NO_OFFSET
+    with suppress(MismatchError, *UNREADABLE):
+        present = PartitionRecord.parse(live[partition_key(archived.at[0])], "")
+        if present.identity == archived.identity and present.began <= position:
+            began = present.began
+    return PartitionRecord(archived.identity, position, position, position, archived.state, began=began)

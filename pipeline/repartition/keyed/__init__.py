@@ -1,0 +1,1 @@
+"""A hierarchy whose subtrees are learned in tasks of their own."""

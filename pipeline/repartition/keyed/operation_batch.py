@@ -1,0 +1,149 @@
+"""Some messages to subtrees, sorted: those of a stream stand together, and among them those of a subtree."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from resonance.engine.base import Step
+from resonance.pipeline.repartition.keyed.operation_records import PLAIN, Ask, Part
+from resonance.pipeline.repartition.keyed.subtree_model import Followed
+from resonance.pipeline.task.encode.origins import Origins, Sources
+
+
+@dataclass(slots=True, eq=False)
+class AskBatch:
+    """Messages on their way through the subtrees of a partition; a row is a message.
+
+    Attributes
+    ----------
+    asks : list of Ask
+        The messages, sorted; those of a subtree in their order.
+    places : list of int
+        Where each stood before.
+    streams : list of list of range
+        For each version of a stream, for each of its subtrees the rows.
+    origins : Origins
+        The records that caused them.
+    step : Step
+        What is answered; the levels below the first are filled in with what the subtrees say (`fill`).
+    told : list of bool
+        Which rows answer their record; of a subtree's messages those that were carried out.
+    dimension : int
+        Of all vectors; -1 where they differ.
+    """
+
+    asks: list[Ask]
+    places: list[int]
+    streams: list[list[range]]
+    origins: Origins
+    step: Step
+    told: list[bool]
+    dimension: int
+
+    @classmethod
+    def of(cls, asks: Sequence[Ask], depth: int) -> Self:
+        """Sort messages; `depth` is the number of levels of an answer."""
+        parts: dict[Part, list[int]] = {}
+        for place, ask in enumerate(asks):
+            if (known := parts.get(ask.part)) is None:
+                parts[ask.part] = [place]
+            else:
+                known.append(place)
+        versions: dict[tuple[str, int], list[list[int]]] = {}
+        for part, own in parts.items():
+            versions.setdefault((part.stream, part.version), []).append(own)
+        places: list[int] = []
+        streams: list[list[range]] = []
+        for groups in versions.values():
+            streams.append([])
+            for own in groups:
+                streams[-1].append(range(len(places), len(places) + len(own)))
+                places += own
+        rows = [asks[place] for place in places]
+        dimensions = {ask.dimension for ask in rows}
+        plain = [ask.number == PLAIN for ask in rows]
+        dimension = dimensions.pop() if len(dimensions) == 1 else -1
+        return cls(rows, places, streams, _origins(rows), _answers(rows, depth), plain, dimension)
+
+    def fitting(self, rows: Sequence[int], dimension: int) -> Sequence[int]:
+        """Return the rows whose vectors, if they have any, have a dimension."""
+        if self.dimension == dimension:
+            return rows
+        return [row for row in rows if self.asks[row].dimension == dimension or not self.asks[row].rows]
+
+    def asks_of(self, rows: Sequence[int]) -> list[Ask]:
+        """Return the messages of some rows."""
+        return self.asks[rows.start : rows.stop] if isinstance(rows, range) else [self.asks[row] for row in rows]
+
+    def numbered(self, run: range) -> Iterator[Sequence[int]]:
+        """Yield the rows of a subtree that it learns from, cut behind each removal."""
+        asks, start = self.asks, 0
+        rows: Sequence[int] = run
+        if any(self.told[run.start : run.stop]):
+            # Their node had no subtree yet; what it learned then comes with the first messages.
+            rows = [row for row in run if asks[row].number != PLAIN]
+        for number, row in enumerate(rows, 1):
+            if asks[row].removed or number == len(rows):
+                yield rows[start:number]
+                start = number
+
+    def fill(self, rows: Sequence[int], followed: Followed) -> None:
+        """Take in what a subtree says of the messages that it was given."""
+        asks, told, learned = self.asks, self.told, followed.learned
+        if isinstance(rows, range) and len(learned) == len(rows):
+            told[rows.start : rows.stop] = [ask.told for ask in asks[rows.start : rows.stop]]
+        else:
+            for at in learned:
+                told[rows[at]] = asks[rows[at]].told
+        if len(followed.answered):
+            where = np.array(rows)[followed.answered]
+            self.step.cluster[where, 1:] = followed.clusters[:, 1:]
+            self.step.path[where, 1:] = followed.paths[:, 1:]
+
+    def told_of(self, stream: Sequence[range]) -> Sequence[int]:
+        """Return the rows of a stream that answer their record."""
+        start, stop = stream[0].start, stream[-1].stop
+        told = self.told[start:stop]
+        return range(start, stop) if all(told) else [start + at for at, yes in enumerate(told) if yes]
+
+    def step_of(self, rows: Sequence[int]) -> Step:
+        """Return the answers of some rows."""
+        step, where = self.step, slice(rows.start, rows.stop) if isinstance(rows, range) else np.array(rows)
+        return Step(step.cluster[where], step.score[where], step.novel[where], step.path[where])
+
+    def places_of(self, rows: Sequence[int]) -> list[int]:
+        """Return where some rows stood before."""
+        if isinstance(rows, range):
+            return self.places[rows.start : rows.stop]
+        return [self.places[row] for row in rows]
+
+
+def as_range(rows: Sequence[int]) -> Sequence[int]:
+    """Return ascending rows as a range where none is left out."""
+    if not rows or isinstance(rows, range):
+        return rows
+    return range(rows[0], rows[-1] + 1) if rows[-1] - rows[0] + 1 == len(rows) else rows
+
+
+def _origins(asks: Sequence[Ask]) -> Origins:
+    ids, included, traces = [a.id for a in asks], [a.included for a in asks], [a.trace for a in asks]
+    return Origins(
+        [a.offset for a in asks],
+        [a.key for a in asks],
+        None if not any(ids) else [own or b"null" for own in ids],
+        [a.time for a in asks],
+        None if not any(included) else [(own or b"{}").decode() for own in included],
+        None if not any(traces) else traces,
+        Sources([(a.topic, a.partition) for a in asks], [a.source_offset for a in asks], [b""] * len(asks)),
+    )
+
+
+def _answers(asks: Sequence[Ask], depth: int) -> Step:
+    """Return what the root answered, with room for the levels below."""
+    count = len(asks)
+    cluster, path = np.full((count, depth), -1, dtype=np.int64), np.full((count, depth), -1, dtype=np.int64)
+    cluster[:, 0] = [ask.cluster for ask in asks]
+    path[:, 0] = [ask.part.node for ask in asks]
+    score, novel = np.array([ask.score for ask in asks]), np.array([ask.novel for ask in asks])
+    return Step(cluster, score, novel, path)

@@ -1,0 +1,320 @@
+"""What stands on the topic of the routes where the models below a root live elsewhere.
+
+A message goes from the root of a stream to the subtree of one of its nodes, because of one record. Several follow one
+another where a record asks several subtrees for something, or one for more than a message holds. Its key is the
+subtree, ``<stream>/<version>/<root node>``; the header ``traceparent`` is the record's own, where it has one. The value
+is binary, all numbers little endian: a head as `HEAD` has it, and behind it, where the head says that they are there::
+
+    topic | key | id | copied members | preparation | labels (int64) | vectors (float64)
+
+topic, key
+    Where the record was read, and its own key.
+id, copied members
+    JSON, where ``input.id_path`` and ``output.include`` are set; the latter stand where the record is answered.
+preparation
+    What turns vectors back into the units of the input. It is all that the first message of a subtree has.
+labels, vectors
+    What is learned, in order. Without labels no vector has any.
+
+The order of a partition of this topic is the order in which its subtrees learn.
+"""
+
+import struct
+from collections.abc import Sequence
+from math import isnan
+from typing import Final, NamedTuple, TypeVar
+
+import numpy as np
+import orjson
+from resonance.engine.base import MAGNITUDE
+from resonance.engine.classes import MOST_CLASSES
+from resonance.engine.hcaea.subtree import MOST_NODES
+from resonance.pipeline import stops
+from resonance.pipeline.records import SourceRecord
+from resonance.pipeline.repartition.envelope import MOST_PARTITIONS, TOPIC_NAME
+from resonance.pipeline.repartition.keyed.operation_sizes import NUMBER_BYTES
+from resonance.pipeline.task.encode.assignments import KEPT
+from resonance.pipeline.task.encode.message_sizes import ANSWER_BYTES, CAUSE_BYTES
+from resonance.pipeline.task.encode.origins import TRACE_BYTES
+from resonance.pipeline.timestamps import is_canonical
+
+FORMAT: Final = 1
+"""Format of a message; a newer one is a named stop, because what it asks would be missing in the models."""
+
+MARK: Final = b"RA"
+
+HEAD: Final = struct.Struct("<2sBBqqqqdi24sIIIIIII")
+"""Mark, format, flags; partition and offset of the record; number of the message in its subtree, `PLAIN` where that
+has none yet; cluster and score that the root answered; position of the vector that is the answered record, -1 for none;
+time of the record; lengths of topic, key, id, copied members and preparation; how many vectors there are, and their
+dimension."""
+
+TOLD, NOVEL, REMOVED, LABELLED, KEYED, NAMED, COPIED, FIRST = 1, 2, 4, 8, 16, 32, 64, 128
+"""Flags: the record is answered with this message; it founded a node; after the vectors the node is gone, and the
+subtree with it; there are labels, a key, an id, copied members, a preparation."""
+
+PLAIN: Final = -1
+"""Number of a message to a node that has no models below it yet: the record is only answered."""
+
+_KEY_BYTES: Final = 16_000
+"""Longest name of a subtree: a key that names a stream in every output is bounded by `sizes.CAUSE_BYTES`."""
+
+Made = TypeVar("Made")
+
+
+class Part(NamedTuple):
+    """A subtree: the stream's name, the version of its model, and the root node."""
+
+    stream: str
+    version: int
+    node: int
+
+    @property
+    def name(self) -> str:
+        """Its name, unique in the deployment."""
+        return part_name(*self)
+
+
+class Ask(NamedTuple):
+    """A message that was read: what a subtree is asked for because of one record.
+
+    Attributes
+    ----------
+    part : Part
+        The subtree.
+    offset : int
+        Where the message stands among the routes.
+    topic, partition, source_offset : str, int, int
+        Where the record stands.
+    key : bytes or None
+        Its own key.
+    trace : bytes or None
+        Its ``traceparent``.
+    time : str
+        Its time.
+    id : bytes or None
+        Its own id as JSON, where ``input.id_path`` is set.
+    included : bytes or None
+        Copied members as a JSON object, where ``output.include`` is set.
+    number : int
+        How many messages the subtree had before this one; `PLAIN` while there is no subtree.
+    told : bool
+        The record is answered here: with `cluster`, -1 for none, `score`, NaN for none, and `novel`.
+    removed : bool
+        After these vectors the node is gone and the subtree with it.
+    answered : int
+        Position of the vector that is the answered record itself, -1 for none.
+    rows, dimension : int
+        How many vectors there are, and of how many numbers each.
+    labels, vectors : bytes
+        What is learned: labels are empty where no vector has one.
+    preparation : bytes or None
+        Of the first message of a subtree.
+    size : int
+        Bytes of the value.
+    """
+
+    part: Part
+    offset: int
+    topic: str
+    partition: int
+    source_offset: int
+    key: bytes | None
+    trace: bytes | None
+    time: str
+    id: bytes | None
+    included: bytes | None
+    number: int
+    told: bool
+    cluster: int
+    score: float
+    novel: bool
+    removed: bool
+    answered: int
+    rows: int
+    dimension: int
+    labels: bytes
+    vectors: bytes
+    preparation: bytes | None
+    size: int
+
+
+def part_name(stream: str, version: int, node: int) -> str:
+    """Return the name of a subtree, unique in the deployment."""
+    return f"{stream}/{version}/{node}"
+
+
+class Reader:
+    """Reads messages of one partition of the routes.
+
+    What is no message of a worker is left out: nothing that is read here can end whoever carries it out, as far as
+    that follows from the message alone.
+
+    Parameters
+    ----------
+    where : str
+        The partition, for messages.
+    """
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._parts: dict[bytes, Part] = {}
+        self._topics: dict[bytes, str] = {}
+        self._times: dict[bytes, str] = {}
+
+    def read(self, records: Sequence[SourceRecord]) -> list[Ask]:
+        """Return what stands in some messages, in order.
+
+        Raises
+        ------
+        MismatchError
+            A newer release wrote one of them.
+        """
+        asks = [ask for record in records if (ask := self.read_one(record)) is not None]
+        if not _can_be_learned(b"".join([ask.vectors for ask in asks])):
+            asks = [ask for ask in asks if _can_be_learned(ask.vectors)]
+        return asks
+
+    def read_one(self, record: SourceRecord) -> Ask | None:
+        """Return what stands in a message, whose vectors are not looked at; None where no worker wrote it."""
+        key, value = record.key, record.value
+        if key is None or value is None or len(value) < HEAD.size:
+            return None
+        (
+            mark, form, flags, partition, source_offset, number, cluster, score, answered, raw_time,
+            of_topic, of_key, of_id, of_included, of_preparation, count, dimension,
+        ) = HEAD.unpack_from(value)  # fmt: skip
+        if mark != MARK:
+            return None
+        if form > FORMAT:
+            raise stops.newer_format(self._where, form, FORMAT)
+        to_key = HEAD.size + of_topic
+        to_id = to_key + of_key
+        to_included = to_id + of_id
+        to_preparation = to_included + of_included
+        to_labels = to_preparation + of_preparation
+        to_vectors = to_labels + NUMBER_BYTES * count if flags & LABELLED else to_labels
+        # None of these is negative: where the sum is the length, all of them lie within the value.
+        if to_vectors + NUMBER_BYTES * count * dimension != len(value):
+            return None
+        raw_topic = value[HEAD.size : to_key]
+        part = self._parts.get(key) or self._part(key)
+        topic = self._topics.get(raw_topic) or self._topic(raw_topic)
+        time = self._times.get(raw_time) or self._time(raw_time)
+        if part is None or topic is None or time is None:
+            return None
+        ask = Ask(
+            part,
+            record.offset,
+            topic,
+            partition,
+            source_offset,
+            value[to_key:to_id] if flags & KEYED else None,
+            _trace_of(record) if record.headers else None,
+            time,
+            value[to_id:to_included] if flags & NAMED else None,
+            value[to_included:to_preparation] if flags & COPIED else None,
+            number,
+            flags & TOLD == TOLD,
+            cluster,
+            score,
+            flags & NOVEL == NOVEL,
+            flags & REMOVED == REMOVED,
+            answered,
+            count,
+            dimension,
+            value[to_labels:to_vectors] if flags & LABELLED else b"",
+            value[to_vectors:],
+            value[to_preparation:to_labels] if flags & FIRST else None,
+            len(value),
+        )
+        return ask if _makes_sense(ask) else None
+
+    def _part(self, key: bytes) -> Part | None:
+        return _remember(self._parts, key, _part_of(key))
+
+    def _topic(self, raw: bytes) -> str | None:
+        text = raw.decode("ascii", "replace")
+        return _remember(self._topics, raw, text if TOPIC_NAME.fullmatch(text) else None)
+
+    def _time(self, raw: bytes) -> str | None:
+        text = raw.decode("ascii", "replace")
+        return _remember(self._times, raw, text if is_canonical(text) else None)
+
+
+def _remember(known: dict[bytes, Made], raw: bytes, made: Made | None) -> Made | None:
+    """Keep what bytes stand for, unless they stand for nothing."""
+    if made is not None:
+        if len(known) >= KEPT:
+            known.clear()
+        known[raw] = made
+    return made
+
+
+def _part_of(key: bytes) -> Part | None:
+    if len(key) > _KEY_BYTES:
+        return None
+    try:
+        stream, version, node = key.decode().rsplit("/", 2)
+        part = Part(stream, int(version), int(node))
+    except ValueError:
+        return None
+    canonical_name = part.name.encode() == key and bool(stream) and stream.isascii() and stream.isprintable()
+    there = canonical_name and not set(stream) & {'"', "\\"} and 1 <= part.version < MOST_NODES
+    return part if there and 0 <= part.node < MOST_NODES else None
+
+
+def _trace_of(record: SourceRecord) -> bytes | None:
+    found = next((value for name, value in record.headers if name == "traceparent"), None)
+    return found if found is not None and len(found) <= TRACE_BYTES else None
+
+
+def _makes_sense(ask: Ask) -> bool:
+    """Whether a worker could have written what stands in a message."""
+    count, number, told, answered = ask.rows, ask.number, ask.told, ask.answered
+    if not 0 <= ask.partition < MOST_PARTITIONS or ask.source_offset < 0:
+        return False
+    if count and (number <= 0 or not ask.dimension):
+        return False
+    if told:
+        score = ask.score
+        if ask.cluster < -1 or not (0.0 <= score <= 1.0 or isnan(score)) or not -1 <= answered < count:
+            return False
+    elif answered != -1 or ask.included is not None:
+        return False
+    if number > 0:
+        asked = (count > 0 or ask.removed) and ask.preparation is None
+    elif number == 0:
+        asked = ask.preparation is not None and not ask.removed and not told
+    else:
+        asked = number == PLAIN and told and not ask.removed and ask.preparation is None
+    return (
+        asked
+        and (ask.size < CAUSE_BYTES or _fits(ask))
+        and (ask.id is None or _is_json(ask.id))
+        and (ask.included is None or _is_json(ask.included, dict))
+        and (not ask.labels or _are_classes(ask.labels))
+    )
+
+
+def _fits(ask: Ask) -> bool:
+    """Whether what a long message brings into outputs is as short as `sizes.too_long` wants it."""
+    cause = len(ask.key or b"") + len(ask.id or b"")
+    return cause <= CAUSE_BYTES and cause + len(ask.included or b"") <= ANSWER_BYTES
+
+
+def _is_json(text: bytes, kind: type = object) -> bool:
+    try:
+        return isinstance(orjson.loads(text), kind)
+    except ValueError:
+        return False
+
+
+def _are_classes(labels: bytes) -> bool:
+    found = np.frombuffer(labels, "<i8")
+    return bool(((found >= -1) & (found < MOST_CLASSES)).all())
+
+
+def _can_be_learned(vectors: bytes) -> bool:
+    """Whether numbers are finite, and as large as an engine takes."""
+    return bool((np.abs(np.frombuffer(vectors, "<f8")) <= MAGNITUDE).all())

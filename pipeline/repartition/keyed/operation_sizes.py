@@ -1,0 +1,78 @@
+"""What fits into one message to a subtree: how vectors are cut, and what the topic of the routes must take."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from resonance.engine.errors import ParameterError
+from resonance.engine.prepare import Preparation
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.repartition.envelope import REST_BYTES
+from resonance.pipeline.task.decode.dense import Layout, Shape
+from resonance.pipeline.task.encode.message_sizes import ANSWER_BYTES, CAUSE_BYTES
+
+VECTORS_BYTES: Final = 100_000
+"""Bytes of vectors and labels in one message, unless one alone is longer."""
+
+NUMBER_BYTES: Final = 8
+"""Bytes of a number, and of a label."""
+
+LEAST_BYTES: Final = 1_000_000
+"""What the topic takes at least, whatever `limits.record_bytes` is."""
+
+_FRAME: Final = 20_000
+"""Bytes of the rest: head, name of the subtree, ``traceparent``, and what Kafka puts around it."""
+
+
+def most_vectors(dimension: int) -> int:
+    """Return how many vectors of a dimension one message has at most."""
+    return max(1, VECTORS_BYTES // (NUMBER_BYTES * (dimension + 1)))
+
+
+def ask_bytes(settings: Settings) -> int:
+    """Return what the topic of the routes must take in one message, as far as the settings say it."""
+    usual, features = max(settings.limits.record_bytes, LEAST_BYTES) + REST_BYTES, settings.features
+    if features is None and settings.input.dimension is not None:
+        features = Layout(settings, Shape(settings.input.dimension, ())).features
+    if features is None:
+        return usual
+    try:
+        return max(usual, _needed(settings.preparation(features)))
+    except ParameterError:
+        # They do not fit together, which the first record says by name.
+        return usual
+
+
+def check_room(settings: Settings, features: Sequence[str], where: str) -> None:
+    """Refuse a stream of whose subtrees a message could be longer than the topic of the routes takes.
+
+    Parameters
+    ----------
+    settings : Settings
+        The deployment's.
+    features : sequence of str
+        What its records have.
+    where : str
+        The input partition.
+
+    Raises
+    ------
+    ConfigurationError
+        Naming the settings with which the topic is made for it.
+    """
+    needed, taken = _needed(settings.preparation(features)), ask_bytes(settings)
+    if needed > taken:
+        raise ConfigurationError(
+            f"{where}: with hierarchy = keyed a record of {len(features):,} features can have {needed:,} bytes on "
+            f"{settings.topic('routes')}, where the settings ask for {taken:,}; say in them what a record has "
+            f"(input.dimension = {len(features)}, or a list as input.features), and the start asks for a topic that "
+            "takes it; or use fewer features, or choose hierarchy = local. Where models have learned already, "
+            "choose another name, too: they go on under the settings that they had alone"
+        )
+
+
+def _needed(preparation: Preparation) -> int:
+    """Return the bytes of the longest message to a subtree of a stream that begins like this."""
+    vectors = max(VECTORS_BYTES, NUMBER_BYTES * (preparation.dimension + 1))
+    # What will be learned of the features has as many bytes as what stands in its place now.
+    return max(vectors + ANSWER_BYTES, len(preparation.state()) + CAUSE_BYTES) + _FRAME

@@ -1,0 +1,342 @@
+"""From what a root asks of the models below its nodes to messages on the routes."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Self
+
+import numpy as np
+from resonance.engine import Operations
+from resonance.engine.base import BoolArray, IntArray
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.kafka.partitioner import partition_of
+from resonance.pipeline.records import Message
+from resonance.pipeline.repartition.keyed.operation_records import (
+    COPIED,
+    FIRST,
+    FORMAT,
+    HEAD,
+    KEYED,
+    LABELLED,
+    MARK,
+    NAMED,
+    NOVEL,
+    PLAIN,
+    REMOVED,
+    TOLD,
+    part_name,
+)
+from resonance.pipeline.repartition.keyed.operation_sizes import NUMBER_BYTES, check_room, most_vectors
+from resonance.pipeline.task.encode.assignments import KEPT
+from resonance.pipeline.task.encode.origins import Origins
+from resonance.pipeline.task.model.learn_result import Asked, Fed
+from resonance.pipeline.task.model.sparse_preparation import SparsePreparation
+from resonance.pipeline.task.model.stream_model import StreamModel
+
+
+class _Way(NamedTuple):
+    """Where a subtree is reached: the key of its messages, and their partition."""
+
+    key: bytes
+    partition: int
+
+
+_NO_ANSWER: Final = (0, -1, math.nan, -1)
+
+
+class _Answers(NamedTuple):
+    """What the root answered to some records, as lists, of which single members are taken quickly."""
+
+    clusters: list[int]
+    scores: list[float]
+    novel: list[bool]
+
+
+class _Group(NamedTuple):
+    """What one record asks of one subtree.
+
+    Attributes
+    ----------
+    record, node : int
+        `Operations.record` and `Operations.node`.
+    start, stop : int
+        Which operations these are; none where a record is only answered.
+    answered : int
+        Which of them is the record itself, -1 for none.
+    told : bool
+        The record is answered here.
+    removed : bool
+        The last operation removes the node.
+    labelled : bool
+        There are labels.
+    """
+
+    record: int
+    node: int
+    start: int
+    stop: int
+    answered: int
+    told: bool
+    removed: bool
+    labelled: bool
+
+
+@dataclass(slots=True, eq=False)
+class _Groups:
+    """Operations in the order of their messages: those of one record for one node stand together.
+
+    Attributes
+    ----------
+    groups : list of _Group
+        Its own node comes first of those of a record.
+    vectors, labels : bytes
+        Of all operations; a removal has zeros.
+    dimension : int
+        Of a vector.
+    """
+
+    groups: list[_Group]
+    vectors: bytes
+    labels: bytes
+    dimension: int
+
+    @classmethod
+    def of(cls, operations: Operations, record: IntArray, own: IntArray, wanted: BoolArray) -> Self:
+        """Group operations.
+
+        Parameters
+        ----------
+        operations : Operations
+            In order.
+        record : ndarray of int64, shape (m,)
+            The record of each; ascending.
+        own : ndarray of int64, shape (records,)
+            The node that each record was given to; -1 where none has a place before the others.
+        wanted : ndarray of bool, shape (records,)
+            Which records are answered at their own node, whether that is asked for something or not.
+        """
+        foreign = operations.node != own[record]
+        if foreign.any():
+            order = np.lexsort((operations.node, foreign, record))
+            operations, record, foreign = operations.take(order), record[order], foreign[order]
+        node = operations.node
+        begins = np.ones(len(node), dtype=np.bool_)
+        begins[1:] = (record[1:] != record[:-1]) | (node[1:] != node[:-1])
+        starts = np.flatnonzero(begins)
+        stops = np.append(starts[1:], len(node))[: len(starts)]
+        answered = np.full(len(starts), -1, dtype=np.int64)
+        itself = np.flatnonzero(operations.answered)
+        answered[np.cumsum(begins)[itself] - 1] = itself
+        labelled = np.zeros(len(starts), dtype=np.bool_)
+        labelled[np.cumsum(begins)[operations.label >= 0] - 1] = True
+        removed = operations.removed[stops - 1]
+        told = (wanted[record] & ~foreign)[starts]
+        columns: list[Any] = [record[starts], node[starts], starts, stops, answered, told, removed, labelled]
+        asked = np.zeros(len(own), dtype=np.bool_)
+        asked[record[~foreign]] = True
+        if len(alone := np.flatnonzero(wanted & ~asked)):
+            # Their nodes have no models below them yet.
+            none, no = np.zeros(len(alone), dtype=np.int64), np.zeros(len(alone), dtype=np.bool_)
+            added = [alone, own[alone], none, none, none - 1, ~no, no, no]
+            columns = [np.concatenate(pair) for pair in zip(added, columns, strict=True)]
+            # The sort is stable: what is only answered comes before what others are asked for.
+            order = np.argsort(columns[0], kind="stable")
+            columns = [column[order] for column in columns]
+        vectors = np.ascontiguousarray(operations.vector, dtype="<f8")
+        labels = operations.label.astype("<i8").tobytes()
+        groups = list(map(_Group._make, zip(*[column.tolist() for column in columns], strict=True)))
+        return cls(groups, vectors.tobytes(), labels, vectors.shape[1])
+
+
+class Sender:
+    """Writes the messages of the roots of one input partition.
+
+    Parameters
+    ----------
+    settings : Settings
+        The deployment's.
+    topic : str
+        Input topic.
+    partition : int
+        Partition of it.
+    routes : int
+        Partitions of the topic of the routes.
+    """
+
+    def __init__(self, settings: Settings, topic: str, partition: int, routes: int) -> None:
+        self._settings = settings
+        self._topic, self._partition = topic.encode(), partition
+        self._where = f"{topic}[{partition}]"
+        self._routes = routes
+        self._ways: dict[tuple[str, int, int], _Way] = {}
+        # Of each model what its subtrees need to describe clusters in the units of the input.
+        self._preparations: dict[str, tuple[int, bytes]] = {}
+
+    def check_room(self, model: StreamModel) -> None:
+        """Refuse a stream whose messages could be too long; raises as `ask_sizes.check_room` does."""
+        check_room(self._settings, model.preparation.features, self._where)
+
+    def send(
+        self, model: StreamModel, own: Origins, fed: Fed, wanted: Sequence[bool], *, alone: bool, told: bool
+    ) -> list[tuple[int, Message]]:
+        """Return the messages that follow from rows, each with the position of the row that caused it.
+
+        Parameters
+        ----------
+        model : StreamModel
+            The stream's; counts what each subtree was sent.
+        own : Origins
+            The records of the rows.
+        fed : Fed
+            What became of the rows.
+        wanted : sequence of bool
+            Which of the learned rows are answered; the others were, or need not be.
+        alone : bool
+            `own` is the one record that caused everything, and no row is answered now.
+        told : bool
+            Without it the messages were sent before and are only counted.
+        """
+        messages: list[tuple[int, Message]] = []
+        for asked in fed.asked:
+            if asked.answered and fed.step is not None and not alone:
+                step = fed.step
+                found = _Answers(step.cluster[:, 0].tolist(), step.score.tolist(), step.novel.tolist())
+                # Without messages there is nothing to be found where no subtree is asked.
+                chosen = np.array(wanted, dtype=np.bool_) & told
+                groups = _Groups.of(asked.operations, asked.operations.record, step.path[:, 0], chosen)
+                places: Sequence[int] = asked.places
+                messages += self._messages(model, own, groups, found, places, places, told=told)
+            elif len(asked.operations):
+                messages += self._unanswered(model, own, asked, alone=alone, told=told)
+        return messages
+
+    def _unanswered(
+        self, model: StreamModel, own: Origins, asked: Asked, *, alone: bool, told: bool
+    ) -> list[tuple[int, Message]]:
+        """Send what follows from records that were answered before, or with one that is answered elsewhere."""
+        # All of it happens with one record: the one that ended what held the others back.
+        row = asked.places[0] if alone else asked.places[-1]
+        record = np.zeros(len(asked.operations), dtype=np.int64)
+        groups = _Groups.of(asked.operations, record, np.array([-1]), np.zeros(1, dtype=np.bool_))
+        answers = _Answers([], [], [])
+        return self._messages(model, own, groups, answers, [0 if alone else row], [row], told=told)
+
+    def _messages(
+        self,
+        model: StreamModel,
+        own: Origins,
+        groups: _Groups,
+        answers: _Answers,
+        places: Sequence[int],
+        rows: Sequence[int],
+        *,
+        told: bool,
+    ) -> list[tuple[int, Message]]:
+        """Write the messages of groups; `places` and `rows` say which origin and which row each record stands for."""
+        messages: list[tuple[int, Message]] = []
+        sent, d, most = model.sent, groups.dimension, most_vectors(groups.dimension)
+        vectors, labels = groups.vectors, groups.labels
+        clusters, scores, novel = answers
+        for record, node, start, stop, itself, answers_it, removed, labelled in groups.groups:
+            place, row = places[record], rows[record]
+            number = PLAIN if stop == start else sent.get(node, 0)
+            if number == 0:
+                # A subtree begins: its first message has nothing else than what it must know.
+                if told:
+                    known = self._preparation(model)
+                    messages.append((row, self._message(model, own, place, node, 0, _NO_ANSWER, 0, 0, b"", known)))
+                number = 1
+            # What removes the node has no vector.
+            last = stop - 1 if removed else stop
+            for first in range(start, stop, most) if stop > start else (start,):
+                end = min(first + most, stop)
+                if told:
+                    answer = _NO_ANSWER
+                    # It goes with the vector that it belongs to.
+                    if answers_it and (first <= itself < end or (itself < 0 and end == stop)):
+                        flags = TOLD | NOVEL if novel[record] else TOLD
+                        answer = flags, clusters[record], scores[record], itself - first if itself >= 0 else -1
+                    upto = min(end, last)
+                    content = vectors[NUMBER_BYTES * d * first : NUMBER_BYTES * d * upto]
+                    flags = REMOVED if removed and end == stop else 0
+                    if labelled:
+                        flags |= LABELLED
+                        content = labels[NUMBER_BYTES * first : NUMBER_BYTES * upto] + content
+                    written = self._message(model, own, place, node, number, answer, flags, upto - first, content)
+                    messages.append((row, written))
+                number += 1
+            if removed:
+                sent.pop(node, None)
+            elif stop > start:
+                sent[node] = number
+        return messages
+
+    def _message(
+        self,
+        model: StreamModel,
+        own: Origins,
+        place: int,
+        node: int,
+        number: int,
+        answer: tuple[int, int, float, int],
+        flags: int,
+        count: int,
+        content: bytes,
+        preparation: bytes = b"",
+    ) -> Message:
+        """Write one message; `content` are labels, if any, and vectors."""
+        told, cluster, score, answered = answer
+        flags |= told
+        key, name, included = own.keys[place], b"", b""
+        if key is not None:
+            flags |= KEYED
+        else:
+            key = b""
+        if own.ids is not None:
+            flags, name = flags | NAMED, own.ids[place]
+        if told and own.included is not None:
+            flags, included = flags | COPIED, own.included[place].encode()
+        if preparation:
+            flags |= FIRST
+        head = HEAD.pack(
+            MARK,
+            FORMAT,
+            flags,
+            self._partition,
+            own.offsets[place],
+            number,
+            cluster,
+            score,
+            answered,
+            own.times[place].encode(),
+            len(self._topic),
+            len(key),
+            len(name),
+            len(included),
+            len(preparation),
+            count,
+            model.engine.dimension,
+        )
+        value = b"".join((head, self._topic, key, name, included, preparation, content))
+        headers: list[tuple[str, bytes | None]] = []
+        if own.traces is not None and (trace := own.traces[place]) is not None:
+            headers.append(("traceparent", trace))
+        way = self._ways.get((model.name, model.version, node)) or self._way(model, node)
+        return Message(way.key, value, headers, way.partition)
+
+    def _way(self, model: StreamModel, node: int) -> _Way:
+        """Return where a subtree is reached."""
+        if len(self._ways) >= KEPT:
+            self._ways.clear()
+        key = part_name(model.stream, model.version, node).encode()
+        way = self._ways[model.name, model.version, node] = _Way(key, partition_of(key, self._routes))
+        return way
+
+    def _preparation(self, model: StreamModel) -> bytes:
+        """Return what a new subtree of a stream must know."""
+        known = self._preparations.get(model.name)
+        if known is None or known[0] != model.version:
+            if isinstance(model.preparation, SparsePreparation):
+                raise TypeError("the engine of a hierarchy takes no sparse records")
+            known = self._preparations[model.name] = (model.version, model.preparation.frozen_state())
+        return known[1]

@@ -1,0 +1,216 @@
+"""The model of one subtree: what lies below one root node of a stream, and where in the routes it stands."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from resonance.engine import HCAEASubtree, Operations
+from resonance.engine.base import IntArray
+from resonance.engine.errors import StateError
+from resonance.engine.prepare import Preparation
+from resonance.engine.state import pack, unpack
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.repartition.keyed.operation_records import Ask, Part
+from resonance.pipeline.task.decode.labels import Taught
+from resonance.pipeline.task.model.learn_result import Fed
+from resonance.pipeline.task.model.lifetimes import Lifetimes
+from resonance.pipeline.task.model.stream_model import StreamModel
+
+STATE_REVISION: Final = 1
+"""Raised when the members of a subtree's state change."""
+
+KIND: Final = "subtree"
+"""Kind of a subtree's state."""
+
+
+@dataclass(slots=True, eq=False)
+class Followed(Fed):
+    """What became of messages: `learned` are those that were carried out, `step` has no answers.
+
+    Attributes
+    ----------
+    answered : ndarray of int64, shape (k,)
+        Messages whose record was learned here.
+    clusters, paths : ndarray of int64, shape (k, depth)
+        Its clusters and its path; the first level is the root's to give.
+    """
+
+    answered: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    clusters: IntArray = field(default_factory=lambda: np.empty((0, 1), dtype=np.int64))
+    paths: IntArray = field(default_factory=lambda: np.empty((0, 1), dtype=np.int64))
+
+
+class SubtreeModel(StreamModel):
+    """The model of the subtree of one root node; what it becomes depends on its messages alone.
+
+    Parameters
+    ----------
+    settings : Settings
+        The deployment's.
+    first : Ask
+        The first message of the subtree.
+
+    Raises
+    ------
+    StateError
+        What it says of the preparation cannot be read.
+
+    Attributes
+    ----------
+    number : int
+        Messages that it was given.
+    repeated, early : int
+        Messages that were dropped since it is here: had come before, or came before one that is still to come.
+    """
+
+    __slots__ = ("_part", "early", "number", "repeated", "root_node")
+
+    root_node: int
+
+    def __init__(self, settings: Settings, first: Ask) -> None:
+        if first.preparation is None:
+            raise StateError("the first message of a subtree has no preparation")
+        self._of(first.part)
+        self.preparation = Preparation.from_state(first.preparation)
+        self.subtree = HCAEASubtree.below(first.part.node, settings.engine_parameters)
+        self.next = self.seq = self.number = self.snapshot_bytes = 0
+        self.lifetimes = Lifetimes()
+
+    def _of(self, part: Part) -> None:
+        self.name = part.name
+        self._part, self.version, self.root_node = part, part.version, part.node
+        self.ended = self.listing = self.last = None
+        self.unlisted = False
+        self.sent = {}
+        self.labels = None
+        self.drifts = 0
+        self.repeated = self.early = 0
+
+    @property
+    def stream(self) -> str:
+        """Name of the stream as the bus has it."""
+        return self._part.stream
+
+    @property
+    def subtree(self) -> HCAEASubtree:
+        """The engine."""
+        engine: Any = self.engine
+        return engine  # type: ignore[no-any-return]
+
+    @subtree.setter
+    def subtree(self, subtree: HCAEASubtree) -> None:
+        engine: Any = subtree
+        self.engine = engine
+
+    @property
+    def dimension(self) -> int:
+        """Values of a vector that it learns."""
+        preparation: Any = self.preparation
+        return int(preparation.dimension)
+
+    def feed(self, rows: Any, taught: Sequence[Taught] = ()) -> Followed:
+        """Carry out what some messages ask, in order.
+
+        Parameters
+        ----------
+        rows : sequence of Ask
+            A removal is the last one. What came before is left out, and so is what has a predecessor that has not come:
+            that comes again, because nothing of it was committed where it was sent.
+        """
+        taken = self._next_of(rows)
+        asks = rows if len(taken) == len(rows) else [rows[place] for place in taken]
+        operations = _operations(asks, taken, self.root_node, self.dimension)
+        below = self.subtree.follow(operations)
+        itself = np.flatnonzero(operations.answered)
+        return Followed(
+            learned=taken,
+            events=[(event.index, event) for event in below.events],
+            answered=operations.record[itself],
+            clusters=below.cluster[itself],
+            paths=below.path[itself],
+        )
+
+    def _next_of(self, rows: Sequence[Ask]) -> Sequence[int]:
+        """Return which messages come next, and count the others."""
+        begun, count = self.number, len(rows)
+        if [ask.number for ask in rows] == list(range(begun, begun + count)):
+            self.number += count
+            return range(count)
+        taken: list[int] = []
+        for place, ask in enumerate(rows):
+            if ask.number == self.number:
+                self.number += 1
+                taken.append(place)
+            elif ask.number < self.number:
+                self.repeated += 1
+            else:
+                self.early += 1
+        return taken
+
+    def state(self) -> bytes:
+        """Everything the next answer depends on: canonical (equal states, equal bytes)."""
+        header = {
+            "stream": self._part.stream,
+            "version": self.version,
+            "node": self.root_node,
+            "next": self.next,
+            "seq": self.seq,
+            "number": self.number,
+            "lifetimes": self.lifetimes.state(),
+        }
+        parts = {"prepare": self.preparation.state(), "engine": self.subtree.state()}
+        return pack(KIND, STATE_REVISION, header, {name: np.frombuffer(part, np.uint8) for name, part in parts.items()})
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "SubtreeModel":
+        """Continue from `state`.
+
+        Raises
+        ------
+        StateError
+            Damaged, or written by a newer program.
+        """
+        header, arrays = unpack(data, KIND, STATE_REVISION)
+        model = cls.__new__(cls)
+        try:
+            model._of(Part(str(header["stream"]), int(header["version"]), int(header["node"])))
+            model.next, model.seq, model.number = (int(header[member]) for member in ("next", "seq", "number"))
+            model.lifetimes = Lifetimes.from_state(header["lifetimes"])
+            model.preparation = Preparation.from_state(arrays["prepare"].tobytes())
+            model.subtree = HCAEASubtree.from_state(arrays["engine"].tobytes())
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            raise StateError(f"the state of a subtree cannot be read: {error!r}") from error
+        if model.subtree.node != model.root_node:
+            raise StateError(f"the state of subtree {model.name} holds that of root node {model.subtree.node}")
+        if model.subtree.dimension not in (0, model.dimension):
+            raise StateError(f"the state of subtree {model.name} has {model.subtree.dimension} dimensions")
+        model.snapshot_bytes = len(data)
+        return model
+
+
+def _operations(asks: Sequence[Ask], places: Sequence[int], node: int, dimension: int) -> Operations:
+    """Return what messages ask as the engine takes it; `Operations.record` are their places."""
+    counts = np.array([ask.rows for ask in asks], dtype=np.int64)
+    ends = np.cumsum(counts)
+    learned = int(ends[-1]) if len(ends) else 0
+    # The last one may remove the node: a row of zeros.
+    removed = bool(asks) and asks[-1].removed
+    rows = learned + removed
+    record = np.empty(rows, dtype=np.int64)
+    record[:learned] = np.repeat(np.array(places, dtype=np.int64), counts)
+    label = np.full(rows, -1, dtype=np.int64)
+    if any(ask.labels for ask in asks):
+        for ask, end in zip(asks, ends.tolist(), strict=True):
+            if ask.labels:
+                label[end - ask.rows : end] = np.frombuffer(ask.labels, "<i8")
+    # A vector that is answered stands so many behind the first one of its message.
+    itself = np.array([ask.answered for ask in asks], dtype=np.int64)
+    told = itself >= 0
+    answered, gone = np.zeros(rows, dtype=np.bool_), np.zeros(rows, dtype=np.bool_)
+    answered[(ends - counts + itself)[told]] = True
+    vector = np.zeros((rows, dimension))
+    vector[:learned] = np.frombuffer(b"".join([ask.vectors for ask in asks]), "<f8").reshape(learned, dimension)
+    if removed:
+        record[learned], gone[learned] = places[-1], True
+    return Operations(np.full(rows, node, dtype=np.int64), record, gone, answered, label, vector)

@@ -1,0 +1,309 @@
+"""The second hop of a keyed hierarchy: the subtrees of one partition of the routes."""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import itemgetter
+from typing import Any
+
+import orjson
+from resonance.engine.errors import StateError
+from resonance.pipeline import stops
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.logs import at
+from resonance.pipeline.records import Counts, Message, Outputs, SourceRecord, StreamSnapshot
+from resonance.pipeline.repartition.envelope import no_place
+from resonance.pipeline.repartition.keyed.operation_batch import AskBatch, as_range
+from resonance.pipeline.repartition.keyed.operation_records import Ask, Reader
+from resonance.pipeline.repartition.keyed.subtree_model import Followed, SubtreeModel
+from resonance.pipeline.repartition.keyed.subtrees import Subtrees
+from resonance.pipeline.task.encode.assignments import Encoder
+from resonance.pipeline.task.encode.cluster_events import Cause, EventEncoder
+from resonance.pipeline.task.learning import Learned, Learner, Telling
+from resonance.pipeline.task.model.learn_result import Fed
+from resonance.pipeline.task.model.stream_model import StreamModel
+from resonance.pipeline.task.model_health import ModelHealth
+from resonance.pipeline.task.partition_task import FORMAT, PIECE, PartitionTask
+
+_log = logging.getLogger(__name__)
+
+
+class PartHealth(ModelHealth):
+    """Counts clusters and events; what the answers say of the models is seen where the roots give them."""
+
+    def restored(self, model: StreamModel) -> None:
+        """Take over a subtree that goes on from a snapshot."""
+        self.clusters += len(model.engine.clusters())
+
+    def learned(self, model: StreamModel, fed: Fed, *, told: bool) -> None:
+        """Note the events of a subtree."""
+        super().learned(model, Fed(events=fed.events), told=told)
+
+
+class SubtreeTask(PartitionTask):
+    """The subtrees whose messages stand in one partition of the routes.
+
+    Answers, events and clusters go to the partition number of the record that caused them, and name its place.
+
+    Parameters
+    ----------
+    settings : Settings
+        The deployment's.
+    topic : str
+        The topic of the routes.
+    partition : int
+        Partition of it.
+    inputs : int
+        Partitions of every input topic: those that outputs have places for; 0 where that is of no meaning, because
+        nothing is written.
+    """
+
+    def __init__(self, settings: Settings, topic: str, partition: int, inputs: int = 0) -> None:
+        super().__init__(settings, topic, partition)
+        self.health = PartHealth()
+        self._subtrees = Subtrees(settings, topic, partition)
+        self._streams = self._subtrees
+        self._learner = Learner(settings, topic, partition, self._subtrees, self.health)
+        self._answering = Encoder(settings, topic, partition)
+        self._events = EventEncoder(settings, topic, partition)
+        self._reader = Reader(self._where)
+        self._depth = settings.engine_class.make(settings.engine_parameters).depth
+        self._inputs = inputs
+        self._strange = self._repeated = self._early = 0
+
+    def process(self, records: Sequence[SourceRecord]) -> Outputs:
+        """Carry out what messages ask, and answer the records that are answered here.
+
+        Raises
+        ------
+        BrokerError
+            A record stands in a partition that is not known, and so no output has a place for what follows from it.
+        """
+        outputs = Outputs()
+        self._take(records, outputs)
+        return outputs
+
+    def catch_up(self, records: Sequence[SourceRecord]) -> None:
+        """Carry out again what messages ask, without any output."""
+        self._take(records, None)
+
+    def _take(self, records: Sequence[SourceRecord], outputs: Outputs | None) -> None:
+        self._records += len(records)
+        for start in range(0, len(records), PIECE):
+            piece = records[start : start + PIECE]
+            asks = self._reader.read(piece)
+            self._leave_aside(len(piece) - len(asks))
+            if outputs is not None:
+                self._check_places(asks)
+            if asks:
+                self._carry_out(asks, outputs)
+
+    def _check_places(self, asks: Sequence[Ask]) -> None:
+        """Refuse what must not be lost, and has no place in the outputs."""
+        known = self._inputs
+        for ask in asks if known else ():
+            if ask.partition >= known:
+                raise no_place(f"{self._where}@{ask.offset}", (ask.topic, ask.partition, ask.source_offset), known)
+
+    def _leave_aside(self, count: int) -> None:
+        """Count what no worker wrote."""
+        if count and not self._strange:
+            _log.warning(
+                "%s: something else than messages to subtrees stands there, which is left aside; only workers may "
+                "write it",
+                self._where,
+                extra=at(self.topic, self.partition),
+            )
+        self._strange += count
+
+    def _carry_out(self, asks: Sequence[Ask], outputs: Outputs | None) -> None:
+        batch = AskBatch.of(asks, self._depth)
+        given: dict[int, Message] = {}
+        events: list[tuple[int, Message]] = []
+        clusters: list[tuple[int, Message]] = []
+        for stream in batch.streams:
+            for run in stream:
+                learned = self._follow(batch, run, aloud=outputs is not None)
+                events += learned.events
+                clusters += learned.clusters
+            if outputs is not None and (told := batch.told_of(stream)):
+                given.update(self._answers_at(batch, told))
+        if outputs is None:
+            return
+        outputs.assignments += [given[place] for place in sorted(given)]
+        for found, to in ((events, outputs.events), (clusters, outputs.clusters)):
+            found.sort(key=itemgetter(0))
+            to += [message._replace(partition=asks[place].partition) for place, message in found]
+
+    def _answers_at(self, batch: AskBatch, rows: Sequence[int]) -> Iterable[tuple[int, Message]]:
+        """Return the answers of some rows of a stream, with the places of their messages."""
+        part = batch.asks[rows[0]].part
+        texts = self._learner.texts.of(part.stream, part.version, self._depth)
+        answers = self._answering.assignments(texts, batch.origins.take(rows), batch.step_of(rows))
+        return zip(batch.places_of(rows), answers, strict=True)
+
+    def answer_alone(self, records: Sequence[SourceRecord]) -> Outputs:
+        """Answer what messages answer with the first level alone, where nobody has their subtrees any more.
+
+        Raises
+        ------
+        BrokerError
+            As in `process`.
+        """
+        told = [ask for ask in self._reader.read(records) if ask.told]
+        self._check_places(told)
+        batch = AskBatch.of(told, self._depth)
+        given: dict[int, Message] = {}
+        for stream in batch.streams:
+            given.update(self._answers_at(batch, range(stream[0].start, stream[-1].stop)))
+        return Outputs(assignments=[given[place] for place in sorted(given)])
+
+    def end_streams(self, is_ended: Callable[[str], bool]) -> list[SubtreeModel]:
+        """Forget the subtrees of some streams, with their snapshots, and return them."""
+        present = [model for model in self._subtrees.models() if isinstance(model, SubtreeModel)]
+        ended = [model for model in present if is_ended(model.stream)]
+        for model in ended:
+            self._subtrees.remove(model)
+        return ended
+
+    def forget(self, name: str) -> None:
+        """Let the snapshot of a subtree go that is not here."""
+        self._subtrees.forget(name)
+
+    def _follow(self, batch: AskBatch, run: range, *, aloud: bool) -> Learned:
+        """Carry out what a subtree is asked; what is told of it stands at the places of the messages."""
+        found = Learned(Fed())
+        for numbered in batch.numbered(run):
+            model, places = self._model_of(batch, numbered)
+            if model is None:
+                continue
+            fitting = as_range(batch.fitting(places, model.dimension))
+            self._leave_aside(len(places) - len(fitting))
+            if not fitting:
+                continue
+            own, asks = batch.origins.take(fitting), batch.asks_of(fitting)
+            rows: Any = asks
+            size = sum(ask.size for ask in asks)
+            telling = Telling.ALOUD if aloud else Telling.AGAIN
+            learned = self._learner.learn(model, rows, own.offsets, size, own, telling)
+            if isinstance(learned.fed, Followed):
+                batch.fill(fitting, learned.fed)
+            if model.subtree.ended:
+                # Nothing will come whose time could tell when their tombstones are due.
+                cause = Cause(own, len(fitting) - 1)
+                last = [self._events.tombstone(name, cause) for name in model.lifetimes.all_ended()]
+                learned.clusters += [(cause.position, message) for message in last]
+                self._repeated += model.repeated
+                self._early += model.early
+                self._subtrees.remove(model)
+            places = batch.places_of(fitting)
+            found.events += [(places[at], message) for at, message in learned.events]
+            found.clusters += [(places[at], message) for at, message in learned.clusters]
+        return found
+
+    def _model_of(self, batch: AskBatch, rows: Sequence[int]) -> tuple[SubtreeModel | None, Sequence[int]]:
+        """Return the model of a subtree, a new one where its first message is among some rows, and those it has not."""
+        asks = batch.asks
+        model = self._subtrees.of(asks[rows[0]].part)
+        for number, row in enumerate(rows if model is None else ()):
+            if asks[row].number == 0 and (model := self._begun_by(asks[row])) is not None:
+                # What stands before it belongs to nothing.
+                model.next = asks[row].offset
+                self._early += number
+                break
+        if model is None:
+            # Of a subtree that is gone, read again; or one whose first message comes again.
+            self._early += len(rows)
+            return None, rows
+        if asks[rows[0]].offset >= model.next:
+            return model, rows
+        return model, [row for row in rows if asks[row].offset >= model.next]
+
+    def _begun_by(self, ask: Ask) -> SubtreeModel | None:
+        """Return the model of a subtree that begins; None where its first message is no worker's."""
+        try:
+            model = self._subtrees.begin_below(ask)
+        except StateError:
+            self._leave_aside(1)
+            return None
+        self._learner.check(model)
+        return model
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """How many messages each subtree was given."""
+        present = [model for model in self._subtrees.models() if isinstance(model, SubtreeModel)]
+        return {model.name: model.number for model in present}
+
+    @property
+    def repeats(self) -> int:
+        """Messages that were dropped because they had come, or come again."""
+        present = [model for model in self._subtrees.models() if isinstance(model, SubtreeModel)]
+        return self._repeated + self._early + sum(model.repeated + model.early for model in present)
+
+    @property
+    def counts(self) -> Counts:
+        """What was seen so far; may be asked for in another thread."""
+        sizes = [model.snapshot_bytes for model in self._subtrees.models()]
+        return Counts(
+            self._records,
+            streams=len(sizes),
+            snapshot_bytes=sum(sizes),
+            foreign=self._strange,
+            repeated=self.repeats,
+        )
+
+    # Snapshots
+
+    def gone(self) -> list[str]:
+        """Return the subtrees whose snapshots are to go, each once."""
+        return self._subtrees.gone()
+
+    @property
+    def replay_from(self) -> int | None:
+        """Lowest offset of a message that no snapshot contains; None when all are there."""
+        return self._subtrees.replay_from
+
+    def snapshot(self, stream: str) -> StreamSnapshot:
+        """Return the state of a subtree, which is clean then."""
+        return self._subtrees.snapshot_of(stream)
+
+    def states(self) -> Iterator[StreamSnapshot]:
+        """Yield the state of every subtree; none counts as snapshotted by that."""
+        return self._subtrees.all_states()
+
+    def is_whole(self, position: int) -> bool:
+        """Whether `states` hold what the messages below an offset left, and nothing else."""
+        return all(model.next <= position for model in self._subtrees)
+
+    def restore(self, snapshot: StreamSnapshot, *, new_version: bool = False) -> None:
+        """Continue a subtree from a snapshot.
+
+        Raises
+        ------
+        MismatchError
+            The subtree was learned with other settings, which are named; or the state cannot be read.
+        """
+        self._subtrees.go_on(snapshot)
+        model = self._subtrees.named(snapshot.stream)
+        self.health.restored(model)
+        self._learner.check(model)
+
+    def partition_state(self) -> bytes:
+        """Return what the partition knows beside its subtrees, as JSON."""
+        return orjson.dumps({"format": FORMAT, "first_version": self.first_version})
+
+    def restore_partition(self, state: bytes) -> None:
+        """Continue from `partition_state`, before any subtree is restored.
+
+        Raises
+        ------
+        MismatchError
+            It cannot be read, or a newer release wrote it.
+        """
+        try:
+            content = orjson.loads(state)
+            if (found := int(content["format"])) > FORMAT:
+                raise stops.newer_format(self._where, found, FORMAT)
+            self.first_version = int(content["first_version"])
+        except (ValueError, KeyError, TypeError):
+            raise stops.unreadable(self._where, "the state of the partition") from None

@@ -1,0 +1,129 @@
+"""The subtrees of one partition of the routes: their models by name, and the books of their snapshots."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from resonance.engine.errors import ParameterError, StateError
+from resonance.engine.prepare import REVISION as PREPARE_REVISION
+from resonance.engine.prepare import Preparation
+from resonance.pipeline import stops
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.records import StreamSnapshot
+from resonance.pipeline.repartition.keyed.operation_records import Ask, Part
+from resonance.pipeline.repartition.keyed.subtree_model import SubtreeModel
+from resonance.pipeline.task.model.preparations import AnyPreparation
+from resonance.pipeline.task.model.stream_model import StreamModel
+from resonance.pipeline.task.streams import FORMAT, Streams, differences_of
+
+
+class Subtrees(Streams):
+    """The subtrees of a partition, in the order in which they began; the key of one is its name.
+
+    Parameters
+    ----------
+    settings : Settings
+        The deployment's.
+    topic : str
+        The topic of the routes.
+    partition : int
+        Partition of it.
+    """
+
+    def __init__(self, settings: Settings, topic: str, partition: int) -> None:
+        super().__init__(settings, topic, partition)
+        self._gone: dict[str, None] = {}
+
+    def of(self, part: Part) -> SubtreeModel | None:
+        """Return the model of a subtree, if it is here."""
+        model = self._models.get(part.name.encode())
+        return model if isinstance(model, SubtreeModel) else None
+
+    def begin_below(self, first: Ask) -> SubtreeModel:
+        """Return the model of a subtree that begins.
+
+        Raises
+        ------
+        StateError
+            Its first message does not say what it must, or not what the roots of these settings say.
+        """
+        model = SubtreeModel(self._settings, first)
+        if not self._is_of_roots(model.preparation):
+            raise StateError("its columns are not those that the settings make of a record")
+        self._take(model)
+        return model
+
+    def _is_of_roots(self, preparation: AnyPreparation) -> bool:
+        """Whether the records that a preparation gives can be learned under the settings."""
+        if not isinstance(preparation, Preparation):
+            return False
+        settings, features = self._settings, preparation.features
+        known, count = settings.features, settings.input.dimension
+        if tuple(features) != known if known is not None else count not in (None, len(features)):
+            return False
+        try:
+            own = settings.preparation(features)
+        except ParameterError:
+            return False
+        # A warm-up may have fewer axes than the settings ask for.
+        fits = preparation.dimension <= own.dimension if own.projects else True
+        return fits and (own.columns, own.projects) == (preparation.columns, preparation.projects)
+
+    def _take(self, model: StreamModel) -> None:
+        self._models[model.name.encode()] = self._names[model.name] = model
+        self._gone.pop(model.name, None)
+
+    def remove(self, model: StreamModel) -> None:
+        """Forget a subtree whose root node was removed; its snapshot is to go too."""
+        name = model.name
+        del self._models[name.encode()], self._names[name]
+        for book in (self._dirty, self._dirty_at, self._new_at):
+            book.pop(name, None)
+        self._gone[name] = None
+
+    def forget(self, name: str) -> None:
+        """Let the snapshot of a subtree go that nobody has."""
+        self._gone[name] = None
+
+    def gone(self) -> list[str]:
+        """Return the subtrees whose snapshots are to go, each once."""
+        gone, self._gone = list(self._gone), {}
+        return gone
+
+    def snapshot_of(self, name: str) -> StreamSnapshot:
+        """Return the state of a subtree, which is clean then."""
+        model = self._names[name]
+        body = model.state()
+        self._note_clean(model, len(body))
+        return StreamSnapshot(name, model.next, self._header_of(model.version), body)
+
+    def all_states(self) -> Iterator[StreamSnapshot]:
+        """Yield the state of every subtree as `snapshot_of` does, and leave the books as they are."""
+        for model in self._models.values():
+            yield StreamSnapshot(model.name, model.next, self._header_of(model.version), model.state())
+
+    def _header_of(self, version: int) -> dict[str, Any]:
+        settings = self._settings
+        return {
+            "format": FORMAT,
+            "pipeline": settings.name,
+            "topic": self._topic,
+            "engine": settings.engine.name,
+            "hierarchy": settings.hierarchy,
+            "revision": [settings.engine_class.revision, PREPARE_REVISION],
+            "parameters": settings.engine_parameters,
+            "prepare": settings.preparing,
+            "version": version,
+        }
+
+    def go_on(self, snapshot: StreamSnapshot) -> None:
+        """Continue a subtree from a snapshot; see `PartitionTask.restore`."""
+        where = f"{self._where}, subtree {snapshot.stream} at offset {snapshot.next}"
+        if snapshot.header.get("format", FORMAT) > FORMAT:
+            raise stops.newer_format(where, snapshot.header["format"], FORMAT)
+        if changed := differences_of(snapshot.header, self._header_of(0)):
+            raise stops.settings_differ(where, changed)
+        try:
+            model = SubtreeModel.from_bytes(snapshot.body)
+        except StateError as error:
+            raise stops.unreadable(where, f"the state ({error})") from None
+        self._take(model)

@@ -1,0 +1,262 @@
+"""The first hop of a re-keyed stream: finds the stream of each record, and sends it on to where that is learned."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import orjson
+from resonance.pipeline import stops
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.config.values import category_text
+from resonance.pipeline.json_paths import ABSENT, find
+from resonance.pipeline.kafka.partitioner import partition_of
+from resonance.pipeline.records import Counts, Outputs, SourceRecord, StreamSnapshot
+from resonance.pipeline.repartition.envelope import FIRST, REST_BYTES, rest_bytes, route_message
+from resonance.pipeline.task.dead_letters import DeadLetters, WithDeadLetters
+from resonance.pipeline.task.decode.dense import kind_of
+from resonance.pipeline.task.decode.faults import Fault, FaultError
+from resonance.pipeline.task.decode.json_records import InputMapping
+from resonance.pipeline.task.encode.assignments import Encoder
+from resonance.pipeline.task.encode.message_sizes import EVENT_BYTES
+from resonance.pipeline.task.model.stream_model import StreamModel
+from resonance.pipeline.task.model_health import ModelHealth
+from resonance.schemas import ClusterSnapshot
+
+FORMAT: Final = 1
+"""Format of `RouterTask.partition_state`."""
+
+
+class RouterTask(WithDeadLetters):
+    """The task of an input partition whose records are learned elsewhere; a `tasks.Task` without any stream.
+
+    What cannot be routed is a dead letter here, and tells its place; what can be and is wrong otherwise becomes one
+    where it is learned.
+
+    Parameters
+    ----------
+    settings : Settings
+        The deployment's.
+    topic : str
+        Input topic.
+    partition : int
+        Partition of it.
+    routes : int
+        Partitions of the topic of the routes.
+
+    Attributes
+    ----------
+    health : ModelHealth
+        Of no model.
+    event_bytes : int
+        Of no meaning here.
+    record_after : int
+        Records after which where it stands is written.
+    """
+
+    def __init__(self, settings: Settings, topic: str, partition: int, routes: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.health = ModelHealth()
+        self.event_bytes = EVENT_BYTES
+        self.record_after = settings.snapshots.records
+        self._where = f"{topic}[{partition}]"
+        self._routes = routes
+        self._limits = settings.limits
+        self._path = settings.stream_field
+        self._field = (settings.stream or "").partition(":")[2]
+        self._whole = topic.encode()
+        self._mapping = InputMapping(settings)
+        self._letters = DeadLetters(settings, Encoder(settings, topic, partition))
+        self._records = self._skipped = 0
+        # Offset of the last record that went to each partition of the routes.
+        self._before: dict[int, int] = {}
+
+    def process(self, records: Sequence[SourceRecord]) -> Outputs:
+        """Send records on.
+
+        Parameters
+        ----------
+        records : sequence of SourceRecord
+            In offset order; gaps are allowed.
+
+        Returns
+        -------
+        Outputs
+            Routes and dead letters, each in offset order.
+        """
+        outputs = Outputs()
+        self._run(records, outputs)
+        return outputs
+
+    def catch_up(self, records: Sequence[SourceRecord]) -> None:
+        """See again what was sent on."""
+        self._run(records, None)
+
+    def _run(self, records: Sequence[SourceRecord], outputs: Outputs | None) -> None:
+        self._records += len(records)
+        faults: list[Fault] = []
+        for index, record in enumerate(records):
+            value = record.value
+            if value is None:
+                self._skipped += 1
+                continue
+            try:
+                stream = self._stream(record, value)
+                if (rest := rest_bytes(record, stream)) > REST_BYTES:
+                    raise FaultError(
+                        "limit",
+                        "record_too_large",
+                        f"its key and its headers bring {rest:,} bytes to its value, {REST_BYTES:,} can be routed; "
+                        "send shorter ones",
+                    )
+            except FaultError as error:
+                faults.append(error.at(index))
+                continue
+            to = partition_of(stream, self._routes)
+            before = self._before.get(to, FIRST)
+            self._before[to] = record.offset
+            if outputs is not None:
+                outputs.routes.append(route_message(record, self.topic, self.partition, stream, to, before))
+        self._letters.bury(records, faults, outputs)
+
+    def _stream(self, record: SourceRecord, value: bytes) -> bytes:
+        """Return the key of a record's stream, or raise `FaultError`."""
+        self._mapping.check_size(value)
+        return self._whole if self._path is None else self._stream_of(value)
+
+    def _stream_of(self, value: bytes) -> bytes:
+        """Return the key of a record's stream.
+
+        Raises
+        ------
+        FaultError
+            It has none.
+        """
+        try:
+            parsed = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            parsed = None
+        if not isinstance(parsed, dict):
+            # It says what is wrong.
+            parsed = self._mapping.parsed(value)
+        found = find(parsed, self._path or ())
+        if type(found) is not str:
+            found = self._text_of(found)
+        stream: bytes = found.encode()
+        if not stream:
+            raise FaultError("validate", "no_key", f"{self._field} is empty text, and every stream has a name")
+        if len(stream) > self._limits.key_bytes:
+            raise FaultError(
+                "limit",
+                "key_too_long",
+                f"{self._field} has {len(stream):,} bytes, limits.key_bytes allows {self._limits.key_bytes:,}; raise "
+                "it, or send shorter values",
+            )
+        return stream
+
+    def _text_of(self, found: Any) -> str:
+        if found is ABSENT or found is None:
+            state = "null" if found is None else "missing"
+            raise FaultError(
+                "validate", "no_key", f"{self._field} is {state}, and it says to which stream a record belongs (stream)"
+            )
+        try:
+            return category_text(found)
+        except ValueError:
+            raise FaultError(
+                "validate",
+                "wrong_type",
+                f"{self._field} is {kind_of(found)}; a stream is text, an integer, true or false",
+            ) from None
+
+    # What a partition task has beside that
+
+    @property
+    def streams(self) -> list[str]:
+        """No stream is learned here."""
+        return []
+
+    def model(self, stream: str) -> StreamModel:
+        """Raise `KeyError`: there is no stream."""
+        raise KeyError(stream)
+
+    def clusters(self, stream: str) -> list[ClusterSnapshot]:
+        """Raise `KeyError`: there is no stream."""
+        raise KeyError(stream)
+
+    @property
+    def counts(self) -> Counts:
+        """What was seen so far; may be asked for in another thread."""
+        return Counts(self._records, self._skipped, self._letters.by_stage_and_class)
+
+    @property
+    def replay_from(self) -> int | None:
+        """Return None: `partition_state` has everything."""
+        return None
+
+    def due(self) -> list[str]:
+        """Return no stream."""
+        return []
+
+    def dirty(self) -> list[str]:
+        """Return no stream."""
+        return []
+
+    def snapshot(self, stream: str) -> StreamSnapshot:
+        """Raise `KeyError`: there is no stream."""
+        raise KeyError(stream)
+
+    def gone(self) -> list[str]:
+        """Return no stream."""
+        return []
+
+    def states(self) -> Iterator[StreamSnapshot]:
+        """Yield nothing."""
+        return iter(())
+
+    def is_whole(self, position: int) -> bool:
+        """Return True: nothing but `partition_state` is there."""
+        return True
+
+    def restore(self, snapshot: StreamSnapshot, *, new_version: bool = False) -> None:
+        """Refuse a stream's snapshot.
+
+        Raises
+        ------
+        MismatchError
+            Always: it was written where streams were learned here.
+        """
+        raise stops.unreadable(self._where, f"the state of stream {snapshot.stream}, which is not learned here,")
+
+    def emit_from_setting(self, offset: int) -> None:
+        """Do nothing: what is told of a record is decided where it is learned."""
+
+    def take_emission(self, other: Any) -> None:
+        """Do nothing: what is told of a record is decided where it is learned."""
+
+    def take_place(self, other: Any) -> None:
+        """Go on where another task of the partition stands."""
+        if isinstance(other, RouterTask):
+            self._before = dict(other._before)
+
+    def partition_state(self) -> bytes:
+        """Return where it stands, as JSON."""
+        before = [[to, offset] for to, offset in sorted(self._before.items())]
+        return orjson.dumps({"format": FORMAT, "first_version": self.first_version, "before": before})
+
+    def restore_partition(self, state: bytes) -> None:
+        """Continue from `partition_state`.
+
+        Raises
+        ------
+        MismatchError
+            It cannot be read, or a newer release wrote it.
+        """
+        try:
+            content = orjson.loads(state)
+            if "before" in content:
+                if (found := int(content["format"])) > FORMAT:
+                    raise stops.newer_format(self._where, found, FORMAT)
+                self._before = {int(to): int(offset) for to, offset in content["before"]}
+            self.first_version = int(content["first_version"])
+        except (ValueError, KeyError, TypeError):
+            raise stops.unreadable(self._where, "the state of the partition") from None

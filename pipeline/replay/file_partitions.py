@@ -1,0 +1,233 @@
+"""A file that is replayed or learned: read once, its records routed to the partitions they would be produced to.
+
+Each partition is a lane of its own: a task, and a place for its outputs. With several processes the one that reads
+sends each lane its records, as bytes.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import count, repeat
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.files.record_file import RecordFile
+from resonance.pipeline.files.rows import Columns, FileRecord
+from resonance.pipeline.kafka.partitioner import partition_of
+from resonance.pipeline.records import Record
+from resonance.pipeline.replay.initial_models import UNBOUNDED
+from resonance.pipeline.replay.jobs import Tell, run_fed
+from resonance.pipeline.replay.run import Answering, Replayed, sink_of
+from resonance.pipeline.task.partition_task import PartitionTask
+
+TOGETHER: Final = 1_000
+"""Records that are sent to a process at once, at least."""
+
+_make: Callable[[Iterable[Any]], Record] = partial(tuple.__new__, Record)
+
+
+@dataclass(frozen=True, slots=True)
+class Routed:
+    """The next records of a partition.
+
+    Attributes
+    ----------
+    partition : int
+        Which one.
+    first : int
+        Offset of the first of them; the others follow without gaps.
+    keys, values, timestamps : list
+        The columns of these `FileRecord`.
+    """
+
+    partition: int
+    first: int
+    keys: list[bytes | None]
+    values: list[bytes]
+    timestamps: list[int | None]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def on(self, topic: str) -> list[Record]:
+        """Return the records as they would stand on a topic."""
+        # A record without a time has the first there is; the broker would take the present.
+        times = [-1 if at is None else at for at in self.timestamps]
+        columns = zip(
+            repeat(topic),
+            repeat(self.partition),
+            count(self.first),
+            times,
+            self.keys,
+            self.values,
+            repeat(()),
+            strict=False,
+        )
+        return list(map(_make, columns))
+
+
+def route(path: Path, columns: Columns, partitions: int, *, skip_bad: bool = False) -> Iterator[Routed]:
+    """Yield the records of a file as they would stand on a topic, some of one partition at a time.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    columns : Columns
+        What is used of it.
+    partitions : int
+        How many the topic has.
+    skip_bad : bool
+        Leave out rows that cannot be used.
+
+    Raises
+    ------
+    InputFileError
+        The file cannot be read, or a row of it not be used.
+    """
+    index, lengths = 0, [0] * partitions
+    with RecordFile(path, columns, skip_bad=skip_bad) as file:
+        for batch in file.batches():
+            parts: list[list[FileRecord]] = [[] for _ in range(partitions)]
+            for number, record in enumerate(batch, index):
+                parts[partition_of(record[0], partitions, number)].append(record)
+            index += len(batch)
+            for partition, part in enumerate(parts):
+                if part:
+                    yield Routed(partition, lengths[partition], *map(list, zip(*part, strict=True)))
+                    lengths[partition] += len(part)
+
+
+def gather(routed: Iterable[Routed], least: int = TOGETHER) -> Iterator[Routed]:
+    """Yield the same records of each partition, many at a time."""
+    waiting: dict[int, Routed] = {}
+    for part in routed:
+        together = waiting.get(part.partition)
+        if together is None:
+            together = waiting[part.partition] = Routed(part.partition, part.first, [], [], [])
+        together.keys.extend(part.keys)
+        together.values.extend(part.values)
+        together.timestamps.extend(part.timestamps)
+        if len(together) >= least:
+            yield waiting.pop(part.partition)
+    yield from waiting.values()
+
+
+def pack(routed: Routed) -> bytes:
+    """Return routed records as bytes; `unpack` gives them back."""
+    keys: Sequence[bytes] = [key or b"" for key in routed.keys]
+    # A value stands on one line; most keys do, and to cut lines takes a tenth of the time that lengths take.
+    joined = b"\n".join(keys)
+    plain = None not in routed.keys and joined.count(b"\n") == len(keys) - 1
+    lengths = None if plain else [-1 if key is None else len(key) for key in routed.keys]
+    times = None if routed.timestamps.count(None) == len(keys) else routed.timestamps
+    head = orjson.dumps([routed.partition, routed.first, times, lengths])
+    return b"\n".join((head, joined if plain else b"".join(keys), *routed.values))
+
+
+def unpack(data: bytes) -> Routed:
+    """Return the routed records of `pack`."""
+    head, _, rest = data.partition(b"\n")
+    partition, first, times, lengths = orjson.loads(head)
+    keys: list[bytes | None]
+    if lengths is None:
+        lines = rest.split(b"\n")
+        size = len(lines) // 2
+        keys, values = [*lines[:size]], lines[size:]
+    else:
+        keys, values = _cut(rest, lengths)
+    return Routed(partition, first, keys, values, times or [None] * len(values))
+
+
+def _cut(data: bytes, lengths: Sequence[int]) -> tuple[list[bytes | None], list[bytes]]:
+    """Return the keys that some bytes begin with, and the lines behind them."""
+    keys: list[bytes | None] = []
+    place = 0
+    for length in lengths:
+        keys.append(None if length < 0 else data[place : place + length])
+        place += max(length, 0)
+    return keys, data[place + 1 :].split(b"\n")
+
+
+def share(
+    kind: str,
+    run: Callable[[Mapping[str, Any], Iterator[Routed], Tell], list[Any]],
+    common: Mapping[str, Any],
+    lanes: Sequence[Any],
+    routed: Iterator[Routed],
+    processes: int,
+    told: Tell,
+) -> tuple[list[dict[str, Any]], float]:
+    """Work on the lanes of a file: in this process, or shared by several, each of which is sent its records.
+
+    Parameters
+    ----------
+    kind : str
+        What is to be done (`jobs.WORK`); its ``work(job, tell, frames)`` answers with ``{"parts": [...]}``.
+    run : callable
+        What that does with a job, whose ``lanes`` are some of them, and their records; returns a data class for each.
+    common : mapping
+        What every job has; JSON.
+    lanes : sequence
+        By partition, what is needed for it; JSON.
+    routed : iterator of Routed
+        The records.
+    processes : int
+        How many at once, at most.
+    told : callable
+        Told how many more records are done.
+
+    Returns
+    -------
+    parts : list of dict
+        What `run` returned, in no particular order.
+    seconds : float
+        How long the slowest process worked.
+    """
+    owners = min(processes, len(lanes))
+    if owners == 1:
+        began = time.perf_counter()
+        parts = run({**common, "lanes": lanes}, routed, told)
+        return list(map(asdict, parts)), time.perf_counter() - began
+    jobs = [{**common, "lanes": lanes[number::owners]} for number in range(owners)]
+    frames = ((part.partition % owners, pack(part)) for part in gather(routed))
+    results, seconds = run_fed(kind, jobs, frames, told)
+    return [part for result in results for part in result["parts"]], seconds
+
+
+def run_lanes(job: Mapping[str, Any], routed: Iterator[Routed], tell: Tell) -> list[Replayed]:
+    """Replay what is routed to some partitions.
+
+    Parameters
+    ----------
+    job : mapping
+        ``settings``, ``topic``; ``lanes``: pairs of partition and output, as `sink_of` takes it.
+    routed : iterator of Routed
+        The records of these partitions.
+    tell : callable
+        Told how many more records are done.
+    """
+    settings = Settings.of(job["settings"])
+    lanes: dict[int, Answering] = {}
+    for partition, output in job["lanes"]:
+        task = PartitionTask(settings, job["topic"], partition)
+        task.event_bytes = UNBOUNDED
+        begun = Replayed(job["topic"], partition, start="empty models")
+        lanes[partition] = Answering(begun, task, sink_of(output, settings, partition))
+    try:
+        for part in routed:
+            lanes[part.partition].take(part.on(job["topic"]))
+            tell(len(part))
+    finally:
+        found = [lane.close() for lane in lanes.values()]
+    for each in found:
+        each.end = each.records
+    return found
+
+
+def work(job: Mapping[str, Any], tell: Tell, frames: Iterator[bytes]) -> dict[str, Any]:
+    """Replay the lanes of one process; see `run_lanes`."""
+    return {"parts": [asdict(part) for part in run_lanes(job, map(unpack, frames), tell)]}

@@ -1,0 +1,259 @@
+"""Where the models of a replay come from: an archive, the beginning of the log, or nowhere."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from resonance.pipeline import stops
+from resonance.pipeline.checkpoint.archive_reader import Archived, ListedArchive, archives_before, newest_archive
+from resonance.pipeline.checkpoint.archive_records import ArchiveManifest
+from resonance.pipeline.checkpoint.changelog_records import Identity, PartitionRecord
+from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.restore import read_tables
+from resonance.pipeline.errors import MismatchError
+from resonance.pipeline.kafka.log_reader import LogReader, TopicPartition
+from resonance.pipeline.repartition.routed_task import RoutedTask
+from resonance.pipeline.tasks import MakeTask, Task
+from resonance.pipeline.timestamps import TimeTexts
+
+UNBOUNDED: Final = 2**31 - 1
+"""Bytes of an event, where no topic limits it."""
+
+
+@dataclass(slots=True)
+class Start:
+    """Models as they were at a place in the log.
+
+    Attributes
+    ----------
+    task : PartitionTask
+        Has learned everything below `offset` that it should have.
+    offset : int
+        The next record that it needs; behind where the replay should begin where the models began later.
+    text : str
+        Where the models come from, for people.
+    notes : list of str
+        What was left aside, and why.
+    """
+
+    task: Task
+    offset: int
+    text: str
+    notes: list[str]
+
+
+def find_start(
+    reader: LogReader,
+    source: Source,
+    at: TopicPartition,
+    begin: int,
+    make_task: MakeTask,
+    *,
+    fresh: bool = False,
+    before: int | None = None,
+) -> Start:
+    """Return the models with which a replay from an offset begins.
+
+    The newest archive at or before it, if that was learned under the present settings; else empty models where the
+    deployment's began, as long as the log still has that place.
+
+    Parameters
+    ----------
+    reader : LogReader
+        Reads archives and snapshots.
+    source : Source
+        The deployment under the present settings.
+    at : (topic, partition)
+        The input partition.
+    begin : int
+        First record that is to be answered.
+    make_task : callable
+        Makes an empty task for an input partition.
+    fresh : bool
+        Begin with empty models there, whatever there is.
+    before : int, optional
+        Where the models began behind `begin`, as a new version does, begin there, below this offset: with the oldest
+        archive that fits.
+
+    Raises
+    ------
+    MismatchError
+        Nobody knows any more what the models were: named, with what can be done.
+    """
+    task = make_task(*at)
+    task.event_bytes = UNBOUNDED
+    task.topic_ids = source.deployment.topic_ids
+    if fresh:
+        _begin_anywhere(task)
+        return Start(task, begin, f"empty models at offset {begin:,}, as asked", [])
+    notes: list[str] = []
+    for listed in archives_before(reader, source, at, begin):
+        changed = _changed(listed.manifest, source, at)
+        where = _named(listed.manifest)
+        first, _ = reader.bounds([at])[at]
+        if changed:
+            notes.append(f"{where} was learned with other settings and is left aside: {'; '.join(changed)}")
+        elif listed.manifest.position < first:
+            notes.append(f"{where} is left aside, because the records from there to offset {first:,} are deleted")
+        elif (archived := listed.read()) is not None:
+            archived.restore(task)
+            return Start(task, archived.position, f"from {where}", notes)
+        else:
+            continue
+        # Older ones do not lead to these models, either.
+        break
+    record = partition_record(reader, source, at)
+    if before is not None and record is not None and record.began < 0 and not _changed(record, source, at):
+        oldest = _oldest_fitting(reader, source, at, begin, before)
+        if oldest is not None and (archived := oldest.read()) is not None:
+            archived.restore(task)
+            where = _named(oldest.manifest)
+            notes.append(f"what was told from offset {begin:,} on came from earlier models and is not compared")
+            return Start(task, archived.position, f"from {where}, the first of these models", notes)
+    return _from_beginning(reader, source, at, begin, record, task, make_task, notes)
+
+
+def _begin_anywhere(task: Task) -> None:
+    if isinstance(task, RoutedTask):
+        task.begin_anywhere()
+
+
+def later_version(
+    reader: LogReader, source: Source, at: TopicPartition, start: Start, end: int, make_task: MakeTask
+) -> Start | None:
+    """Return the models of the first archive behind a start, and before an end, that has a later version of one.
+
+    What begins a version anew in the middle of the log (`reset --stream`) is no record of that log; it leaves an
+    archive. Parameters as for `find_start`.
+    """
+    known = {name: start.task.model(name).version for name in start.task.streams}
+
+    def later(offset: int) -> Archived | None:
+        found = newest_archive(reader, source, at, offset)
+        if found is None or found.position <= start.offset or _changed(found, source, at):
+            return None
+        first = start.task.first_version
+        versions = ((one.stream, int(one.header["version"])) for one in found.snapshots)
+        return found if any(version > known.get(name, first) for name, version in versions) else None
+
+    found = later(end - 1)
+    low = start.offset
+    while found is not None and low < found.position - 1:
+        middle = (low + found.position) // 2
+        earlier = later(middle)
+        low, found = (middle, found) if earlier is None else (low, earlier)
+    if found is None:
+        return None
+    task = make_task(*at)
+    task.event_bytes = UNBOUNDED
+    task.topic_ids = source.deployment.topic_ids
+    found.restore(task)
+    return Start(task, found.position, f"from {_named(found)}", [])
+
+
+def _named(archived: Archived | ArchiveManifest) -> str:
+    # It is not known of one that was written before a record was read.
+    time = f" ({time_text(archived.timestamp)})" if archived.timestamp >= 0 else ""
+    return f"the archive at offset {archived.position:,}{time}"
+
+
+def _changed(found: Archived | ArchiveManifest | PartitionRecord, source: Source, at: TopicPartition) -> list[str]:
+    return differing(found.identity, source.identities[at[0]])
+
+
+def _oldest_fitting(
+    reader: LogReader, source: Source, at: TopicPartition, begin: int, before: int
+) -> ListedArchive | None:
+    """Return the oldest of the archives between two offsets that fit without a gap up to the newest."""
+    found = _fitting(reader, source, at, begin, before - 1)
+    low = begin
+    while found is not None and low < found.manifest.position - 1:
+        middle = (low + found.manifest.position) // 2
+        older = _fitting(reader, source, at, begin, middle)
+        if older is None:
+            low = middle
+        else:
+            found = older
+    return found
+
+
+def _fitting(reader: LogReader, source: Source, at: TopicPartition, begin: int, offset: int) -> ListedArchive | None:
+    """Return the newest archive at or before an offset, if it fits and is behind another."""
+    found = next(archives_before(reader, source, at, offset), None)
+    if found is None or found.manifest.position <= begin or _changed(found.manifest, source, at):
+        return None
+    return found
+
+
+def _from_beginning(
+    reader: LogReader,
+    source: Source,
+    at: TopicPartition,
+    begin: int,
+    record: PartitionRecord | None,
+    task: Task,
+    make_task: MakeTask,
+    notes: list[str],
+) -> Start:
+    first, _ = reader.bounds([at])[at]
+    origin = first
+    if record is None and first > 0:
+        _begin_anywhere(task)
+    if record is not None:
+        changed = _changed(record, source, at)
+        if changed and not notes:
+            notes.append(f"the deployment learned with other settings: {'; '.join(changed)}")
+        # What was learned under other settings did begin somewhere; under these it would have begun there, too.
+        origin = 0 if changed and record.began < 0 else record.began
+        if not first <= origin:
+            raise _lost(reader, source, at, begin, first, origin, notes)
+        known = make_task(*at)
+        known.restore_partition(record.state)
+        task.first_version = known.first_version
+        # What was learned silently then is silent now.
+        task.take_emission(known)
+    return Start(task, origin, f"empty models at offset {origin:,}, where they began", notes)
+
+
+def _lost(
+    reader: LogReader, source: Source, at: TopicPartition, begin: int, first: int, origin: int, notes: list[str]
+) -> MismatchError:
+    where = f"{at[0]}[{at[1]}]"
+    if origin < 0:
+        why = "the models did not begin in this log (a new version, a reset that kept them, or a file)"
+    else:
+        why = f"the log begins at offset {first:,}, and the models began at {origin:,}"
+    _, end = reader.bounds([at])[at]
+    later = next(archives_before(reader, source, at, end), None)
+    usable = later is not None and not _changed(later.manifest, source, at)
+    place = f"{later.manifest.position:,}" if usable and later else ""
+    instead = f"replay from offset {place} on (--from), where there is one, or " if place else ""
+    aside = f" ({'; '.join(notes)})" if notes else ""
+    return MismatchError(
+        f"{where}: the models at offset {begin:,} are not known: there is no archive at or before it that fits{aside}, "
+        f"and {why}; {instead}begin with empty models: --fresh",
+        ["--fresh"],
+    )
+
+
+def partition_record(reader: LogReader, source: Source, at: TopicPartition) -> PartitionRecord | None:
+    """Return what the snapshots topic says of an input partition; None where it is not there or says nothing."""
+    if not reader.has((source.snapshots, at[1])):
+        return None
+    record = read_tables(reader, source, [at[1]])[at[1]].records().get(at[0])
+    return record if record is not None and source.is_same_log(record.identity) else None
+
+
+def differing(found: Identity, now: Identity) -> list[str]:
+    """Return one phrase for each setting under which what follows would come out otherwise."""
+
+    def told(identity: Identity) -> Mapping[str, Any]:
+        own = {"engine": identity.engine, "revision of the engine": identity.revision}
+        return own | dict(identity.settings) | dict(identity.limits)
+
+    return stops.differences(told(found), told(now))
+
+
+def time_text(milliseconds: int) -> str:
+    """Return a Kafka timestamp as text."""
+    return TimeTexts()[milliseconds]

@@ -1,0 +1,312 @@
+"""Where the features stand in a record, and how they are lifted out of a batch at once.
+
+A layout is decided by the settings, or by the first usable records of a partition where the settings leave it open.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import chain
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+from resonance.engine.base import FloatArray
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.config.values import category_text
+from resonance.pipeline.json_paths import ABSENT, Path, find, parse_path, path_name
+from resonance.pipeline.task.decode.faults import FaultError
+
+UNKNOWN = -1.0
+"""A category's value that the settings do not list."""
+
+
+class Shape(NamedTuple):
+    """What a single feature path leads to.
+
+    Attributes
+    ----------
+    length : int
+        Length of the array; 0 for an object.
+    names : tuple of str
+        Names in the object, sorted; empty for an array.
+    """
+
+    length: int
+    names: tuple[str, ...]
+
+
+def shape_as_json(shape: Shape | None) -> dict[str, Any] | None:
+    """Return a shape as it is kept in states."""
+    return None if shape is None else shape._asdict()
+
+
+def shape_from(content: Any) -> Shape | None:
+    """Return the shape that `shape_as_json` wrote.
+
+    Raises
+    ------
+    KeyError, TypeError, ValueError
+        It did not write this.
+    """
+    return None if content is None else Shape(int(content["length"]), tuple(map(str, content["names"])))
+
+
+class _Group(NamedTuple):
+    """Numbers that stand in the same container of a record: their keys there, and their columns."""
+
+    container: Path
+    keys: tuple[str | int, ...]
+    columns: tuple[int, ...]
+
+
+class _Category(NamedTuple):
+    container: Path
+    key: str | int
+    column: int
+    values: dict[str, float]
+
+
+class Layout:
+    """Lifts rows of numbers out of parsed records.
+
+    Parameters
+    ----------
+    settings : Settings
+        Input and preparation.
+    shape : Shape, optional
+        What the feature path leads to; without it the settings must list the features.
+
+    Attributes
+    ----------
+    features : tuple of str
+        Names of the columns.
+    """
+
+    def __init__(self, settings: Settings, shape: Shape | None = None) -> None:
+        self._settings = settings
+        self.shape = shape
+        self._length = shape.length if shape else 0
+        self._accepts_missing = settings.prepare.missing != "reject"
+        places: list[tuple[Path, str | int]]
+        if shape is None:
+            paths = [parse_path(text) for text in _listed(settings)]
+            places = [(path[:-1], path[-1]) for path in paths]
+            self.features = tuple(map(path_name, _listed(settings)))
+            self._written = list(_listed(settings))
+        else:
+            container = parse_path(str(settings.input.features))
+            keys: Sequence[str | int] = shape.names or range(shape.length)
+            places = [(container, key) for key in keys]
+            self.features = shape.names or tuple(f"f{i}" for i in range(shape.length))
+            self._written = [
+                f"{settings.input.features}.{key}" if shape.names else f"{settings.input.features}[{key}]"
+                for key in keys
+            ]
+        self._places = places
+        self._tables: dict[int, dict[str, float]] = {}
+        for column, feature in enumerate(self.features):
+            if feature in settings.prepare.categories:
+                values = settings.prepare.categories[feature]
+                self._tables[column] = {value: float(place) for place, value in enumerate(values)}
+        self._groups: list[_Group] = []
+        by_container: dict[Path, list[int]] = {}
+        for column, (container, _) in enumerate(places):
+            if column not in self._tables:
+                by_container.setdefault(container, []).append(column)
+        for container, columns in by_container.items():
+            self._groups.append(_Group(container, tuple(places[c][1] for c in columns), tuple(columns)))
+        self._categories = [_Category(*places[c], c, table) for c, table in self._tables.items()]
+        self.openings = 1 + len({container[: i + 1] for container, _ in places for i in range(len(container))})
+        """Objects and arrays that every record with these features opens, at least."""
+
+    @property
+    def dimension(self) -> int:
+        """Number of columns."""
+        return len(self.features)
+
+    def rows(self, objects: list[dict[str, Any]]) -> FloatArray:
+        """Return the rows of a batch, all records of which are as they should be.
+
+        Parameters
+        ----------
+        objects : list of dict
+            Parsed records.
+
+        Returns
+        -------
+        ndarray of shape (n, dimension)
+            NaN where a feature is missing and may be; for a category the place of its value, or -1.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError, IndexError
+            Some record is not; `row` says which and why.
+        """
+        count = len(objects)
+        if len(self._groups) == 1 and not self._categories:
+            return self._numbers(objects, self._groups[0]).reshape(count, -1)
+        rows = np.empty((count, self.dimension))
+        for group in self._groups:
+            rows[:, group.columns] = self._numbers(objects, group).reshape(count, -1)
+        for category in self._categories:
+            rows[:, category.column] = self._places_of(objects, category)
+        return rows
+
+    def stacked(self, rows: Sequence[Sequence[float]]) -> FloatArray:
+        """Return the rows that `row` returned as those of a batch."""
+        return np.array(rows, dtype=np.float64).reshape(len(rows), self.dimension)
+
+    def joined(self, parts: Sequence[FloatArray]) -> FloatArray:
+        """Return the rows of batches as those of one."""
+        return np.concatenate([np.empty((0, self.dimension)), *parts])
+
+    def _containers(self, objects: list[dict[str, Any]], path: Path) -> list[Any]:
+        containers: list[Any] = objects
+        for name in path:
+            containers = list(map(itemgetter(name), containers))
+        if self._length:
+            if set(map(type, containers)) != {list} or set(map(len, containers)) != {self._length}:
+                raise ValueError("not arrays of the right length")
+        elif path and set(map(type, containers)) != {dict}:
+            raise TypeError("not objects")
+        return containers
+
+    def _numbers(self, objects: list[dict[str, Any]], group: _Group) -> FloatArray:
+        containers = self._containers(objects, group.container)
+        flat = self._flat(containers, group)
+        kinds = list(map(type, flat))
+        if kinds.count(float) != len(flat):
+            found = set(kinds)
+            if not found <= {float, int}:
+                # numpy would take a boolean for a number.
+                if not (self._accepts_missing and found <= {float, int, type(None)}):
+                    raise TypeError("not numbers")
+                flat = [np.nan if value is None else value for value in flat]
+        return np.fromiter(flat, np.float64, len(flat))
+
+    def _flat(self, containers: list[Any], group: _Group) -> list[Any]:
+        if self._length and len(group.keys) == self._length:
+            return list(chain.from_iterable(containers))
+        get: Callable[[Any], Any] = itemgetter(*group.keys)
+        try:
+            if len(group.keys) == 1:
+                return list(map(get, containers))
+            return list(chain.from_iterable(map(get, containers)))
+        except KeyError:
+            if not self._accepts_missing:
+                raise
+        return [container.get(key) for container in containers for key in group.keys]
+
+    def _places_of(self, objects: list[dict[str, Any]], category: _Category) -> list[float]:
+        containers = self._containers(objects, category.container)
+        values = list(map(itemgetter(category.key), containers))
+        if set(map(type, values)) != {str}:
+            raise TypeError("not text")
+        place = category.values.get
+        return [place(value, UNKNOWN) for value in values]
+
+    def row(self, record: dict[str, Any]) -> list[float]:
+        """Return the row of one record.
+
+        Raises
+        ------
+        FaultError
+            Why the record has none.
+        """
+        if self.shape is not None:
+            found = feature_shape(record, self._settings)
+            if bool(self.shape.names) != bool(found.names):
+                kind = "an object name -> number" if self.shape.names else "an array of numbers"
+                raise FaultError("validate", "wrong_type", f"{self._where()} must be {kind}, as in the records before")
+            if found.length != self._length:
+                raise FaultError(
+                    "validate",
+                    "wrong_dimension",
+                    f"{self._where()} has {found.length:,} numbers, the partition's records have {self._length:,}; "
+                    "send records of one dimension, or a deployment for each",
+                )
+        return [self._value(record, column) for column in range(self.dimension)]
+
+    def _where(self) -> str:
+        return str(self._settings.input.features)
+
+    def _value(self, record: dict[str, Any], column: int) -> float:
+        path, key = self._places[column]
+        value = find(record, path)[key] if isinstance(key, int) else find(record, (*path, key))
+        table = self._tables.get(column)
+        if value is ABSENT or value is None:
+            if not self._accepts_missing:
+                state = "null" if value is None else "missing"
+                raise FaultError(
+                    "validate",
+                    "missing_feature",
+                    f"{self._written[column]} is {state}; send it, or set prepare.missing to mean or a number",
+                )
+            return np.nan if table is None else UNKNOWN
+        if table is not None:
+            try:
+                return table.get(category_text(value), UNKNOWN)
+            except ValueError:
+                raise FaultError(
+                    "validate",
+                    "wrong_type",
+                    f"{self._written[column]} is {kind_of(value)}; a category is text, an integer or a boolean",
+                ) from None
+        return number_of(value, self._written[column])
+
+
+def _listed(settings: Settings) -> tuple[str, ...]:
+    features = settings.input.features
+    if isinstance(features, str):
+        raise TypeError("the settings name one path: what it leads to must be known")
+    return features
+
+
+def number_of(value: Any, where: str) -> float:
+    """Return a value as a number.
+
+    Raises
+    ------
+    FaultError
+        It is none.
+    """
+    if type(value) is not float and type(value) is not int:
+        raise FaultError("validate", "wrong_type", f"{where} is {kind_of(value)}, not a number")
+    return float(value)
+
+
+def feature_shape(record: dict[str, Any], settings: Settings) -> Shape:
+    """Return what the single feature path leads to in a record.
+
+    Raises
+    ------
+    FaultError
+        Nothing, or neither an array nor an object, or an empty one.
+    """
+    where = str(settings.input.features)
+    value = find(record, parse_path(where))
+    if isinstance(value, list):
+        shape = Shape(len(value), ())
+    elif isinstance(value, dict):
+        shape = Shape(0, tuple(sorted(value)))
+    elif value is ABSENT or value is None:
+        state = "null" if value is None else "missing"
+        raise FaultError(
+            "validate", "missing_feature", f"{where} is {state}; it is where input.features looks for the features"
+        )
+    else:
+        raise FaultError(
+            "validate", "wrong_type", f"{where} is {kind_of(value)}, neither an array nor an object name -> number"
+        )
+    if not value:
+        raise FaultError("validate", "wrong_dimension", f"{where} is empty: a record has at least one feature")
+    return shape
+
+
+def kind_of(value: Any) -> str:
+    """Return what a value of JSON is, in words."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "a boolean"
+    kinds: dict[type, str] = {str: "text", dict: "an object", list: "an array", int: "an integer", float: "a number"}
+    return kinds[type(value)]

@@ -1,0 +1,415 @@
+"""From the bytes of other people's topics to rows of numbers, a batch at a time.
+
+The usual batch is parsed record by record by orjson and then handled as a whole. Where anything in it is unusual it
+is cut into small parts, and only a part that holds a fault is looked at record by record: that says what is wrong.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import repeat
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import orjson
+from resonance.engine.base import FloatArray
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.json_paths import ABSENT, Path, find, parse_path, path_name
+from resonance.pipeline.records import SourceRecord
+from resonance.pipeline.task.decode.dense import Layout, Shape, feature_shape, kind_of
+from resonance.pipeline.task.decode.faults import Fault, FaultError
+from resonance.pipeline.task.decode.labels import Labels, Taught, labels_of
+from resonance.pipeline.task.decode.sparse import SparseLayout, SparseRows
+from resonance.pipeline.timestamps import TimeTexts
+
+REVISION: Final = 1
+"""Raised with every change of what a record is decoded to, or of which records are dead letters."""
+
+DEEPEST = 32
+"""Objects and arrays inside one another that a record may have."""
+_PART = 64
+"""Records of a part, when a batch is not as usual."""
+
+_OPENING_BRACE = ord("{")
+_BRACKET_TO_BRACE = ord("{") ^ ord("[")
+
+_loads = orjson.loads
+
+
+AnyLayout = Layout | SparseLayout
+
+
+class Probe(NamedTuple):
+    """A usable record of which it is not known yet how many features it should have; members as in `Decoded`."""
+
+    shape: Shape
+    row: list[float]
+    id: bytes | None
+    time: str
+    included: str | None
+    labels: Labels | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Decoded:
+    """A batch as the models see it.
+
+    Attributes
+    ----------
+    index : list of int
+        Position in the batch of each usable record.
+    rows : ndarray of shape (usable, dimension), or SparseRows
+        See `Layout.rows` and `SparseLayout.rows`.
+    ids : list of bytes, optional
+        The records' own ids as JSON, where ``input.id_path`` is set.
+    times : list of str
+        The records' times.
+    included : list of str, optional
+        Copied members as a JSON object, where ``output.include`` is set.
+    sizes : list of int
+        Bytes of the records' values.
+    faults : list of Fault
+        The records that are not usable.
+    skipped : int
+        Records with a null value.
+    taught : list of Taught
+        Id and labels of each, where the engine is taught by labels; empty otherwise.
+    """
+
+    index: list[int]
+    rows: FloatArray | SparseRows
+    ids: list[bytes] | None
+    times: list[str]
+    included: list[str] | None
+    sizes: list[int]
+    faults: list[Fault] = field(default_factory=list)
+    skipped: int = 0
+    taught: list[Taught] = field(default_factory=list)
+
+
+class InputMapping:
+    """Decodes the records of one partition.
+
+    Parameters
+    ----------
+    settings : Settings
+        Where in a record its features, its id and its time stand, and how large it may be.
+
+    Attributes
+    ----------
+    layout : Layout or SparseLayout or None
+        Where the features stand; None until the first records have shown it (`probe`, `decide`).
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._limit = settings.limits.record_bytes
+        self._id_path = _path(settings.input.id_path)
+        self._time_path = _path(settings.input.time_path)
+        self._label_path = _path(settings.input.label_path)
+        self._takes_labels = settings.takes_labels
+        self._include = [(path_name(text), parse_path(text)) for text in settings.output.include]
+        self._texts = TimeTexts()
+        self._bytes = np.empty(0, np.uint8)
+        self._marks = np.empty(0, np.bool_)
+        self.layout: AnyLayout | None = None
+        if settings.input.sparse is not None:
+            self.layout = SparseLayout(settings)
+        elif not isinstance(settings.input.features, str):
+            self.layout = Layout(settings)
+        elif settings.input.dimension is not None:
+            self.layout = Layout(settings, Shape(settings.input.dimension, ()))
+
+    @property
+    def dense_layout(self) -> Layout | None:
+        """The layout where records are dense and it is known."""
+        return self.layout if isinstance(self.layout, Layout) else None
+
+    def decide(self, shape: Shape) -> None:
+        """Take what the feature path leads to from now on."""
+        self.layout = Layout(self._settings, shape)
+
+    def probe(self, record: SourceRecord, layout: Layout | None = None) -> Probe | None:
+        """Return what the feature path leads to in a record, all of which is usable; None for a null value.
+
+        Parameters
+        ----------
+        record : SourceRecord
+            The record.
+        layout : Layout, optional
+            What it must have; anything will do without it.
+
+        Raises
+        ------
+        FaultError
+            Why the record is not usable.
+        """
+        if record.value is None:
+            return None
+        parsed = self.parsed(record.value)
+        shape = feature_shape(parsed, self._settings)
+        row = (layout or Layout(self._settings, shape)).row(parsed)
+        if layout is not None and layout.shape is not None:
+            # An object may have more names than it must.
+            shape = layout.shape
+        own = self._id(parsed) or b"null" if self._id_path else None
+        included = self._included([parsed])[0] if self._include else None
+        return Probe(shape, row, own, self._time(parsed, record.timestamp), included, self._labels(parsed))
+
+    def decode(self, records: Sequence[SourceRecord]) -> Decoded:
+        """Decode a batch.
+
+        Parameters
+        ----------
+        records : sequence of SourceRecord
+            In offset order.
+        """
+        if self.layout is None:
+            raise RuntimeError("the layout of the features is not decided")
+        try:
+            return self._whole(records, self.layout)
+        except (KeyError, TypeError, ValueError, IndexError):
+            # orjson's error is a ValueError.
+            pass
+        parts: list[Decoded] = []
+        for start in range(0, len(records), _PART):
+            part = records[start : start + _PART]
+            try:
+                decoded = self._whole(part, self.layout)
+                decoded.index = list(range(start, start + len(part)))
+            except (KeyError, TypeError, ValueError, IndexError):
+                decoded = self._one_by_one(part, self.layout, start)
+            parts.append(decoded)
+        return self._joined(parts, self.layout)
+
+    def _whole(self, records: Sequence[SourceRecord], layout: AnyLayout) -> Decoded:
+        """Decode a batch without any fault; a fault is an exception of some kind."""
+        values: list[Any] = [record.value for record in records]
+        sizes = list(map(len, values))
+        if sizes and max(sizes) > self._limit:
+            raise ValueError("too large")
+        objects = list(map(_loads, values))
+        if objects and set(map(type, objects)) != {dict}:
+            raise TypeError("not objects")
+        rows = layout.rows(objects) if objects else layout.joined([])
+        self._check_depth(values, objects, layout.openings)
+        times = self._times(objects, records)
+        ids = self._ids(objects) if self._id_path else None
+        included = self._included(objects) if self._include else None
+        taught = self._taught(objects, ids) if self._takes_labels else []
+        return Decoded(list(range(len(values))), rows, ids, times, included, sizes, taught=taught)
+
+    def _check_depth(self, values: list[bytes], objects: list[Any], openings: int) -> None:
+        """Raise where a record is nested too deep.
+
+        Each record opens `openings` objects and arrays at least, so one that is too deep lifts the batch's number
+        above the bound; only then are records counted for themselves, and only one with many is walked through.
+        """
+        joined = b"".join(values)
+        size = len(joined)
+        if size > len(self._bytes):
+            # Kept from batch to batch: fresh memory costs more than the counting.
+            self._bytes, self._marks = np.empty(2 * size, np.uint8), np.empty(2 * size, np.bool_)
+        raw, marks = self._bytes[:size], self._marks[:size]
+        np.bitwise_or(np.frombuffer(joined, np.uint8), _BRACKET_TO_BRACE, out=raw)
+        np.equal(raw, _OPENING_BRACE, out=marks)
+        if np.count_nonzero(marks) <= len(values) * openings + DEEPEST - openings:
+            return
+        for value, parsed in zip(values, objects, strict=True):
+            if value.count(b"{") + value.count(b"[") > DEEPEST and depth_of(parsed) > DEEPEST:
+                raise ValueError("too deep")
+
+    def _times(self, objects: list[dict[str, Any]], records: Sequence[SourceRecord]) -> list[str]:
+        stamps: list[Any] = [record.timestamp for record in records]
+        if self._time_path:
+            given = _members(objects, self._time_path)
+            if not set(map(type, given)) <= {str, int, float, type(None), type(ABSENT)}:
+                raise TypeError("not times")
+            stamps = [s if g is None or g is ABSENT else g for g, s in zip(given, stamps, strict=True)]
+        return list(map(self._texts.__getitem__, stamps))
+
+    def _ids(self, objects: list[dict[str, Any]]) -> list[bytes]:
+        ids = _members(objects, self._id_path)
+        kinds = set(map(type, ids))
+        if kinds == {str}:
+            joined = orjson.dumps(ids)
+            if b"\\" not in joined:
+                # Nothing is escaped, so a quote ends a text; and JSON has no bare line break that could be in one.
+                return joined[1:-1].replace(b'","', b'"\n"').split(b"\n")
+        if not kinds <= {str, int, float, type(None), type(ABSENT)}:
+            raise TypeError("not ids")
+        return list(map(_id_text, ids))
+
+    def _taught(self, objects: list[dict[str, Any]], ids: list[bytes] | None) -> list[Taught]:
+        try:
+            labels: Iterable[Labels | None] = map(self._labels, objects) if self._label_path else repeat(None)
+            return [
+                Taught(None if own == b"null" else own, given)
+                for own, given in zip(ids or repeat(None, len(objects)), labels, strict=False)
+            ]
+        except FaultError:
+            raise TypeError("not labels") from None
+
+    def _included(self, objects: list[dict[str, Any]]) -> list[str]:
+        texts: list[str] = []
+        for parsed in objects:
+            found = {name: find(parsed, path) for name, path in self._include}
+            present = {name: value for name, value in found.items() if value is not ABSENT}
+            texts.append(orjson.dumps(present).decode())
+        return texts
+
+    def _one_by_one(self, records: Sequence[SourceRecord], layout: AnyLayout, start: int) -> Decoded:
+        decoded = Decoded([], layout.stacked([]), [] if self._id_path else None, [], [] if self._include else None, [])
+        rows: list[Any] = []
+        for index, record in enumerate(records, start):
+            if record.value is None:
+                decoded.skipped += 1
+                continue
+            try:
+                parsed = self.parsed(record.value)
+                row = layout.row(parsed)
+                text, time = self._id(parsed), self._time(parsed, record.timestamp)
+                labels = self._labels(parsed)
+            except FaultError as error:
+                decoded.faults.append(error.at(index))
+                continue
+            decoded.index.append(index)
+            decoded.sizes.append(len(record.value))
+            rows.append(row)
+            decoded.times.append(time)
+            if self._takes_labels:
+                decoded.taught.append(Taught(text, labels))
+            if decoded.ids is not None:
+                decoded.ids.append(text or b"null")
+            if decoded.included is not None:
+                decoded.included += self._included([parsed])
+        decoded.rows = layout.stacked(rows)
+        return decoded
+
+    def _joined(self, parts: list[Decoded], layout: AnyLayout) -> Decoded:
+        rows: list[Any] = [part.rows for part in parts]
+        whole = Decoded([], layout.joined(rows), None, [], None, [])
+        if self._id_path:
+            whole.ids = [text for part in parts for text in part.ids or ()]
+        if self._include:
+            whole.included = [text for part in parts for text in part.included or ()]
+        for part in parts:
+            whole.index += part.index
+            whole.times += part.times
+            whole.sizes += part.sizes
+            whole.faults += part.faults
+            whole.skipped += part.skipped
+            whole.taught += part.taught
+        return whole
+
+    def check_size(self, value: bytes) -> None:
+        """Refuse a value that is too long.
+
+        Raises
+        ------
+        FaultError
+            It is longer than ``limits.record_bytes``.
+        """
+        if len(value) > self._limit:
+            raise FaultError(
+                "limit",
+                "record_too_large",
+                f"{len(value):,} bytes, limits.record_bytes allows {self._limit:,}; send less or raise it",
+            )
+
+    def parsed(self, value: bytes) -> dict[str, Any]:
+        """Return a record as an object.
+
+        Raises
+        ------
+        FaultError
+            It is none, or too large, or nested too deep.
+        """
+        self.check_size(value)
+        try:
+            parsed = _loads(value)
+        except orjson.JSONDecodeError as error:
+            text = str(error)
+            if "depth limit" in text or "ecursion" in text:
+                raise FaultError("decode", "too_deep", _too_deep("more than 1,000")) from None
+            if "infinity" in text:
+                raise FaultError("decode", "out_of_range", f"a number beyond float64: {text}") from None
+            raise FaultError("decode", "not_json", f"not JSON (which knows no NaN and no Infinity): {text}") from None
+        if not isinstance(parsed, dict):
+            raise FaultError("decode", "not_an_object", f"a record is a JSON object, this one is {kind_of(parsed)}")
+        if value.count(b"{") + value.count(b"[") > DEEPEST and (depth := depth_of(parsed)) > DEEPEST:
+            raise FaultError("decode", "too_deep", _too_deep(f"{depth:,}"))
+        return parsed
+
+    def _id(self, parsed: dict[str, Any]) -> bytes | None:
+        """Return the id as JSON; None where there is none."""
+        if not self._id_path:
+            return None
+        value = find(parsed, self._id_path)
+        if value is ABSENT or value is None:
+            return None
+        if type(value) not in (str, int, float):
+            where = self._settings.input.id_path
+            raise FaultError("validate", "wrong_type", f"{where} is {kind_of(value)}; an id is text or a number")
+        return _id_text(value)
+
+    def _labels(self, parsed: dict[str, Any]) -> Labels | None:
+        """Return the labels; None where there are none to be learned."""
+        path = self._label_path
+        return labels_of(find(parsed, path), str(self._settings.input.label_path)) if path else None
+
+    def stamp(self, record: SourceRecord) -> str:
+        """Return the time of a record that says none itself.
+
+        Raises
+        ------
+        FaultError
+            Kafka's timestamp is beyond the years that a time can have.
+        """
+        return self._time({}, record.timestamp)
+
+    def _time(self, parsed: dict[str, Any], timestamp: int) -> str:
+        value = find(parsed, self._time_path) if self._time_path else None
+        where = self._settings.input.time_path
+        if value is ABSENT or value is None:
+            value, where = timestamp, "Kafka's timestamp"
+        if type(value) not in (str, int, float):
+            raise FaultError(
+                "validate", "bad_time", f"{where} is {kind_of(value)}; a time is RFC 3339 text or milliseconds"
+            )
+        try:
+            return self._texts[value]
+        except ValueError as error:
+            raise FaultError("validate", "bad_time", f"{where}: {error}") from None
+
+
+def _path(text: str | None) -> Path:
+    return parse_path(text) if text else ()
+
+
+def _members(objects: list[dict[str, Any]], path: Path) -> list[Any]:
+    """Return the member of each record, `ABSENT` where it has none."""
+    members: list[Any] = objects
+    try:
+        for name in path:
+            members = list(map(itemgetter(name), members))
+    except (KeyError, TypeError):
+        return [find(parsed, path) for parsed in objects]
+    return members
+
+
+def _id_text(value: Any) -> bytes:
+    return b"null" if value is ABSENT else orjson.dumps(value)
+
+
+def _too_deep(depth: str) -> str:
+    return f"{depth} objects and arrays inside one another, {DEEPEST} are allowed"
+
+
+def depth_of(value: Any) -> int:
+    """Return how many objects and arrays stand inside one another in a value, itself included."""
+    depth, level = 0, [value]
+    while level := [item for item in level if isinstance(item, dict | list)]:
+        depth += 1
+        level = [inner for item in level for inner in (item.values() if isinstance(item, dict) else item)]
+    return depth

@@ -1,0 +1,85 @@
+"""A batch of records and of messages of the topic of labels, decoded together."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.records import RoutedRecord, SourceRecord
+from resonance.pipeline.task.decode.faults import FaultError
+from resonance.pipeline.task.decode.json_records import Decoded, InputMapping
+from resonance.pipeline.task.decode.labels import LabelMessages, Taught
+from resonance.pipeline.task.decode.sparse import SparseRows
+
+
+class LabelDecoding:
+    """Decodes what comes over the routes where there is a topic of labels.
+
+    Parameters
+    ----------
+    settings : Settings
+        The deployment's.
+    mapping : InputMapping
+        Decodes the records.
+    """
+
+    def __init__(self, settings: Settings, mapping: InputMapping) -> None:
+        self._topic = settings.labels.topic
+        self._mapping = mapping
+        self._messages = LabelMessages(settings)
+
+    def decode(self, records: Sequence[SourceRecord]) -> Decoded:
+        """Decode a batch; the rows of messages of labels are zeros.
+
+        Parameters
+        ----------
+        records : sequence of SourceRecord
+            In offset order.
+        """
+        late = {
+            index: record
+            for index, record in enumerate(records)
+            if isinstance(record, RoutedRecord) and record.topic == self._topic
+        }
+        if not late:
+            return self._mapping.decode(records)
+        others = [index for index in range(len(records)) if index not in late]
+        given = self._mapping.decode([records[index] for index in others])
+        faults = [replace(fault, index=others[fault.index]) for fault in given.faults]
+        entries: list[tuple[int, int, Taught, str]] = [
+            (others[place], row, given.taught[row], given.times[row]) for row, place in enumerate(given.index)
+        ]
+        for index, record in late.items():
+            try:
+                entries.append((index, -1, self._taught(record), self._mapping.stamp(record)))
+            except FaultError as error:
+                faults.append(error.at(index))
+        entries.sort(key=lambda entry: entry[0])
+        if isinstance(given.rows, SparseRows):
+            raise TypeError("engines that are taught by labels take no sparse records")
+        rows = np.zeros((len(entries), given.rows.shape[1]))
+        rows[[place for place, (_, row, *_) in enumerate(entries) if row >= 0]] = given.rows
+        included = given.included
+        return Decoded(
+            [index for index, *_ in entries],
+            rows,
+            [own.id or b"null" for _, _, own, _ in entries],
+            [time for *_, time in entries],
+            None if included is None else ["{}" if row < 0 else included[row] for _, row, *_ in entries],
+            [len(records[index].value or b"") for index, *_ in entries],
+            faults,
+            given.skipped,
+            [own for _, _, own, _ in entries],
+        )
+
+    def _taught(self, record: RoutedRecord) -> Taught:
+        said = self._messages.read(record)
+        return Taught(said.id, said.labels, record)
+
+
+def own_times(decoded: Decoded, records: Sequence[SourceRecord]) -> tuple[list[int], list[str]]:
+    """Return offsets and times of the records of a batch, messages of labels left out."""
+    if not decoded.taught:
+        return [records[index].offset for index in decoded.index], decoded.times
+    kept = [place for place, own in enumerate(decoded.taught) if own.late is None]
+    return [records[decoded.index[place]].offset for place in kept], [decoded.times[place] for place in kept]

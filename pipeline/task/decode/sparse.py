@@ -1,0 +1,259 @@
+"""From the bytes of other people's topics to sparse records, a batch at a time and never made dense.
+
+A record has its features as ``{"indices": [3, 7], "values": [0.5, 1.0]}`` or as an object name -> number. Which of the
+two it is shows in itself: an object with exactly these two members, both arrays, has the first form.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain, count
+from operator import itemgetter
+from typing import Any, Self
+
+import numpy as np
+from resonance.engine.base import BoolArray, FloatArray, IntArray
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.json_paths import ABSENT, find, parse_path
+from resonance.pipeline.task.decode.dense import Shape, kind_of, number_of
+from resonance.pipeline.task.decode.faults import FaultError
+
+INDICES, VALUES = "indices", "values"
+
+_both = itemgetter(INDICES, VALUES)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SparseRows:
+    """Decoded sparse records, which can be of several streams and of both forms.
+
+    Attributes
+    ----------
+    codes : ndarray of int64, shape (entries,)
+        Of a record by index: the features; of one by name: where in `names` these stand.
+    indptr : ndarray of int64, shape (n + 1,)
+        Where each record begins, and the end.
+    data : ndarray of float64, shape (entries,)
+        Values.
+    by_index : ndarray of bool, shape (n,)
+        The form of each record.
+    names : list of str
+        Names of features, in the order of their first appearance.
+    """
+
+    codes: IntArray
+    indptr: IntArray
+    data: FloatArray
+    by_index: BoolArray
+    names: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.by_index)
+
+    def __getitem__(self, positions: Any) -> "SparseRows":
+        """Return some of the records, in order."""
+        chosen = np.asarray(positions, np.int64)
+        starts = self.indptr[chosen]
+        counts = self.indptr[chosen + 1] - starts
+        indptr = _starts(counts)
+        entries = np.repeat(starts - indptr[:-1], counts) + np.arange(indptr[-1])
+        return SparseRows(self.codes[entries], indptr, self.data[entries], self.by_index[chosen], self.names)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Return the records of several batches, one behind the other."""
+        names = list(dict.fromkeys(chain.from_iterable(part.names for part in parts)))
+        code = dict(zip(names, count(), strict=False))
+        codes = []
+        for part in parts:
+            by_index = np.repeat(part.by_index, np.diff(part.indptr))
+            places = np.array([code[name] for name in part.names], np.int64)
+            own = part.codes.copy()
+            own[~by_index] = places[own[~by_index]]
+            codes.append(own)
+        return cls(
+            np.concatenate([np.empty(0, np.int64), *codes]),
+            _starts(np.concatenate([np.empty(0, np.int64), *(np.diff(part.indptr) for part in parts)])),
+            np.concatenate([np.empty(0), *(part.data for part in parts)]),
+            np.concatenate([np.empty(0, np.bool_), *(part.by_index for part in parts)]),
+            names,
+        )
+
+
+class SparseLayout:
+    """Lifts sparse records out of parsed ones; what `Layout` is for dense ones.
+
+    Parameters
+    ----------
+    settings : Settings
+        Says where they stand.
+
+    Attributes
+    ----------
+    features : tuple of str
+        Empty: which features there are each stream finds out.
+    shape : Shape or None
+        None: nothing is decided by the first records.
+    openings : int
+        Objects and arrays that every record opens, at least.
+    """
+
+    features: tuple[str, ...] = ()
+    shape: Shape | None = None
+
+    def __init__(self, settings: Settings) -> None:
+        self._where = str(settings.input.sparse)
+        self._path = parse_path(self._where)
+        self._may_be_empty = settings.learns_zeros
+        self.openings = 1 + len(self._path)
+
+    def rows(self, objects: list[dict[str, Any]]) -> SparseRows:
+        """Return the records of a batch, all of which are as they should be and of one form.
+
+        Parameters
+        ----------
+        objects : list of dict
+            Parsed records.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            Some record is not, or they are of both forms; `row` says which and why.
+        """
+        found: list[Any] = objects
+        for name in self._path:
+            found = list(map(itemgetter(name), found))
+        if set(map(type, found)) != {dict}:
+            raise TypeError("not objects")
+        if not self._may_be_empty and not all(found):
+            raise ValueError("a record without any feature")
+        return self._by_index(found) if _is_by_index(found[0]) else self._by_name(found)
+
+    def _by_name(self, found: list[dict[str, Any]]) -> SparseRows:
+        values = list(chain.from_iterable(map(dict.values, found)))
+        _check_types(values, {float, int})
+        listed = list(chain.from_iterable(found))
+        names = list(dict.fromkeys(listed))
+        code = dict(zip(names, count(), strict=False))
+        codes = np.fromiter(map(code.__getitem__, listed), np.int64, len(listed))
+        data = np.fromiter(values, np.float64, len(values))
+        return SparseRows(codes, _starts_of(found), data, np.zeros(len(found), np.bool_), names)
+
+    def _by_index(self, found: list[dict[str, Any]]) -> SparseRows:
+        if set(map(len, found)) != {2}:
+            raise ValueError("of both forms")
+        pairs = list(map(_both, found))
+        indices, values = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+        if set(map(type, indices)) | set(map(type, values)) != {list}:
+            raise TypeError("not arrays")
+        if list(map(len, indices)) != list(map(len, values)) or not (self._may_be_empty or all(values)):
+            raise ValueError("arrays of different lengths, or empty ones")
+        flat, numbers = list(chain.from_iterable(indices)), list(chain.from_iterable(values))
+        _check_types(flat, {int})
+        _check_types(numbers, {float, int})
+        try:
+            codes = np.fromiter(flat, np.int64, len(flat))
+        except OverflowError as error:
+            raise ValueError("an index beyond int64") from error
+        indptr = _starts_of(values)
+        if len(codes) and (codes.min() < 0 or has_twice(codes, indptr)):
+            raise ValueError("a negative index, or one that comes twice")
+        data = np.fromiter(numbers, np.float64, len(numbers))
+        return SparseRows(codes, indptr, data, np.ones(len(found), np.bool_), [])
+
+    def row(self, record: dict[str, Any]) -> SparseRows:
+        """Return one record as a batch.
+
+        Raises
+        ------
+        FaultError
+            What is wrong with it.
+        """
+        value, where = find(record, self._path), self._where
+        if value is ABSENT or value is None:
+            state = "null" if value is None else "missing"
+            text = f"{where} is {state}; it is where input.sparse looks for the features"
+            raise FaultError("validate", "missing_feature", text)
+        if not isinstance(value, dict):
+            text = f'{where} is {kind_of(value)}, neither {{"indices": [...], "values": [...]}} nor name -> number'
+            raise FaultError("validate", "wrong_type", text)
+        if _is_by_index(value):
+            entries = self._checked_pairs(*_both(value))
+        else:
+            entries = [(name, f"{where}.{name}", each) for name, each in value.items()]
+        if not entries and not self._may_be_empty:
+            raise FaultError("validate", "wrong_dimension", f"{where} is empty: a record has at least one feature")
+        for _, place, each in entries:
+            if each is None:
+                text = f"{place} is null; leave it out: a feature that is not there is 0"
+                raise FaultError("validate", "missing_feature", text)
+            number_of(each, place)
+        return self.rows([record])
+
+    def _checked_pairs(self, indices: list[Any], values: list[Any]) -> list[tuple[Any, str, Any]]:
+        """Return (index, place, value) of a record's entries, their indices checked."""
+        where = self._where
+        if len(indices) != len(values):
+            text = f"{where} has {len(indices):,} indices and {len(values):,} values; each value needs its index"
+            raise FaultError("validate", "wrong_dimension", text)
+        for place, index in enumerate(indices):
+            if type(index) is not int:
+                text = f"{where}.indices[{place}] is {kind_of(index)}, not an integer from 0 on"
+                raise FaultError("validate", "wrong_type", text)
+            if not 0 <= index < 2**63:
+                raise FaultError(
+                    "validate", "wrong_dimension", f"{where}.indices[{place}] is {index}: features count from 0"
+                )
+        if len(set(indices)) < len(indices):
+            twice = Counter(indices).most_common(1)[0][0]
+            text = f"{where} has feature {twice} twice; send each of them once"
+            raise FaultError("validate", "wrong_dimension", text)
+        pairs = enumerate(zip(indices, values, strict=True))
+        return [(index, f"{where}.values[{place}]", value) for place, (index, value) in pairs]
+
+    @staticmethod
+    def stacked(rows: Sequence[SparseRows]) -> SparseRows:
+        """Return the records that `row` returned as one batch."""
+        return SparseRows.joined(rows)
+
+    @staticmethod
+    def joined(parts: Sequence[SparseRows]) -> SparseRows:
+        """Return the records of batches as one."""
+        return SparseRows.joined(parts)
+
+
+def has_twice(codes: IntArray, indptr: IntArray) -> bool:
+    """Whether a record has a feature twice."""
+    record = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+    inside = record[1:] == record[:-1]
+    if (np.diff(codes)[inside] > 0).all():
+        return False
+    order = np.lexsort((codes, record))
+    return bool(((np.diff(codes[order]) == 0) & (np.diff(record[order]) == 0)).any())
+
+
+def _is_by_index(value: dict[str, Any]) -> bool:
+    return (
+        len(value) == 2
+        and INDICES in value
+        and VALUES in value
+        and isinstance(value[INDICES], list)
+        and isinstance(value[VALUES], list)
+    )
+
+
+def _check_types(values: list[Any], allowed: set[type]) -> None:
+    # numpy would take a boolean for a number.
+    if not set(map(type, values)) <= allowed:
+        raise TypeError("not numbers")
+
+
+def _starts(counts: IntArray) -> IntArray:
+    """Return where runs of some lengths begin, and where the last one ends."""
+    starts = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=starts[1:])
+    return starts
+
+
+def _starts_of(records: Sequence[Any]) -> IntArray:
+    return _starts(np.fromiter(map(len, records), np.int64, len(records)))

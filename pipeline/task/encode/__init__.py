@@ -1,0 +1,1 @@
+"""What is emitted: assignments, cluster events, descriptions, and the room they take."""

@@ -1,0 +1,305 @@
+"""From answers to messages: payloads and headers, a batch at a time; and dead letters. Events: `event_encoding`.
+
+An assignment is written as text from pieces that are kept, because most of it repeats: what a record adds of its own
+is offset, id, score and time. A test holds that the bytes are those that orjson gives for a `schemas.Assignment`.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import repeat
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import orjson
+from resonance.engine.base import Cluster, Step
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.records import Message, RoutedRecord, SourceRecord
+from resonance.pipeline.task.decode.faults import Fault
+from resonance.pipeline.task.encode.cluster_description import describe_features
+from resonance.pipeline.task.encode.label_probabilities import label_texts
+from resonance.pipeline.task.encode.origins import Origins, Place
+from resonance.pipeline.task.model.stream_model import StreamModel
+from resonance.schemas import (
+    CloudEvents,
+    ClusterSnapshot,
+    DeadLetter,
+    Header,
+    dead_letter_headers,
+    source_uri,
+)
+
+KEPT = 20_000
+"""Texts that are kept of a kind; numbers of clusters and nodes never come again, so old ones must go."""
+
+_WARMING = '"status":"warming_up","cluster":null,"clusters":[],"score":'
+_HEADS = repeat(b'{"id":')
+_NOVEL = (b',"novel":false,"path":[', b',"novel":true,"path":[')
+
+_message: Callable[[Iterable[Any]], Message] = partial(tuple.__new__, Message)
+"""Make a message of an iterable; half the time of calling the class."""
+
+
+class _Kept(dict[Any, Any]):
+    """Remembers what a function made of a key; forgets everything when it grows too large."""
+
+    __slots__ = ("_make",)
+
+    def __init__(self, make: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, key: Any) -> Any:
+        if len(self) >= KEPT:
+            self.clear()
+        self[key] = made = self._make(key)
+        return made
+
+
+class StreamTexts:
+    """The texts of one version of a stream that repeat from record to record.
+
+    Parameters
+    ----------
+    stream : str
+        The stream.
+    version : int
+        Version of its model.
+    depth : int
+        Levels of its engine.
+    """
+
+    __slots__ = ("_clusters", "_head", "prefix", "version", "warming")
+
+    def __init__(self, stream: str, version: int, depth: int) -> None:
+        self.version = version
+        self.prefix = f"{stream}/{version}/"
+        self._head = f'}},"stream":"{stream}","version":{version},'
+        self.warming = f"{self._head}{_WARMING}".encode()
+        self._clusters = _Kept(self._flat_text if depth == 1 else self._deep_text)
+
+    def cluster_id(self, path: Sequence[int], number: int) -> str:
+        """Return the id of a cluster on the bus."""
+        return self.prefix + "".join(f"{node}." for node in path) + str(number)
+
+    def clusters(self, step: Step) -> Iterable[bytes]:
+        """Return the text before the score of each record."""
+        if step.cluster.shape[1] == 1:
+            return map(self._clusters.__getitem__, step.cluster[:, 0].tolist())
+        # A node of the path matters only where there is a cluster below it; without it the texts are few.
+        below = np.logical_or.accumulate(step.cluster[:, :0:-1] >= 0, axis=1)[:, ::-1]
+        parents = np.where(below, step.path[:, :-1], -1)
+        return map(self._clusters.__getitem__, map(tuple, np.hstack((step.cluster, parents)).tolist()))
+
+    def _flat_text(self, cluster: int) -> bytes:
+        return self._text([self.cluster_id((), cluster)] if cluster >= 0 else [], cluster >= 0)
+
+    def _deep_text(self, place: tuple[int, ...]) -> bytes:
+        depth = (len(place) + 1) // 2
+        clusters, path = place[:depth], place[depth:]
+        ids = [self.cluster_id(path[:level], number) for level, number in enumerate(clusters) if number >= 0]
+        return self._text(ids, clusters[0] >= 0)
+
+    def _text(self, ids: list[str], has_root: bool) -> bytes:
+        listed = ",".join(f'"{text}"' for text in ids)
+        first = f'"{ids[0]}"' if has_root else "null"
+        return f'{self._head}"status":"assigned","cluster":{first},"clusters":[{listed}],"score":'.encode()
+
+
+class _PlaceTexts(NamedTuple):
+    """The texts of the answers to the records of one partition that repeat."""
+
+    source: bytes
+    ce_id: bytes
+    shared: tuple[Header, ...]
+
+    @classmethod
+    def of(cls, name: str, place: Place) -> Self:
+        topic, partition = place
+        source = f',"source":{{"topic":"{topic}","partition":{partition},"offset":'
+        shared = CloudEvents("assignment", source_uri(name, topic, partition)).shared
+        return cls(source.encode(), f"{topic}-{partition}-".encode(), shared)
+
+
+class Encoder:
+    """Writes the outputs of one input partition; those of routed records with their own places.
+
+    Parameters
+    ----------
+    settings : Settings
+        Name of the deployment, envelope, limits.
+    topic : str
+        Input topic.
+    partition : int
+        Partition of it.
+    """
+
+    def __init__(self, settings: Settings, topic: str, partition: int) -> None:
+        self._name = settings.name
+        self._plain = settings.output.envelope == "plain"
+        self._largest = settings.limits.dead_letter_bytes
+        self._place = (topic, partition)
+        self._texts = _Kept(partial(_PlaceTexts.of, settings.name))
+        self._times = _Kept(lambda text: f'"time":"{text}"}}'.encode())
+        self._ce_times = _Kept(lambda text: ("ce_time", text.encode()))
+
+    def assignments(self, texts: StreamTexts, origins: Origins, step: Step) -> list[Message]:
+        """Return the answers to learned records."""
+        # Here and below many numbers become text in one call of orjson; NaN becomes null.
+        scores = orjson.dumps(step.score, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].split(b",")
+        paths = orjson.dumps(np.ascontiguousarray(step.path), option=orjson.OPT_SERIALIZE_NUMPY)[2:-2]
+        nodes = paths.replace(b",-1", b"").split(b"],[")
+        if len(step.path) and step.path[:, 0].min() < 0:
+            # A record without anything in common with others, and nothing to found: no node learned it.
+            nodes = [b"" if path == b"-1" else path for path in nodes]
+        novel = map(_NOVEL.__getitem__, step.novel.tolist())
+        labels = None if step.labels is None else label_texts(step.labels)
+        return self._messages(origins, texts.clusters(step), scores, novel, nodes, labels)
+
+    def warming(self, texts: StreamTexts, origins: Origins) -> list[Message]:
+        """Return the answers to records that are held back."""
+        return self._messages(origins, repeat(texts.warming), repeat(b"null"), repeat(_NOVEL[0]), repeat(b""))
+
+    def _messages(
+        self,
+        origins: Origins,
+        clusters: Iterable[bytes],
+        scores: Iterable[bytes],
+        novel: Iterable[bytes],
+        nodes: Iterable[bytes],
+        labels: Iterable[bytes] | None = None,
+    ) -> list[Message]:
+        ids: Iterable[bytes] = repeat(b"null") if origins.ids is None else origins.ids
+        included: Iterable[bytes] = repeat(b"],")
+        if origins.included is not None:
+            included = [b'],"include":%b,' % members.encode() for members in origins.included]
+        if labels is not None:
+            included = [b"],%b%b" % (own, rest[2:]) for own, rest in zip(labels, included, strict=False)]
+        routed = origins.sources
+        texts = [self._texts[place] for place in ((self._place,) if routed is None else routed.places)]
+        sources: Iterable[bytes] = repeat(texts[0].source) if routed is None else [text.source for text in texts]
+        partitions: Iterable[int | None] = repeat(None) if routed is None else [number for _, number in routed.places]
+        joined = orjson.dumps(origins.offsets if routed is None else routed.offsets)[1:-1]
+        offsets = joined.split(b",")
+        times = map(self._times.__getitem__, origins.times)
+        # The offsets end it: what is repeated has no end.
+        pieces = zip(_HEADS, ids, sources, offsets, clusters, scores, novel, nodes, included, times, strict=False)
+        values = list(map(b"".join, pieces))
+        headers = self._assignment_headers(origins, joined, texts)
+        return list(map(_message, zip(origins.keys, values, headers, partitions, strict=False)))
+
+    def _assignment_headers(self, origins: Origins, joined: bytes, texts: list[_PlaceTexts]) -> list[list[Header]]:
+        times = map(self._ce_times.__getitem__, origins.times)
+        if self._plain:
+            headers: list[list[Header]] = [[] for _ in origins.offsets]
+        elif origins.sources is None:
+            _, prefix, (version, kind, source, schema) = texts[0]
+            names = (prefix + joined.replace(b",", b"," + prefix)).split(b",")
+            headers = [
+                [version, ("ce_id", name), kind, source, time, schema] for name, time in zip(names, times, strict=True)
+            ]
+        else:
+            headers = [
+                [version, ("ce_id", prefix + offset), kind, source, time, schema]
+                for (_, prefix, (version, kind, source, schema)), offset, time in zip(
+                    texts, joined.split(b","), times, strict=True
+                )
+            ]
+        if origins.traces is not None:
+            for own, trace in zip(headers, origins.traces, strict=True):
+                if trace is not None:
+                    own.append(("traceparent", trace))
+        return headers
+
+    def dead_letter(
+        self,
+        record: SourceRecord,
+        fault: Fault,
+        version: int,
+        topic_ids: Mapping[str, str] = {},
+        decided_by: SourceRecord | None = None,
+    ) -> Message:
+        """Return a record that could not be used, as it was, with the reason in its headers.
+
+        What its topic would not take is cut: the value; also the original headers, and the key, where these alone are
+        too long.
+
+        Parameters
+        ----------
+        record : SourceRecord
+            The record.
+        fault : Fault
+            What is wrong with it.
+        version : int
+            Version with which the models of new streams begin.
+        topic_ids : mapping of str to str
+            Kafka's id of each input topic, as far as it is known.
+        decided_by : SourceRecord, optional
+            The record with which it was decided, where that is a later one.
+        """
+        (topic, partition, offset), to = self._source(record), None
+        if isinstance(record, RoutedRecord):
+            to = partition
+        letter: DeadLetter = {
+            "topic": topic,
+            "partition": str(partition),
+            "offset": str(offset),
+            "stage": fault.stage,
+            "class": fault.kind,
+            "message": fault.message,
+            "version": str(version),
+        }
+        if topic_id := topic_ids.get(topic):
+            letter["topic_id"] = topic_id
+        if decided_by is not None:
+            letter["decided_by"] = "{}-{}-{}".format(*self._source(decided_by))
+        key, value, headers = record.key or b"", record.value or b"", list(record.headers or ())
+        text = dead_letter_headers(self._name, letter)
+        if len(key) + len(value) + _size(headers) + _size(text) <= self._largest:
+            return Message(record.key, record.value, headers + text, to)
+        cut: list[str] = []
+        letter |= {"truncated": "value, headers, key", "length": str(len(value)), "sha256": "0" * 64}
+        room = self._largest - _size(dead_letter_headers(self._name, letter))
+        if len(key) + _size(headers) > room:
+            headers = []
+            cut.append("headers")
+        if len(key) > room:
+            key = key[:room]
+            cut.append("key")
+        room -= len(key) + _size(headers)
+        if len(value) > room:
+            letter["sha256"] = hashlib.sha256(value).hexdigest()
+            value = value[:room]
+            cut.insert(0, "value")
+        else:
+            del letter["length"], letter["sha256"]
+        letter["truncated"] = ", ".join(cut)
+        text = dead_letter_headers(self._name, letter)
+        return Message(None if record.key is None else key, None if record.value is None else value, headers + text, to)
+
+    def _source(self, record: SourceRecord) -> tuple[str, int, int]:
+        """Return topic, partition and offset of a record where it was read first."""
+        if isinstance(record, RoutedRecord):
+            return record.topic, record.partition, record.source_offset
+        return (*self._place, record.offset)
+
+
+def describe(model: StreamModel, texts: StreamTexts, cluster: Cluster) -> ClusterSnapshot:
+    """Return a cluster as the bus has it, in the units of the input."""
+    found = describe_features(model.preparation, cluster)
+    told: ClusterSnapshot = {
+        "id": texts.cluster_id(cluster.path, cluster.id),
+        "size": cluster.size,
+        "centre": found.centre,
+        "spread": found.spread,
+        "nodes": cluster.nodes,
+    }
+    if found.omitted:
+        told["omitted"] = found.omitted
+    if found.salient:
+        told["salient"] = found.salient
+    return told
+
+
+def _size(headers: Sequence[Header]) -> int:
+    return sum(len(name.encode()) + len(value or b"") for name, value in headers)

@@ -1,0 +1,309 @@
+"""From changes of clusters to messages: the event, and what the compacted topic says of the clusters concerned."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+from resonance.engine.base import Event, GroupChange
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.records import Message
+from resonance.pipeline.task.encode import message_sizes
+from resonance.pipeline.task.encode.assignments import StreamTexts, describe
+from resonance.pipeline.task.encode.origins import Origins, Place
+from resonance.pipeline.task.model.learn_result import RangeChange
+from resonance.pipeline.task.model.stream_model import StreamModel
+from resonance.schemas import Cause as NamedCause
+from resonance.schemas import (
+    CloudEvents,
+    ClusterEvent,
+    ClusterSnapshot,
+    DriftEvent,
+    DriftEventKind,
+    Header,
+    SchemaName,
+    Source,
+    describe_cluster,
+    describe_end,
+    source_uri,
+)
+
+_MOST_PARTS: Final = 10**9
+"""No list comes in more parts: for the room that their numbers take."""
+
+
+@dataclass(slots=True, eq=False)
+class Cause:
+    """The record that caused something: one of a batch's.
+
+    Attributes
+    ----------
+    origins : Origins
+        The batch.
+    position : int
+        Its place there.
+    """
+
+    origins: Origins
+    position: int
+
+    def source(self, own: Place) -> Source:
+        """Where it stands; `own`: topic and partition of the task, where it was not routed."""
+        sources = self.origins.sources
+        topic, partition = own if sources is None else sources.places[self.position]
+        offsets = self.origins.offsets if sources is None else sources.offsets
+        return {"topic": topic, "partition": partition, "offset": offsets[self.position]}
+
+    def named(self, own: Place) -> NamedCause:
+        """Return what it calls itself, and where it stands; `own` as of `source`."""
+        ids = self.origins.ids
+        name: Any = None if ids is None else orjson.Fragment(ids[self.position])
+        return {"id": name, "source": self.source(own)}
+
+    @property
+    def time(self) -> str:
+        """Its own time."""
+        return self.origins.times[self.position]
+
+
+@dataclass(slots=True, eq=False)
+class Told:
+    """An event and what follows from it.
+
+    Attributes
+    ----------
+    events : list of Message
+        For the topic of the events: one, or the parts of a list that is too long for one.
+    clusters : list of Message
+        For the compacted topic.
+    """
+
+    events: list[Message]
+    clusters: list[Message]
+
+
+class EventEncoder:
+    """Writes the events of one input partition and its clusters.
+
+    Parameters
+    ----------
+    settings : Settings
+        Name of the deployment and envelope.
+    topic : str
+        Input topic.
+    partition : int
+        Partition of it.
+    """
+
+    def __init__(self, settings: Settings, topic: str, partition: int) -> None:
+        self._plain = settings.output.envelope == "plain"
+        self._name = settings.name
+        self._place = (topic, partition)
+        self._envelopes: dict[tuple[SchemaName, str, int], CloudEvents] = {}
+
+    def event(
+        self, model: StreamModel, texts: StreamTexts, event: Event, cause: Cause, since: Mapping[str, str]
+    ) -> Told:
+        """Return the messages of a change of clusters.
+
+        Parameters
+        ----------
+        model : StreamModel
+            The stream's model; its `seq` is the event's.
+        texts : StreamTexts
+            Its texts.
+        event : Event
+            What happened.
+        cause : Cause
+            The record that caused it.
+        since : mapping of str to str
+            When the clusters concerned began, by id.
+        """
+        payload: ClusterEvent = {
+            "kind": event.kind,
+            "stream": model.stream,
+            "version": model.version,
+            "level": len(event.path) + 1,
+            "seq": model.seq,
+            "cluster": texts.cluster_id(event.path, event.cluster),
+        }  # type: ignore[typeddict-item]
+        if model.root_node is not None:
+            payload["subtree"] = model.root_node
+        if event.other is not None:
+            payload["other"] = texts.cluster_id(event.path, event.other)
+        payload["before"] = [describe(model, texts, cluster) for cluster in event.before]
+        payload["after"] = [describe(model, texts, cluster) for cluster in event.after]
+        if event.reason is not None:
+            reason = event.reason
+            payload["reason"] = {"criterion": reason.criterion, "value": reason.value, "threshold": reason.threshold}
+            if reason.further:
+                payload["reason"]["further"] = dict(reason.further)
+        path = ".".join(map(str, event.path)) or "root"
+        name = f"{path}/{event.number}"
+        message = self._event_message(payload, cause, name)
+        ended = [cluster for cluster in payload["before"] if cluster["id"] == payload["cluster"]]
+        return Told([message], self._clusters(payload, payload["after"], ended, since, cause, name))
+
+    def version_started(
+        self,
+        model: StreamModel,
+        seq: int,
+        before: Sequence[ClusterSnapshot],
+        after: Sequence[ClusterSnapshot],
+        cause: Cause,
+        since: Mapping[str, str],
+    ) -> Told:
+        """Return the messages that a stream's clusters are others from here on.
+
+        Parameters
+        ----------
+        model : StreamModel
+            The stream's model.
+        seq : int
+            Number of the event.
+        before, after : sequence of ClusterSnapshot
+            The clusters that ended, and those that are there.
+        cause : Cause
+            The record with which they are.
+        since : mapping of str to str
+            When all of them began, by id.
+        """
+        payload: ClusterEvent = {
+            "kind": "version_started",
+            "stream": model.name,
+            "version": model.version,
+            "level": 1,
+            "seq": seq,
+            "cluster": None,
+            "before": list(before),
+            "after": list(after),
+        }  # type: ignore[typeddict-item]
+        name = f"version/{model.version}"
+        messages = [self._event_message(payload, cause, name)]
+        most = message_sizes.event_bytes_of(model)
+        if len(messages[0].value or b"") > most:
+            # Only ordinary events are bounded, and these the topic is known to take.
+            brief: ClusterEvent = {**payload, "before": _brief(before), "after": _brief(after)}
+            frame: ClusterEvent = {**payload, "before": [], "after": [], "part": _MOST_PARTS, "parts": _MOST_PARTS}
+            room = most - len(self._event_message(frame, cause, name).value or b"")
+            messages = [
+                self._event_message(part, cause, name if number == 1 else f"{name}/{number}")
+                for number, part in enumerate(_parts(brief, room), start=1)
+            ]
+        return Told(messages, self._clusters(payload, after, before, since, cause, name))
+
+    def present(
+        self, model: StreamModel, clusters: Sequence[ClusterSnapshot], cause: Cause, since: Mapping[str, str]
+    ) -> list[Message]:
+        """Return what the compacted topic says of clusters of which it has heard nothing; parameters as above."""
+        payload: ClusterEvent = {"kind": "emerged", "seq": max(model.seq - 1, 0), "time": cause.time}  # type: ignore[typeddict-item]
+        return self._clusters(payload, clusters, (), since, cause, "present")
+
+    def tombstone(self, cluster: str, cause: Cause) -> Message:
+        """Return the message that removes an ended cluster from the compacted topic."""
+        return self._cluster_message(cluster, None, cause, "removed")
+
+    def regrouped(self, model: StreamModel, change: GroupChange, cause: Cause) -> Message:
+        """Return the message that an engine divides the features into more or fewer groups; parameters as above."""
+        measure = model.engine.name, "attribute_groups", float(change.after), float(change.before)
+        return self._drift_message(model, "regrouped", measure, cause, {})
+
+    def rescaled(self, model: StreamModel, change: RangeChange, cause: Cause) -> Message:
+        """Return the message that a feature has another range; parameters as above."""
+        (low, high), (low_before, high_before) = change.after, change.before
+        measure = "prepare", "range_width", high - low, high_before - low_before
+        more: dict[str, Any] = {"range": [low, high], "range_before": [low_before, high_before]}
+        return self._drift_message(model, "rescaled", measure, cause, {**more, "feature": change.feature})
+
+    def _drift_message(
+        self,
+        model: StreamModel,
+        kind: DriftEventKind,
+        measure: tuple[str, str, float, float],
+        cause: Cause,
+        more: dict[str, Any],
+    ) -> Message:
+        detector, criterion, value, threshold = measure
+        payload: DriftEvent = {
+            "kind": kind,
+            "stream": model.stream,
+            "version": model.version,
+            "seq": model.drifts,
+            "detector": detector,
+            "criterion": criterion,
+            "value": value,
+            "threshold": threshold,
+            **more,  # type: ignore[typeddict-item]
+            "cause": cause.named(self._place),
+            "time": cause.time,
+        }
+        headers = self._headers("drift_event", cause, f"drift/{model.drifts}")
+        return Message(cause.origins.keys[cause.position], orjson.dumps(payload), headers)
+
+    def _event_message(self, payload: ClusterEvent, cause: Cause, name: str) -> Message:
+        payload["cause"] = cause.named(self._place)
+        payload["time"] = cause.time
+        headers = self._headers("cluster_event", cause, name)
+        return Message(cause.origins.keys[cause.position], orjson.dumps(payload), headers)
+
+    def _clusters(
+        self,
+        payload: ClusterEvent,
+        present: Sequence[ClusterSnapshot],
+        ended: Sequence[ClusterSnapshot],
+        since: Mapping[str, str],
+        cause: Cause,
+        name: str,
+    ) -> list[Message]:
+        """Return the messages about the clusters of an event: first those that ended, then those that are there."""
+        kept = {cluster["id"] for cluster in present}
+        values = [
+            describe_end(cluster, payload, since.get(cluster["id"])) for cluster in ended if cluster["id"] not in kept
+        ]
+        values += [describe_cluster(cluster, payload, since.get(cluster["id"])) for cluster in present]
+        return [self._cluster_message(value["id"], orjson.dumps(value), cause, name) for value in values]
+
+    def _cluster_message(self, cluster: str, value: bytes | None, cause: Cause, name: str) -> Message:
+        return Message(cluster.encode(), value, self._headers("cluster", cause, f"{name}/{cluster}"))
+
+    def _headers(self, kind: SchemaName, cause: Cause, name: str) -> list[Header]:
+        source = cause.source(self._place)
+        topic, partition = source["topic"], source["partition"]
+        headers: list[Header] = []
+        if not self._plain:
+            envelope = self._envelopes.get((kind, topic, partition))
+            if envelope is None:
+                envelope = CloudEvents(kind, source_uri(self._name, topic, partition))
+                self._envelopes[kind, topic, partition] = envelope
+            headers = envelope.headers(f"{topic}-{partition}-{source['offset']}/{name}", cause.time)
+        traces = cause.origins.traces
+        if traces is not None and (trace := traces[cause.position]) is not None:
+            headers.append(("traceparent", trace))
+        return headers
+
+
+def _brief(clusters: Sequence[ClusterSnapshot]) -> list[ClusterSnapshot]:
+    brief: list[ClusterSnapshot] = []
+    for cluster in clusters:
+        brief.append({**cluster, "centre": {}, "spread": {}})
+        if omitted := cluster.get("omitted", 0) + len(cluster["centre"]):
+            brief[-1]["omitted"] = omitted
+    return brief
+
+
+def _parts(event: ClusterEvent, most: int) -> list[ClusterEvent]:
+    """Return an event whole where its clusters have at most so many bytes, otherwise in parts that have."""
+    parts: list[ClusterEvent] = []
+    room = 0
+    for side in ("before", "after"):
+        for cluster in event[side]:
+            size = len(orjson.dumps(cluster)) + 1
+            if not parts or size > room:
+                parts.append({**event, "before": [], "after": []})
+                room = most
+            room -= size
+            parts[-1][side].append(cluster)
+    if len(parts) > 1:
+        for number, part in enumerate(parts, start=1):
+            part["part"], part["parts"] = number, len(parts)
+    return parts

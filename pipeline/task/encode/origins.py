@@ -1,0 +1,140 @@
+"""Where records come from and what they bring along: the columns that outputs go back to."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+from resonance.pipeline.records import RoutedRecord, SourceRecord
+from resonance.pipeline.task.decode.json_records import Decoded, Probe
+
+TRACE_BYTES = 1_000
+"""Longest ``traceparent`` that is passed through; the standard's have 55."""
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+
+class Sources(NamedTuple):
+    """Where records stand that came over the routes, column by column.
+
+    Attributes
+    ----------
+    places : list of (str, int)
+        Topic and partition of each.
+    offsets : list of int
+        Its offset there.
+    streams : list of bytes
+        Key of its stream.
+    """
+
+    places: list[Place]
+    offsets: list[int]
+    streams: list[bytes]
+
+    def take(self, positions: Sequence[int]) -> "Sources":
+        """Return some of the records, by position."""
+        places, offsets, streams = self
+        if isinstance(positions, range) and positions.step == 1:
+            some = slice(positions.start, positions.stop)
+            return Sources(places[some], offsets[some], streams[some])
+        return Sources([places[i] for i in positions], [offsets[i] for i in positions], [streams[i] for i in positions])
+
+
+@dataclass(slots=True, eq=False)
+class Origins:
+    """The records that outputs go back to, column by column.
+
+    Attributes
+    ----------
+    offsets : list of int
+        Offsets in the log that is learned.
+    keys : list of bytes or None
+        Keys.
+    ids : list of bytes, optional
+        Their own ids as JSON.
+    times : list of str
+        Their times.
+    included : list of str, optional
+        Copied members as JSON objects.
+    traces : list of bytes or None, optional
+        Values of their ``traceparent`` headers, unless too long.
+    sources : Sources, optional
+        Their places, where these are others than the task's own.
+    """
+
+    offsets: list[int]
+    keys: list[bytes | None]
+    ids: list[bytes] | None
+    times: list[str]
+    included: list[str] | None
+    traces: list[bytes | None] | None
+    sources: Sources | None = None
+
+    @classmethod
+    def of(cls, records: Sequence[SourceRecord], decoded: Decoded) -> Self:
+        """Return the usable records of a decoded batch, which are `records`."""
+        return cls(
+            [record.offset for record in records],
+            [record.key for record in records],
+            decoded.ids,
+            decoded.times,
+            decoded.included,
+            _traces_of(records),
+            _sources_of(records),
+        )
+
+    @classmethod
+    def of_probe(cls, record: SourceRecord, probe: Probe) -> Self:
+        """Return one record whose features are not decided yet."""
+        ids = None if probe.id is None else [probe.id]
+        included = None if probe.included is None else [probe.included]
+        one = [record]
+        return cls([record.offset], [record.key], ids, [probe.time], included, _traces_of(one), _sources_of(one))
+
+    @property
+    def streams(self) -> "list[bytes | None] | list[bytes]":
+        """Keys of the records' streams, where a partition has several."""
+        return self.keys if self.sources is None else self.sources.streams
+
+    def take(self, positions: Sequence[int]) -> "Origins":
+        """Return some of the records, by position."""
+        if isinstance(positions, range) and len(positions) == len(self.offsets):
+            return self
+
+        def some(column: list[Any] | None) -> list[Any] | None:
+            if column is None:
+                return None
+            if isinstance(positions, range) and positions.step == 1:
+                return column[positions.start : positions.stop]
+            return [column[i] for i in positions]
+
+        return Origins(
+            some(self.offsets) or [],
+            some(self.keys) or [],
+            some(self.ids),
+            some(self.times) or [],
+            some(self.included),
+            some(self.traces),
+            None if self.sources is None else self.sources.take(positions),
+        )
+
+
+def _traces_of(records: Sequence[SourceRecord]) -> list[bytes | None] | None:
+    """Return the ``traceparent`` of each record; None when no record has any header."""
+    headers = [record.headers for record in records]
+    if not any(headers):
+        return None
+    found = [next((value for name, value in own or () if name == "traceparent"), None) for own in headers]
+    return [value if value is not None and len(value) <= TRACE_BYTES else None for value in found]
+
+
+def _sources_of(records: Sequence[SourceRecord]) -> Sources | None:
+    """Return the places of routed records; None for those that stand where they are learned."""
+    if not records or not isinstance(records[0], RoutedRecord):
+        return None
+    routed: Sequence[Any] = records
+    return Sources(
+        [(record.topic, record.partition) for record in routed],
+        [record.source_offset for record in routed],
+        [record.stream for record in routed],
+    )

@@ -1,0 +1,110 @@
+"""Which answers the settings want, and their order over the streams of a batch."""
+
+from collections.abc import Sequence
+
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.records import Message
+from resonance.pipeline.task.encode.assignments import Encoder, StreamTexts
+from resonance.pipeline.task.encode.origins import Origins
+from resonance.pipeline.task.model.learn_result import Fed
+from resonance.pipeline.task.model.stream_model import StreamModel
+
+Answered = tuple[Sequence[int], list[Message]]
+"""Positions of records, and the answers to them."""
+
+
+class Answers:
+    """Chooses and writes the answers to records.
+
+    Parameters
+    ----------
+    settings : Settings
+        Which of them are wanted.
+    encoder : Encoder
+        Writes them.
+    """
+
+    def __init__(self, settings: Settings, encoder: Encoder) -> None:
+        self._wanted = settings.output.assignments
+        self._elsewhere = settings.is_keyed
+        self._encoder = encoder
+
+    def of(self, model: StreamModel, texts: StreamTexts, own: Origins, fed: Fed) -> list[Answered]:
+        """Return the answers to a stream's rows that the settings want, with their positions among the rows.
+
+        Parameters
+        ----------
+        model : StreamModel
+            The stream's, whose `last` is the answer before.
+        texts : StreamTexts
+            Its texts.
+        own : Origins
+            The records of the rows.
+        fed : Fed
+            What became of them.
+        """
+        answers: list[Answered] = []
+        if self._wanted == "none":
+            return answers
+        if fed.warming:
+            answers.append((fed.warming, self._encoder.warming(texts, own.take(fed.warming))))
+        if fed.step is not None and not self._elsewhere:
+            answers.append((fed.learned, self._encoder.assignments(texts, own.take(fed.learned), fed.step)))
+        if self._wanted == "all":
+            return answers
+        places = [place for some, _ in answers for place in some]
+        messages = [message for _, some in answers for message in some]
+        # Where the learned rows are answered elsewhere those of the warm-up stand first.
+        chosen = [i for i, keep in enumerate(self._kept(model, fed)[: len(places)]) if keep]
+        return [([places[i] for i in chosen], [messages[i] for i in chosen])]
+
+    def wanted(self, model: StreamModel, fed: Fed) -> list[bool]:
+        """Return for each learned row whether the settings want its answer; parameters as in `of`."""
+        count = len(fed.learned)
+        if self._wanted in ("all", "none"):
+            return [self._wanted == "all"] * count
+        return self._kept(model, fed)[len(fed.warming) :]
+
+    def _kept(self, model: StreamModel, fed: Fed) -> list[bool]:
+        """Return which answers are told where not all are: first those of the warm-up."""
+        if self._wanted == "novel":
+            return [False] * len(fed.warming) + ([] if fed.step is None else fed.step.novel.tolist())
+        statuses = _statuses(fed)
+        return [now != before for now, before in zip(statuses, (model.last, *statuses), strict=False)]
+
+    def held(self, texts: StreamTexts, origin: Origins, *, first: bool) -> list[Message]:
+        """Return the answer to a record that is held back; `first`: the stream has none before it."""
+        wanted = self._wanted == "all" or (self._wanted == "changes" and first)
+        return self._encoder.warming(texts, origin) if wanted else []
+
+    def remember(self, model: StreamModel, fed: Fed) -> None:
+        """Keep the last answer where the next one is compared with it."""
+        if self._wanted == "changes":
+            statuses = _statuses(fed)
+            model.last = statuses[-1] if statuses else model.last
+
+
+def through(places: Sequence[int], positions: Sequence[int]) -> Sequence[int]:
+    """Return the positions in a batch of places in a group of it."""
+    if isinstance(positions, range) and positions.start == 0:
+        return places
+    return [positions[place] for place in places]
+
+
+def in_order(answers: list[Answered], count: int) -> list[Message]:
+    """Join the answers of the streams in the order of the records."""
+    if len(answers) == 1:
+        return answers[0][1]
+    slots: list[Message | None] = [None] * count
+    for positions, messages in answers:
+        for position, message in zip(positions, messages, strict=True):
+            slots[position] = message
+    return [message for message in slots if message is not None]
+
+
+def _statuses(fed: Fed) -> list[tuple[str, int]]:
+    """Return status and cluster of the answers to rows, in order."""
+    statuses = [("warming_up", -1)] * len(fed.warming)
+    if fed.step is not None:
+        statuses += [("assigned", cluster) for cluster in fed.step.cluster[:, 0].tolist()]
+    return statuses

@@ -1,0 +1,1 @@
+"""What is learned of one stream: preparation, engine, labels, and the lives of its clusters."""

@@ -1,0 +1,226 @@
+"""Rows to an engine that is taught by labels: those of the records, and those that come later.
+
+A late label is learned with the features that were kept, in its place among the stream's records. Nobody is answered
+then: every record has one answer, which it got when it came.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+from resonance.engine.base import FloatArray, LabelAnswers, Step
+from resonance.engine.labels import LabelEngine
+from resonance.engine.prepare import Preparation
+from resonance.pipeline.task.decode.faults import FaultError, out_of_range
+from resonance.pipeline.task.decode.labels import Labels, Taught
+from resonance.pipeline.task.model.label_memory import LabelMemory, shown
+from resonance.pipeline.task.model.learn_result import Fed
+
+
+def feed(
+    engine: LabelEngine,
+    preparation: Preparation,
+    memory: LabelMemory,
+    rows: FloatArray,
+    taught: Sequence[Taught],
+    fed: Fed,
+) -> None:
+    """Hold back or learn the rows of a stream, in order.
+
+    Parameters
+    ----------
+    engine, preparation : LabelEngine, Preparation
+        The stream's.
+    memory : LabelMemory
+        The stream's.
+    rows : ndarray of shape (n, features)
+        As `Layout.rows` gives them; the row of a message of labels has no meaning.
+    taught : sequence of Taught
+        Id and labels of each row.
+    fed : Fed
+        Gets what becomes of them.
+    """
+    work = _Work(engine, preparation, memory, taught, fed)
+    position = 0
+    while position < len(rows) and not preparation.ready:
+        work.hold(position, rows[position : position + 1])
+        position += 1
+    if position < len(rows):
+        work.learn(position, rows)
+
+
+class _Work:
+    """The rows of one call; parameters as of `feed`."""
+
+    def __init__(
+        self,
+        engine: LabelEngine,
+        preparation: Preparation,
+        memory: LabelMemory,
+        taught: Sequence[Taught],
+        fed: Fed,
+    ) -> None:
+        self._engine = engine
+        self._preparation = preparation
+        self._memory = memory
+        self._taught = taught
+        self._fed = fed
+        self._warming: list[int] = []
+        fed.warming = self._warming
+
+    def hold(self, position: int, row: FloatArray) -> None:
+        """Hold a row back; the last one that is wanted lets the warm-up end."""
+        own, _, late = self._taught[position]
+        self._memory.seen += 1
+        if late is not None:
+            self._late(position)
+        elif problems := self._preparation.check(row):
+            self._fed.faults.append((position, out_of_range(problems[0])))
+        else:
+            try:
+                self._memory.hold(own, self._labels(position))
+            except FaultError as error:
+                self._fed.letters.append((position, error, None))
+            else:
+                self._preparation.hold(row)
+                self._warming.append(position)
+                if self._preparation.wanted == 0:
+                    self._end_warm_up(position)
+        self._overdue(position)
+
+    def _end_warm_up(self, position: int) -> None:
+        """Learn what was held back; whatever it causes happens now."""
+        held = self._memory.release()
+        prepared = self._preparation.freeze()
+        step = self._engine.learn(prepared, [labels for _, labels in held])
+        self._fed.learned_one_by_one([position] * len(held), step, answered=False)
+        for features, (own, labels) in zip(prepared, held, strict=True):
+            self._memory.keep(own, features if labels is None else None)
+            self._memory.learned += labels is not None
+
+    def learn(self, start: int, rows: FloatArray) -> None:
+        """Learn the rows from a position on."""
+        memory, fed, stop = self._memory, self._fed, len(rows)
+        own_rows = [position for position in range(start, stop) if self._taught[position].late is None]
+        problems = (
+            {own_rows[i]: text for i, text in self._preparation.check(rows[own_rows]).items()} if own_rows else {}
+        )
+        own_rows = [position for position in own_rows if position not in problems]
+        prepared: Iterator[FloatArray] = iter(self._preparation.apply(rows[own_rows]) if own_rows else ())
+        features: list[FloatArray] = []
+        sets: list[Labels | None] = []
+        places: list[int] = []
+        answered: list[int] = []
+        for position in range(start, stop):
+            own, labels, late = self._taught[position]
+            memory.seen += 1
+            if position in problems:
+                fed.faults.append((position, out_of_range(problems[position])))
+            elif late is not None:
+                if (found := self._late(position)) is not None:
+                    features.append(found)
+                    sets.append(labels)
+                    places.append(position)
+            else:
+                row = next(prepared)
+                try:
+                    labels = self._labels(position)
+                except FaultError as error:
+                    fed.letters.append((position, error, None))
+                else:
+                    memory.keep(own, row if labels is None else None)
+                    answered.append(len(places))
+                    features.append(row)
+                    sets.append(labels)
+                    places.append(position)
+            self._overdue(position)
+        if not features:
+            return
+        memory.learned += sum(labels is not None for labels in sets)
+        step = self._engine.learn(np.array(features), sets)
+        fed.learned_one_by_one(places, step, answered=True)
+        fed.learned = [places[i] for i in answered]
+        if answered:
+            fed.step = step if len(answered) == len(places) else _part(step, answered)
+
+    def _labels(self, position: int) -> Labels | None:
+        """Return the labels with which a record is learned: its own, or those that have waited for it.
+
+        Raises
+        ------
+        FaultError
+            The stream cannot have so many labels.
+        """
+        own, labels, _ = self._taught[position]
+        if labels is not None:
+            self._memory.take_in(labels)
+        waited = None if own is None else self._memory.waiting.pop(own, None)
+        if waited is None or own is None:
+            return labels
+        try:
+            if labels is not None:
+                raise already_labelled(own, "it came with labels")
+            self._memory.take_in(waited.labels)
+        except FaultError as error:
+            self._fed.letters.append((position, error, waited.record))
+            return labels
+        return waited.labels
+
+    def _late(self, position: int) -> FloatArray | None:
+        """Return the features that late labels are learned with; None where they are not learned now."""
+        own, labels, late = self._taught[position]
+        if own is None or labels is None or late is None:
+            return None
+        memory = self._memory
+        try:
+            if (place := memory.held_at(own)) is not None:
+                if memory.held[place][1] is not None:
+                    raise already_labelled(own, "it has its labels")
+                memory.take_in(labels)
+                memory.held[place] = own, labels
+            elif memory.knows(own):
+                if memory.is_labelled(own):
+                    raise already_labelled(own, "it has its labels")
+                memory.take_in(labels)
+                return memory.take(own)
+            elif own in memory.waiting:
+                raise already_labelled(own, "it has not come, and other labels wait for it")
+            elif not memory.wait(own, labels, late):
+                raise memory.too_late(own)
+        except FaultError as error:
+            self._fed.letters.append((position, error, None))
+        return None
+
+    def _overdue(self, position: int) -> None:
+        """Give up labels that have waited long enough."""
+        for own, record in self._memory.overdue():
+            self._fed.letters.append((position, self._memory.too_late(own), record))
+
+
+def already_labelled(own: bytes, why: str) -> FaultError:
+    """Return the fault of labels for a record that needs none."""
+    return FaultError("label", "already_labelled", f"the record {shown(own)} is learned once, and {why}")
+
+
+def not_taught(own: bytes) -> FaultError:
+    """Return the fault of labels that waited for a record when the models began anew with an engine without labels."""
+    return FaultError(
+        "label", "too_late", f"the record {shown(own)} had not come when the engine became one that no labels teach"
+    )
+
+
+def _part(step: Step, rows: list[int]) -> Step:
+    """Return the answers to some of the records of a step, with all of its events."""
+    before = np.searchsorted(rows, [event.index for event in step.events], side="right") - 1
+    events = [replace(event, index=int(index)) for event, index in zip(step.events, before, strict=True)]
+    answers = step.labels
+    labels = None if answers is None else LabelAnswers(answers.labels, answers.probabilities[rows])
+    return replace(
+        step,
+        cluster=step.cluster[rows],
+        score=step.score[rows],
+        novel=step.novel[rows],
+        path=step.path[rows],
+        events=events,
+        labels=labels,
+    )

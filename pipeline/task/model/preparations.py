@@ -1,0 +1,99 @@
+"""The two kinds of preparation that a stream's model can have: of dense rows and of sparse ones."""
+
+from collections.abc import Sequence
+
+from resonance.engine.base import Engine
+from resonance.engine.errors import StateError
+from resonance.engine.prepare import REVISION, Preparation
+from resonance.engine.sparse import SparseEngine
+from resonance.engine.sparse_scale import REVISION as SPARSE_REVISION
+from resonance.engine.state import unpack
+from resonance.pipeline.config import sparse
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.task.model.sparse_preparation import SparsePreparation
+
+AnyPreparation = Preparation | SparsePreparation
+
+KINDS: dict[str, type[Preparation] | type[SparsePreparation]] = {"prepare": Preparation, "sparse": SparsePreparation}
+"""By the part of a model's state that holds it."""
+
+
+def new_preparation(settings: Settings, features: Sequence[str]) -> AnyPreparation:
+    """Return the preparation of a new model.
+
+    Parameters
+    ----------
+    settings : Settings
+        The deployment's.
+    features : sequence of str
+        Names of the columns; sparse records have none beforehand.
+
+    Raises
+    ------
+    ParameterError
+        The settings name a feature that there is not, or lack one.
+    """
+    if settings.input.sparse is None:
+        return settings.preparation(features)
+    return SparsePreparation(
+        sparse.scale_of(settings.prepare, settings.engine_class), settings.engine_parameters["max_features"]
+    )
+
+
+def part_of(preparation: AnyPreparation) -> str:
+    """Return the part of a model's state that holds a preparation."""
+    return "sparse" if isinstance(preparation, SparsePreparation) else "prepare"
+
+
+def features_of(preparation: AnyPreparation) -> list[str]:
+    """Return the names of the features that a preparation knows."""
+    if isinstance(preparation, SparsePreparation):
+        return preparation.dictionary
+    return list(preparation.features)
+
+
+def revision_of(settings: Settings) -> int:
+    """Return the revision of the preparation that the settings choose."""
+    return REVISION if settings.input.sparse is None else SPARSE_REVISION
+
+
+def check_engine(preparation: AnyPreparation, engine: Engine, state: bytes) -> None:
+    """Refuse an engine that could not learn what a preparation gives.
+
+    Parameters
+    ----------
+    preparation : Preparation or SparsePreparation
+        What stands before the engine.
+    engine : Engine
+        As it was read.
+    state : bytes
+        What it was read from.
+
+    Raises
+    ------
+    StateError
+        It has other features, other bounds, or takes other records.
+    """
+    dimension = engine.dimension
+    if isinstance(preparation, SparsePreparation):
+        _check_sparse(preparation, engine, state)
+        fits, columns = dimension <= preparation.most_known, preparation.most_known
+    else:
+        columns = preparation.dimension
+        fits = dimension in (0, columns)
+    if not fits:
+        raise StateError(f"an engine of dimension {dimension} behind a preparation of {columns} columns")
+    if preparation.clip != engine.unit_interval:
+        raise StateError(f"{engine.name} behind a preparation with clip = {preparation.clip}")
+
+
+def _check_sparse(preparation: SparsePreparation, engine: Engine, state: bytes) -> None:
+    """Refuse an engine that does not take sparse records, takes dense ones already, or has another bound."""
+    if not isinstance(engine, SparseEngine):
+        raise StateError(f"{engine.name} behind a preparation of sparse records, which it does not take")
+    header, _ = unpack(state, engine.name, engine.revision)
+    if header.get("fixed"):
+        raise StateError(f"{engine.name} with records of fixed length behind a preparation of sparse ones")
+    most = header["parameters"].get("max_features")
+    if most != preparation.most:
+        raise StateError(f"{engine.name} with max_features = {most} behind a preparation of {preparation.most:,}")

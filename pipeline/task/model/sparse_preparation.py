@@ -1,0 +1,294 @@
+"""From the sparse records of a stream to the batches that its engine learns: form, feature dictionary, scale."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Self
+
+import numpy as np
+import orjson
+from resonance.engine.base import BoolArray, FloatArray, IntArray
+from resonance.engine.errors import ParameterError, RecordError, StateError
+from resonance.engine.sparse import SparseBatch
+from resonance.engine.sparse_scale import REVISION, SparseScale
+from resonance.engine.state import pack, unpack
+from resonance.pipeline.task.decode.faults import FaultError
+from resonance.pipeline.task.decode.sparse import SparseRows
+from resonance.pipeline.task.model.feature_names import FeatureNames
+
+NAME_BYTES: Final = 1_000
+"""Longest name of a feature, as JSON between its quotes: events name the most salient, whatever they are called."""
+
+KIND: Final = "sparse_prepare"
+
+_FEW: Final = 8
+"""A code of so many is sorted as fast as arrays for all of them are written."""
+
+
+class _Looked(NamedTuple):
+    """Some records of one form, entry by entry.
+
+    Attributes
+    ----------
+    features : ndarray of int64
+        Index of each entry's feature; -1 where the dictionary does not have its name.
+    place : ndarray of int64
+        Where in the following three its feature stands.
+    names : sequence of str
+        Of records by name: the names that occur.
+    width : ndarray
+        What the features are divided by.
+    prepared, faults : ndarray
+        As `SparseScale.run` gives them.
+    outside, faulty : int
+        Entries outside the range, and those that cannot be prepared or stand beyond the last index.
+    """
+
+    features: IntArray
+    place: IntArray
+    names: Sequence[str]
+    width: FloatArray
+    prepared: FloatArray
+    faults: IntArray
+    outside: int
+    faulty: int
+
+
+class SparsePreparation:
+    """What `Preparation` is for dense records, for sparse ones: nothing is held back, and features may grow.
+
+    The first usable record with an entry decides the form of the stream's records; those without any fit both. Where
+    records name their features, each name gets an index in the order of first appearance in the log, so that names and
+    indices are a function of the log alone.
+
+    Parameters
+    ----------
+    scale : SparseScale
+        What is done to values.
+    most : int
+        Features that there may be, the engine's ``max_features``.
+
+    Attributes
+    ----------
+    compared, outside : int
+        Entries that were compared with their range, and how many of them were outside.
+    """
+
+    ready: Final = True
+    wanted: Final = 0
+    features: Final[tuple[str, ...]] = ()
+    columns: Final[tuple[str, ...]] = ()
+    """None that every record has."""
+
+    def __init__(self, scale: SparseScale, most: int) -> None:
+        self.compared = self.outside = 0
+        self.most = most
+        self._scale = scale
+        self._by_index: bool | None = None
+        self._names = FeatureNames()
+
+    @property
+    def dictionary(self) -> list[str]:
+        """Names in the order of their indices; empty where records have indices."""
+        return list(self._names)
+
+    @property
+    def clip(self) -> bool:
+        """Whether values outside [0, 1] become 0 or 1."""
+        return self._scale.clip
+
+    @property
+    def most_known(self) -> int:
+        """Features that an engine behind it can have met, at most."""
+        return self.most if self._by_index else len(self._names)
+
+    def names_of(self, features: IntArray) -> list[str]:
+        """Return the names of features by their indices: ``f3`` where records have indices."""
+        if self._by_index:
+            return [f"f{index}" for index in features.tolist()]
+        return [self._names[index] for index in features.tolist()]
+
+    def to_input_units(
+        self, names: Sequence[str], centre: FloatArray, spread: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Map prepared centres and spreads of features back; see `SparseScale.to_input_units`."""
+        return self._scale.to_input_units(names, centre, spread)
+
+    def apply(self, rows: SparseRows) -> SparseBatch:
+        """Prepare a batch; names that are new join the dictionary.
+
+        Raises
+        ------
+        RecordError
+            Some record cannot be prepared, which leaves everything as it was; `check` says which and why.
+        """
+        if not len(rows.codes):
+            # Records without any entry fit either form, and decide none.
+            return SparseBatch(rows.codes, rows.indptr, rows.data)
+        forms = rows.by_index[np.diff(rows.indptr) > 0]
+        form = bool(forms[0]) if self._by_index is None else self._by_index
+        if (forms != form).any():
+            raise RecordError(0, "records of both forms")
+        looked = self._look(rows, by_index=form)
+        features, unknown = looked.features, looked.features < 0
+        new = list(dict.fromkeys(looked.place[unknown].tolist())) if unknown.any() else []
+        names = [looked.names[place] for place in new]
+        if looked.faulty or len(self._names) + len(names) > self.most or any(map(_is_too_long, names)):
+            raise RecordError(0, "a record of the batch cannot be prepared")
+        if new:
+            added = np.empty(len(looked.names), np.int64)
+            added[new] = np.arange(len(self._names), len(self._names) + len(new))
+            features = np.where(unknown, added[looked.place], features)
+            self._names.add(names)
+        self._by_index = form
+        if self._scale.ranged:
+            self.compared += len(features)
+            self.outside += looked.outside
+        return SparseBatch(features, rows.indptr, looked.prepared)
+
+    def check(self, rows: SparseRows) -> dict[int, FaultError]:
+        """Return what is wrong with which record, in order: empty when `apply` takes them all."""
+        problems: dict[int, FaultError] = {}
+        new: dict[int, list[str]] = {}
+        for by_index in (True, False):
+            chosen = np.flatnonzero(rows.by_index == by_index)
+            if len(chosen):
+                self._check_form(rows[chosen], chosen.tolist(), by_index, problems, new)
+        form, grown = self._by_index, set[str]()
+        filled = np.flatnonzero(np.diff(rows.indptr))
+        for position, by_index in zip(filled.tolist(), rows.by_index[filled].tolist(), strict=True):
+            if form not in (None, by_index):
+                problems[position] = _other_form(by_index)
+            elif position not in problems:
+                names = [name for name in new.get(position, ()) if name not in grown]
+                count = len(self._names) + len(grown) + len(names)
+                if count > self.most:
+                    more = f"{len(names):,} more feature{'s' if len(names) > 1 else ''}"
+                    text = f"{more}, {names[0]} first, would make {count:,}"
+                    problems[position] = self._too_many(text)
+                    continue
+                form = by_index
+                grown.update(names)
+        return dict(sorted(problems.items()))
+
+    def _check_form(
+        self,
+        rows: SparseRows,
+        positions: Sequence[int],
+        by_index: bool,
+        problems: dict[int, FaultError],
+        new: dict[int, list[str]],
+    ) -> None:
+        """Note what is wrong with the records of one form taken alone, and which names they bring."""
+        looked = self._look(rows, by_index=by_index)
+        record = np.repeat(np.asarray(positions), np.diff(rows.indptr))
+        for entry in np.flatnonzero((looked.faults != 0) | (looked.features >= self.most) | (looked.features < 0)):
+            at, place = int(record[entry]), int(looked.place[entry])
+            if at in problems:
+                continue
+            code = int(rows.codes[entry])
+            if looked.features[entry] >= self.most:
+                problems[at] = self._too_many(f"there is no feature {code:,}, they count from 0 to {self.most - 1:,}")
+                continue
+            name = f"f{code}" if by_index else looked.names[place]
+            if looked.features[entry] < 0:
+                if _is_too_long(name):
+                    problems[at] = _long_name(name)
+                    continue
+                new.setdefault(at, []).append(name)
+            if fault := int(looked.faults[entry]):
+                width = float(looked.width[place])
+                text = self._scale.problem(name, float(rows.data[entry]), width, fault)
+                problems[at] = FaultError("limit", "out_of_range", text)
+
+    def _look(self, rows: SparseRows, *, by_index: bool) -> _Looked:
+        """Look at records of one form."""
+        codes, names = rows.codes, list[str]()
+        if not by_index:
+            used, place = _occurring(codes, len(rows.names))
+            names = [rows.names[code] for code in used.tolist()]
+            features = self._names.find(names)[place]
+            logs, width = self._scale.factors(names)
+        elif self._scale.names_features:
+            used, place = np.unique(codes, return_inverse=True)
+            features = codes
+            logs, width = self._scale.factors([f"f{code}" for code in used.tolist()])
+        else:
+            place, features = np.zeros(len(codes), np.int64), codes
+            logs, width = self._scale.factors([""])
+        prepared, faults, outside, faulty = self._scale.run(rows.data, place, logs, width)
+        faulty += int(np.count_nonzero(features >= self.most))
+        return _Looked(features, place, names, width, prepared, faults, outside, faulty)
+
+    def _too_many(self, what: str) -> FaultError:
+        text = f"{what}: engine.max_features is {self.most:,}; raise it, or send fewer features"
+        return FaultError("limit", "too_many_features", text)
+
+    def state(self) -> bytes:
+        """Everything the next record depends on: canonical (equal states, equal bytes)."""
+        header = {
+            **self._scale.settings(),
+            "most": self.most,
+            "by_index": self._by_index,
+            "compared": self.compared,
+            "outside": self.outside,
+        }
+        return pack(KIND, REVISION, header, {"names": self._names.state()})
+
+    @classmethod
+    def from_state(cls, data: bytes) -> Self:
+        """Continue from a `state`.
+
+        Raises
+        ------
+        StateError
+            Damaged, or written by a newer program.
+        """
+        header, arrays = unpack(data, KIND, REVISION)
+        try:
+            scale = SparseScale(*(header[name] for name in ("scale", "log1p", "ranges", "clip")))
+            made = cls(scale, int(header["most"]))
+            made._by_index = header["by_index"]
+            made.compared, made.outside = int(header["compared"]), int(header["outside"])
+            made._names = FeatureNames.from_state(arrays["names"].tobytes())
+            if not (made._by_index is None or isinstance(made._by_index, bool)):
+                raise ValueError(f"by_index = {made._by_index!r}")
+            if len(made._names) > (made.most if made._by_index is False else 0):
+                raise ValueError(f"{len(made._names):,} names, by_index = {made._by_index}, most = {made.most:,}")
+            if not 0 <= made.outside <= made.compared:
+                raise ValueError(f"{made.outside:,} of {made.compared:,} outside")
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, ParameterError) as error:
+            raise StateError(f"the state of {KIND} cannot be read: {error!r}") from error
+        return made
+
+
+def _occurring(codes: IntArray, size: int) -> tuple[IntArray, IntArray]:
+    """Return which of so many codes occur, ascending, and where among these each one is."""
+    if len(codes) < size // _FEW:
+        # One stream of many: what all of them name is much more than what this one does.
+        used, places = np.unique(codes, return_inverse=True)
+        return used, places
+    marks: BoolArray = np.zeros(size, np.bool_)
+    marks[codes] = True
+    used = np.flatnonzero(marks)
+    places = np.empty(size, np.int64)
+    places[used] = np.arange(len(used))
+    return used, places[codes]
+
+
+def _bytes_of(name: str) -> int:
+    """Return the bytes that a name has in JSON between the quotes."""
+    return len(orjson.dumps(name)) - 2
+
+
+def _is_too_long(name: str) -> bool:
+    return len(name) > NAME_BYTES or _bytes_of(name) > NAME_BYTES
+
+
+def _long_name(name: str) -> FaultError:
+    text = f"the name {name[:40]}... has {_bytes_of(name):,} bytes, {NAME_BYTES:,} are allowed; shorten it"
+    return FaultError("limit", "name_too_long", text)
+
+
+def _other_form(by_index: bool) -> FaultError:
+    forms = ("an object name -> number", "indices and values")
+    text = f"the features are {forms[by_index]}, those of the stream's first record are {forms[not by_index]}"
+    return FaultError("validate", "wrong_type", f"{text}; send one form in a stream")

@@ -1,0 +1,349 @@
+"""The model of one stream: its preparation, its engine, and where in the log it stands."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import orjson
+from resonance.engine import ENGINES, PARTS, HCAEARoot
+from resonance.engine.base import Engine, FloatArray, Label, Step
+from resonance.engine.errors import RecordError, StateError
+from resonance.engine.labels import LabelEngine
+from resonance.engine.prepare import LOOK, Preparation
+from resonance.engine.state import pack, unpack
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.task.decode.faults import FaultError, out_of_range
+from resonance.pipeline.task.decode.labels import Taught
+from resonance.pipeline.task.model import label_learning
+from resonance.pipeline.task.model.label_memory import LabelMemory
+from resonance.pipeline.task.model.learn_result import Fed, RangeChange
+from resonance.pipeline.task.model.lifetimes import Lifetimes
+from resonance.pipeline.task.model.preparations import (
+    KINDS,
+    AnyPreparation,
+    check_engine,
+    new_preparation,
+    part_of,
+)
+from resonance.pipeline.task.model.sparse_preparation import SparsePreparation
+from resonance.schemas import ClusterSnapshot
+
+STATE_REVISION = 2
+"""Raised when the members of a stream's state change."""
+
+KIND = "stream"
+"""Kind of a stream's state."""
+
+_log = logging.getLogger(__name__)
+
+
+class StreamModel:
+    """A stream's model; what it becomes depends on the stream's rows alone.
+
+    Parameters
+    ----------
+    settings : Settings
+        Preparation and engine.
+    name : str
+        The stream.
+    features : sequence of str
+        Names of the columns of a row.
+    version : int
+        Version of the model.
+
+    Attributes
+    ----------
+    next : int
+        Offset behind the last record that the model was given.
+    seq : int
+        Number of the stream's next event.
+    ended : list of ClusterSnapshot or None
+        Clusters of the version before, while its end is still to be told, with the stream's next record.
+    listing : list of ClusterSnapshot or None
+        Events were learned silently, so that the present clusters are still to be listed, with the first record that is
+        told; these are the clusters that were told before and ended meanwhile.
+    lifetimes : Lifetimes
+        When the clusters began, and which ended ones the compacted topic still has.
+    unlisted : bool
+        The compacted topic has not heard of the present clusters: a release that did not write it learned them.
+    last : tuple or None
+        Status and cluster of the last answer, for ``output.assignments = "changes"``.
+    snapshot_bytes : int
+        Size of the last snapshot.
+    sent : dict of int to int
+        Of a root whose children live elsewhere: how many messages each of these was sent.
+    drifts : int
+        Number of the stream's next drift event.
+    labels : LabelMemory or None
+        What is known of records that can still be labelled; None where the engine is not taught by labels, but for
+        those that waited when it took over: they are given up with its first record.
+    """
+
+    root_node: int | None = None
+    """The root node whose subtree it is; None for a model that has a root."""
+
+    __slots__ = (
+        "drifts",
+        "ended",
+        "engine",
+        "labels",
+        "last",
+        "lifetimes",
+        "listing",
+        "name",
+        "next",
+        "preparation",
+        "sent",
+        "seq",
+        "snapshot_bytes",
+        "unlisted",
+        "version",
+    )
+
+    def __init__(self, settings: Settings, name: str, features: Sequence[str], version: int = 1) -> None:
+        self.name = name
+        self.version = version
+        self.preparation: AnyPreparation = new_preparation(settings, features)
+        self.engine: Engine = settings.engine_class.make(settings.engine_parameters)
+        self.next = 0
+        self.seq = self.drifts = 0
+        self.ended: list[ClusterSnapshot] | None = None
+        self.listing: list[ClusterSnapshot] | None = None
+        self.lifetimes = Lifetimes()
+        self.unlisted = False
+        self.last: tuple[str, int] | None = None
+        self.snapshot_bytes = 0
+        self.sent: dict[int, int] = {}
+        self.labels: LabelMemory | None = None
+        if settings.takes_labels:
+            self.labels = LabelMemory()
+            self.labels.bound(settings)
+
+    @property
+    def stream(self) -> str:
+        """Name of the stream as the bus has it."""
+        return self.name
+
+    def feed(self, rows: Any, taught: Sequence[Taught] = ()) -> Fed:
+        """Hold back or learn rows, in order.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n, features), or SparseRows
+            As `Layout.rows` or `SparseLayout.rows` gives them.
+        taught : sequence of Taught
+            Id and labels of each, where the engine is taught by labels.
+        """
+        preparation = self.preparation
+        rescaled = self._rescale() if self.room == 0 else []
+        if self.labels is not None and isinstance(self.engine, LabelEngine) and isinstance(preparation, Preparation):
+            fed = Fed(rescaled=rescaled)
+            label_learning.feed(self.engine, preparation, self.labels, rows, taught, fed)
+            return fed
+        fed = self._feed(rows)
+        fed.rescaled = rescaled
+        if self.labels is not None:
+            fed.letters += [(0, label_learning.not_taught(own), record) for own, record in self.labels.give_up()]
+            self.labels = None
+        return fed
+
+    @property
+    def room(self) -> int | None:
+        """Rows that can be learned before the scale is looked at, with the next ones; None where it never is."""
+        return self.preparation.room if isinstance(self.preparation, Preparation) else None
+
+    def portion(self, rows: int) -> int:
+        """Return how many of some rows it takes at once: what they cause is described in the units that they had."""
+        room = self.room
+        return rows if room is None else min(rows, self.preparation.wanted + (room or LOOK))
+
+    def _rescale(self) -> list[RangeChange]:
+        """Freeze the scale anew where the records have left it, and let the engine go on in its units."""
+        preparation = self.preparation
+        if not isinstance(preparation, Preparation):
+            return []
+        before = _ranges(preparation)
+        if (change := preparation.rescale()) is None:
+            return []
+        self.engine.rescale(*change)
+        ranges = zip(preparation.columns, before, _ranges(preparation), *change, strict=True)
+        changes = [
+            RangeChange(name, old, new) for name, old, new, factor, shift in ranges if (factor, shift) != (1.0, 0.0)
+        ]
+        _log.info("stream %s: the scale of %s is frozen anew", self.name, ", ".join(each.feature for each in changes))
+        return changes
+
+    def _feed(self, rows: Any) -> Fed:
+        if self.preparation.ready:
+            try:
+                step = self._learn(rows)
+            except RecordError:
+                return self._rest(rows, 0, Fed())
+            fed = Fed((), range(len(rows)), step)
+            fed.learned_one_by_one(fed.learned, step, answered=True)
+            return fed
+        return self._warm_up(rows)
+
+    def _learn(self, rows: Any) -> Step:
+        batch: Any = self.preparation.apply(rows)
+        return self.engine.learn(batch)
+
+    def _warm_up(self, rows: FloatArray) -> Fed:
+        if isinstance(self.preparation, SparsePreparation):
+            raise TypeError("sparse records have no warm-up")
+        fed = Fed()
+        warming: list[int] = []
+        position = 0
+        while position < len(rows) and not self.preparation.ready:
+            taken = np.arange(position, min(position + self.preparation.wanted, len(rows)))
+            position = int(taken[-1]) + 1
+            taken = self._usable(rows, taken, fed)
+            self.preparation.hold(rows[taken])
+            warming += taken.tolist()
+            if self.preparation.wanted == 0:
+                step = self.engine.learn(self.preparation.freeze())
+                # Whatever the held records caused happens now, with the record that ended the warm-up.
+                fed.learned_one_by_one([warming[-1]] * len(step.novel), step, answered=False)
+        fed.warming = warming
+        return self._rest(rows, position, fed) if position < len(rows) else fed
+
+    def _rest(self, rows: Any, position: int, fed: Fed) -> Fed:
+        """Learn the rows from a position on, without those that cannot be prepared."""
+        learned = self._usable(rows, np.arange(position, len(rows)), fed)
+        fed.learned = learned.tolist()
+        if len(learned):
+            fed.step = self._learn(rows[learned])
+            fed.learned_one_by_one(fed.learned, fed.step, answered=True)
+        return fed
+
+    def _usable(self, rows: Any, positions: Any, fed: Fed) -> Any:
+        problems: Mapping[int, FaultError | str] = self.preparation.check(rows[positions])
+        if not problems:
+            return positions
+        for i, problem in problems.items():
+            fed.faults.append((int(positions[i]), out_of_range(problem) if isinstance(problem, str) else problem))
+        return np.delete(positions, list(problems))
+
+    def state(self) -> bytes:
+        """Everything the stream's next answer depends on: canonical (equal states, equal bytes)."""
+        header: dict[str, Any] = {
+            "version": self.version,
+            "next": self.next,
+            "seq": self.seq,
+            # As text: the container sorts members, and the event's bytes must not change.
+            "ended": None if self.ended is None else orjson.dumps(self.ended).decode(),
+            "listing": None if self.listing is None else orjson.dumps(self.listing).decode(),
+            "last": self.last,
+            "lifetimes": self.lifetimes.state(),
+            "unlisted": self.unlisted,
+        }
+        if isinstance(self.engine, HCAEARoot):
+            header["sent"] = sorted(self.sent.items())
+        if self.drifts:
+            header["drifts"] = self.drifts
+        parts = {part_of(self.preparation): self.preparation.state(), "engine": self.engine.state()}
+        if self.labels is not None:
+            parts["labels"] = self.labels.state(_columns_of(self.preparation))
+        return pack(KIND, STATE_REVISION, header, {name: np.frombuffer(part, np.uint8) for name, part in parts.items()})
+
+    @classmethod
+    def from_state(cls, engine: str, name: str, data: bytes) -> "StreamModel":
+        """Continue from `state`.
+
+        Parameters
+        ----------
+        engine : str
+            Name of the engine whose state it holds.
+        name : str
+            The stream.
+        data : bytes
+            The state.
+
+        Raises
+        ------
+        StateError
+            Damaged, or written by a newer program.
+        """
+        header, arrays = unpack(data, KIND, STATE_REVISION)
+        model = cls.__new__(cls)
+        model.name = name
+        classes: dict[str, Any] = {**ENGINES, **PARTS}
+        kind = "sparse" if "sparse" in arrays else "prepare"
+        parts = {kind, "engine"} | ({"labels"} if issubclass(classes[engine], LabelEngine) else set())
+        if arrays.keys() not in (parts, parts | {"labels"}):
+            raise StateError(
+                f"the state of stream {name} has parts {sorted(arrays)}, not {' and '.join(sorted(parts))}"
+            )
+        model.preparation = KINDS[kind].from_state(arrays[kind].tobytes())
+        model.engine = classes[engine].from_state(arrays["engine"].tobytes())
+        model.labels = None
+        if "labels" in arrays:
+            held = 0
+            learned: tuple[Label, ...] = ()
+            if isinstance(model.engine, LabelEngine):
+                learned = model.engine.labels
+                if isinstance(model.preparation, Preparation) and not model.preparation.ready:
+                    held = model.preparation.warmup_records - model.preparation.wanted
+            columns = _columns_of(model.preparation)
+            model.labels = LabelMemory.from_state(arrays["labels"].tobytes(), columns, held, learned)
+        try:
+            check_engine(model.preparation, model.engine, arrays["engine"].tobytes())
+        except StateError as error:
+            raise StateError(f"the state of stream {name} cannot be used: {error}") from None
+        model._place(header)
+        model.snapshot_bytes = len(data)
+        return model
+
+    def next_version(self, settings: Settings, features: Sequence[str], ended: list[ClusterSnapshot]) -> "StreamModel":
+        """Return the next version of the stream's model, which begins where this one stands.
+
+        Parameters
+        ----------
+        settings : Settings
+            Preparation and engine of the next version.
+        features : sequence of str
+            Its columns.
+        ended : list of ClusterSnapshot
+            The clusters of this version.
+        """
+        model = StreamModel(settings, self.name, features, self.version + 1)
+        model.next, model.seq, model.drifts, model.ended = self.next, self.seq, self.drifts, ended
+        model.lifetimes = self.lifetimes
+        model.lifetimes.forget_others({cluster["id"] for cluster in ended})
+        if self.labels is not None and (model.labels is not None or self.labels.waiting):
+            model.labels = LabelMemory()
+            model.labels.go_on(self.labels)
+            model.labels.bound(settings)
+        return model
+
+    def _place(self, header: dict[str, Any]) -> None:
+        try:
+            self.version, self.next, self.seq = (int(header[member]) for member in ("version", "next", "seq"))
+            self.ended = None if header["ended"] is None else orjson.loads(header["ended"])
+            self.last = (str(header["last"][0]), int(header["last"][1])) if header["last"] else None
+            listing = header.get("listing")
+            self.listing = None if listing is None else orjson.loads(listing)
+            # Revision 1 knows nothing of these, and nothing of the compacted topic either.
+            self.lifetimes = Lifetimes.from_state(header["lifetimes"]) if "lifetimes" in header else Lifetimes()
+            self.unlisted = bool(header.get("unlisted", True))
+            self.drifts = int(header.get("drifts", 0))
+            self.sent = {int(node): int(count) for node, count in header.get("sent", ())}
+            if self.version < 1 or self.next < 0 or self.seq < 0 or self.drifts < 0:
+                raise ValueError(f"version {self.version}, next {self.next}, seq {self.seq}")
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            raise StateError(f"the state of stream {self.name} cannot be read: {error!r}") from error
+        self.snapshot_bytes = 0
+
+
+def _columns_of(preparation: AnyPreparation) -> int:
+    """Return how many values a prepared record has; 0 for sparse records, which have no labels."""
+    return preparation.dimension if isinstance(preparation, Preparation) else 0
+
+
+def _ranges(preparation: Preparation) -> list[tuple[float, float]]:
+    """Return what is 0 and what is 1 of each column, in the units of the input."""
+    none = np.zeros(preparation.dimension)
+    low, _ = preparation.to_input_units(none, none)
+    high, _ = preparation.to_input_units(none + 1.0, none)
+    return list(zip(low.tolist(), high.tolist(), strict=True))

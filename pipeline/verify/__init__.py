@@ -1,0 +1,1 @@
+"""Recorded outputs compared with what the log gives again, byte for byte."""

@@ -1,0 +1,222 @@
+"""Which recorded outputs a verification compares of a partition, and how each names the record that it goes back to.
+
+Of streams that are re-keyed the log that is verified is that of the routes, while outputs name the feature record; they
+are brought together by the routes themselves. What is said of a partition of the routes stands in all partitions of
+the output topics, and each of them is compared for itself.
+"""
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.kafka.log_reader import TopicPartition
+from resonance.pipeline.records import Message, Record
+from resonance.pipeline.repartition.deduplication import Repeats
+from resonance.pipeline.repartition.envelope import read_route
+from resonance.pipeline.verify.digests import (
+    Assignments,
+    Others,
+    Recorded,
+    Told,
+    assignment_told,
+    event_told,
+    letter_history,
+    letter_told,
+)
+
+Teller = Callable[[Message | Record], Told | None]
+"""Says what an output goes back to; None for what is no output of a kind."""
+
+ELSEWHERE: Final = ""
+"""Topic of what goes back to another log than the one that is compared."""
+
+
+class Compared(NamedTuple):
+    """Recorded outputs of one kind in one partition.
+
+    Attributes
+    ----------
+    name : str
+        Kind of topic.
+    at : (topic, partition)
+        Where they stand.
+    recorded : Recorded
+        Takes them.
+    told : callable
+        Says what an output goes back to, by the offsets of the log that is compared.
+    """
+
+    name: str
+    at: TopicPartition
+    recorded: Recorded
+    told: Teller
+
+
+class Range(NamedTuple):
+    """What is compared of a partition.
+
+    Attributes
+    ----------
+    at : (topic, partition)
+        The partition of an input, or of the routes.
+    begin, end : int
+        Part of its log.
+    oldest : int
+        Versions below it were given up.
+    """
+
+    at: TopicPartition
+    begin: int
+    end: int
+    oldest: int
+
+
+def compared_of_input(settings: Settings, part: Range) -> list[Compared]:
+    """Return what is compared of a partition that is learned where it is read."""
+    at, begin, end, oldest = part
+
+    def place(kind: str) -> TopicPartition:
+        return settings.topic(kind), at[1]
+
+    kinds = ("cluster_events", "drift_events") if settings.tells_drift else ("cluster_events",)
+    return [
+        Compared("assignments", place("assignments"), Assignments(at, begin, end, oldest), assignment_told),
+        *(Compared(kind, place(kind), Others(at, begin, end, event_told, oldest), event_told) for kind in kinds),
+        _letters(settings, place("dead_letters"), part, letter_told(settings.name)),
+    ]
+
+
+def _letters(settings: Settings, place: TopicPartition, part: Range, told: Teller) -> Compared:
+    at, begin, end, oldest = part
+    return Compared("dead_letters", place, Others(at, begin, end, told, oldest, letter_history(settings.name)), told)
+
+
+def compared_of_router(settings: Settings, source: Source, part: Range) -> list[Compared]:
+    """Return what is compared of the first hop: its routes, and dead letters about what was not routed."""
+    at, begin, end, _ = part
+    routed: set[int] = set()
+    letters = letter_told(settings.name)
+
+    def route_told(message: Message | Record) -> Told | None:
+        # Offset and time of the route are of no meaning here.
+        route = read_route(Record("", 0, 0, 0, message.key, message.value, message.headers))
+        if route is None:
+            return None
+        record = route.record
+        if (record.topic, record.partition) != at:
+            return Told(ELSEWHERE, -1)
+        routed.add(record.source_offset)
+        return Told(record.topic, record.source_offset, partition=record.partition)
+
+    def letter_of_router(message: Message | Record) -> Told | None:
+        # The routes are read first: what was routed and is a dead letter became one at the second hop.
+        told = letters(message)
+        if told is not None and ((told.topic, told.partition) != at or told.offset in routed):
+            return told._replace(topic=ELSEWHERE)
+        return told
+
+    places = [(source.routes, number) for number in range(source.deployment.routes)]
+    return [
+        *(Compared("routes", place, Others(at, begin, end, route_told), route_told) for place in places),
+        _letters(settings, (settings.topic("dead_letters"), at[1]), part, letter_of_router),
+    ]
+
+
+def compared_of_routes(
+    settings: Settings, source: Source, part: Range, repeats: Repeats, records: Iterable[Record]
+) -> list[Compared]:
+    """Return what is compared of the second hop.
+
+    Parameters
+    ----------
+    settings : Settings
+        The deployment's.
+    source : Source
+        The deployment.
+    part : Range
+        Of the routes.
+    repeats : Repeats
+        Decides which routes are learned, from the first of `records` on.
+    records : iterable of Record
+        The routes of the range, and those before it that the replay needs.
+    """
+    at, begin, end, oldest = part
+    learned = LearnedAt(at[0], repeats, records)
+    found = []
+    for number in range(source.deployment.partitions):
+        place = (settings.topic("assignments"), number)
+        answers = RoutedAssignments(at, begin, end, learned.of(assignment_told), oldest)
+        found.append(Compared("assignments", place, answers, answers.told))
+    for number in range(source.deployment.letters):
+        place = (settings.topic("dead_letters"), number)
+        found.append(_letters(settings, place, part, learned.of(letter_told(settings.name))))
+    events = learned.of(event_told)
+    for kind in ("cluster_events", "drift_events") if settings.tells_drift else ("cluster_events",):
+        found.append(Compared(kind, (settings.topic(kind), at[1]), Others(at, begin, end, events, oldest), events))
+    return found
+
+
+class LearnedAt:
+    """Where among the routes the records stand that outputs name.
+
+    Parameters
+    ----------
+    topic : str
+        The topic of the routes.
+    repeats : Repeats
+        Decides which of them are learned.
+    records : iterable of Record
+        The routes.
+    """
+
+    def __init__(self, topic: str, repeats: Repeats, records: Iterable[Record]) -> None:
+        self._topic = topic
+        # Both columns grow, so that a record costs 16 bytes and is found by halving.
+        self._columns: dict[TopicPartition, tuple[array[int], array[int]]] = {}
+        for record in records:
+            if (route := read_route(record)) is None:
+                continue
+            for kept in repeats.kept([route]):
+                sources, offsets = self._columns.setdefault((kept.topic, kept.partition), (array("q"), array("q")))
+                sources.append(kept.source_offset)
+                offsets.append(kept.offset)
+
+    def of(self, told: Teller) -> Teller:
+        """Return what says where an output's record stands among the routes; `told` says where it was read."""
+
+        def among_routes(message: Message | Record) -> Told | None:
+            source = told(message)
+            if source is None:
+                return None
+            columns = self._columns.get((source.topic, source.partition))
+            if columns is not None:
+                sources, offsets = columns
+                place = bisect_left(sources, source.offset)
+                if place < len(sources) and sources[place] == source.offset:
+                    return source._replace(topic=self._topic, offset=offsets[place])
+            return source._replace(topic=ELSEWHERE)
+
+        return among_routes
+
+
+class RoutedAssignments(Assignments):
+    """Digests of the assignments about a range of the routes, in one partition; parameters as of `Assignments`.
+
+    Parameters
+    ----------
+    told : callable
+        Says where an assignment's record stands among the routes.
+    """
+
+    def __init__(self, at: TopicPartition, first: int, end: int, told: Teller, oldest: int = 0) -> None:
+        super().__init__(at, first, end, oldest)
+        self.told = told
+
+    def _said(self, message: Message | Record) -> tuple[int, int] | None:
+        told = self.told(message)
+        if told is None:
+            return None
+        return (-1, 0) if told.topic == ELSEWHERE else (told.offset, told.version)

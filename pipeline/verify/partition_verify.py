@@ -1,0 +1,356 @@
+"""One partition of a verification: a replay beside what stands on the output topics."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import chain
+from typing import Any, Final
+
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.errors import BrokerError, MismatchError
+from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, TopicPartition
+from resonance.pipeline.kafka.log_search import first_offset
+from resonance.pipeline.records import Message, Outputs, Record
+from resonance.pipeline.repartition.keyed.root_task import RootTask
+from resonance.pipeline.repartition.keyed.subtree_task import SubtreeTask
+from resonance.pipeline.repartition.routed_task import RoutedTask
+from resonance.pipeline.replay import sources
+from resonance.pipeline.replay.initial_models import Start
+from resonance.pipeline.replay.jobs import Tell
+from resonance.pipeline.replay.opening import OpenedJob, open_job
+from resonance.pipeline.replay.sinks import KINDS
+from resonance.pipeline.verify.differences import Difference, compare
+from resonance.pipeline.verify.digests import Recorded, Told, assignment_told
+from resonance.pipeline.verify.expected_outputs import (
+    Compared,
+    Range,
+    compared_of_input,
+    compared_of_router,
+    compared_of_routes,
+)
+from resonance.pipeline.verify.expected_outputs_keyed import compared_of_roots, compared_of_subtrees
+
+ATTRIBUTES: Final[Mapping[str, str]] = {**KINDS, "routes": "routes"}
+"""Kind of topic -> attribute of `Outputs`."""
+
+SETTLE_SECONDS: Final = 10.0
+"""How long to wait for transactions that are open when the recorded outputs are looked at."""
+
+
+@dataclass(slots=True)
+class Verified:
+    """What came of a partition.
+
+    Attributes
+    ----------
+    topic : str
+        The input topic.
+    partition : int
+        Its partition.
+    begin, end : int
+        The range that was compared; up to what is committed.
+    start : str
+        Where the models came from.
+    notes : list of str
+        What was left aside on the way.
+    silent, records : int
+        Records that were learned before the range, and those of it.
+    assignments, events, drift_events, dead_letters, routes : int
+        Recorded outputs about the range, each counted once; routes are those of a first hop.
+    repeats : int
+        How often one was recorded again, with the same bytes.
+    older : int
+        Recorded outputs of versions that were given up, which are not compared.
+    compared : bool
+        Whether there was anything to compare: a record of the range, and outputs of it that are not deleted.
+    difference : dict or None
+        A `Difference`; None where everything is identical.
+    """
+
+    topic: str
+    partition: int
+    begin: int = 0
+    end: int = 0
+    start: str = ""
+    notes: list[str] = field(default_factory=list)
+    silent: int = 0
+    records: int = 0
+    assignments: int = 0
+    events: int = 0
+    drift_events: int = 0
+    dead_letters: int = 0
+    routes: int = 0
+    repeats: int = 0
+    older: int = 0
+    compared: bool = False
+    difference: dict[str, Any] | None = None
+
+
+@dataclass(slots=True)
+class _Kind:
+    """The recorded outputs of a kind, and where they stand.
+
+    Attributes
+    ----------
+    name : str
+        Kind of topic.
+    at : (topic, partition)
+        Where they stand.
+    recorded : Recorded
+        What was read.
+    told : callable
+        Says what an output goes back to.
+    place, end : int
+        Part of the output topic that was read.
+    begin : int
+        Offset of the input from which on they are compared.
+    """
+
+    name: str
+    at: TopicPartition
+    recorded: Recorded
+    told: Callable[[Message | Record], Told | None]
+    place: int
+    end: int
+    begin: int
+
+
+def work(job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
+    """Verify one partition.
+
+    Parameters
+    ----------
+    job : mapping
+        ``settings``, ``deployment``; ``at``: topic and partition; ``range``; ``whole``: whether its ends are those of
+        the log; ``fresh``.
+    tell : callable
+        Told how many more records are done.
+
+    Returns
+    -------
+    dict
+        A `Verified`.
+    """
+    with open_job(job) as opened:
+        reader, at, begin = opened.reader, opened.at, opened.begin
+        committed = reader.committed([at])[at]
+        found = Verified(*at, begin, begin)
+        if committed == NO_OFFSET:
+            found.notes.append(f"group {opened.source.group} has committed nothing: there is nothing to compare")
+            return asdict(found)
+        end = min(opened.end, committed)
+        if begin >= end:
+            return asdict(found)
+        # At the end: models that have learned nothing yet since they began anew leave nothing to compare.
+        start = opened.find_start(begin, before=end + 1)
+        found.start, found.notes = start.text, start.notes
+        found.begin, found.end = min(max(begin, start.offset), end), end
+        if found.begin == end:
+            found.notes.append(f"the models began at offset {start.offset:,}, behind the range: nothing is compared")
+            return asdict(found)
+        versions = [start.task.first_version, *(start.task.model(stream).version for stream in start.task.streams)]
+        compared = _compared(opened, found, start, min(versions))
+        kinds = _read(reader, opened.settings, found, compared, whole=job["whole"])
+        # Most streams have no drift events, so that there are none says nothing.
+        found.compared = any(kind.begin < end for kind in kinds if kind.name != "drift_events")
+        for kind in kinds:
+            attribute = ATTRIBUTES[kind.name]
+            setattr(found, attribute, getattr(found, attribute) + kind.recorded.count)
+        found.repeats = sum(kind.recorded.repeats for kind in kinds)
+        found.older = sum(kind.recorded.older for kind in kinds)
+        difference = _compare(reader, start, found.begin, found, kinds, tell)
+        while difference is not None and not opened.fresh:
+            later = _begun_anew(opened.find_start, start, difference.offset)
+            if later is None:
+                break
+            found.notes.append(f"a new version of a model began at offset {later.offset:,}: from there on {later.text}")
+            start = later
+            difference = _compare(reader, start, difference.offset, found, kinds, tell)
+    if difference is not None:
+        found.difference = asdict(difference)
+    return asdict(found)
+
+
+def _compared(opened: OpenedJob, found: Verified, start: Start, oldest: int) -> list[Compared]:
+    """Return what is compared, of versions that were not given up before the `oldest`."""
+    settings, source = opened.settings, opened.source
+    part = Range((found.topic, found.partition), found.begin, found.end, oldest)
+    if not settings.is_routed:
+        return compared_of_input(settings, part)
+    if isinstance(start.task, RootTask):
+        return compared_of_roots(settings, source, part)
+    if isinstance(start.task, SubtreeTask):
+        # What stands before the range is told to be elsewhere, as what other partitions of the routes led to.
+        messages = sources.of_topic(opened.reader, part.at, start.offset, found.end)
+        return compared_of_subtrees(settings, source, part, start.task.numbers, chain.from_iterable(messages))
+    if not isinstance(start.task, RoutedTask):
+        return compared_of_router(settings, source, part)
+    batches = sources.of_topic(opened.reader, part.at, start.offset, found.end)
+    return compared_of_routes(settings, source, part, start.task.kept(), chain.from_iterable(batches))
+
+
+def _read(
+    reader: LogReader, settings: Settings, found: Verified, compared: Sequence[Compared], *, whole: bool
+) -> list[_Kind]:
+    """Read what was recorded about a range."""
+    for one in compared:
+        if not reader.has(one.at):
+            raise BrokerError(
+                f"topic {one.at[0]} does not exist on {settings.broker.bootstrap}: nothing was recorded there; look at "
+                "name and topics.*, or start a worker"
+            )
+    settled = reader.settled_bounds([one.at for one in compared], SETTLE_SECONDS)
+    kinds = []
+    for name, place, recorded, told in compared:
+        first, last = settled[place]
+        kind = _Kind(name, place, recorded, told, first, last, found.begin)
+        if not whole and not settings.is_routed:
+            # The end is that of the topic: a worker that went back tells what is in the range once more, behind it.
+            kind.place = first_offset(reader, place, _behind(told, found.topic, found.begin))
+        for _, records in reader.read({place: (kind.place, kind.end)}):
+            recorded.add(records)
+        if recorded.foreign:
+            found.notes.append(f"{place[0]}: {recorded.foreign:,} records there are no outputs of a worker: left aside")
+        if 0 < first == kind.place and (recorded.lowest is None or recorded.lowest > found.begin):
+            # What was recorded before is deleted, so that nothing can be said about it.
+            kind.begin = found.end if recorded.lowest is None else min(recorded.lowest, found.end)
+            found.notes.append(
+                f"{place[0]} has lost all that was said about the range: not compared"
+                if kind.begin == found.end
+                else f"{place[0]} begins with what was said about offset {kind.begin:,}: compared from there on"
+            )
+        kinds.append(kind)
+    return kinds
+
+
+def _behind(
+    told: Callable[[Message | Record], Told | None], topic: str, offset: int
+) -> Callable[[Record], bool | None]:
+    """Return the question whether a recorded output goes back to an offset or one behind it."""
+
+    def holds(record: Record) -> bool | None:
+        one = told(record)
+        return None if one is None or one.topic != topic else one.offset >= offset
+
+    return holds
+
+
+def _begun_anew(find: Callable[[int], Start], start: Start, offset: int) -> Start | None:
+    """Return the models from an archive on the way to an offset that has a later version of one of them.
+
+    What begins a version anew in the middle of the log (`reset --stream`, `--new-version`) is no record of that log; it
+    leaves an archive.
+    """
+    try:
+        later = find(offset)
+    except MismatchError:
+        return None
+    if later.offset <= start.offset:
+        return None
+    before = {name: start.task.model(name).version for name in start.task.streams}
+    after = {name: later.task.model(name).version for name in later.task.streams}
+    return later if any(version > before.get(name, version) for name, version in after.items()) else None
+
+
+def _compare(
+    reader: LogReader, start: Start, begin: int, found: Verified, kinds: list[_Kind], tell: Tell
+) -> Difference | None:
+    """Replay the range from an offset on, up to the first difference."""
+    place, task = begin, start.task
+    held: list[tuple[int, Message]] = []
+    for batch in sources.of_topic(reader, (found.topic, found.partition), start.offset, found.end):
+        silent, records = sources.cut(batch, begin)
+        if silent and isinstance(task, SubtreeTask):
+            # The last of them can be about a record of whose messages the range has the last, with which events count.
+            held += _placed(kinds, "cluster_events", task.process(silent).events, begin)
+        elif silent:
+            task.catch_up(silent)
+        found.silent += len(silent)
+        if records:
+            outputs = task.process(records)
+            behind = records[-1].offset + 1
+            if isinstance(task, SubtreeTask):
+                # What a record asks of a subtree can take several messages: events belong to the last one. What is
+                # said again because its message was sent again belongs to the first time.
+                held += _placed(kinds, "cluster_events", outputs.events, place)
+                outputs.events = [message for offset, message in held if offset < behind]
+                held = [(offset, message) for offset, message in held if offset >= behind]
+                outputs.assignments = [m for _, m in _placed(kinds, "assignments", outputs.assignments, place)]
+            if difference := _first(reader, outputs, place, behind, found, kinds):
+                found.records += len(sources.cut(records, difference.offset)[0])
+                return difference
+            found.records += len(records)
+            place = behind
+        tell(len(batch))
+    # Something may be recorded about records that are not there.
+    return _first(reader, Outputs(events=[message for _, message in held]), place, found.end, found, kinds)
+
+
+def _placed(kinds: Sequence[_Kind], name: str, messages: Sequence[Message], first: int) -> list[tuple[int, Message]]:
+    """Return outputs with the offsets of what they go back to, those before the first offset left out."""
+    kind = next(kind for kind in kinds if kind.name == name)
+    placed = [(_offset(kind, message), message) for message in messages]
+    return [entry for entry in placed if entry[0] >= first]
+
+
+def _first(
+    reader: LogReader, outputs: Outputs, first: int, end: int, found: Verified, kinds: list[_Kind]
+) -> Difference | None:
+    """Return the first difference in a part of the range."""
+    places: list[tuple[int, _Kind]] = []
+    for kind in kinds:
+        begin = max(first, kind.begin)
+        if begin >= end:
+            continue
+        messages = _messages(outputs, kind, found)
+        if begin > first:
+            messages = [message for message in messages if _offset(kind, message) >= begin]
+        offset = kind.recorded.first_difference(messages, begin, end)
+        if offset is not None:
+            places.append((offset, kind))
+    if not places:
+        return None
+    offset, kind = min(places, key=lambda place: place[0])
+    messages = _messages(outputs, kind, found)
+    replayed = [kind.recorded.bare(message) for message in messages if _offset(kind, message) == offset]
+    recorded = list(map(kind.recorded.bare, _recorded_about(reader, kind, found.topic, offset)))
+    what, members = compare(recorded, replayed)
+    if what == "surplus" and len(set(map(kind.told, recorded))) < len(recorded):
+        what, (_, members) = "repeated", compare(recorded[len(replayed) :], replayed[-1:])
+    return Difference(kind.name, kind.at[0], kind.at[1], offset, what, members, _about(found, [*recorded, *replayed]))
+
+
+def _messages(outputs: Outputs, kind: _Kind, found: Verified) -> list[Message]:
+    """Return what a replay says of a kind, in the partition that is compared."""
+    messages: list[Message] = getattr(outputs, ATTRIBUTES[kind.name])
+    own = found.partition
+    if all(message.partition is None for message in messages):
+        return messages if kind.at[1] == own else []
+    return [message for message in messages if (own if message.partition is None else message.partition) == kind.at[1]]
+
+
+def _about(found: Verified, outputs: Sequence[Message | Record]) -> str:
+    """Return the record that outputs name, where it is none of the log that is compared."""
+    for told in map(assignment_told, outputs):
+        if told is not None and (told.topic, told.partition) != (found.topic, found.partition):
+            return f"{told.topic}[{told.partition}]@{told.offset}"
+    return ""
+
+
+def _offset(kind: _Kind, message: Message) -> int:
+    told = kind.told(message)
+    return -1 if told is None else told.offset
+
+
+def _recorded_about(reader: LogReader, kind: _Kind, topic: str, offset: int) -> list[Record]:
+    """Read again what was recorded about a record: by the newest version, each once."""
+    found: list[tuple[Told, Record]] = []
+    for _, records in reader.read({kind.at: (kind.place, kind.end)}):
+        for record in records:
+            told = kind.told(record)
+            if told is not None and (told.topic, told.offset) == (topic, offset):
+                found.append((told, record))
+    newest = max((told.version for told, _ in found), default=0)
+    once = {
+        (record.key, record.value, tuple(record.headers)): record for told, record in found if told.version == newest
+    }
+    return list(once.values())

@@ -1,0 +1,108 @@
+"""A verification as a whole: whether what was recorded is what a replay says."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.kafka.log_reader import NO_OFFSET
+from resonance.pipeline.kafka.ranges import Span
+from resonance.pipeline.replay.jobs import Tell, describe, load_kernels, run_jobs
+from resonance.pipeline.replay.opening import open_ranges
+from resonance.pipeline.verify.differences import Difference
+from resonance.pipeline.verify.partition_verify import Verified
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a verification came to.
+
+    Attributes
+    ----------
+    parts : sequence of Verified
+        Each partition.
+    seconds : float
+        How long the slowest process worked.
+    """
+
+    parts: Sequence[Verified]
+    seconds: float
+
+    @property
+    def identical(self) -> bool:
+        """Whether everything that was compared is the same."""
+        return all(part.difference is None for part in self.parts)
+
+    def total(self, name: str) -> int:
+        """Return the sum of a count over the partitions."""
+        return sum(int(getattr(part, name)) for part in self.parts)
+
+    def differences(self) -> list[tuple[str, Difference]]:
+        """Return the first difference of each partition that has one, with its input topic."""
+        return [(part.topic, Difference(**part.difference)) for part in self.parts if part.difference is not None]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the verdict as JSON has it."""
+        names = ("records", "assignments", "events", "dead_letters", "routes", "repeats", "older")
+        return {
+            "identical": self.identical,
+            **{name: self.total(name) for name in names},
+            "seconds": round(self.seconds, 3),
+            "partitions": [asdict(part) for part in self.parts],
+        }
+
+
+def verify(
+    settings: Settings,
+    span: Span,
+    *,
+    fresh: bool = False,
+    processes: int = 1,
+    told: Tell = lambda _: None,
+) -> Verdict:
+    """Compare what a deployment has recorded with a replay, up to what it has committed.
+
+    Parameters
+    ----------
+    settings : Settings
+        The deployment's.
+    span : Span
+        Which part of the input.
+    fresh : bool
+        Begin with empty models where the range begins.
+    processes : int
+        How many partitions at once.
+    told : callable
+        Told how many more records are done.
+
+    Raises
+    ------
+    ConfigurationError
+        A partition that is not there.
+    BrokerError
+        The broker does not answer; nothing was recorded, or nothing of that range.
+    MismatchError
+        The models at the beginning of the range are not known any more.
+    """
+    with open_ranges(settings, settings.logs, span) as opened:
+        source, ranges = opened.source, opened.ranges
+        committed = opened.reader.committed(list(ranges))
+    where = f"{', '.join(settings.input.topics)} on {settings.broker.bootstrap}"
+    if all(offset == NO_OFFSET for offset in committed.values()):
+        raise BrokerError(
+            f"group {source.group} has committed nothing of {where}: there is nothing to verify; look at name, or run "
+            "a worker first"
+        )
+    if all(first >= min(end, committed[at]) for at, (first, end) in ranges.items()):
+        raise BrokerError(f"{where}: no record of that range is committed by group {source.group}; choose another one")
+    load_kernels(settings)
+    common = describe(settings, source.deployment) | {"fresh": fresh, "whole": span.begin is None and span.last is None}
+    results, seconds = run_jobs(
+        "verify", [common | {"at": at, "range": found} for at, found in ranges.items()], processes, told
+    )
+    verdict = Verdict([Verified(**result) for result in results], seconds)
+    if not any(part.compared for part in verdict.parts):
+        notes = "; ".join(f"{part.topic}[{part.partition}]: {note}" for part in verdict.parts for note in part.notes)
+        raise BrokerError(f"{where}: nothing of that range can be compared ({notes}); choose another one")
+    return verdict

@@ -1,0 +1,322 @@
+"""The outputs of a deployment as a person follows them: one line each, filtered by stream and kind."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, get_args
+
+import orjson
+from resonance.pipeline.dead_letters.letters import DeadLetter
+from resonance.pipeline.errors import BrokerError, ConfigurationError, nearest
+from resonance.pipeline.records import Record
+from resonance.pipeline.watch.sentences import number, portrait, sentence
+from resonance.pipeline.watch.subscriber import Subscriber
+from resonance.schemas import ClusterEventKind
+
+OUTPUTS: Final[Mapping[str, str]] = {
+    "assignments": "assignments",
+    "events": "cluster_events",
+    "drift": "drift_events",
+    "dead-letters": "dead_letters",
+    "clusters": "clusters",
+}
+"""What can be watched, and the kind of topic that it stands on."""
+
+USUAL: Final = ("assignments", "events", "drift", "dead-letters")
+"""What is watched unless something is chosen: present clusters follow from the events."""
+
+EVENT_KINDS: Final[tuple[str, ...]] = get_args(ClusterEventKind)
+
+SEEN_STREAMS: Final = 10_000
+"""Names of streams that are remembered, to offer the nearest of them."""
+
+LIKELY: Final = 0.5
+"""Probability above which a label is predicted."""
+
+LOOK_SECONDS: Final = 0.2
+
+PATIENCE: Final = 30.0
+"""Seconds without anything after which a reading that has an end is given up."""
+
+
+class Output(NamedTuple):
+    """Something that was told.
+
+    Attributes
+    ----------
+    kind : str
+        One of `OUTPUTS`.
+    record : Record
+        As it stands on the bus.
+    payload : dict or DeadLetter or None
+        What it says; None for a cluster that is forgotten.
+    """
+
+    kind: str
+    record: Record
+    payload: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which outputs are wanted.
+
+    Attributes
+    ----------
+    kinds : tuple of str
+        Kinds of outputs (`OUTPUTS`).
+    events : frozenset of str
+        Kinds of events; empty for all.
+    streams : frozenset of str
+        Streams; empty for all.
+    """
+
+    kinds: tuple[str, ...] = USUAL
+    events: frozenset[str] = field(default_factory=frozenset)
+    streams: frozenset[str] = field(default_factory=frozenset)
+
+    @classmethod
+    def of(cls, kinds: Sequence[str], streams: Sequence[str]) -> "Filter":
+        """Return what the words of a command line mean; a kind of event means events.
+
+        Raises
+        ------
+        ConfigurationError
+            A word that means nothing; offers the nearest.
+        """
+        known = [*OUTPUTS, *EVENT_KINDS]
+        for word in kinds:
+            if word not in known:
+                raise ConfigurationError(f"--kind {word}: must be one of {', '.join(known)}{nearest(word, known)}")
+        events = frozenset(word for word in kinds if word in EVENT_KINDS)
+        outputs = [word for word in OUTPUTS if word in kinds or (word == "events" and events)]
+        # "events" beside "emerged" means all of them.
+        return cls(tuple(outputs) or USUAL, frozenset() if "events" in kinds else events, frozenset(streams))
+
+    def wants(self, output: Output) -> bool:
+        """Whether an output is wanted; a dead letter belongs to no stream."""
+        if self.streams and stream_of(output) not in self.streams:
+            return False
+        return not (self.events and output.kind == "events") or output.payload.get("kind") in self.events
+
+
+def stream_of(output: Output) -> str | None:
+    """Return the stream that an output is about."""
+    payload = output.payload
+    if isinstance(payload, dict):
+        name = payload.get("stream")
+        return name if isinstance(name, str) else None
+    if output.kind == "clusters" and output.record.key:
+        # A tombstone has nothing but its key: <stream>/<version>/<n>.
+        return output.record.key.decode(errors="replace").rsplit("/", 2)[0]
+    return None
+
+
+class Watch:
+    """Follows the outputs of a deployment.
+
+    Parameters
+    ----------
+    subscriber : Subscriber
+        Reads them.
+    name : str
+        Name of the deployment.
+    topics : mapping of str to str
+        Kind of output by topic.
+    wanted : Filter
+        Which are wanted.
+    tell : callable
+        Told in a sentence what is no output: that nothing comes, or that the broker is gone.
+    hint : str
+        What is said behind that nothing comes.
+
+    Attributes
+    ----------
+    streams : set of str
+        Streams that were seen.
+    matched : int
+        Outputs that were wanted.
+    """
+
+    def __init__(
+        self,
+        subscriber: Subscriber,
+        name: str,
+        topics: Mapping[str, str],
+        wanted: Filter,
+        tell: Callable[[str], None] = lambda _: None,
+        hint: str = "",
+    ) -> None:
+        self._subscriber = subscriber
+        self._name = name
+        self._topics = topics
+        self._wanted = wanted
+        self._tell = tell
+        self._hint = hint
+        self._told: set[str] = set()
+        self.streams: set[str] = set()
+        self.matched = 0
+
+    def batches(self, ends: Mapping[tuple[str, int], int] | None = None) -> Iterator[list[Output]]:
+        """Yield the wanted outputs as they come, in batches; without end, or until some offsets are reached.
+
+        Parameters
+        ----------
+        ends : mapping of (topic, partition) to int, optional
+            Where each partition ends.
+
+        Raises
+        ------
+        ConfigurationError
+            At the end: there is nothing of the streams that were asked for.
+        BrokerError
+            A topic cannot be read.
+        """
+        moved = time.monotonic()
+        while ends is None or not self._subscriber.has_reached(ends):
+            records = self._subscriber.poll(LOOK_SECONDS)
+            if records:
+                moved = time.monotonic()
+            elif ends is not None and time.monotonic() - moved > PATIENCE:
+                reason = self._subscriber.trouble or "no outputs came"
+                raise BrokerError(f"the broker gave nothing for {PATIENCE:g} s ({reason}); look at it, and start again")
+            found = []
+            for record in records:
+                if ends is not None and record.offset >= ends[record.topic, record.partition]:
+                    continue
+                output = self._read(record)
+                if output is not None and self._wanted.wants(output):
+                    found.append(output)
+            self.matched += len(found)
+            if found:
+                yield found
+            elif not records and ends is None:
+                self._idle()
+        if not self.matched and (missing := self._wanted.streams - self.streams):
+            raise ConfigurationError(f"--stream {', '.join(sorted(missing))}: {self._no_such_stream(missing)}")
+
+    def _read(self, record: Record) -> Output | None:
+        kind = self._topics[record.topic]
+        if kind == "dead-letters":
+            letter = DeadLetter.of(record, self._name)
+            return None if letter is None else Output(kind, record, letter)
+        try:
+            payload = None if record.value is None else orjson.loads(record.value)
+        except orjson.JSONDecodeError:
+            payload = ...
+        if not isinstance(payload, dict) and not (payload is None and kind == "clusters"):
+            self._say_once(f"{record.topic}[{record.partition}]@{record.offset} is no output of a worker: left out")
+            return None
+        output = Output(kind, record, payload)
+        if (stream := stream_of(output)) and len(self.streams) < SEEN_STREAMS:
+            self.streams.add(stream)
+        return output
+
+    def _idle(self) -> None:
+        if self._subscriber.trouble:
+            self._say_once(f"the broker cannot be reached ({self._subscriber.trouble}); waiting for it")
+        elif not self.matched:
+            if self._wanted.streams and self.streams and (missing := self._wanted.streams - self.streams):
+                self._say_once(f"{self._no_such_stream(missing)}; waiting for some")
+            else:
+                self._say_once(
+                    f"nothing yet; waiting for outputs on {', '.join(self._topics)} (Ctrl-C ends it){self._hint}"
+                )
+
+    def _no_such_stream(self, missing: frozenset[str]) -> str:
+        if not self.streams:
+            return "there was no output of any stream"
+        near = "".join(nearest(name, self.streams) for name in sorted(missing))
+        seen = sorted(self.streams)
+        listed = ", ".join(seen[:10]) + (", ..." if len(seen) > 10 else "")
+        return f"no output of {' or '.join(sorted(missing))} was among those read{near}; there were {listed}"
+
+    def _say_once(self, text: str) -> None:
+        if text not in self._told and len(self._told) < 100:
+            self._told.add(text)
+            self._tell(text)
+
+
+def as_line(output: Output) -> str:
+    """Return an output as a sentence, behind the time of the record that it follows from."""
+    kind, record, payload = output
+    if isinstance(payload, DeadLetter):
+        cut = f"; {payload.truncated} cut" if payload.truncated else ""
+        return f"{payload.where} was not used ({payload.stage}, {payload.kind}): {payload.message}{cut}"
+    if payload is None:
+        return f"{(record.key or b'').decode(errors='replace')} is forgotten"
+    try:
+        return _SENTENCES[kind](payload)
+    except (KeyError, TypeError, AttributeError):
+        # A later release may say it otherwise; then it is shown as it stands.
+        return orjson.dumps(payload).decode()
+
+
+def time_of(output: Output) -> str:
+    """Return the time of an output as people read it; empty where it has none."""
+    if isinstance(output.payload, dict):
+        return str(output.payload.get("time", "")).replace("T", " ").removesuffix("Z")[:19]
+    return ""
+
+
+def as_json(output: Output) -> dict[str, Any]:
+    """Return an output for machines: where it stands, and what it says."""
+    kind, record, payload = output
+    return {
+        "kind": kind,
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "key": None if record.key is None else record.key.decode(errors="replace"),
+        "value": payload.as_json(content=True) if isinstance(payload, DeadLetter) else payload,
+    }
+
+
+def _assignment(payload: Mapping[str, Any]) -> str:
+    source = payload["source"]
+    name = "" if payload["id"] is None else f" {payload['id']}"
+    where = f"{source['topic']}[{source['partition']}]@{source['offset']}{name}"
+    if payload["status"] == "warming_up":
+        return f"{where} is kept for the warm-up of {payload['stream']}"
+    novel = ", like nothing known" if payload["novel"] else ""
+    likely = [f"{label} {number(share)}" for label, share in payload.get("labels", {}).items() if share > LIKELY]
+    labels = f", labelled {', '.join(likely)}" if likely else ""
+    if payload["cluster"] is None:
+        return f"{where} is in no cluster yet{novel}{labels}"
+    deeper = "".join(f" > {name}" for name in payload["clusters"] if name != payload["cluster"])
+    return f"{where} is in {payload['cluster']}{deeper} ({number(payload['score'])}{novel}){labels}"
+
+
+def _event(payload: Any) -> str:
+    told = sentence(payload)
+    return told if payload["kind"] == "version_started" else f"cluster {told}"
+
+
+def _drift(payload: Mapping[str, Any]) -> str:
+    what = payload.get("feature") or payload.get("cluster")
+    of = f" of {what}" if what else ""
+    if payload["kind"] == "regrouped":
+        groups = f"{number(payload['value'])} groups of features, {number(payload['threshold'])} before"
+        return f"{payload['stream']}: {payload['detector']} sees {groups}"
+    if payload["kind"] == "rescaled":
+        now, before = (" to ".join(map(number, payload[name])) for name in ("range", "range_before"))
+        return f"{payload['stream']}: the range{of} is {now} from here on, {before} before"
+    values = f"{payload['criterion']} {number(payload['value'])} passed {number(payload['threshold'])}"
+    return f"{payload['stream']}: {payload['kind']}{of}, seen by {payload['detector']}: {values}"
+
+
+def _cluster(payload: Any) -> str:
+    size = f"{payload['size']:,} records"
+    if payload.get("ended"):
+        heirs = " and ".join(payload.get("successors") or ())
+        goes_on = f"; it goes on as {heirs}" if heirs else ""
+        return f"{payload['id']} ended ({payload['ended']}) with {size}{goes_on}"
+    return f"{payload['id']} has {size}: {portrait(payload)}"
+
+
+_SENTENCES: Final[Mapping[str, Callable[[Any], str]]] = {
+    "assignments": _assignment,
+    "events": _event,
+    "drift": _drift,
+    "clusters": _cluster,
+}

@@ -1,0 +1,89 @@
+"""What waits for the processor's thread: chunks, and what others ask it to do between two of them."""
+
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+
+from resonance.pipeline.worker.transport.chunk import Chunk
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """Something that is asked for, done between two chunks."""
+
+    do: Callable[[], None]
+    answer: "Future[None]"
+
+    def __call__(self) -> None:
+        """Do it, and answer."""
+        # Who asked may have been cancelled; what was asked for is done all the same.
+        wanted = self.answer.set_running_or_notify_cancel()
+        try:
+            self.do()
+        except BaseException as error:
+            if wanted:
+                self.answer.set_exception(error)
+            raise
+        if wanted:
+            self.answer.set_result(None)
+
+    def refuse(self, error: BaseException) -> None:
+        """Answer with an error what was not done."""
+        if self.answer.set_running_or_notify_cancel():
+            self.answer.set_exception(error)
+
+
+Item = Chunk | Callable[[], None] | None
+"""A chunk, something to do, or None for the end."""
+
+
+class Inbox:
+    """A queue for one thread, whose commands are all answered, whatever becomes of the thread."""
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[Item] = queue.SimpleQueue()
+        # What ended the thread. Under the lock: a command is queued before the end and answered there, or never queued.
+        self._error: BaseException | None = None
+        self._ending = threading.Lock()
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing waits now."""
+        return self._queue.empty()
+
+    def put(self, item: Item) -> None:
+        """Queue something of which nobody waits for the result."""
+        self._queue.put(item)
+
+    def get(self, timeout: float | None = None) -> Item:
+        """Return what waits, once something does.
+
+        Raises
+        ------
+        queue.Empty
+            Nothing came within `timeout` seconds.
+        """
+        return self._queue.get(timeout=timeout)
+
+    def ask(self, do: Callable[[], None]) -> "Future[None]":
+        """Queue a command; its result comes when it was done, or never will be."""
+        command = Command(do, Future())
+        with self._ending:
+            if self._error is None:
+                self._queue.put(command)
+                return command.answer
+        command.refuse(self._error)
+        return command.answer
+
+    def refuse_all(self, error: BaseException) -> None:
+        """Answer every command that waits, and from now on every new one."""
+        with self._ending:
+            self._error = error
+        with suppress(queue.Empty):
+            while True:
+                item = self._queue.get_nowait()
+                if isinstance(item, Command):
+                    item.refuse(error)

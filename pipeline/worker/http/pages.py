@@ -1,0 +1,131 @@
+"""The worker's HTTP pages: for probes, for Prometheus, and the one request that changes something.
+
+They are served from the first second on, while kernels are compiled and models restored, and holding the port is what
+keeps two workers of one host from using the same worker id.
+"""
+
+import asyncio
+import errno
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import orjson
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.worker.http.metrics import exposition
+from resonance.pipeline.worker.http.page_client import RESUME_PATH
+from resonance.pipeline.worker.http.status import Status
+
+REQUEST_BYTES = 64 * 1024
+CLOSE_SECONDS = 1.0
+"""How long a request that is being answered may hold up the worker's end."""
+
+Resume = Callable[[str | None], Awaitable[list[str]]]
+
+
+class Pages:
+    """Serves the pages of a worker.
+
+    Parameters
+    ----------
+    status : Status
+        What they show.
+    registry : CollectorRegistry
+        Metrics.
+    resume : callable
+        Lets a paused partition go on, by the name that messages give it, or all of them; returns their names.
+    """
+
+    def __init__(self, status: Status, registry: CollectorRegistry, resume: Resume) -> None:
+        self._status = status
+        self._registry = registry
+        self._resume = resume
+        self._runner: web.AppRunner | None = None
+
+    async def start(self, host: str, port: int) -> None:
+        """Begin to serve.
+
+        Parameters
+        ----------
+        host : str
+            Address to listen on.
+        port : int
+            Port of it.
+
+        Raises
+        ------
+        ConfigurationError
+            The port is taken, or there is no such address.
+        """
+        app = web.Application(client_max_size=REQUEST_BYTES)
+        app.router.add_get("/livez", self._livez)
+        app.router.add_get("/readyz", self._readyz)
+        app.router.add_get("/metrics", self._metrics)
+        app.router.add_post(RESUME_PATH, self._dlq_resume)
+        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=CLOSE_SECONDS)
+        await self._runner.setup()
+        try:
+            await web.TCPSite(self._runner, host, port).start()
+        except OSError as error:
+            raise _not_listening(host, port, error) from error
+
+    async def stop(self) -> None:
+        """Close the port."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _livez(self, request: web.Request) -> web.Response:
+        live, shown = self._status.live()
+        return _json(shown, 200 if live else 503)
+
+    async def _readyz(self, request: web.Request) -> web.Response:
+        ready, shown = self._status.ready()
+        return _json(shown, 200 if ready else 503)
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        # Beside the loop: the figures of many partitions take some milliseconds.
+        page, content_type = await asyncio.to_thread(exposition, self._registry, request.headers.get("Accept", ""))
+        return web.Response(body=page, headers={"Content-Type": content_type})
+
+    async def _dlq_resume(self, request: web.Request) -> web.Response:
+        # A browser names the page that asks, even where that page's name was made to point to this machine.
+        if "Origin" in request.headers:
+            return _json({"error": "no page of a browser may ask for this; use `resonance dlq resume`"}, 403)
+        if request.content_type != "application/json":
+            return _json({"error": "send JSON, with Content-Type: application/json"}, 415)
+        try:
+            asked = orjson.loads(await request.read() or b"{}")
+            partition = asked.get("partition")
+            if partition is not None and not isinstance(partition, str):
+                raise ValueError("partition is text, such as features[0]")
+        except (ValueError, AttributeError) as error:
+            return _json({"error": f"the request cannot be read: {error}"}, 400)
+        resumed = await self._resume(partition)
+        if partition is not None and not resumed:
+            return _json({"error": f"{partition} is not paused on this worker", "resumed": []}, 404)
+        return _json({"resumed": resumed}, 200)
+
+
+def address(host: str, port: int) -> str:
+    """Return where the pages are, for somebody on the same machine where they are served on all its addresses."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104 - compared, not bound
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _json(shown: dict[str, Any], status: int) -> web.Response:
+    return web.Response(body=orjson.dumps(shown), status=status, content_type="application/json")
+
+
+def _not_listening(host: str, port: int, error: OSError) -> ConfigurationError:
+    if error.errno == errno.EADDRINUSE:
+        return ConfigurationError(
+            f"worker.web_port = {port}: something listens on {host}:{port} already, perhaps another worker; give each "
+            "worker of a machine its own port (--web-port)"
+        )
+    reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+    return ConfigurationError(
+        f"worker.web_host = {host}, worker.web_port = {port}: cannot listen there ({reason}); "
+        "choose an address of this machine and a port of at least 1024"
+    )

@@ -1,0 +1,103 @@
+"""A worker's values for Prometheus, gathered when it scrapes."""
+
+import time
+from importlib.metadata import version
+
+from resonance.pipeline.records import Counts
+from resonance.pipeline.worker.assignment import Histograms, Partition
+from resonance.pipeline.worker.http.metrics import Durations, Samples
+from resonance.pipeline.worker.http.status import Status
+
+Values = list[tuple[tuple[str, ...], float]]
+
+
+def durations(histograms: Histograms) -> dict[str, Durations]:
+    """Return the histograms by the names of their metrics."""
+    return {
+        "resonance_batch_seconds": histograms.batch,
+        "resonance_transaction_seconds": histograms.transaction,
+    }
+
+
+def samples(status: Status, engine: str) -> Samples:
+    """Return the values of every counter and gauge.
+
+    Parameters
+    ----------
+    status : Status
+        Of the worker; may be at work in other threads.
+    engine : str
+        Name of the engine.
+    """
+    found: dict[str, Values] = {
+        "resonance_build_info": [((version("resonance-streams"), engine), 1)],
+        "resonance_ready": [((), not status.problems())],
+        "resonance_assigned_partitions": [((), len(status.assigned))],
+        "resonance_rebalances_total": [((), status.rebalances)],
+        "resonance_recovery_seconds": [((), status.recovery_seconds)],
+        "resonance_recovery_records": [((), status.recovery_records)],
+    }
+    if (age := status.poll_age) is not None:
+        found["resonance_poll_age_seconds"] = [((), age)]
+    processor = status.processor
+    if processor is None:
+        return found
+    found["resonance_commits_total"] = [((), processor.counters.commits)]
+    found["resonance_outputs_total"] = [((), processor.counters.outputs)]
+    ends = status.consumer.ends() if status.consumer is not None else {}
+    for tp, partition in sorted(processor.partitions.items()):
+        at = (tp.topic, str(tp.partition))
+        values = _of(partition)
+        values["resonance_paused"] = tp in processor.pauses.paused
+        values["resonance_stuck"] = tp in processor.pauses.stuck
+        if tp in ends:
+            values["resonance_lag_records"] = max(ends[tp] - partition.position, 0)
+        for name, value in values.items():
+            if value is not None:
+                found.setdefault(name, []).append((at, value))
+        for name, labelled in _labelled(partition).items():
+            found.setdefault(name, []).extend(((*at, *labels), value) for labels, value in labelled)
+    return found
+
+
+def _of(partition: Partition) -> dict[str, float | None]:
+    """Return the values of a partition that have no further label; None where there is none yet."""
+    task, now = partition.task, time.monotonic()
+    seen, before = task.counts, _before(partition)
+    figures = task.health.figures()
+    replay_from = partition.writer.replay_from
+    return {
+        "resonance_records_total": seen.records - before.records,
+        "resonance_skipped_nulls_total": seen.skipped - before.skipped,
+        "resonance_foreign_routes_total": seen.foreign - before.foreign,
+        "resonance_repeated_routes_total": seen.repeated - before.repeated,
+        "resonance_outvoted_records_total": max(seen.outvoted - before.outvoted, 0),
+        "resonance_streams": seen.streams,
+        "resonance_labelled_records_total": max(seen.labelled - before.labelled, 0) if seen.taught else None,
+        "resonance_labels_waiting": seen.labels_waiting if seen.taught else None,
+        "resonance_label_buffer_records": seen.label_buffer if seen.taught else None,
+        "resonance_clusters": task.health.clusters,
+        "resonance_snapshot_age_seconds": now - partition.last_snapshot,
+        "resonance_snapshot_bytes": seen.snapshot_bytes,
+        "resonance_replay_from_lag_records": None if replay_from is None else partition.position - replay_from,
+        "resonance_last_record_age_seconds": now - partition.last_record,
+        "resonance_window_records": figures.records,
+        "resonance_novelty_ratio": figures.novelty,
+        "resonance_largest_cluster_ratio": figures.largest_cluster,
+        "resonance_score_mean": figures.score,
+        "resonance_out_of_scale_ratio": figures.out_of_scale,
+        "resonance_churn_ratio": figures.churn,
+    }
+
+
+def _labelled(partition: Partition) -> dict[str, Values]:
+    task, before = partition.task, _before(partition)
+    letters = task.counts.letters - before.letters
+    return {
+        "resonance_dead_letters_total": sorted(letters.items()),
+        "resonance_events_total": [((kind,), count) for kind, count in sorted(task.health.events.copy().items())],
+    }
+
+
+def _before(partition: Partition) -> Counts:
+    return partition.learned_again or Counts()

@@ -1,0 +1,92 @@
+"""The end of a worker: the last commit and the good-bye to the group, within the time that a stop may take."""
+
+import asyncio
+import contextlib
+import logging
+from typing import Final
+
+from resonance.pipeline.errors import DeliveryError
+from resonance.pipeline.worker.http.status import Status
+from resonance.pipeline.worker.transport.app import WorkerApp
+
+STOP_SECONDS: Final = 20.0
+"""How long a stop that was asked for may take, from the signal to the end of the process."""
+AWAY_SECONDS: Final = 5.0
+"""How long of it no broker may be there before the last commit is given up."""
+AWAY_LOOK_SECONDS: Final = 0.2
+GOODBYE_SECONDS: Final = 5.0
+"""How long of it Faust may take once everything is committed."""
+LEAVE_SECONDS: Final = 2.0
+"""How long a failing worker tries to tell its group."""
+
+_log = logging.getLogger(__name__)
+
+
+class Ending:
+    """Stops Faust, whose consumer closes our transaction first, and gives up what does not end.
+
+    Parameters
+    ----------
+    status : Status
+        Says whether a broker is there.
+
+    Attributes
+    ----------
+    gave_up : bool
+        The last commit did not end. The thread that would abort it is the one that waits; the next start of this
+        worker ends it.
+    """
+
+    def __init__(self, status: Status) -> None:
+        self.gave_up = False
+        self._status = status
+        self._closed = False
+        self._time: asyncio.Timeout | None = None
+
+    def closed(self) -> None:
+        """Note that the last commit ended: what is left is the good-bye, which a broker that is away never answers."""
+        self._closed = True
+        if self._time is not None:
+            sooner = asyncio.get_running_loop().time() + GOODBYE_SECONDS
+            with contextlib.suppress(RuntimeError):  # the time is up already
+                self._time.reschedule(min(self._time.when() or sooner, sooner))
+
+    async def stop(self, app: WorkerApp) -> DeliveryError | None:
+        """Stop Faust; return an error where the last commit was given up."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        self._time = asyncio.timeout(STOP_SECONDS - LEAVE_SECONDS)
+        watch = asyncio.ensure_future(self._give_up_without_brokers(self._time))
+        try:
+            async with self._time:
+                await app.stop()
+        except TimeoutError:
+            _log.warning("not everything ended in time; the group learns it by the session's timeout")
+            if not self._closed:
+                self.gave_up = True
+                return DeliveryError(
+                    f"the last commit did not end within {loop.time() - began:.0f} s and may not count; a restart goes "
+                    "on at the last one that does, and learns again what came after it"
+                )
+        finally:
+            watch.cancel()
+        return None
+
+    async def _give_up_without_brokers(self, time: asyncio.Timeout) -> None:
+        away = 0.0
+        while not self._closed:
+            consumer = self._status.consumer
+            away = 0.0 if consumer is None or consumer.has_coordinator else away + AWAY_LOOK_SECONDS
+            if away > AWAY_SECONDS:
+                time.reschedule(asyncio.get_running_loop().time())
+                return
+            await asyncio.sleep(AWAY_LOOK_SECONDS)
+
+
+async def leave(app: WorkerApp) -> None:
+    """Tell the group, so that the others get the partitions at once; nothing is committed any more."""
+    consumer = getattr(app, "_consumer", None)
+    if consumer is not None:
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(LEAVE_SECONDS):
+                await consumer.leave_group()

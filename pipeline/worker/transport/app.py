@@ -1,0 +1,98 @@
+"""The Faust app of a worker: membership, rebalances and flow control; never a commit of its own."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+import faust
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.kafka import clients
+from resonance.pipeline.worker.transport import transport
+from resonance.pipeline.worker.transport.chunk import RawSchema
+
+HEARTBEAT_SECONDS = 1.0
+"""A member learns of a rebalance with its next heartbeat: this bounds how long a joining worker waits for others."""
+
+FETCH_BYTES = 1024 * 1024
+"""Bytes of a partition in one fetch."""
+
+
+class Lifecycle(Protocol):
+    """What the app asks of the worker around it."""
+
+    async def before_stop(self) -> None:
+        """Close everything that is open; awaited before anything of Faust's stops."""
+
+    async def restore(self, app: Any, **kwargs: Any) -> None:
+        """Restore the models of the partitions that were assigned; records flow when it returns."""
+
+    async def consume(self, stream: Any) -> None:
+        """Take the chunks of an input topic."""
+
+
+class WorkerApp(faust.App):  # type: ignore[misc] # Faust's modules are untyped for mypy
+    """Faust's app without what a worker has no use for."""
+
+    logger = logging.getLogger("faust.app")
+    before_stop: Callable[[], Awaitable[None]]
+
+    async def _stop_consumer(self) -> None:
+        # The first thing that Faust's `on_stop` does; what follows throws away what the last commit needs.
+        await self.before_stop()
+        await super()._stop_consumer()
+
+    def _create_directories(self) -> None:
+        """Make none: there are no tables, and the working folder is the user's."""
+
+
+def make_app(settings: Settings, lifecycle: Lifecycle, options: transport.TransportOptions) -> WorkerApp:
+    """Return the app, with an agent for each input topic; to be called in the loop that runs it.
+
+    Parameters
+    ----------
+    settings : Settings
+        Of the deployment.
+    lifecycle : Lifecycle
+        The worker.
+    options : TransportOptions
+        For its transport.
+
+    Raises
+    ------
+    ConfigurationError
+        A setting of Faust that delivery cannot live with.
+    """
+    session = settings.broker.session_timeout
+    app = WorkerApp(
+        settings.group,
+        # Faust's settings can be overridden by environment variables as general as WEB_PORT: none is read.
+        env={},
+        broker=clients.faust_brokers(settings),
+        broker_credentials=clients.faust_credentials(settings),
+        broker_client_id=f"{settings.name}-{settings.worker_id}",
+        broker_session_timeout=session,
+        broker_heartbeat_interval=min(HEARTBEAT_SECONDS, session / 3),
+        # Faust refuses a session that is longer than a request.
+        broker_request_timeout=max(90.0, session + 5),
+        # aiokafka leaves the group when nobody fetches for this long; a long restore is no reason to.
+        broker_max_poll_interval=24 * 3600.0,
+        consumer_max_fetch_size=FETCH_BYTES,
+        topic_allow_declare=False,
+        topic_disable_leader=True,
+        # Without tables this makes aiokafka's own assignor do.
+        table_standby_replicas=0,
+        # The worker has pages of its own (`pages`), which answer before there is an app.
+        web_enabled=False,
+    )
+    app.before_stop = lifecycle.before_stop
+    transport.install(app, options)
+    for topic in settings.logs:
+        app.agent(app.topic(topic, schema=RawSchema()), name=f"resonance.{topic}")(lifecycle.consume)
+    app.on_rebalance_complete.connect(lifecycle.restore)
+    if settings.delivery.mode == "exactly_once" and app.conf.consumer_group_instance_id:
+        raise ConfigurationError(
+            f"static membership ({app.conf.consumer_group_instance_id}) cannot be fenced: leave it out, or set "
+            'delivery.mode = "at_least_once"'
+        )
+    return app

@@ -1,0 +1,84 @@
+"""What the cluster refuses to aiokafka, which keeps most of it to itself.
+
+A connection that is refused it tries again for ever, with a line in its own log; `WATCH` notes why, so that a worker
+whose password is no longer taken ends and says so. This depends on the inside of aiokafka (`transport.PINNED`).
+"""
+
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from aiokafka import client as aiokafka_client
+from aiokafka import errors as aiokafka_errors
+from resonance.pipeline.errors import DeniedError
+from resonance.pipeline.kafka.access import Streak, lacks, login_refused, no_secure_connection
+from resonance.pipeline.topics.acls import for_group, for_topic
+
+LOGIN_ERRORS: Final = (
+    aiokafka_errors.AuthenticationFailedError,
+    aiokafka_errors.SaslAuthenticationFailed,
+    aiokafka_errors.UnsupportedSaslMechanismError,
+)
+
+
+class Watch:
+    """Makes aiokafka's connections, and notes whether they are refused.
+
+    Parameters
+    ----------
+    connect : callable
+        aiokafka's own way to make one.
+    clock : callable
+        Seconds of a clock that only goes forward.
+    """
+
+    def __init__(self, connect: Callable[..., Awaitable[Any]], clock: Callable[[], float] = time.monotonic) -> None:
+        self._connect = connect
+        self._streak = Streak[Exception](clock)
+
+    async def __call__(self, *place: Any, **settings: Any) -> Any:
+        """Make a connection."""
+        try:
+            made = await self._connect(*place, **settings)
+        except (ssl.SSLError, *LOGIN_ERRORS) as error:
+            self._streak.note(error)
+            raise
+        self._streak.end()
+        return made
+
+    def refusal(self) -> Exception | None:
+        """Return why connections are refused, None as long as it may pass."""
+        return self._streak.lasting()
+
+
+WATCH: Final = Watch(aiokafka_client.create_conn)
+"""Of this process: aiokafka is used for one consumer."""
+
+
+def watch_connections() -> None:
+    """Let aiokafka's clients of this process connect through `WATCH`."""
+    aiokafka_client.create_conn = WATCH
+
+
+def refused(client: Mapping[str, Any], error: BaseException) -> DeniedError | None:
+    """Return an error of aiokafka in words for a user, where the cluster refuses something; None for any other.
+
+    Parameters
+    ----------
+    client : mapping
+        librdkafka configuration of the same connection.
+    error : BaseException
+        What aiokafka raised.
+    """
+    if isinstance(error, ssl.SSLError):
+        return DeniedError(no_secure_connection(client, str(error)))
+    if isinstance(error, LOGIN_ERRORS):
+        return login_refused(client, str(error) or type(error).__name__)
+    if isinstance(error, aiokafka_errors.TopicAuthorizationFailedError):
+        topics = error.args[0] if error.args else ""
+        name = topics if isinstance(topics, str) else ", ".join(sorted(topics))
+        return DeniedError(lacks(client, for_topic(name, ["Read"])))
+    if isinstance(error, aiokafka_errors.GroupAuthorizationFailedError):
+        return DeniedError(lacks(client, for_group(str(error.args[0])) if error.args else None, str(error)))
+    return None

@@ -1,0 +1,417 @@
+"""The transport under Faust that hands over chunks of records instead of single ones.
+
+Faust keeps group membership, rebalances, flow control and hooks. This module replaces how records come from its
+consumer to its channels, because the stock way costs 75 microseconds a record, and mends what would lose or repeat
+records. It depends on the inside of three packages, so `check_versions` holds them at what it was written for; each
+place that does says so.
+"""
+
+import asyncio
+import logging
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from aiokafka import errors as aiokafka_errors
+from aiokafka.structs import OffsetAndMetadata
+from faust.transport.drivers import aiokafka as driver
+from faust.types import TP
+from mode import Service
+from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.worker.transport.chunk import Chunk, Fetched, Membership
+from resonance.pipeline.worker.transport.connections import WATCH, watch_connections
+from resonance.pipeline.worker.transport.fetch_errors import LASTING_ERRORS, explained
+from resonance.pipeline.worker.transport.unpack import WholeBatches, keep_bytes
+
+PINNED = {"faust-streaming": "0.15.3", "aiokafka": "0.14.0", "mode-streaming": "0.7.1"}
+"""Versions whose inside this module was written for; pyproject.toml pins the same."""
+
+FETCH_WAIT_MS = 500
+"""How long a broker may hold an idle fetch."""
+
+FETCH_SECONDS = 0.25
+"""Longest wait of one fetch, and so of a position that moved over transaction markers without any record."""
+
+_log = logging.getLogger(__name__)
+_faust_log = logging.getLogger("faust.transport.chunks")
+"""For what Faust says of our classes."""
+
+
+def check_versions(installed: Callable[[str], str] = version) -> None:
+    """Refuse to run on other versions than the pinned ones.
+
+    Raises
+    ------
+    ConfigurationError
+        Naming each package that differs.
+    """
+    differing = []
+    for package, wanted in PINNED.items():
+        try:
+            found = installed(package)
+        except PackageNotFoundError:
+            found = "none"
+        if found != wanted:
+            differing.append(f"{package} {wanted} (installed: {found})")
+    if differing:
+        raise ConfigurationError(
+            f"the transport works with exactly {', '.join(differing)}; install the versions of requirements/lock.txt"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransportOptions:
+    """What the worker tells its transport.
+
+    Attributes
+    ----------
+    before_revoke : callable
+        Awaited when partitions are to be given up, before anything of Faust's runs: whatever is open is closed here.
+    positions : callable
+        Where each assigned partition goes on, for the membership given; empty while that is not known.
+    failed : callable
+        Told about an error after which no records will come.
+    paused : callable
+        Partitions to take nothing from for the time being; asked before each fetch, from the consumer's thread.
+    isolation_level : {"read_committed", "read_uncommitted"}
+        Faust's driver reads records of aborted transactions unless told otherwise.
+    chunk_records : int
+        Most records of a chunk.
+    queued_records : int
+        Records handed over and not yet done at which fetching pauses.
+    fetch_wait_ms : int
+        How long a broker may hold an idle fetch; Faust's driver has 1500 fixed.
+    client : mapping
+        librdkafka configuration of the same connection, for what is said when it is refused.
+    """
+
+    before_revoke: Callable[[], Awaitable[None]]
+    positions: Callable[[Membership], Mapping[TP, int]]
+    failed: Callable[[BaseException], None]
+    paused: Callable[[], Collection[TP]] = tuple
+    isolation_level: str = "read_committed"
+    chunk_records: int = 1000
+    queued_records: int = 16_000
+    fetch_wait_ms: int = FETCH_WAIT_MS
+    client: Mapping[str, Any] = field(default_factory=lambda: {"bootstrap.servers": "the broker"})
+
+
+class RebalanceListener(driver.ConsumerRebalanceListener):  # type: ignore[misc] # Faust's modules are untyped for mypy
+    """Takes generation and member id in the very step in which the partitions are assigned."""
+
+    async def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
+        """Take them in the consumer's thread, inside aiokafka's rebalance: nothing changes between two lines here."""
+        thread = self._thread
+        coordinator = thread._ensure_consumer()._coordinator
+        partitions = frozenset(TP(tp.topic, tp.partition) for tp in assigned)
+        thread.consumer.membership = Membership(coordinator.generation, coordinator.member_id, partitions)
+        thread.positions.clear()
+        await super().on_partitions_assigned(assigned)
+
+
+class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
+    """The thread in which aiokafka's consumer lives."""
+
+    logger = _faust_log
+    consumer: "ChunkConsumer"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.positions: dict[TP, int] = {}
+        self.seek_number = 0
+
+    def _create_worker_consumer(self, transport: Any) -> Any:
+        # Faust's driver has fixed values for the first two and reads the third from a setting that it also uses for
+        # changelogs. aiokafka keeps them as attributes until its fetcher is made, in `start`.
+        consumer = super()._create_worker_consumer(transport)
+        options = self.consumer.options
+        consumer._isolation_level = options.isolation_level
+        consumer._fetch_max_wait_ms = options.fetch_wait_ms
+        # A log that was truncated under a running worker is an error to be told, never a jump over what is lost.
+        consumer._auto_offset_reset = "none"
+        return consumer
+
+    async def on_start(self) -> None:
+        """Start aiokafka's consumer."""
+        keep_bytes()
+        watch_connections()
+        await super().on_start()
+        self._ensure_consumer()._fetcher._records = WholeBatches()
+
+    async def seek_all(self, positions: Mapping[TP, int]) -> int:
+        """Move to `positions`; everything that was fetched before is void. Returns the number of this seek."""
+        consumer = self._ensure_consumer()
+        for tp, offset in positions.items():
+            consumer.seek(driver.TopicPartition(tp.topic, tp.partition), offset)
+        self.positions = dict(positions)
+        self.seek_number += 1
+        return self.seek_number
+
+    async def _fetch_records(
+        self, consumer: Any, active_partitions: Any, timeout: float | None = None, max_records: int | None = None
+    ) -> Fetched:
+        # Runs in this thread, as rebalances and seeks do: what it reads before and after the call belongs together.
+        fetched = Fetched(self.seek_number, self.app.consumer_generation_id)
+        active = set(active_partitions).difference(self.consumer.options.paused())
+        if not active:
+            # aiokafka would take no partition for all of them. What it has fetched of paused ones stays where it is.
+            # It counts as a fetch: after a day without any the member would leave its group, what it holds with it.
+            with consumer._subscription.fetch_context():
+                await asyncio.sleep(timeout or 0.0)
+            return fetched
+        try:
+            records = await super()._fetch_records(consumer, active, timeout, max_records)
+        except aiokafka_errors.NoOffsetForPartitionError:
+            # Left from the moment between assignment and our seek, when aiokafka looks for a committed offset itself.
+            return fetched
+        if fetched.seek != self.seek_number or fetched.generation != self.app.consumer_generation_id:
+            return Fetched(fetched.seek, fetched.generation)
+        assignment = consumer._subscription.subscription.assignment
+        for tp, before in self.positions.items():
+            state = assignment and assignment.state_value(tp)
+            if state is None or not state.has_valid_position or (state.position == before and tp not in records):
+                continue
+            fetched.records[tp] = records.get(tp, [])
+            fetched.next_offsets[tp] = self.positions[tp] = state.position
+            fetched.ends[tp] = self._end(state)
+        return fetched
+
+    def _end(self, state: Any) -> int:
+        """Return where what can be read of a partition ends, as the last answer to a fetch said; -1 before it."""
+        end = state.lso if self.consumer.options.isolation_level == "read_committed" else state.highwater
+        end = state.highwater if end is None else end
+        return -1 if end is None else int(end)
+
+    def ends(self) -> dict[TP, int]:
+        """Return where the assigned partitions end, as far as fetches have said; for any thread, and no request."""
+        subscription = self._consumer._subscription.subscription if self._consumer is not None else None
+        assignment = subscription and subscription.assignment
+        states = {tp: assignment.state_value(tp) for tp in list(self.positions)} if assignment else {}
+        return {tp: end for tp, state in states.items() if state is not None and (end := self._end(state)) >= 0}
+
+    @property
+    def has_coordinator(self) -> bool:
+        """Whether the group's coordinator is known: it is lost while no broker answers."""
+        return self._consumer is not None and self._consumer._coordinator.coordinator_id is not None
+
+    async def on_thread_stop(self) -> None:
+        """Stop aiokafka's consumer; its fetcher, whose broker is away, ends by a cancellation that is nobody's."""
+        with suppress(asyncio.CancelledError):
+            await super().on_thread_stop()
+
+    async def commit_exactly(self, offsets: Mapping[TP, int], notes: Mapping[TP, str]) -> None:
+        """Commit through the group; any error is the caller's to judge (the stock method crashes the app)."""
+        consumer = self._ensure_consumer()
+        await consumer.commit(
+            {
+                driver.TopicPartition(tp.topic, tp.partition): OffsetAndMetadata(at, notes.get(tp, ""))
+                for tp, at in offsets.items()
+            }
+        )
+
+    async def is_member(self, membership: Membership) -> bool:
+        """Whether the coordinator still stands where `membership` was taken, with no rebalance on its way."""
+        coordinator = self._ensure_consumer()._coordinator
+        return (coordinator.generation, coordinator.member_id) == membership[
+            :2
+        ] and not coordinator._rejoin_needed_fut.done()
+
+    async def check_coordinator(self) -> None:
+        """Raise the error that aiokafka keeps for whoever asks.
+
+        Until somebody does, its coordinator waits, and the worker stays without partitions for ever. aiokafka's own
+        `getmany` asks; Faust goes round it.
+        """
+        if (refusal := WATCH.refusal()) is not None:
+            raise refusal
+        coordinator = self._consumer._coordinator if self._consumer is not None else None
+        if coordinator is not None:
+            coordinator.check_errors()
+
+    async def leave_group(self) -> None:
+        """Leave at once, so that the others need not wait for the session's timeout."""
+        if self._consumer is not None:
+            await self._consumer._coordinator._maybe_leave_group()
+
+    def on_crash(self, msg: str, *fmt: Any, **kwargs: Any) -> None:
+        """Say it in one line; the stock method prints a traceback on stderr."""
+        _log.debug(msg.format(*fmt), exc_info=True)
+
+
+class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
+    """Faust's consumer, handing over chunks.
+
+    Attributes
+    ----------
+    membership : Membership or None
+        Of the last assignment.
+    polled : float or None
+        When the fetch loop last went round, by the monotonic clock, whether or not it brought anything.
+    """
+
+    logger = _faust_log
+    RebalanceListener = RebalanceListener
+    options: TransportOptions
+    membership: Membership | None = None
+    polled: float | None = None
+    _thread: ConsumerThread
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._room = asyncio.Event()
+        self._in_flight = 0
+        self._seek_number = 0
+
+    def _new_consumer_thread(self) -> ConsumerThread:
+        return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
+
+    async def on_partitions_revoked(self, revoked: set[TP]) -> None:
+        """Close what is open before Faust's own part, which throws away what would be needed for that."""
+        self.stop_flow()
+        await self.options.before_revoke()
+        self._forget_chunks()
+        await super().on_partitions_revoked(revoked)
+
+    def resume_flow(self) -> None:
+        """Let records flow; the fetch loop, which rested, counts as having gone round."""
+        self.polled = time.monotonic()
+        super().resume_flow()
+
+    async def perform_seek(self) -> None:
+        """Seek to where the restored state ends.
+
+        The stock method asks aiokafka for committed offsets; aiokafka asks without "require stable" and may be told
+        an offset from before a transaction that is about to be completed.
+        """
+        membership = self.membership
+        positions = self.options.positions(membership) if membership is not None else {}
+        if not positions:
+            return
+        self._seek_number = await self._thread.call_thread(self._thread.seek_all, positions)
+        self._forget_chunks()
+
+    def _forget_chunks(self) -> None:
+        self._in_flight = 0
+        self._room.set()
+
+    def _weight(self, chunk: Chunk) -> int:
+        # Small chunks count for more than their records, so that their number is bounded too.
+        return max(len(chunk.value), self.options.chunk_records // 16)
+
+    def ends(self) -> dict[TP, int]:
+        """See `ConsumerThread.ends`."""
+        return self._thread.ends() if self._thread is not None else {}
+
+    @property
+    def has_coordinator(self) -> bool:
+        """See `ConsumerThread.has_coordinator`."""
+        return self._thread is not None and self._thread.has_coordinator
+
+    def done(self, chunk: Chunk) -> None:
+        """Make room for further chunks; to be called in the loop's thread for each one that was handed over."""
+        if chunk.seek == self._seek_number:
+            self._in_flight -= self._weight(chunk)
+            self._room.set()
+
+    def is_current(self, chunk: Chunk) -> bool:
+        """Whether no rebalance and no seek made the chunk void."""
+        return chunk.seek == self._seek_number and chunk.generation_id == self.app.consumer_generation_id
+
+    async def is_member(self, membership: Membership) -> bool:
+        """See `ConsumerThread.is_member`."""
+        return bool(await self._thread.call_thread(self._thread.is_member, membership))
+
+    async def leave_group(self) -> None:
+        """See `ConsumerThread.leave_group`."""
+        await self._thread.call_thread(self._thread.leave_group)
+
+    def commit_positions(self, offsets: Mapping[TP, int], notes: Mapping[TP, str], timeout: float) -> None:
+        """Commit offsets, with what stands beside them, from another thread and wait for it.
+
+        Raises
+        ------
+        aiokafka.errors.KafkaError
+            Not committed; `CommitFailedError` when the group has rebalanced.
+        TimeoutError
+            No answer within `timeout` seconds; whether it was committed is unknown.
+        """
+        thread = self._thread
+        asyncio.run_coroutine_threadsafe(thread.commit_exactly(offsets, notes), thread.thread_loop).result(timeout)
+
+    async def _drain_messages(self, fetcher: Any) -> None:
+        # Replaces the stock loop, which makes four tasks for each record and never waits for its channels: when they
+        # are full it takes partitions out of the fetch and sleeps a second.
+        try:
+            while not (self.should_stop or fetcher.should_stop):
+                self.polled = time.monotonic()
+                try:
+                    fetched, _ = await self._wait_next_records(FETCH_SECONDS)
+                except aiokafka_errors.KafkaError as error:
+                    if isinstance(error, (*LASTING_ERRORS, *self.consumer_stopped_errors)):
+                        raise
+                    _log.warning("fetch: %s; trying again", error or type(error).__name__)
+                    await asyncio.sleep(FETCH_SECONDS)
+                    continue
+                if isinstance(fetched, Fetched):
+                    await self._hand_over(fetched, fetcher)
+                # Without partitions nothing above waits for long.
+                await asyncio.sleep(0)
+        except (asyncio.CancelledError, *self.consumer_stopped_errors):
+            if not self.app.should_stop:
+                raise
+        except Exception as error:  # whatever it is, no further record comes
+            if not self.app.should_stop:
+                self.options.failed(explained(error, self.options.client))
+
+    async def _hand_over(self, fetched: Fetched, fetcher: Any) -> None:
+        for tp in fetched.ends:
+            self.app.monitor.track_tp_end_offset(tp, fetched.ends[tp])
+        for chunk in fetched.chunks(self.options.chunk_records):
+            while self._in_flight >= self.options.queued_records and self.flow_active:
+                self._room.clear()
+                # The timeout is for a stop, which nothing else would tell this loop.
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._room.wait(), FETCH_SECONDS)
+                self.polled = time.monotonic()
+                if self.should_stop or fetcher.should_stop:
+                    return
+            if not self.flow_active or not self.is_current(chunk):
+                # What is dropped here is read again: a seek stands before every resumption of the flow.
+                return
+            self._in_flight += self._weight(chunk)
+            await self.callback(chunk)
+
+    def verify_event_path(self, now: float, tp: TP) -> None:
+        """Say nothing: Faust looks for commits of its own, which there are none, and would call that a livelock."""
+
+    @Service.task  # type: ignore[untyped-decorator]
+    async def _watch_coordinator(self) -> None:
+        async for _ in self.itertimer(1.0, name="coordinator-watchdog"):
+            try:
+                await self._thread.call_thread(self._thread.check_coordinator)
+            except (ssl.SSLError, *LASTING_ERRORS) as error:
+                self.options.failed(explained(error, self.options.client))
+            except Exception as error:  # the coordinator goes on when it has been asked
+                if self._thread._consumer._coordinator._coordination_task.done():
+                    self.options.failed(explained(error, self.options.client))
+                else:
+                    _log.warning("group coordinator: %s; joining again", error or type(error).__name__)
+
+
+def install(app: Any, options: TransportOptions) -> None:
+    """Give a Faust app the chunk transport; its topics need `RawSchema`.
+
+    Parameters
+    ----------
+    app : faust.App
+        Not started yet.
+    options : TransportOptions
+        What the worker tells it.
+    """
+    consumer = type("ChunkConsumer", (ChunkConsumer,), {"options": options})
+    transport = type("ChunkTransport", (driver.Transport,), {"Consumer": consumer})
+    app.transport = transport(app.conf.broker_consumer, app)

@@ -1,0 +1,177 @@
+"""What an engine's state knows of its clusters, and what `resonance inspect` shows; without a broker."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from resonance.engine import make_engine
+from resonance.engine.facts import parent_of
+from resonance.pipeline.checkpoint.inspection import inspect
+from resonance.pipeline.checkpoint.listing import read_states
+from resonance.pipeline.cli.inspect import place
+from resonance.schemas import ClusterTable
+
+from tests.pipeline.cli.test_cli import run
+from tests.pipeline.memory_deployment import MemoryDeployment
+from tests.pipeline.streams import payloads, points
+
+OPTIONS = ("inspect", "--topics", "features", "--name", "resonance")
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+TOLD: list[tuple[str, int, dict[str, Any]]] = [
+    ("modal", 1, {"landmarks": 64, "memory": 100, "expire_records": 100, "min_cluster_records": 5}),
+    ("caea", 1, {"lambda": 20, "min_cluster_records": 5}),
+    ("hcaea", 2, {"lambda": 20, "min_cluster_records": 5, "min_child_records": 30}),
+    ("evq", 1, {}),
+]
+
+
+@pytest.mark.parametrize(("engine", "depth", "given"), TOLD)
+def test_the_engine_tells_since_when_clusters_are_there(engine: str, depth: int, given: dict[str, Any]) -> None:
+    model = make_engine(engine, given)
+    assert model.models() == {}
+    began: dict[tuple[Any, int], int] = {}
+    rows = points(3_000) / np.array([1.0, 400.0, 8.0])
+    for start in range(0, 3_000, 50):
+        step = model.learn(rows[start : start + 50])
+        for event in step.events:
+            if event.kind in ("emerged", "split") and not event.path:
+                began[event.path, event.cluster] = start + event.index + 1
+    models = model.models()
+    clusters = model.clusters()
+    assert max(len(cluster.path) for cluster in clusters) >= depth - 1
+    assert models[()].records == 3_000
+    assert sum(len(facts.since) for facts in models.values()) == len(clusters)
+    for cluster in clusters:
+        facts = models[cluster.path]
+        assert facts.since[cluster.id] <= facts.records
+        assert list(facts.cluster_of.values()).count(cluster.id) == cluster.nodes
+        assert not cluster.path or models[cluster.path[:-1]]
+        if not cluster.path:
+            assert facts.since[cluster.id] == began[cluster.path, cluster.id]
+            assert parent_of(models, cluster.path) is None
+
+
+def test_a_child_lies_below_the_cluster_of_its_node() -> None:
+    model = make_engine("hcaea", {"lambda": 20, "min_cluster_records": 5, "min_child_records": 30})
+    model.learn(points(3_000) / np.array([1.0, 400.0, 8.0]))
+    models = model.models()
+    roots = {cluster.id for cluster in model.clusters() if not cluster.path}
+    children = [cluster for cluster in model.clusters() if cluster.path]
+    assert {parent_of(models, cluster.path) for cluster in children} <= {None, *roots}
+    assert any(parent_of(models, cluster.path) in roots for cluster in children)
+
+
+def test_a_stream_is_shown_as_its_snapshot_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    deployment = MemoryDeployment(monkeypatch)
+    events = payloads(deployment.work(600, everything=True).events)
+    (found,) = inspect(deployment.given, deployment, read_states(deployment.source, deployment), "p0:a")
+    assert (found.stream, found.version, found.next, found.committed) == ("p0:a", 1, 600, 600)
+    assert found.time == "2023-11-14T22:23:19.000Z"
+    table = ClusterTable()
+    for event in events:
+        table.apply(event)
+    assert {cluster.id for cluster in found.clusters} == set(table.clusters("p0:a"))
+    for cluster in found.clusters:
+        assert cluster.level == 1
+        assert cluster.parent is None
+        assert cluster.emerged
+        assert cluster.records is not None
+        assert 0 <= cluster.records <= found.records
+
+
+def test_snapshots_of_other_settings_are_read_under_those(monkeypatch: pytest.MonkeyPatch) -> None:
+    deployment = MemoryDeployment(monkeypatch)
+    deployment.work(600, everything=True)
+    other = MemoryDeployment(monkeypatch, engine__memory=330)
+    other.logs = deployment.logs
+    assert len(inspect(other.given, other, read_states(other.source, other))) == 2
+
+
+def test_the_table_names_clusters_and_features(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    MemoryDeployment(monkeypatch).work(600, everything=True)
+    assert run(monkeypatch, *OPTIONS, "--stream", "p0:a") == 0
+    out = capsys.readouterr().out
+    assert "p0:a, version 1 (modal): " in out
+    assert "as of features[0]@599 (2023-11-14T22:23:19.000Z), snapshot written 2023-" in out
+    assert "age in records" in out
+    assert "latency_ms" in out
+    assert "p0:a/1/0" in out or "p0:a/1/1" in out
+
+
+def test_a_spread_of_rounding_alone_is_none() -> None:
+    assert [place(8.0, 9.437e-16), place(8.0, 0.25), place(0.0, 1e-9)] == ["8 ± 0", "8 ± 0.25", "0 ± 1e-09"]
+
+
+def test_machines_get_everything(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    MemoryDeployment(monkeypatch).work(600, everything=True)
+    assert run(monkeypatch, *OPTIONS, "--stream", "p0:a", "--json") == 0
+    shown = orjson.loads(capsys.readouterr().out)
+    assert (shown["stream"], shown["topic"], shown["partition"], shown["next"]) == ("p0:a", "features", 0, 600)
+    assert set(shown["clusters"][0]) == {
+        *("id", "level", "parent", "size", "nodes", "records", "emerged", "centre", "spread", "omitted", "salient")
+    }
+    assert shown["features"] == ["cpu", "latency_ms", "net.in"]
+    assert run(monkeypatch, *OPTIONS, "--json") == 0
+    assert [line["stream"] for line in orjson.loads(capsys.readouterr().out)] == ["p0:a", "p0:b"]
+
+
+def test_several_streams_are_an_overview(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    deployment = MemoryDeployment(monkeypatch, partitions=2)
+    assert run(monkeypatch, *OPTIONS) == 0
+    told = capsys.readouterr().err
+    assert told.startswith(
+        "no snapshot of deployment resonance yet: a worker writes a stream's first after 500 records"
+    )
+    assert run(monkeypatch, *OPTIONS, "--stream", "p1:a") == 2
+    assert "--stream p1:a: no snapshot of p1:a yet: a worker writes" in capsys.readouterr().err
+    assert run(monkeypatch, *OPTIONS, "--stream", "p2:a") == 2
+    assert "deployment resonance has no such stream, it has none yet" in capsys.readouterr().err
+    deployment.work(600, everything=True)
+    assert run(monkeypatch, *OPTIONS) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["stream", "version", "next", "offset", "records", "clusters", "snapshot", "written"]
+    assert [line.split()[0] for line in lines[1:]] == ["p0:a", "p0:b", "p1:a", "p1:b"]
+
+
+def test_a_wrong_name_is_answered_with_the_nearest(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    MemoryDeployment(monkeypatch).work(600, everything=True)
+    assert run(monkeypatch, *OPTIONS, "--stream", "p0:A") == 2
+    assert "--stream p0:A: deployment resonance has no such stream, it has 2 (did you mean" in capsys.readouterr().err
+
+
+def test_an_absent_broker_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--broker", "127.0.0.1:9", "--broker.answer_timeout", "1")
+    assert run(monkeypatch, *OPTIONS, *options) == 69
+    assert capsys.readouterr().err.startswith("error: no Kafka broker answers at 127.0.0.1:9 within 1 s")
+
+
+def test_a_tree_is_shown_below_its_roots(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    deployment = MemoryDeployment(
+        monkeypatch, records=3_000, stream="partition", engine__name="hcaea", engine__min_child_records=30
+    )
+    deployment.work(3_000, everything=True)
+    monkeypatch.setattr("resonance.pipeline.cli.inspect.load_settings", lambda *_, **__: deployment.given)
+    assert run(monkeypatch, *OPTIONS, "--json") == 0
+    clusters = orjson.loads(capsys.readouterr().out)["clusters"]
+    assert {cluster["level"] for cluster in clusters} >= {1, 2}
+    shown: dict[int, str] = {}
+    for cluster in clusters:
+        shown[cluster["level"]] = cluster["id"]
+        if cluster["level"] > 1 and cluster["parent"]:
+            assert shown[cluster["level"] - 1] == cluster["parent"]
+    assert run(monkeypatch, *OPTIONS) == 0
+    lines = capsys.readouterr().out.splitlines()[4:]
+    assert [line.split()[0] for line in lines] == [cluster["id"] for cluster in clusters]
+    assert [(len(line) - len(line.lstrip())) // 2 + 1 for line in lines] == [cluster["level"] for cluster in clusters]

@@ -1,0 +1,449 @@
+"""Where a restore begins and ends, and every stop that has a name; without a broker."""
+
+import dataclasses
+import logging
+import threading
+
+import orjson
+import pytest
+from resonance.pipeline import stops
+from resonance.pipeline.checkpoint import deployment_context as states_source
+from resonance.pipeline.checkpoint import restore
+from resonance.pipeline.checkpoint.changelog_records import Identity, chunk_key, manifest_key
+from resonance.pipeline.checkpoint.changelog_writer import SnapshotWriter
+from resonance.pipeline.checkpoint.compatibility import offset_note
+from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.restore import Progress, restore_partitions
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.errors import MismatchError
+from resonance.pipeline.kafka.log_reader import RestoreCancelledError
+from resonance.pipeline.records import Record
+from resonance.pipeline.task.model import preparations
+from resonance.pipeline.task.partition_task import PartitionTask
+from resonance.pipeline.topics.topics import Deployment
+
+from tests.pipeline.toy_task import ToyTask
+
+IDENTITY = Identity("pipe", ("in",), "in", "id-1", 4, "toy", "1", {"engine.k": 3}, {"limits.streams": 9})
+AT = ("in", 0)
+
+
+class Log:
+    """A broker in a few lists: input records with gaps, snapshot messages, one committed offset."""
+
+    def __init__(self, monkeypatch):
+        self.first, self.end, self.committed_offset, self.snapshots, self.gaps = 0, 0, -1, [], set()
+        self.cancelled, self.reads, self.note = None, [], ""
+        monkeypatch.setattr(restore, "LogReader", self.open)
+
+    def open(self, client, group, patience, cancelled):
+        self.cancelled = cancelled
+        return self
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def has(self, partition):
+        return partition[0] in ("snap", "in")
+
+    def notes(self, partitions):
+        return dict.fromkeys(partitions, self.note)
+
+    def committed(self, partitions):
+        return dict.fromkeys(partitions, self.committed_offset)
+
+    def bounds(self, partitions):
+        return {at: (0, len(self.snapshots)) if at[0] == "snap" else (self.first, self.end) for at in partitions}
+
+    def settled_bounds(self, partitions, seconds):
+        return self.bounds(partitions)
+
+    def record(self, offset):
+        return Record("in", 0, offset, 0, b"ab"[offset % 2 :][:1], b"value %d" % offset)
+
+    def read(self, ranges):
+        for at, (first, end) in ranges.items():
+            if at[0] == "snap":
+                yield at, [Record("snap", 0, n, 0, m.key, m.value) for n, m in enumerate(self.snapshots)]
+                continue
+            self.reads.append((first, end))
+            for offset in range(first, end):
+                if self.cancelled and self.cancelled.is_set():
+                    raise RestoreCancelledError
+                if offset not in self.gaps:
+                    yield at, [self.record(offset)]
+
+    def run(self, task, writer, start, end, *, committed=None, everything=False, every=7):
+        """Process records as a worker does: a transaction every few of them."""
+        answers = []
+        for offset in range(start, end):
+            if offset not in self.gaps:
+                answers += task.process([self.record(offset)])
+            if (offset + 1) % every == 0 or offset + 1 == end:
+                proven = offset + 1 if committed is None else committed
+                last = everything and offset + 1 == end
+                self.snapshots += writer.messages(task, offset + 1, proven, everything=last)
+                self.committed_offset = offset + 1 if committed is None else committed
+        self.end = max(self.end, end)
+        return answers
+
+
+@pytest.fixture
+def log(monkeypatch):
+    return Log(monkeypatch)
+
+
+def source(**changes):
+    identity = dataclasses.replace(IDENTITY, **changes)
+    return Source({}, "group", "snap", Deployment(4, {"in": "id-1"}), dict.fromkeys(identity.inputs, identity))
+
+
+def restored(cancelled=None, progress=None, **changes):
+    return restore_partitions(source(**changes), [AT], ToyTask, cancelled, progress)[AT]
+
+
+def uninterrupted(log, end):
+    task = ToyTask()
+    return task, [
+        answer for offset in range(end) if offset not in log.gaps for answer in task.process([log.record(offset)])
+    ]
+
+
+@pytest.mark.parametrize("gaps", [set(), {0, 5, 6, 20, 21, 22, 40, 41, 69, 70}])
+def test_a_run_that_stops_anywhere_goes_on_as_if_it_never_had(log, gaps):
+    log.gaps = gaps
+    task, expected = uninterrupted(log, 70)
+    for stop in range(1, 70):
+        log.snapshots, log.committed_offset, log.end = [], -1, 70
+        answers = log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, stop)
+        part = restored()
+        assert part.start == part.committed == stop
+        answers += log.run(part.task, part.writer, part.start, 70)
+        assert answers == expected
+        assert part.task.models == task.models
+
+
+def test_nothing_is_read_again_after_a_clean_stop(log):
+    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 33, everything=True)
+    part = restored()
+    assert (part.replayed, log.reads) == (0, [(33, 33)])
+    assert part.task.models == uninterrupted(log, 33)[0].models
+
+
+def test_a_restore_can_be_done_again(log):
+    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 33)
+    first, second = restored(), restored()
+    assert first.task.models == second.task.models
+    assert first.task is not second.task
+
+
+def test_a_restore_can_be_cancelled(log):
+    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 33)
+    cancelled = threading.Event()
+    cancelled.set()
+    with pytest.raises(RestoreCancelledError):
+        restored(cancelled)
+
+
+def test_nothing_assigned_asks_nothing():
+    assert restore_partitions(source(), [], ToyTask) == {}
+
+
+def test_a_fresh_group_starts_at_the_beginning_of_a_truncated_topic_and_says_so(log, caplog):
+    log.first, log.end = 12, 20
+    with caplog.at_level(logging.WARNING):
+        part = restored()
+    assert (part.start, part.committed, part.replayed) == (12, -1, 0)
+    assert "in[0]: the group is new and the log begins at offset 12" in caplog.text
+
+
+def test_without_snapshots_a_whole_log_is_learned_again(log):
+    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 33)
+    log.snapshots = []
+    part = restored()
+    assert (part.start, part.replayed) == (33, 33)
+    assert part.task.models == uninterrupted(log, 33)[0].models
+
+
+def test_a_restore_says_how_far_it_is(log):
+    log.gaps = {3, 4}
+    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 33)
+    log.snapshots = []
+    progress = Progress(1)
+    restored(progress=progress)
+    assert (progress.wanted, progress.replayed) == (33, 31)
+
+
+def test_at_least_once_goes_on_where_the_snapshots_prove_that_answers_were_delivered(log):
+    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 30, committed=10, everything=True)
+    part = restored()
+    assert (part.start, part.committed) == (30, 10)
+    assert part.task.models == uninterrupted(log, 30)[0].models
+
+
+def test_a_crash_before_the_first_commit_is_no_expired_offset(log):
+    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 20, committed=-1)
+    assert restored().start == 20
+
+
+def test_snapshots_ahead_of_the_partition_record_are_used(log):
+    task, writer = ToyTask(), SnapshotWriter(IDENTITY)
+    log.run(task, writer, 0, 21)
+    log.run(task, writer, 21, 49, committed=21)
+    while orjson.loads(log.snapshots[-1].key)[0] == "partition":
+        log.snapshots.pop()
+    log.committed_offset, log.end = 21, 49
+    part = restored()
+    answers = part.task.process([log.record(offset) for offset in range(part.start, 49)])
+    assert part.task.models == uninterrupted(log, 49)[0].models
+    assert {a for a in answers if a} <= set(uninterrupted(log, 49)[1])
+
+
+def test_a_damaged_snapshot_is_made_good_from_the_log(log, caplog):
+    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 61, everything=True)
+    newest = max(orjson.loads(m.key)[2] for m in log.snapshots if m.value and b'"chunk","p0:a"' in m.key)
+    log.snapshots.append(log.snapshots[0]._replace(key=chunk_key("p0:a", newest, 0), value=b"x"))
+    part = restored()
+    assert part.replayed > 0
+    assert part.task.models == uninterrupted(log, 61)[0].models
+    assert "the newest snapshot of stream p0:a is damaged or lost" in caplog.text
+
+
+def stopped(log, **changes):
+    with pytest.raises(MismatchError) as caught:
+        restored(**changes)
+    assert log.reads == []
+    return str(caught.value)
+
+
+def test_an_input_truncated_above_the_replay_is_a_stop(log):
+    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 33)
+    log.first = 32
+    text = stopped(log)
+    assert "in[0]: the log begins at offset 32, but the models must be rebuilt from offset" in text
+    assert "--new-version" in text
+    assert "--reset" in text
+
+
+def test_an_input_truncated_above_the_commit_is_a_stop_even_after_a_clean_stop(log):
+    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 33, everything=True)
+    log.first, log.end = 33, 40
+    assert restored().start == 33
+    log.first, log.reads = 34, []
+    assert "from offset 33 on: 1 offsets were deleted" in stopped(log)
+
+
+def test_a_committed_offset_without_snapshots_on_a_truncated_log_is_a_stop(log):
+    log.committed_offset, log.first, log.end = 50, 20, 60
+    text = stopped(log)
+    assert "in[0]: offset 50 is committed, but the snapshots topic knows nothing" in text
+    assert "--new-version" in text
+
+
+def test_a_log_that_alone_does_not_give_the_models_is_not_learned_in_their_place(log):
+    log.committed_offset, log.end = 50, 60
+    assert restored().start == 50
+    log.note, log.reads = offset_note(-1, 1), []
+    text = stopped(log)
+    assert "in[0]: offset 50 is committed, but the snapshots topic knows nothing" in text
+    assert "did not come from this log alone (a file, a new version, a reset, other settings)" in text
+    assert "--new-version" in text
+    assert [offset_note(*other) == log.note for other in ((0, 1), (0, 2), (7, 1))] == [False, True, True]
+
+
+def test_a_missing_committed_offset_is_a_stop(log):
+    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 33)
+    log.committed_offset = -1
+    text = stopped(log)
+    assert "in[0]: group group has no committed offset, but its snapshots reach offset" in text
+    assert "--resume-from-snapshot" in text
+    assert "--reset" in text
+
+
+def test_a_committed_offset_that_was_set_back_is_a_stop(log):
+    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 35)
+    log.committed_offset = 4
+    text = stopped(log)
+    assert "in[0]: group group is at offset 4, but its snapshots prove that it had committed" in text
+    assert "--resume-from-snapshot" in text
+
+
+def test_a_committed_offset_beyond_the_log_is_a_stop(log):
+    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 33)
+    log.end = 20
+    assert "the log ends at 20" in stopped(log)
+    log.snapshots, log.committed_offset = [], 99
+    assert "group group is at offset 99, but the log ends at 20" in stopped(log)
+
+
+def test_another_partition_count_is_a_stop(log):
+    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 33)
+    text = stopped(log, partitions=8)
+    assert "input topic in has 8 partitions, the snapshots were written when it had 4" in text
+    assert "--new-version" in text
+
+
+def test_a_topic_that_was_made_again_is_a_stop(log):
+    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 33)
+    text = stopped(log, topic_id="id-2")
+    assert "input topic in was deleted and made again (its id is id-2, the snapshots were written for id-1)" in text
+    assert "--reset" in text
+
+
+def test_snapshots_of_another_pipeline_are_a_stop(log):
+    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 33)
+    text = stopped(log, pipeline="other")
+    assert "snapshots topic snap belongs to pipeline pipe, this one is other: set topics.snapshots" in text
+
+
+@pytest.mark.parametrize(("inputs", "topic"), [(("in", "more"), "in"), (("else",), "else")])
+def test_other_inputs_under_the_same_stream_names_are_a_stop(log, inputs, topic):
+    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 33)
+    text = stopped(log, inputs=inputs, topic=topic)
+    assert f"were written for input.topics = in, now they are {', '.join(inputs)}" in text
+
+
+def test_one_more_input_beside_several_is_none(log):
+    before = dataclasses.replace(IDENTITY, inputs=("in", "more"))
+    log.run(ToyTask(), SnapshotWriter(before), 0, 33)
+    assert restored(inputs=("in", "more", "third")).start == 33
+
+
+def test_a_newer_format_is_a_stop(log):
+    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 33)
+    last = log.snapshots[-1]
+    log.snapshots.append(last._replace(value=orjson.dumps(orjson.loads(last.value) | {"format": 7})))
+    text = stopped(log)
+    assert "snap[0]: the snapshot has format 7, this release reads formats up to 1" in text
+
+
+def test_damage_in_every_version_is_a_stop(log):
+    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 61)
+    for key in {m.key for m in log.snapshots if b'"chunk","p0:a"' in m.key}:
+        log.snapshots.append(log.snapshots[0]._replace(key=key, value=b"x"))
+    text = stopped(log)
+    assert "snap[0]: no snapshot of stream p0:a can be used (at offset" in text
+    assert "the checksum is wrong" in text
+
+
+def test_other_settings_are_a_stop_that_lists_them(log):
+    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 33, everything=True)
+    text = stopped(log, engine="other", settings={"engine.k": 4, "prepare.scale": "none"})
+    assert 'engine was "toy", is "other"; engine.k was 3, is 4; prepare.scale was not there, is "none"' in text
+    assert "--new-version" in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"revision": "2"}, 'revision of the engine was "1", is "2"'),
+        ({"limits": {"limits.streams": 10}}, "limits.streams was 9, is 10"),
+    ],
+)
+def test_another_release_or_limit_is_a_stop_where_records_must_be_learned_again(log, changes, told):
+    task, writer = ToyTask(), SnapshotWriter(IDENTITY)
+    log.run(task, writer, 0, 33)
+    text = stopped(log, **changes)
+    assert told in text
+    assert "stop every worker with SIGTERM" in text
+    log.run(task, writer, 33, 36, everything=True)
+    part = restored(**changes)
+    assert part.start == 36
+    log.run(part.task, part.writer, 36, 39)
+    assert restored(**changes).replayed == 3
+
+
+def described(**changes):
+    given = {"input.topics": ["in"], "stream": "key", "topics.snapshots": "snap"}
+    settings = Settings.of(given | {name.replace("__", "."): value for name, value in changes.items()})
+    return Source.of(settings, {}, Deployment(4, {"in": "id-1"}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"input__time_path": "t"}, 'input.time_path was null, is "t"'),
+        ({"input__id_path": "id"}, 'input.id_path was null, is "id"'),
+        ({"input__dimension": 3}, "input.dimension was null, is 3"),
+        ({"output__include": ["a"]}, 'output.include was [], is ["a"]'),
+        ({"output__clusters_grace": 9}, "output.clusters_grace was 604800.0, is 9.0"),
+        ({"limits__streams": 9}, "limits.streams was 10000, is 9"),
+        ({"limits__record_bytes": 9}, "limits.record_bytes was 1000000, is 9"),
+        ({"limits__key_bytes": 9}, "limits.key_bytes was 256, is 9"),
+    ],
+)
+def test_every_setting_that_decides_over_dead_letters_is_one_of_these_stops(log, changes, told):
+    before, now = described(), described(**changes)
+    task, writer = ToyTask(), SnapshotWriter(before.identities["in"])
+    log.run(task, writer, 0, 33)
+    with pytest.raises(MismatchError, match="must be learned again and would now give other models") as caught:
+        restore_partitions(now, [AT], ToyTask)
+    assert told in str(caught.value)
+    log.run(task, writer, 33, 36, everything=True)
+    assert restore_partitions(now, [AT], ToyTask)[AT].start == 36
+
+
+def test_a_limit_that_an_earlier_release_did_not_know_stops_nothing(log):
+    given = described(output__clusters_grace=9)
+    now = given.identities["in"]
+    limits = {name: value for name, value in now.limits.items() if name != "output.clusters_grace"}
+    log.run(ToyTask(), SnapshotWriter(dataclasses.replace(now, limits=limits)), 0, 33)
+    assert restore_partitions(given, [AT], ToyTask)[AT].start == 33
+
+
+def test_limits_may_change_after_a_clean_stop_among_the_first_records(log):
+    log.record = lambda offset: Record("in", 0, offset, 0, b"k", b'{"features": [%d, 2]}' % (offset % 7))
+    first, second = {}, {"limits__streams": 9, "limits__record_bytes": 5_000}
+
+    def made(changes):
+        given = {"input.topics": ["in"], "stream": "key", "prepare.scale": "none"}
+        settings = Settings.of(given | {name.replace("__", "."): value for name, value in changes.items()})
+        return lambda topic, partition: PartitionTask(settings, topic, partition)
+
+    task, whole = made(first)("in", 0), made(first)("in", 0)
+    writer = SnapshotWriter(described(**first).identities["in"])
+    answers = task.process([log.record(offset) for offset in range(12)]).assignments
+    log.snapshots += writer.messages(task, 12, 12, everything=True)
+    log.committed_offset, log.end = 12, 40
+    part = restore_partitions(described(**second), [AT], made(second))[AT]
+    assert (part.start, part.replayed, log.reads) == (12, 0, [(12, 12)])
+    answers += part.task.process([log.record(offset) for offset in range(12, 40)]).assignments
+    assert answers == whole.process([log.record(offset) for offset in range(40)]).assignments
+
+
+def test_tasks_know_what_the_topics_of_events_and_clusters_take(log):
+    both = {"resonance.cluster-events": 6_000_000, "resonance.clusters": 5_000_000}
+    deployment = Deployment(4, {"in": "id-1"}, both)
+    given = Settings.of({"input.topics": ["in"], "stream": "key", "topics.snapshots": "snap"})
+    for described, taken in ((deployment, 5_000_000), (Deployment(4, {"in": "id-1"}), 1_000_000)):
+        assert restore_partitions(Source.of(given, {}, described), [AT], ToyTask)[AT].task.event_bytes == taken
+
+
+def test_differences_are_those_of_values_not_of_how_they_are_written():
+    before = {"a": 1, "b": ("x",), "c": None, "gone": 2}
+    now = {"a": 1.0, "b": ["x"], "c": 3, "new": [4]}
+    assert stops.differences(before, now) == [
+        "c was null, is 3",
+        "gone was 2, is not there",
+        "new was not there, is [4]",
+    ]
+
+
+def test_the_revision_counts_engine_preparation_and_decoding(monkeypatch):
+    before = described().identities["in"].revision
+    for module, name in ((preparations, "REVISION"), (states_source, "DECODE_REVISION")):
+        with monkeypatch.context() as patched:
+            patched.setattr(module, name, 99)
+            assert described().identities["in"].revision != before
+
+
+def test_the_header_of_a_stream_is_checked_by_its_task(log):
+    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 33)
+    entry = next(m for m in reversed(log.snapshots) if m.key == manifest_key("p0:a"))
+    data = orjson.loads(entry.value)
+    data["current"]["header"] = {"version": 9}
+    log.snapshots.append(entry._replace(value=orjson.dumps(data)))
+    assert "p0:a: header {'version': 9}" in stopped(log)

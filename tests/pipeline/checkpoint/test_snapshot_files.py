@@ -1,0 +1,322 @@
+"""``resonance snapshots``: list, export, import and diff; without a broker."""
+
+import base64
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from resonance.engine import CAEA, Engine, Modal
+from resonance.engine.state import pack, unpack
+from resonance.pipeline.checkpoint.changelog_records import manifest_key
+from resonance.pipeline.checkpoint.export_file import read_file, write_file
+from resonance.pipeline.errors import DIFFERS, ConfigurationError, InputFileError
+from resonance.pipeline.recovery.reset import reset
+from resonance.pipeline.task.model.stream_model import KIND, STATE_REVISION
+
+from tests.pipeline.cli.test_cli import run
+from tests.pipeline.memory_deployment import MemoryDeployment
+from tests.pipeline.streams import TOPIC
+
+AT = (TOPIC, 0)
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+class Desk:
+    """A deployment and the commands."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, output: pytest.CaptureFixture[str]) -> None:
+        self._patch, self._output = patch, output
+        self.deployment = MemoryDeployment(patch)
+        patch.setattr("resonance.pipeline.cli.snapshots.load_settings", lambda *_, **__: self.deployment.given)
+
+    def run(self, *arguments: str, code: int = 0) -> str:
+        """Run a command; return its output, of an error its message."""
+        assert run(self._patch, "snapshots", *arguments) == code
+        told = self._output.readouterr()
+        return told.out if code in (0, DIFFERS) else told.err
+
+    def json(self, *arguments: str, code: int = 0) -> Any:
+        return orjson.loads(self.run(*arguments, "--json", code=code))
+
+    def become(self, **changes: Any) -> None:
+        """Give the deployment other settings over the same topics."""
+        logs, offsets = self.deployment.logs, self.deployment.offsets
+        self.deployment = MemoryDeployment(self._patch, **changes)
+        self.deployment.logs, self.deployment.offsets = logs, offsets
+
+
+@pytest.fixture
+def desk(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Desk:
+    return Desk(monkeypatch, capsys)
+
+
+def test_the_list_has_every_stream(desk: Desk) -> None:
+    assert desk.json("list") == []
+    desk.deployment.work(300, everything=True)
+    desk.deployment.offsets[AT] = 320
+    (a, b) = desk.json("list")
+    assert (a["stream"], a["topic"], a["partition"], a["next"], a["behind"]) == ("p0:a", TOPIC, 0, 300, 20)
+    assert (b["stream"], b["version"], b["engine"]) == ("p0:b", 1, "modal")
+    assert a["revision"] == desk.deployment.source.identities[TOPIC].revision
+    assert a["bytes"] > 1_000
+    assert a["age_seconds"] > 0
+    lines = desk.run("list").splitlines()
+    assert lines[0].split()[:3] == ["stream", "version", "next"]
+    assert lines[1].split()[:3] == ["p0:a", "1", "300"]
+
+
+def test_what_was_exported_comes_back_and_gives_the_same_answers(desk: Desk) -> None:
+    desk.deployment.work(100, everything=True)
+    # What follows is in no snapshot: it is learned again.
+    desk.deployment.work(200)
+    assert "before.jsonl: 2 streams of 1 partitions" in desk.run("export", "before.jsonl")
+    rest = desk.deployment.work(600, everything=True)
+    assert desk.run("diff", "before.jsonl", code=DIFFERS).startswith("2 streams differ, 0 are identical")
+    planned = desk.json("import", "before.jsonl")
+    assert (planned["done"], planned["topics"]) == (False, ["resonance.snapshots"])
+    assert (planned["partitions"][0]["from"], planned["partitions"][0]["to"]) == (600, 200)
+    assert desk.deployment.written == []
+    desk.run("import", "before.jsonl", "--yes")
+    assert desk.deployment.waited == [0]
+    assert desk.run("diff", "before.jsonl") == "identical: 2 streams\n"
+    assert desk.deployment.work(600).assignments == rest.assignments
+
+
+def test_two_files_say_what_became_of_each_stream(desk: Desk) -> None:
+    desk.deployment.work(150, everything=True)
+    desk.run("export", "a")
+    desk.deployment.work(600, everything=True)
+    desk.run("export", "b")
+    assert desk.json("diff", "a", "a") == {"identical": 2, "different": []}
+    found = desk.json("diff", "a", "b", code=DIFFERS)
+    assert [line["stream"] for line in found["different"]] == ["p0:a", "p0:b"]
+    line = found["different"][0]
+    assert (line["before"]["next"], line["after"]["next"], line["after"]["version"]) == (150, 600, 1)
+    assert line["appeared"]
+    assert all(cluster.startswith("p0:a/1/") for cluster in line["appeared"] + line["gone"])
+    assert f"+{line['appeared'][0]}" in desk.run("diff", "a", "b", code=DIFFERS)
+    assert desk.json("diff", "b", "a", code=DIFFERS)["different"][0]["gone"] == line["appeared"]
+
+
+def test_one_stream_is_put_beside_the_others(desk: Desk) -> None:
+    desk.deployment.work(200, everything=True)
+    assert desk.json("export", "b", "--stream", "p0:b") == {
+        **{"file": "b", "partitions": 1, "streams": 1, "bytes": Path("b").stat().st_size}
+    }
+    desk.deployment.work(300, everything=True)
+    whole = desk.deployment.task(*AT)
+    expected = whole.process(desk.deployment.logs[AT])
+    log = desk.deployment.logs[desk.deployment.source.snapshots, 0]
+    # Lost as far as anybody can see: the manifest names chunks that are not there.
+    for i, record in enumerate(log):
+        if record.key and record.key.startswith(b'["chunk","p0:b",'):
+            log[i] = record._replace(key=b'["chunk","nobody",0,0]')
+    with pytest.raises(Exception, match="no snapshot of stream p0:b can be used"):
+        desk.deployment.work(301)
+    assert "no snapshot of stream p0:b can be used" in desk.run("import", "b", "--yes", code=65)
+    log[:] = [record for record in log if record.key != manifest_key("p0:b")]
+    changed = desk.json("import", "b", "--yes")["partitions"][0]
+    assert (changed["from"], changed["to"]) == (300, 300)
+    assert changed["streams"] == [{"stream": "p0:b", "before": None, "after": {"version": 1, "next": 200}}]
+    assert desk.deployment.work(600).assignments == expected.assignments[300:]
+    assert desk.json("diff", "b")["identical"] == 1
+
+
+def test_what_was_told_since_must_come_out_the_same(desk: Desk) -> None:
+    # Nothing has to be learned again for the snapshots; but 300 records are told a second time.
+    desk.deployment.work(200, everything=True)
+    desk.run("export", "file")
+    desk.deployment.work(500, everything=True)
+    desk.become(limits__record_bytes=60)
+    told = desk.run("import", "file", "--yes", code=65)
+    assert "offsets 200 to 499 must be learned again and would now give other models: limits.record_bytes was" in told
+    desk.deployment.offsets[AT] = 200
+    assert desk.json("import", "file")["partitions"][0]["to"] == 200
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"name": "other"}, "belongs to pipeline resonance, this one is other"),
+        ({"engine__memory": 300}, "engine.memory was 100, is 300; set settings and release back"),
+        ({"limits__streams": 9}, "limits.streams was 10000, is 9"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name(desk: Desk, changes: dict[str, Any], told: str) -> None:
+    desk.deployment.work(200)
+    desk.run("export", "file")
+    desk.become(**changes)
+    for topic, partition in list(desk.deployment.logs):
+        if topic.startswith("resonance."):
+            desk.deployment.logs[topic.replace("resonance.", f"{desk.deployment.given.name}."), partition] = []
+    message = desk.run("import", "file", "--yes", code=65)
+    assert message.startswith("error: file cannot be imported: ")
+    assert told in message
+    assert "resonance worker" not in message
+    assert desk.deployment.written == []
+
+
+def test_a_file_is_never_written_over(desk: Desk) -> None:
+    desk.deployment.work(200)
+    Path("mine").write_text("precious")
+    assert "mine: there is such a file" in desk.run("export", "mine", code=2)
+    assert Path("mine").read_text() == "precious"
+
+
+def test_half_a_file_is_in_nobodys_way(tmp_path: Path) -> None:
+    def broken() -> Any:
+        yield from ()
+        raise OSError(28, "No space left on device")
+
+    path = tmp_path / "states.jsonl"
+    with pytest.raises(ConfigurationError, match="cannot be written: No space left on device"):
+        write_file(path, "a", "2026-01-01T00:00:00.000Z", broken())
+    assert not path.exists()
+
+
+def test_a_wrong_stream_is_answered_with_the_nearest(desk: Desk) -> None:
+    desk.deployment.work(200, everything=True)
+    assert "did you mean p0:b or p0:a?" in desk.run("export", "f", "--stream", "p0:", code=2)
+    assert not Path("f").exists()
+
+
+@pytest.mark.parametrize(
+    ("harm", "told"),
+    [
+        (lambda text: text[:-20], "is no file that"),
+        (lambda text: text[: text.rindex(b'{"end"')], "is cut off: its last line is missing"),
+        (lambda text: text + b"{}\n", "something stands behind its end"),
+        (lambda text: text.replace(b'"next":200', b'"next":100'), "is damaged: its checksum does not fit"),
+        (lambda text: text.replace(b'"body":"UkVT', b'"body":"UkVU'), "the checksum of stream p0:"),
+        (lambda text: text.replace(b'"format":1', b'"format":9', 1), "has format 9, this release reads formats up to"),
+        (lambda _: b'{"kind":"else"}\n', "is no file that"),
+        (lambda _: b"\x00\xff", "is no file that"),
+        (lambda _: b"", "is cut off"),
+    ],
+)
+def test_a_file_that_is_not_whole_is_refused(desk: Desk, harm: Any, told: str) -> None:
+    desk.deployment.work(200, everything=True)
+    desk.run("export", "file")
+    Path("file").write_bytes(harm(Path("file").read_bytes()))
+    with pytest.raises(InputFileError, match=told):
+        read_file(Path("file"))
+    assert desk.run("import", "file", code=66).startswith("error: file")
+
+
+def test_a_file_knows_what_a_snapshot_lacks_that_stands_in_for_a_damaged_one(desk: Desk) -> None:
+    deployment = desk.deployment
+    expected = deployment.task(*AT).process(deployment.logs[AT])
+    for until in (100, 200, 300):
+        deployment.work(until, everything=True)
+    # Of the newest snapshot of one stream nothing is left.
+    log = deployment.logs[deployment.source.snapshots, 0]
+    log[:] = [record for record in log if not (record.key or b"").startswith(b'["chunk","p0:b",299,')]
+    assert [stream["next"] for stream in desk.json("list")] == [300, 200]
+    desk.run("export", "file")
+    desk.run("import", "file", "--yes")
+    assert deployment.work(600).assignments == expected.assignments[300:]
+
+
+def seal(path: Path, lines: list[Any]) -> None:
+    """Write a file whose checksums fit, whatever stands in it."""
+    text = b"".join(orjson.dumps(line) + b"\n" for line in lines)
+    path.write_bytes(text + orjson.dumps({"end": hashlib.sha256(text).hexdigest()}) + b"\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "members", "value", "told"),
+    [
+        (1, ("partition",), -1, "features[-1] is no input partition"),
+        (1, ("topic",), "other", "is no file that"),
+        (1, ("record", "topic"), 7, "is no file that"),
+        (1, ("record", "inputs"), [7], "is no file that"),
+        (1, ("record", "replay_from"), "1", "is no file that"),
+        (1, ("record", "position"), None, "is no file that"),
+        (1, ("record", "settings"), [], "is no file that"),
+        (1, ("record", "state"), "", "the state of the partition cannot be read"),
+        (2, ("next",), 1e300, "is no file that"),
+        (2, ("next",), 2**63, "the state of stream p0:a is not"),
+        (2, ("stream",), "p1:a", "stream p1:a is none of this partition"),
+        (2, ("header",), {}, "stream p0:a"),
+        (2, ("header", "version"), "one", "the state of stream p0:a is not"),
+        (2, ("header", "format"), "one", "the state of stream p0:a cannot be loaded"),
+    ],
+)
+@pytest.mark.parametrize("only", [(), ("--stream", "p0:a")])
+def test_what_a_file_says_is_not_believed(
+    desk: Desk, line: int, members: tuple[str, ...], value: Any, told: str, only: tuple[str, ...]
+) -> None:
+    desk.deployment.work(200, everything=True)
+    desk.run("export", "file", *only)
+    lines = [orjson.loads(text) for text in Path("file").read_bytes().splitlines()[:-1]]
+    place = lines[line]
+    for member in members[:-1]:
+        place = place[member]
+    place[members[-1]] = value
+    seal(Path("file"), lines)
+    if only and members == ("record", "state"):
+        # It does not count where the others stay.
+        return
+    code = 66 if "no file" in told else 65
+    assert told in desk.run("import", "file", "--yes", code=code)
+    assert desk.deployment.written == []
+
+
+def test_a_state_that_cannot_be_loaded_is_refused_while_the_present_one_is_there(desk: Desk) -> None:
+    desk.deployment.work(200, everything=True)
+    desk.run("export", "file")
+    lines = [orjson.loads(text) for text in Path("file").read_bytes().splitlines()[:-1]]
+    lines[2] |= {"body": base64.b64encode(b"nothing").decode(), "sha256": hashlib.sha256(b"nothing").hexdigest()}
+    seal(Path("file"), lines)
+    assert "stream p0:a at offset 199: the state (" in desk.run("import", "file", "--yes", code=65)
+    assert desk.deployment.written == []
+
+
+@pytest.mark.parametrize(
+    ("engine", "members"),
+    [(Modal, {"dimension": 10**15}), (CAEA, {"dimension": 10**15}), (CAEA, {"parameters": {"lambda": 10**9}})],
+)
+def test_a_state_makes_no_room_for_more_than_it_holds(
+    desk: Desk, engine: type[Engine], members: dict[str, Any]
+) -> None:
+    desk.become(engine__name=engine.name)
+    desk.deployment.work(200, everything=True)
+    desk.run("export", "file")
+    lines = [orjson.loads(text) for text in Path("file").read_bytes().splitlines()[:-1]]
+    header, parts = unpack(base64.b64decode(lines[2]["body"]), KIND, STATE_REVISION)
+    inner, arrays = unpack(parts["engine"].tobytes(), engine.name, engine.revision)
+    parts["engine"] = np.frombuffer(pack(engine.name, engine.revision, inner | members, arrays), np.uint8)
+    body = pack(KIND, STATE_REVISION, header, parts)
+    lines[2] |= {"body": base64.b64encode(body).decode(), "sha256": hashlib.sha256(body).hexdigest()}
+    seal(Path("file"), lines)
+    assert "the state of stream p0:a cannot be loaded (ValueError(" in desk.run("import", "file", "--yes", code=65)
+
+
+def test_nothing_goes_back_behind_a_version_that_no_snapshot_shows_yet(desk: Desk) -> None:
+    deployment = desk.deployment
+    deployment.work(200, everything=True)
+    desk.run("export", "file")
+    deployment.firsts[AT] = 50
+    reset(deployment.source, deployment.task)
+    assert b"/2/" in b"".join(message.value or b"" for message in deployment.work(400).events)
+    assert "has begun version 2 since" in desk.run("import", "file", "--yes", code=65)
+
+
+def test_a_missing_file_is_one_line(desk: Desk) -> None:
+    assert desk.run("diff", "nowhere", code=66) == "error: nowhere cannot be read: No such file or directory\n"
+
+
+@pytest.mark.parametrize("command", [("list",), ("export", "file")])
+def test_an_absent_broker_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
+) -> None:
+    options = ("--topics", "in", "--broker", "127.0.0.1:9", "--broker.answer_timeout", "1")
+    assert run(monkeypatch, "snapshots", *command, *options) == 69
+    assert capsys.readouterr().err.startswith("error: no Kafka broker answers at 127.0.0.1:9 within 1 s")

@@ -1,0 +1,216 @@
+"""What stands on the snapshots topic, and what a reader makes of it after any interruption."""
+
+import orjson
+import pytest
+from resonance.pipeline.checkpoint.changelog_records import Identity, chunk_key, manifest_key
+from resonance.pipeline.checkpoint.changelog_table import SnapshotTable
+from resonance.pipeline.checkpoint.changelog_writer import SnapshotWriter
+from resonance.pipeline.errors import MismatchError
+from resonance.pipeline.records import Record
+
+from tests.pipeline.toy_task import ToyTask
+
+IDENTITY = Identity("pipe", ("in",), "in", "id-1", 4, "toy", "1", {"engine.k": 3})
+
+
+def record(offset, key=b"a"):
+    return Record("in", 0, offset, 0, key, b"value %d" % offset)
+
+
+def learn(task, start, end, key=b"a"):
+    task.process([record(offset, key) for offset in range(start, end)])
+
+
+def table_of(messages):
+    table = SnapshotTable("snap", 0)
+    for message in messages:
+        table.apply(message.key, message.value)
+    return table
+
+
+def rounds(count, *, size=0, chunk_bytes=1000):
+    """The messages of `count` snapshots of one stream, ten records apart; and the task."""
+    task, writer, written = ToyTask(size=size), SnapshotWriter(IDENTITY, chunk_bytes=chunk_bytes), []
+    for number in range(count):
+        learn(task, number * 10, number * 10 + 10)
+        written.append(list(writer.messages(task, number * 10 + 10, number * 10 + 10)))
+    return written, task
+
+
+def test_a_snapshot_comes_back_as_it_was():
+    written, task = rounds(1, size=2500)
+    table = table_of(written[0])
+    assert table.streams("in") == ["p0:a"]
+    assert table.streams("other") == []
+    snapshot, relied_on = table.newest("p0:a")
+    assert relied_on
+    assert (snapshot.next, snapshot.header) == (10, {"version": 1})
+    assert orjson.loads(snapshot.body) == task.models["p0:a"]
+    found = table.records()["in"]
+    assert (found.identity, found.replay_from, found.position, found.committed) == (IDENTITY, 10, 10, 10)
+    assert found.state == b"state of 0"
+
+
+def test_chunks_come_first_and_the_partition_record_last():
+    written, _ = rounds(1, size=2500)
+    kinds = [orjson.loads(message.key)[0] for message in written[0]]
+    assert kinds == ["chunk", "chunk", "chunk", "manifest", "partition"]
+    assert [len(message.value) <= 1000 for message in written[0][:3]] == [True] * 3
+
+
+def test_keys_cannot_be_confused():
+    keys = {chunk_key('p0:"', 1, 0), chunk_key("p0:", 1, 0), chunk_key("p0:,1", 1, 0), chunk_key("p0", 11, 0)}
+    keys |= {chunk_key("p0", 1, 10), chunk_key("p0", 1, 1), manifest_key("p0"), manifest_key('p0"')}
+    assert len(keys) == 8
+
+
+def test_the_first_call_writes_a_record_even_when_nothing_is_due():
+    task, writer = ToyTask(), SnapshotWriter(IDENTITY)
+    learn(task, 5, 8)
+    (first,) = writer.messages(task, 8, 8)
+    found = table_of([first]).records()["in"]
+    assert (found.replay_from, found.position) == (5, 8)
+    assert list(writer.messages(task, 8, 8)) == []
+
+
+def test_replay_begins_at_the_lowest_record_without_a_snapshot():
+    task, writer = ToyTask(), SnapshotWriter(IDENTITY)
+    learn(task, 0, 3, b"slow")
+    learn(task, 3, 14, b"quick")
+    table = table_of(writer.messages(task, 14, 14))
+    assert table.streams("in") == ["p0:quick"]
+    assert table.records()["in"].replay_from == writer.replay_from == 0
+    table = table_of(writer.messages(task, 14, 14, everything=True))
+    assert table.streams("in") == ["p0:slow"]
+    assert table.records()["in"].replay_from == 14
+
+
+def test_two_versions_stay_and_older_chunks_get_tombstones():
+    written, _ = rounds(5, size=2500)
+    table = table_of(message for messages in written for message in messages)
+    chunks = sorted(key for key in table.live_keys() if b"chunk" in key)
+    assert chunks == sorted(chunk_key("p0:a", next_, number) for next_ in (40, 50) for number in range(3))
+    assert len(table.live_keys()) == len(chunks) + 2
+
+
+def test_a_version_that_shrinks_leaves_no_chunk_behind():
+    task, writer, written = ToyTask(size=5000), SnapshotWriter(IDENTITY, chunk_bytes=1000), []
+    for number in range(4):
+        learn(task, number * 10, number * 10 + 10)
+        written += writer.messages(task, number * 10 + 10, 0)
+        task.size = 0
+    assert sum(b"chunk" in key for key in table_of(written).live_keys()) == 2
+
+
+@pytest.mark.parametrize("size", [0, 2500])
+def test_a_write_that_stops_anywhere_leaves_a_usable_snapshot(size):
+    written, _ = rounds(4, size=size)
+    flat = [(number, message) for number, messages in enumerate(written) for message in messages]
+    for stop in range(len(written[0]), len(flat) + 1):
+        table = table_of(message for _, message in flat[:stop])
+        snapshot, relied_on = table.newest("p0:a")
+        whole = sum(messages[-1] in [m for _, m in flat[:stop]] for messages in written)
+        assert relied_on
+        assert snapshot.next in (whole * 10, whole * 10 + 10)
+        assert snapshot.next >= table.records()["in"].replay_from
+
+
+def test_a_writer_after_a_crash_clears_chunks_that_no_manifest_names():
+    written, task = rounds(2, size=2500)
+    table = table_of([*written[0], *written[1][:2]])
+    crashed = [message.key for message in written[1][:2]]
+    assert set(crashed) <= set(table.live_keys())
+    writer = table.writer(IDENTITY, chunk_bytes=1000)
+    learn(task, 20, 31)
+    for message in writer.messages(task, 31, 31):
+        table.apply(message.key, message.value)
+    assert not set(crashed) & set(table.live_keys())
+    assert table.newest("p0:a")[0].next == 31
+
+
+@pytest.mark.parametrize("damage", ["lost", "changed"])
+def test_a_damaged_version_falls_back_to_the_one_before(damage):
+    written, _ = rounds(3, size=2500)
+    table = table_of(message for messages in written for message in messages)
+    table.apply(chunk_key("p0:a", 30, 1), None if damage == "lost" else b"x" * 1000)
+    snapshot, relied_on = table.newest("p0:a")
+    assert (snapshot.next, relied_on) == (20, False)
+
+
+def test_when_every_version_is_damaged_each_is_told():
+    written, _ = rounds(3, size=2500)
+    table = table_of(message for messages in written for message in messages)
+    table.apply(chunk_key("p0:a", 30, 1), None)
+    table.apply(chunk_key("p0:a", 20, 2), b"x")
+    with pytest.raises(MismatchError) as caught:
+        table.newest("p0:a")
+    text = str(caught.value)
+    assert "snap[0]: no snapshot of stream p0:a can be used" in text
+    assert "at offset 30 1 of 3 chunks are missing; at offset 20 the checksum is wrong" in text
+    assert "--reset" in text
+
+
+@pytest.mark.parametrize("kind", ["manifest", "partition"])
+def test_a_newer_format_is_refused(kind):
+    written, _ = rounds(1)
+    message = next(m for m in written[0] if orjson.loads(m.key)[0] == kind)
+    newer = orjson.dumps(orjson.loads(message.value) | {"format": 2, "new": True})
+    table = table_of([message._replace(value=newer)])
+    with pytest.raises(MismatchError, match="format 2, this release reads formats up to 1"):
+        table.check()
+
+
+@pytest.mark.parametrize("value", [b"", b"{}", b'{"format": 1}', b"\xff", b"[]"])
+def test_what_another_program_wrote_under_our_keys_is_named_until_it_is_gone(value):
+    written, _ = rounds(1)
+    table = table_of(written[0])
+    table.apply(manifest_key("p0:a"), value)
+    with pytest.raises(MismatchError, match=r"snap\[0\]: the manifest of stream p0:a cannot be read"):
+        table.check()
+    assert table.streams("in") == []
+    table.apply(manifest_key("p0:a"), None)
+    table.check()
+
+
+@pytest.mark.parametrize(
+    "key", [None, b"", b"hello", b"[]", b'["x"]', b"1", b'{"a": 1, "b": 2}', b'["later", "p0", 1]']
+)
+def test_keys_that_are_not_ours_are_passed_over(key):
+    table = SnapshotTable("snap", 0)
+    table.apply(key, b"x")
+    assert table.live_keys() == []
+
+
+def test_what_an_owner_taken_for_dead_appends_is_not_relied_on():
+    written, old_task = rounds(1)
+    table = table_of(written[0])
+    old_owner, new_owner, new_task = table.writer(IDENTITY), table.writer(IDENTITY), ToyTask()
+    new_owner = table_of(written[0]).writer(IDENTITY)
+    old_owner.epoch = 1
+    new_task.restore(table.newest("p0:a")[0])
+    learn(new_task, 10, 40)
+    learn(old_task, 10, 25)
+    for message in [*new_owner.messages(new_task, 40, 40), *list(old_owner.messages(old_task, 25, 10))[:-1]]:
+        table.apply(message.key, message.value)
+    snapshot, relied_on = table.newest("p0:a")
+    assert (snapshot.next, relied_on) == (25, False)
+    assert table.records()["in"].replay_from == 40
+    learn(new_task, 40, 50)
+    for message in new_owner.messages(new_task, 50, 50):
+        table.apply(message.key, message.value)
+    snapshot, relied_on = table.newest("p0:a")
+    assert (snapshot.next, relied_on) == (50, True)
+
+
+def test_two_inputs_share_a_partition_and_keep_apart():
+    inputs = ("in", "more")
+    identities = [Identity("pipe", inputs, topic, f"id-{topic}", 4, "toy", "1", {"engine.k": 3}) for topic in inputs]
+    table = SnapshotTable("snap", 0)
+    for number, identity in enumerate(identities):
+        task = ToyTask()
+        task.process([record(offset, b"%d" % number) for offset in range(20 + number)])
+        for message in SnapshotWriter(identity).messages(task, 20 + number, 20 + number):
+            table.apply(message.key, message.value)
+    assert [table.streams(topic) for topic in inputs] == [["p0:0"], ["p0:1"]]
+    assert [table.records()[topic].position for topic in inputs] == [20, 21]
+    assert [table.records()[topic].identity for topic in inputs] == identities

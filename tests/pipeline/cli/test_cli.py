@@ -1,0 +1,142 @@
+"""The command line: what it takes, and what it says of what it cannot take."""
+
+import os
+import re
+import signal
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from resonance.pipeline.cli import main
+from resonance.pipeline.config.reference import as_markdown
+from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.topics.acls import ROLES
+from typer.main import get_command
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """Run the command line and return its exit code."""
+    monkeypatch.setattr(sys, "argv", ["resonance", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    return int(ended.value.code or 0)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def _commands(group: Any, name: str = "") -> Iterator[tuple[str, set[str]]]:
+    for word, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _commands(command, f"{name}{word} ")
+        else:
+            yield f"{name}{word}", {option for parameter in command.params for option in parameter.opts}
+
+
+def test_whatever_asks_a_broker_takes_the_same_options_for_what_and_where() -> None:
+    found = {name: options for name, options in _commands(get_command(main.app)) if "--broker" in options}
+    assert {"worker", "replay", "verify", "bootstrap", "watch", "produce", "dlq list", "reset"} < set(found)
+    for name, options in found.items():
+        assert {"--config", "--name", "--set"} <= options, name
+        assert "--topics" in options or name == "produce", name
+
+
+def test_the_rights_say_for_every_command_that_asks_a_broker_who_needs_them() -> None:
+    asking = {name for name, options in _commands(get_command(main.app)) if "--broker" in options} - {"worker"}
+    told = " ".join(ROLES.values())
+    assert {name for name in asking if f"`{name}`" not in told} == set()
+    documented = (Path(__file__).resolve().parents[2] / "docs/security.md").read_text()
+    assert {name for name in asking if name.split()[-1] not in documented} == set()
+
+
+def _helps(group: Any, name: str = "resonance") -> Iterator[tuple[str, str]]:
+    """Yield the help of every command, as a terminal of usual width shows it."""
+    context = typer.Context(group, info_name=name)
+    yield name, group.get_help(context)
+    for word, command in getattr(group, "commands", {}).items():
+        yield from _helps(command, f"{name} {word}")
+
+
+def test_no_help_is_cut_off_or_shows_the_types_of_values() -> None:
+    for name, text in _helps(get_command(main.app)):
+        # What does not fit into the list of commands ends like this.
+        assert not re.search(r"\.\.\.$", text.partition("Commands:")[2], re.MULTILINE), name
+        assert not re.search(r"^ +-.* <\w+", text, re.MULTILINE), name
+
+
+def test_the_commands_are_listed_in_the_order_of_their_use() -> None:
+    group: Any = get_command(main.app)
+    assert group.list_commands(typer.Context(group))[:4] == ["topics", "produce", "bootstrap", "worker"]
+
+
+def test_the_first_process_of_a_container_ends_when_it_is_told_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        run(monkeypatch, "--version")
+        assert signal.getsignal(signal.SIGTERM) is before
+        # The kernel gives process 1 no signal whose handling is the default one.
+        monkeypatch.setattr(os, "getpid", lambda: 1)
+        run(monkeypatch, "--version")
+        handler = signal.getsignal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    ended: list[int] = []
+    monkeypatch.setattr(os, "_exit", ended.append)
+    assert callable(handler)
+    handler(signal.SIGTERM, None)
+    assert ended == [143]
+
+
+def test_a_setting_is_an_option() -> None:
+    arguments = ["worker", "--engine.lambda", "28", "--prepare.missing=-1=x", "--name", "a.b", "--engine.tau", "-1"]
+    assert list(main.as_options(arguments)) == [
+        *("worker", "--set", "engine.lambda=28", "--set", "prepare.missing=-1=x"),
+        *("--name", "a.b", "--set", "engine.tau=-1"),
+    ]
+
+
+@pytest.mark.parametrize("behind", [["--name", "x"], ["--engine.tau", "0.1"], []])
+def test_a_forgotten_value_does_not_swallow_the_next_option(behind: list[str]) -> None:
+    with pytest.raises(ConfigurationError, match=r"^--engine\.lambda needs a value"):
+        list(main.as_options(["worker", "--engine.lambda", *behind]))
+
+
+def test_a_forgotten_value_is_one_line_and_an_exit_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "worker", "--engine.lambda", "--name", "x") == 2
+    assert capsys.readouterr().err.startswith("error: --engine.lambda needs a value")
+
+
+def test_the_settings_are_shown_as_toml(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    ranges = '{"geo.lat": [-90, 90]}'
+    options = ["--input.topics", "t", '--input.features=["geo.lat"]', "--prepare.scale", "given"]
+    assert run(monkeypatch, "settings", *options, "--prepare.ranges", ranges) == 0
+    shown = tomllib.loads(capsys.readouterr().out)
+    assert shown["input"]["features"] == ["geo.lat"]
+    assert shown["prepare"]["ranges"] == {"geo.lat": [-90.0, 90.0]}
+
+
+def test_the_reference_needs_no_settings(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(monkeypatch, "settings", "--reference") == 0
+    assert capsys.readouterr().out == as_markdown()
+
+
+def test_a_file_of_which_no_record_can_be_used_says_how_settings_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "own readings.csv").write_text("id,warm,wet\n" + "".join(f"{n},{n % 7},{n % 5}\n" for n in range(50)))
+    assert run(monkeypatch, "replay", "own readings.csv", "--output", "out") == 2
+    error = capsys.readouterr().err
+    assert "none of the 50 records of own readings.csv could be used (missing_feature 50)" in error
+    assert "resonance produce 'own readings.csv' --dry-run --save-settings resonance.toml" in error
+    # What it says is what helps.
+    assert run(monkeypatch, "produce", "own readings.csv", "--dry-run", "--save-settings", "resonance.toml") == 0
+    assert run(monkeypatch, "replay", "own readings.csv", "--output", "again") == 0
+    assert "replayed 50 records" in capsys.readouterr().err

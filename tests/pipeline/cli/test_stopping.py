@@ -1,0 +1,96 @@
+"""Whoever stops a command is told in which state that leaves things."""
+
+import importlib
+import sys
+from types import SimpleNamespace
+
+import pytest
+from resonance.pipeline.checkpoint import export_file, listing
+from resonance.pipeline.cli import dlq, main, plans, reset, topics
+from resonance.pipeline.recovery import import_checkpoint, rewrite
+
+UNCHANGED = "stopped; nothing was changed"
+SOURCE, STATES = "checkpoint.listing.open_source", "checkpoint.export_file.read_file"
+SURVEY, START = "topics.topics.survey", "topics.start_check.check_start"
+WRITE = "recovery.rewrite.write"
+
+
+def interrupt(*_, **__):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("command", "where", "said"),
+    [
+        ("topics plan", SURVEY, UNCHANGED),
+        ("topics check", START, UNCHANGED),
+        ("topics create", SURVEY, "stopped; some topics may have been made"),
+        ("bootstrap", "replay.bootstrapping.bootstrap", "stopped; what is learned is written at the very end"),
+        ("replay", "replay.replaying.replay_topics", UNCHANGED),
+        (
+            "replay -o out",
+            "replay.replaying.replay_topics",
+            f"{UNCHANGED}, but out may hold a part of the outputs",
+        ),
+        (
+            "replay --to-name new",
+            "replay.replaying.replay_topics",
+            f"{UNCHANGED}, but the topics of new may hold a part of the outputs",
+        ),
+        ("verify", "verify.verify.verify", UNCHANGED),
+        ("inspect", SOURCE, UNCHANGED),
+        ("snapshots list", SOURCE, UNCHANGED),
+        ("snapshots export file", SOURCE, UNCHANGED),
+        ("snapshots diff file", STATES, UNCHANGED),
+        ("snapshots import file", STATES, UNCHANGED),
+        ("snapshots import file --yes", WRITE, "stopped while it was being written: it may be done"),
+        ("reset", SOURCE, UNCHANGED),
+        ("reset --stream p0 --yes", SOURCE, UNCHANGED),
+        ("reset --stream p0 --yes", WRITE, "stopped while it was being written: it may be done"),
+        ("reset --yes", "recovery.reset.carry_out_reset", "stopped while it was being written: it may be done"),
+        ("dlq list", "dead_letters.letters.read_letters", UNCHANGED),
+        (
+            "dlq list --export out",
+            "dead_letters.letters.read_letters",
+            f"{UNCHANGED}, but out may hold a part of the letters",
+        ),
+        ("dlq replay", "dead_letters.replay.plan", UNCHANGED),
+        ("dlq replay --yes", "dead_letters.replay.replay", "stopped; what was replayed so far counts"),
+        ("dlq resume", "worker.http.page_client.resume", "stopped before the worker answered"),
+        ("compile", "kernels.compile_all", "stopped; what is compiled so far is kept"),
+    ],
+)
+def test_what_is_left_is_said_at_ctrl_c(monkeypatch, capsys, tmp_path, command, where, said):
+    # What comes before the place where it is stopped needs no broker here.
+    names = {"snapshots": "n.snapshots", "archive": "n.archive", "clusters": "n.clusters"}
+    source = SimpleNamespace(**names, deployment=SimpleNamespace(routes=0))
+    monkeypatch.setattr(listing, "open_source", lambda _: source)
+    monkeypatch.setattr(export_file, "read_file", lambda _: [])
+    monkeypatch.setattr(import_checkpoint, "plan_import", lambda *_: [])
+    monkeypatch.setattr(reset, "_plan", lambda *_: [])
+    monkeypatch.setattr(plans, "alone", lambda _: None)
+    monkeypatch.setattr(rewrite, "is_atomic", lambda *_: True)
+    monkeypatch.setattr(dlq, "connected", lambda *_: ({"bootstrap.servers": "none:1"}, [("n.dead-letters", 0)]))
+    monkeypatch.setattr(dlq, "replay_source", lambda *_: None)
+    monkeypatch.setattr(topics, "_cluster", lambda *_: None)
+    monkeypatch.setattr("resonance.pipeline.kafka.positions.ranges_from", lambda *_: {})
+    module, name = f"resonance.pipeline.{where}".rsplit(".", 1)
+    monkeypatch.setattr(importlib.import_module(module), name, interrupt)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RESONANCE_INPUT__TOPICS", "t")
+    monkeypatch.setenv("RESONANCE_STREAM", "partition")
+    monkeypatch.setenv("RESONANCE_NAME", "n")
+    monkeypatch.setattr(sys, "argv", ["resonance", *command.split()])
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    assert ended.value.code == 130
+    told = capsys.readouterr().err
+    assert told.startswith(said)
+    assert told.count("\n") == 1
+
+
+def test_an_export_that_is_stopped_leaves_no_half_file_behind(monkeypatch, tmp_path):
+    monkeypatch.setattr(export_file, "_lines", lambda *_: (interrupt() for _ in "x"))
+    with pytest.raises(KeyboardInterrupt):
+        export_file.write_file(tmp_path / "file", "n", "now", [])
+    assert not any(tmp_path.iterdir())

@@ -1,0 +1,296 @@
+"""Dead letters are listed with their reasons, and go back to their input once each, in order, as they were."""
+
+import json
+import sys
+from dataclasses import replace
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from resonance.pipeline.cli import dlq, main
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.dead_letters import replay as dlq_replay
+from resonance.pipeline.dead_letters.letters import Choice, DeadLetter
+from resonance.pipeline.dead_letters.progress import Progress
+from resonance.pipeline.dead_letters.replay import Source, original, plan, replay
+from resonance.pipeline.errors import BrokerError, ConfigurationError
+from resonance.pipeline.kafka.admin import FoundTopic
+from resonance.pipeline.kafka.embedded import PARTITIONS, EmbeddedBroker
+from resonance.pipeline.records import Message, Record
+from resonance.schemas import dead_letter_headers
+
+
+@pytest.fixture(autouse=True)
+def _nothing_set(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def broker():
+    with EmbeddedBroker() as running:
+        yield running
+
+
+def run(monkeypatch, broker, *arguments, name="shop", topic="orders"):
+    options = ["--name", name, "--broker", broker, "--input.topics", topic, "--broker.answer_timeout", "2"]
+    monkeypatch.setattr(sys, "argv", ["resonance", "dlq", *arguments, *options])
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    return int(ended.value.code or 0)
+
+
+def letter(offset, *, kind="wrong_type", stage="validate", partition=0, topic="orders", **more):
+    told = {"topic": topic, "partition": partition, "offset": offset, "stage": stage, "class": kind}
+    return dead_letter_headers("shop", told | {"message": "x is text, not a number"} | more)
+
+
+def filled(broker, *letters, partition=0):
+    """Make the topics, and append letters as (headers, value)."""
+    broker.create(["orders", "shop.dead-letters"])
+    for headers, value in letters:
+        broker.append("shop.dead-letters", partition, value, b"k", [("trace", b"1"), *headers])
+    broker.flush()
+
+
+def stored(broker, topic="orders", partition=0):
+    reader = Consumer(broker.client_settings() | {"group.id": "test", "enable.auto.commit": False})
+    end = reader.get_watermark_offsets(TopicPartition(topic, partition), timeout=5)[1]
+    reader.assign([TopicPartition(topic, partition, 0)])
+    found = []
+    while len(found) < end:
+        found += reader.consume(end - len(found), 5)
+    reader.close()
+    return found
+
+
+def source(broker):
+    places = [("shop.dead-letters", partition) for partition in range(PARTITIONS)]
+    return Source(broker.client_settings(), "shop", places, "", {"orders": PARTITIONS}, atomic=False)
+
+
+def test_letters_are_listed_and_counted(monkeypatch, capsys, broker):
+    filled(broker, *((letter(n), b'{"x": "a"}') for n in range(3)), (letter(7, kind="not_json", stage="decode"), b"{"))
+    assert run(monkeypatch, broker.bootstrap, "list", "--limit", "2") == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines[1] == ["orders[0]@2", "wrong_type", "10", "x", "is", "text,", "not", "a", "number"]
+    assert lines[2][:3] == ["orders[0]@7", "not_json", "1"]
+    assert lines[-2:] == [["validate", "wrong_type", "3"], ["decode", "not_json", "1"]]
+
+
+def test_letters_can_be_chosen_and_exported(monkeypatch, capsys, tmp_path, broker):
+    cut = letter(9, truncated="value", length=5000, sha256="0" * 64)
+    filled(broker, (letter(1), b'{"x": 1}'), (letter(2, kind="not_json", stage="decode"), b"\xff"), (cut, b"{"))
+    assert run(monkeypatch, broker.bootstrap, "list", "--class", "not_json", "--export", "out.jsonl", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["records"] == 1
+    assert told["classes"] == [{"stage": "decode", "class": "not_json", "records": 1}]
+    (exported,) = map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())
+    assert (exported["key"], exported["value_base64"]) == ("k", "/w==")
+    assert exported["headers"] == [{"name": "trace", "value": "1"}]
+    assert exported.items() >= told["letters"][0].items()
+    assert run(monkeypatch, broker.bootstrap, "list", "--export", "nowhere/out.jsonl") == 2
+    assert "--export nowhere/out.jsonl: it cannot be written (No such file" in capsys.readouterr().err
+    assert run(monkeypatch, broker.bootstrap, "list", "--stage", "validate", "--partition", "0", "--json") == 0
+    (first, second) = json.loads(capsys.readouterr().out)["letters"]
+    assert (first["bytes"], first["truncated"]) == (8, None)
+    assert (second["bytes"], second["truncated"]) == (5000, "value")
+
+
+def test_a_list_without_letters_says_so(monkeypatch, capsys, broker):
+    filled(broker)
+    assert run(monkeypatch, broker.bootstrap, "list") == 0
+    assert capsys.readouterr() == ("", "no dead letters on shop.dead-letters\n")
+
+
+@pytest.mark.parametrize(
+    ("partition", "offsets"), [("0", [1, 2]), ("1", []), ("orders[0]", [1]), ("other[0]", [2]), ("orders[1]", [])]
+)
+def test_a_partition_is_a_number_or_that_of_one_topic(monkeypatch, capsys, broker, partition, offsets):
+    filled(broker, (letter(1), b"1"), (letter(2, topic="other"), b"2"))
+    assert run(monkeypatch, broker.bootstrap, "list", "--json", "--partition", partition) == 0
+    assert [one["source"]["offset"] for one in json.loads(capsys.readouterr().out)["letters"]] == offsets
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (["list", "--class", "not_jsn"], 2, "did you mean not_json?"),
+        (["list", "--stage", "decod"], 2, "did you mean decode?"),
+        (["list", "--from", "noon"], 2, "--from noon: must be earliest"),
+        (["replay", "--from", "latest"], 2, "--from latest"),
+        (["list", "--partition", "9"], 2, "shop.dead-letters has partitions 0 to 3"),
+        (["list", "--partition", "orders[9]"], 2, "shop.dead-letters has partitions 0 to 3"),
+        (["replay", "--partition", "orders"], 2, "--partition orders: give a number"),
+    ],
+)
+def test_options_that_mean_nothing_are_told(monkeypatch, capsys, broker, options, code, said):
+    filled(broker)
+    assert run(monkeypatch, broker.bootstrap, *options) == code
+    assert said in capsys.readouterr().err
+
+
+def test_a_missing_topic_and_an_absent_broker_are_told(monkeypatch, capsys, broker):
+    filled(broker)
+    assert run(monkeypatch, broker.bootstrap, "list", name="shops") == 69
+    assert "did you mean shop.dead-letters?" in capsys.readouterr().err
+    assert run(monkeypatch, "127.0.0.1:1", "replay") == 69
+    assert "no Kafka broker answers at 127.0.0.1:1" in capsys.readouterr().err
+
+
+def test_a_replay_does_nothing_until_it_is_told_to(monkeypatch, capsys, broker):
+    filled(broker, (letter(5), b"five"), (letter(3), b"three"), (letter(4, truncated="value"), b"fo"))
+    assert run(monkeypatch, broker.bootstrap, "replay") == 0
+    said = capsys.readouterr()
+    assert [line.split() for line in said.out.splitlines()] == [
+        ["to", "class", "records"],
+        ["orders[0]", "wrong_type", "2"],
+        [],
+        ["cannot", "be", "replayed:"],
+        ["record", "why"],
+        ["orders[0]@4", "cut"],
+    ]
+    assert said.err == "2 dead letters would be replayed; add --yes to do it\n"
+    assert not stored(broker)
+
+
+def test_a_replay_gives_each_record_back_once_and_in_order(monkeypatch, capsys, broker):
+    filled(broker, (letter(5), b"five"), (letter(3), b"three"), (letter(5), b"five"))
+    assert run(monkeypatch, broker.bootstrap, "replay", "--yes", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["done"], told["records"], told["classes"]) == (True, 2, {"wrong_type": 2})
+    found = stored(broker)
+    assert [message.value() for message in found] == [b"three", b"five"]
+    assert [message.key() for message in found] == [b"k", b"k"]
+    assert found[0].headers() == [("trace", b"1"), ("shop.dlq.source", b"orders-0-3")]
+    assert run(monkeypatch, broker.bootstrap, "replay", "--yes") == 0
+    assert capsys.readouterr().err == "nothing to replay; 3 were replayed before\n"
+    assert len(stored(broker)) == 2
+
+
+def test_letters_of_which_the_broker_may_have_forgotten_that_they_were_replayed_are_told(monkeypatch, capsys, broker):
+    filled(broker, (letter(5), b"five"), (letter(6), b"six"))
+    monkeypatch.setattr(dlq, "FORGOTTEN_MS", -60_000)
+    assert run(monkeypatch, broker.bootstrap, "replay") == 0
+    assert "nothing is known of earlier replays of these partitions" in capsys.readouterr().err
+    replay(source(broker), Choice(), limit=1)
+    assert run(monkeypatch, broker.bootstrap, "replay") == 0
+    assert "nothing is known" not in capsys.readouterr().err
+
+
+def test_a_class_can_be_replayed_before_the_others(broker):
+    kinds = ["wrong_type", "not_json"] * 4
+    filled(broker, *((letter(n, kind=kind), b"%d" % n) for n, kind in enumerate(kinds)))
+    replay(source(broker), Choice(kinds=["not_json"]))
+    replay(source(broker), Choice(), limit=1)
+    left = plan(source(broker), Choice())
+    assert [entry.source[2] for entries in left.entries.values() for entry in entries] == [2, 4, 6]
+    replay(source(broker), Choice())
+    assert [int(message.value()) for message in stored(broker)] == [1, 3, 5, 7, 0, 2, 4, 6]
+
+
+def test_an_interrupted_replay_goes_on_where_it_stopped(broker, monkeypatch):
+    filled(broker, *((letter(n), b"%d" % n) for n in range(5)))
+    monkeypatch.setattr(dlq_replay, "STEP_LETTERS", 2)
+
+    def stop(count):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        replay(source(broker), Choice(), advanced=stop)
+    replay(source(broker), Choice())
+    assert [int(message.value()) for message in stored(broker)] == list(range(5))
+
+
+def test_letters_of_a_topic_that_is_no_input_stay(broker):
+    filled(broker, (letter(1, topic="secrets"), b"x"), (letter(1, partition=9), b"y"))
+    made = replay(source(broker), Choice())
+    assert [entry.source[0] for entry in made.foreign] == ["secrets", "orders"]
+    assert made.records == 0
+
+
+def test_letters_of_an_earlier_topic_of_that_name_stay(monkeypatch, capsys, broker):
+    filled(
+        broker,
+        (letter(5), b"unsaid"),
+        (letter(6, topic_id="first", version="1"), b"old"),
+        (letter(6, topic_id="second", version="2"), b"new"),
+    )
+    made_again = source(broker)
+    monkeypatch.setattr(dlq, "replay_source", lambda *_: replace(made_again, input_ids={"orders": "second"}))
+    assert run(monkeypatch, broker.bootstrap, "replay", "--yes") == 0
+    said = capsys.readouterr()
+    assert said.out.splitlines()[-1] == "orders[0]@6  of an earlier topic of that name"
+    assert "orders was deleted and made again since 1 of these letters were written" in said.err
+    assert "dlq list --export FILE" in said.err
+    assert [message.value() for message in stored(broker)] == [b"unsaid", b"new"]
+    assert run(monkeypatch, broker.bootstrap, "list", "--json") == 0
+    letters = json.loads(capsys.readouterr().out)["letters"]
+    assert [(one["topic_id"], one["version"]) for one in letters] == [(None, None), ("first", 1), ("second", 2)]
+
+
+def test_the_ids_of_the_inputs_are_asked_for(monkeypatch):
+    class Cluster:
+        embedded = False
+
+        def __init__(self, *_):
+            pass
+
+        def partition_counts(self):
+            return {"shop.dead-letters": 1, "orders": 2}
+
+        def configs(self, topics):
+            return {topic: {"max.message.bytes": "1000"} for topic in topics}
+
+        def find(self, topics):
+            return {topic: FoundTopic(f"id of {topic}", 1, []) for topic in topics}
+
+    monkeypatch.setattr("resonance.pipeline.kafka.admin.Cluster", Cluster)
+    made = dlq.replay_source(Settings.of({"name": "shop", "input.topics": "orders"}), Choice())
+    assert (made.topic_id, made.input_ids) == ("id of shop.dead-letters", {"orders": "id of orders"})
+
+
+def test_a_record_that_fails_again_keeps_the_place_of_its_first_original():
+    headers = [("shop.dlq.source", b"orders-0-3"), *letter(77)]
+    found = DeadLetter.of(Record("shop.dead-letters", 0, 1, 0, None, b"v", headers), "shop")
+    assert original(found, "shop") == Message(None, b"v", [("shop.dlq.source", b"orders-0-3")])
+    assert DeadLetter.of(Record("shop.dead-letters", 0, 1, 0, None, b"v", headers), "other") is None
+
+
+def test_progress_survives_its_note():
+    letters = range(0, 4000, 2)
+    done = {offset for offset in letters if offset % 6 or offset < 100}
+    progress = Progress().with_done(letters, done)
+    again = Progress.read(progress.below, progress.note("id"), "id")
+    assert again == progress
+    assert [offset for offset in letters if again.has(offset)] == [n for n in letters if n in done]
+    assert again.with_done(letters, set(letters)) == Progress(3999)
+
+
+def test_progress_of_an_earlier_topic_of_the_same_name_is_none():
+    note = Progress(7, ((9, 12),)).note("old")
+    assert Progress.read(7, note, "new") == Progress()
+    assert Progress.read(-1, None, "") == Progress()
+    assert Progress.read(7, ":no such note", "") == Progress(7)
+
+
+def test_what_cannot_be_remembered_is_refused():
+    ranges = tuple((n * n * 7919 % 1009 + n * 3000, n * 3000 + 1500 + n * n % 997) for n in range(1, 3000))
+    with pytest.raises(ConfigurationError, match=r"2,999 separate ranges .* fewer filters"):
+        Progress(0, ranges).note("id")
+
+
+def test_an_input_that_the_user_may_not_see_is_told(monkeypatch):
+    class Cluster:
+        embedded = False
+
+        def __init__(self, *_):
+            pass
+
+        def partition_counts(self):
+            return {"shop.dead-letters": 1}
+
+        def check_seen(self, topic):
+            raise BrokerError(f"no right to Describe topic {topic}")
+
+    monkeypatch.setattr("resonance.pipeline.kafka.admin.Cluster", Cluster)
+    with pytest.raises(BrokerError, match="no right to Describe topic orders"):
+        dlq.replay_source(Settings.of({"name": "shop", "input.topics": "orders"}), Choice())

@@ -1,0 +1,396 @@
+"""hierarchy = "keyed": both hops together say what one task says, bit for bit."""
+
+import itertools
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from jsonschema import Draft202012Validator
+from resonance.pipeline.checkpoint import inspection, listing
+from resonance.pipeline.checkpoint.listing import StoredPartition, StoredStream
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.records import Outputs, Record
+from resonance.pipeline.repartition.keyed import operation_sizes
+from resonance.pipeline.repartition.keyed.operation_records import Reader
+from resonance.pipeline.replay.two_stage_file import replay_hops
+from resonance.pipeline.task.partition_task import PartitionTask
+from resonance.schemas import ClusterTable, load_schema
+
+from tests.conformance import SHARED
+from tests.pipeline.repartition.keyed_deployment import ROUTES, KeyedDeployment, by_id, by_record
+from tests.pipeline.streams import LIVELY, STAMP, TOPIC, points, records
+
+KEYS = (b"a", b"sh/op 7", b"\xff")
+DEEP: dict[str, Any] = {
+    **LIVELY,
+    "engine.name": "hcaea",
+    "engine.lambda": 6,
+    "engine.min_cluster_records": 3,
+    "engine.min_child_records": 3,
+    "engine.max_leaves": 25,
+    "engine.max_nodes": 12,
+    "input.id_path": "id",
+    "output.include": ["net.in"],
+    "snapshots.records": 100,
+}
+
+
+def given(hierarchy: str, **changes: Any) -> Settings:
+    values = {name.replace("__", "."): value for name, value in changes.items()}
+    return Settings.of({**DEEP, "stream": "key", "hierarchy": hierarchy, **values})
+
+
+def log_of(partition: int, count: int = 900) -> list[Record]:
+    found = records(points(count, seed=partition).tolist(), keys=KEYS)
+    found[40] = found[40]._replace(value=b"{")
+    found[300] = found[300]._replace(value=None)
+    found[500] = found[500]._replace(headers=[("traceparent", b"00-1-2-01")])
+    return [record._replace(partition=partition, offset=number) for number, record in enumerate(found)]
+
+
+def local(settings: Settings, logs: list[list[Record]]) -> Outputs:
+    outputs = Outputs()
+    for number, log in enumerate(logs):
+        outputs.add(PartitionTask(settings, TOPIC, number).process(log))
+    return outputs
+
+
+def same(got: Outputs, expected: Outputs) -> None:
+    """Assignments with every byte; events but for their place in the stream's sequence."""
+    assert by_record(got.assignments) == by_record(expected.assignments)
+    assert by_id(got.events) == by_id(expected.events)
+    assert sorted(got.dead_letters) == sorted(expected.dead_letters)
+    table, whole = ClusterTable(), ClusterTable()
+    for found, outputs in ((table, got), (whole, expected)):
+        for message in outputs.events:
+            assert found.apply(message.value or b"")
+    assert table.clusters() == whole.clusters()
+
+
+@pytest.fixture(scope="module")
+def logs() -> list[list[Record]]:
+    return [log_of(0), log_of(1)]
+
+
+@pytest.fixture(scope="module")
+def expected(logs: list[list[Record]]) -> Outputs:
+    found = local(given("local"), logs)
+    levels = [orjson.loads(message.value or b"")["level"] for message in found.events]
+    assert min(levels.count(level) for level in (1, 2, 3)) > 30
+    return found
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_any_number_of_workers_says_what_one_task_says(
+    workers: int, logs: list[list[Record]], expected: Outputs
+) -> None:
+    same(KeyedDeployment(given("keyed"), logs, workers, seed=workers).run(), expected)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_workers_that_come_and_go_change_nothing(seed: int, logs: list[list[Record]], expected: Outputs) -> None:
+    same(KeyedDeployment(given("keyed"), logs, 3, seed).run(moving=True), expected)
+
+
+def test_however_records_and_messages_are_batched_the_bytes_are_the_same(logs: list[list[Record]]) -> None:
+    found = []
+    for sizes in ((1,), (1000,)):
+        deployment = KeyedDeployment(given("keyed"), logs[:1])
+        outputs = deployment.run(sizes)
+        log = {at: sorted(log) for at, log in deployment.logs.items()}
+        states = [(s.stream, s.body) for held in deployment.held.values() for s in held.task.states()]
+        found.append((log, sorted(states), by_record(outputs.assignments), sorted(outputs.events)))
+    assert found[0] == found[1]
+
+
+def test_answers_of_the_second_hop_stand_in_the_order_of_the_routes(logs: list[list[Record]]) -> None:
+    deployment = KeyedDeployment(given("keyed"), logs[:1])
+    deployment.run()
+    for at, log in deployment.logs.items():
+        if at[0] == TOPIC:
+            continue
+        whole, cut = deployment.make(at), deployment.make(at)
+        said, one_by_one = whole.process(log), Outputs()
+        for record in log:
+            one_by_one.add(cut.process([record]))
+        assert said == one_by_one
+        asks = [ask for ask in Reader("").read(log) if ask.told]
+        found = [orjson.loads(message.value or b"")["source"]["offset"] for message in said.assignments]
+        assert found == [ask.source_offset for ask in asks]
+
+
+@pytest.mark.parametrize("wanted", ["changes", "novel", "none"])
+def test_the_answers_that_the_settings_want_are_those_of_one_task(wanted: str, logs: list[list[Record]]) -> None:
+    own = {"output__assignments": wanted, "output__include": [], "input__id_path": None}
+    got = KeyedDeployment(given("keyed", **own), logs[:1], 2).run()
+    same(got, local(given("local", **own), logs[:1]))
+    assert got.events
+
+
+@pytest.mark.parametrize("scale", [{"prepare__scale": "none"}, {"input__features": "x"}])
+def test_records_that_are_held_back_at_the_beginning_are_learned_alike(scale: dict[str, Any]) -> None:
+    log = [
+        Record(TOPIC, 0, number, STAMP + number, b"a", orjson.dumps({"x": row.tolist(), "cpu": 1}))
+        for number, row in enumerate(points(700) / [1.0, 400.0, 8.0])
+    ]
+    if "input__features" not in scale:
+        scale = {**scale, "input__features": "x"}
+    own = {**scale, "input__id_path": None, "output__include": []}
+    same(KeyedDeployment(given("keyed", **own), [log], 2).run(), local(given("local", **own), [log]))
+
+
+def generated(name: str, count: int = 300) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Points with clusters of one kind, in an order that says nothing of them."""
+    rng = np.random.default_rng(0)
+    turn = rng.random(count) * 2 * np.pi
+    circle = np.column_stack([np.cos(turn), np.sin(turn)])
+    which = rng.integers(0, 15, count)
+    centres = rng.random((15, 8))
+    if name == "rings":
+        return circle * (1 + which % 3)[:, None] + 0.05 * rng.normal(size=(count, 2))
+    if name == "densities":
+        return centres[which, :2] + (0.005 * (1 + which))[:, None] * rng.normal(size=(count, 2))
+    if name == "wide":
+        return np.repeat(centres, 4, axis=1)[which] + 0.03 * rng.normal(size=(count, 32))
+    if name == "noise":
+        return np.where(
+            which[:, None] < 5, rng.random((count, 3)), centres[which, :3] + 0.01 * rng.normal(size=(count, 3))
+        )
+    # Clusters of clusters.
+    return centres[which % 5] + 0.1 * centres[which] + 0.01 * rng.normal(size=(count, 8))
+
+
+@pytest.mark.parametrize("name", ["rings", "densities", "wide", "noise", "nested"])
+def test_generated_sets_as_three_interleaved_streams(name: str) -> None:
+    three_streams(generated(name))
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("name", ["aggregation", "compound", "s1", "wdbc", "statlog"])
+def test_data_sets_as_three_interleaved_streams(name: str) -> None:
+    file = SHARED / "data" / f"{name}.npz"
+    if not file.exists():
+        pytest.skip("the data sets do not lie beside the repository")
+    data = np.load(file)
+    three_streams(data["X"][np.random.default_rng(0).permutation(len(data["X"]))[:700]].astype(float))
+
+
+def three_streams(points: np.ndarray[Any, np.dtype[np.float64]]) -> None:
+    """With 1, 2 and 3 workers everything is told as by one task."""
+    # The three streams learn the set one after the other, from different places on.
+    rows = points.tolist()
+    turns = itertools.chain.from_iterable((rows[i], rows[i - 100], rows[i - 200]) for i in range(len(rows)))
+    log = [
+        Record(TOPIC, 0, number, STAMP + number, KEYS[number % 3], orjson.dumps({"x": row}))
+        for number, row in enumerate(turns)
+    ]
+    own = {"input__features": "x", "input__id_path": None, "output__include": []}
+    expected = local(given("local", **own), [log])
+    assert any(event["level"] > 1 for event in map(orjson.loads, (m.value or b"" for m in expected.events)))
+    for workers in (1, 2, 3):
+        same(KeyedDeployment(given("keyed", **own), [log], workers, seed=workers).run(), expected)
+
+
+@pytest.mark.parametrize("most", [1, 100])
+def test_a_record_that_asks_for_more_than_a_message_holds_is_answered_with_all_levels(
+    most: int, logs: list[list[Record]], expected: Outputs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operation_sizes, "VECTORS_BYTES", most)
+    deployment = KeyedDeployment(given("keyed"), logs, 2)
+    same(deployment.run(), expected)
+    routes = [record for at, log in deployment.logs.items() if at[0] != TOPIC for record in log]
+    asks = Reader("").read(routes)
+    assert len(asks) == len(routes)
+    assert max(ask.rows for ask in asks) == max(1, most // 32)
+    # The record itself is not always the last vector that it leads to.
+    places = [(ask.topic, ask.partition, ask.source_offset, ask.part) for ask in asks]
+    last = {place: number for number, place in enumerate(places)}
+    assert sum(ask.answered >= 0 and last[place] > at for at, (ask, place) in enumerate(zip(asks, places, strict=True)))
+
+
+def test_many_features_make_many_messages_and_the_same_answers() -> None:
+    rng = np.random.default_rng(4)
+    rows = rng.random((3, 400))[rng.integers(0, 3, 300)] + rng.normal(0, 0.1, (300, 400))
+    log = [
+        Record(TOPIC, 0, number, STAMP + number, b"a", orjson.dumps({"x": row.tolist()}))
+        for number, row in enumerate(rows)
+    ]
+    own: dict[str, Any] = {"input__features": "x", "input__id_path": None, "output__include": []}
+    own |= {
+        "prepare__scale": "none",
+        "engine__min_child_records": 40,
+        "engine__lambda": 20,
+        "engine__renew": 0,
+        "engine__bandwidth": "all",
+    }
+    deployment = KeyedDeployment(given("keyed", **own), [log], 2)
+    outputs = deployment.run()
+    same(outputs, local(given("local", **own), [log]))
+    answers = [orjson.loads(message.value or b"") for message in outputs.assignments]
+    assert any(len(answer["path"]) > 1 for answer in answers)
+    asks = Reader("").read([record for at, log in deployment.logs.items() if at[0] != TOPIC for record in log])
+    assert max(ask.rows for ask in asks) == operation_sizes.most_vectors(400) < 40
+
+
+def test_messages_that_come_twice_or_too_early_are_left_out(logs: list[list[Record]], expected: Outputs) -> None:
+    """As when a first hop without transactions starts again: what was sent is sent again, one message was lost."""
+    deployment = KeyedDeployment(given("keyed"), logs)
+    for at in [at for at in deployment.held if at[0] == TOPIC]:
+        while deployment._waits(at):
+            deployment._step(at, 100)
+    for at, log in deployment.logs.items():
+        if at[0] == deployment.routes_topic:
+            half = len(log) // 2
+            again = [*log[:half], *log[half + 1 : half + 30], *log[half - 40 :]]
+            log[:] = [record._replace(offset=number) for number, record in enumerate(again)]
+    outputs = deployment.run()
+    # What was answered twice was answered with the same bytes.
+    answers = {}
+    for message in outputs.assignments:
+        source = orjson.loads(message.value or b"")["source"]
+        place = (source["topic"], source["partition"], source["offset"])
+        assert answers.setdefault(place, message) == message
+    assert {place: (m.key, m.value, m.headers) for place, m in answers.items()} == by_record(expected.assignments)
+    assert sum(held.task.repeats for at, held in deployment.held.items() if at[0] != TOPIC) > 0  # type: ignore[attr-defined]
+
+
+def test_events_of_subtrees_count_for_themselves_and_fit_the_schema(logs: list[list[Record]]) -> None:
+    outputs = KeyedDeployment(given("keyed"), logs).run()
+    validators = {name: Draft202012Validator(load_schema(name)) for name in ("cluster_event", "cluster")}  # type: ignore[arg-type]
+    numbers: dict[Any, int] = {}
+    parts = 0
+    for message in outputs.events:
+        event = orjson.loads(message.value or b"")
+        validators["cluster_event"].validate(event)
+        part = (event["stream"], event.get("subtree"))
+        assert event["seq"] == numbers.get(part, 0)
+        numbers[part] = event["seq"] + 1
+        assert ("subtree" in event) == (event["level"] > 1)
+        parts += "subtree" in event
+    assert parts
+    for message in outputs.clusters:
+        if message.value is not None:
+            validators["cluster"].validate(orjson.loads(message.value))
+    table = ClusterTable.from_clusters((m.key or b"", m.value) for m in outputs.clusters)
+    folded = ClusterTable()
+    for message in outputs.events:
+        folded.apply(message.value or b"")
+    assert table.clusters() == folded.clusters()
+
+
+def test_a_removed_subtree_leaves_nothing_behind(logs: list[list[Record]]) -> None:
+    deployment = KeyedDeployment(given("keyed"), logs)
+    outputs = deployment.run()
+    for held in deployment.held.values():
+        held.write(held.task.dirty())
+    names = {s for at, held in deployment.held.items() if at[0] != TOPIC for s in held.snapshots}
+    alive = {name for at, held in deployment.held.items() if at[0] != TOPIC for name in held.task.streams}
+    routes = [record for at, log in deployment.logs.items() if at[0] != TOPIC for record in log]
+    begun = {ask.part.name for ask in Reader("").read(routes) if ask.number == 0}
+    assert names == alive
+    assert len(begun) > len(alive) > 0
+    present = {m.key: m.value for m in outputs.clusters}
+    held = {f"{name.rsplit('/', 1)[0]}/{name.rsplit('/', 1)[1]}" for name in alive}
+    for key, value in present.items():
+        stream, version, place = (key or b"").decode().rsplit("/", 2)
+        if value is not None and "." in place:
+            assert f"{stream}/{version}/{place.split('.')[0]}" in held
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"engine__name": "caea"}, "hierarchy = 'keyed': is for engine.name = hcaea alone"),
+        ({"engine__max_depth": 1}, "needs models below the root"),
+        ({"stream": "topic"}, "does not go together with stream = topic"),
+        ({"emit_from": "2026-01-01T00:00:00Z"}, "cannot begin to tell in the middle"),
+    ],
+)
+def test_what_does_not_go_together_is_refused_by_name(changes: dict[str, Any], message: str) -> None:
+    plain = {"engine.name", "engine.min_child_records", "engine.max_leaves"} if "engine__name" in changes else set()
+    values = {**DEEP, "stream": "key", "hierarchy": "keyed"}
+    values = {name: value for name, value in values.items() if name not in plain}
+    with pytest.raises(ConfigurationError, match=message):
+        Settings.of({**values, **{name.replace("__", "."): value for name, value in changes.items()}})
+
+
+def test_snapshots_of_another_hierarchy_are_refused_by_name(logs: list[list[Record]]) -> None:
+    whole = PartitionTask(given("local"), TOPIC, 0)
+    whole.process(logs[0])
+    snapshot = whole.snapshot(whole.streams[0])
+    task = KeyedDeployment(given("keyed"), logs).make((TOPIC, 0))
+    with pytest.raises(Exception, match="hierarchy"):
+        task.restore(snapshot)
+
+
+def test_what_emerged_in_a_subtree_behind_the_snapshot_of_its_root_is_told(logs: list[list[Record]]) -> None:
+    def event(cluster: str, offset: int, **subtree: int) -> bytes:
+        cause = {"source": {"offset": offset}}
+        told = {"kind": "emerged", "stream": "p0", "cluster": cluster, "cause": cause, "time": f"at {offset}"}
+        return orjson.dumps(told | subtree)
+
+    values = [event("p0/1/0", 90), event("p0/1/1", 110), event("p0/1/4.0", 110, subtree=4)]
+
+    class Events:
+        def has(self, at: Any) -> bool:
+            return True
+
+        def bounds(self, of: Any) -> Any:
+            return of
+
+        def read(self, bounds: Any) -> Any:
+            yield bounds[0], [Record("events", 0, place, STAMP, None, value) for place, value in enumerate(values)]
+
+    entry = StoredStream(SimpleNamespace(stream="p0", next=100), STAMP)  # type: ignore[arg-type]
+    found = inspection._emergences(given("keyed"), Events(), (TOPIC, 0), entry)  # type: ignore[arg-type]
+    assert {cluster: emerged.time for cluster, emerged in found.items()} == {"p0/1/0": "at 90", "p0/1/4.0": "at 110"}
+
+
+def test_inspecting_a_stream_shows_it_with_its_subtrees(logs: list[list[Record]]) -> None:
+    deployment, whole = KeyedDeployment(given("keyed"), logs[:1], 2), PartitionTask(given("local"), TOPIC, 0)
+    deployment.run()
+    whole.process(logs[0])
+    states = []
+    for at, held in deployment.held.items():
+        held.write(held.task.streams)
+        streams = [StoredStream(snapshot, STAMP) for snapshot in held.snapshots.values()]
+        states.append(StoredPartition(at, -1, None, streams))
+    assert listing.names_of(states) == whole.streams
+    found = inspection.inspect(given("keyed"), None, states)  # type: ignore[arg-type]
+    snapshots = [StoredStream(whole.snapshot(name), STAMP) for name in whole.streams]
+    one = inspection.inspect(given("local"), None, [StoredPartition((TOPIC, 0), -1, None, snapshots)])  # type: ignore[arg-type]
+    assert [stream.clusters for stream in found] == [stream.clusters for stream in one]
+    assert [stream.records for stream in found] == [stream.records for stream in one]
+    assert [stream.engine for stream in found] == [stream.engine for stream in one]
+    assert any(cluster.level > 1 for stream in found for cluster in stream.clusters)
+
+
+def test_a_file_is_replayed_through_both_hops(logs: list[list[Record]], expected: Outputs) -> None:
+    batches = iter([log[at : at + 100] for at in range(0, 900, 100) for log in logs])
+    found = replay_hops(given("keyed"), batches, 2, ROUTES, [None] * (2 + ROUTES), lambda count: None)
+    assert sum(part.assignments for part in found) == len(expected.assignments)
+    assert sum(part.events for part in found) == len(expected.events)
+
+
+def test_a_record_that_no_message_has_room_for_is_refused_before_it_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operation_sizes, "LEAST_BYTES", 0)
+    own = {"input__id_path": None, "output__include": [], "input__features": "x", "limits__record_bytes": 900_000}
+    task = KeyedDeployment(given("keyed", **own), []).make((TOPIC, 0))
+    log = [Record(TOPIC, 0, number, STAMP, b"a", b'{"x": [1, 2, 3]}') for number in range(30)]
+    with pytest.raises(ConfigurationError, match=r"3 features can have 1,020,000 bytes on resonance\.routes.*takes it"):
+        task.process(log)
+    assert task.model("p0:a").next == 0
+
+
+def test_the_topic_of_the_routes_is_asked_to_take_what_the_settings_say_that_a_record_has() -> None:
+    own = {"input__id_path": None, "output__include": [], "input__features": "x", "prepare__project": 0}
+    usual, wide = given("keyed", **own), given("keyed", **own, input__dimension=20_000)
+    assert operation_sizes.ask_bytes(usual) == 1_040_000
+    assert operation_sizes.ask_bytes(wide) == 8 * 20_001 + 900_000 + 20_000
+    features = [f"f{i}" for i in range(20_000)]
+    operation_sizes.check_room(wide, features, "p0")
+    with pytest.raises(ConfigurationError, match=r"input.dimension = 20000, or a list as input.features"):
+        operation_sizes.check_room(usual, features, "p0")

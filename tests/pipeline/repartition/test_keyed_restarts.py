@@ -1,0 +1,299 @@
+"""Both hops of a keyed hierarchy after crashes and what mends a stop, and what verify says of that."""
+
+from itertools import pairwise
+from typing import Any
+
+import orjson
+import pytest
+from resonance.pipeline import stops
+from resonance.pipeline.errors import BrokerError, MismatchError
+from resonance.pipeline.kafka.ranges import Span
+from resonance.pipeline.records import Message
+from resonance.pipeline.recovery import drain_subtrees, new_version, recovery, reset
+from resonance.pipeline.recovery import rewrite as changes
+from resonance.pipeline.recovery.reset_stream import plan_stream_reset
+from resonance.pipeline.repartition.keyed.operation_records import HEAD, TOLD, Reader
+from resonance.pipeline.task.partition_task import PartitionTask
+from resonance.pipeline.verify import verify as verifying
+from resonance.schemas import ClusterTable
+
+from tests.pipeline.memory_deployment import MODULES
+from tests.pipeline.repartition.deployment import KEYED, RekeyedDeployment
+from tests.pipeline.repartition.keyed_deployment import by_id, by_record
+from tests.pipeline.repartition.two_hops import ROUTES, settings
+from tests.pipeline.replay.deployment import put_behind_commands
+from tests.pipeline.streams import TOPIC
+
+
+@pytest.fixture
+def deployment(monkeypatch: pytest.MonkeyPatch) -> RekeyedDeployment:
+    made = RekeyedDeployment(monkeypatch, **KEYED, snapshots__records=150)
+    put_behind_commands(monkeypatch, made)
+    return made
+
+
+def told(deployment: RekeyedDeployment, kind: str) -> list[Message]:
+    """What stands on a topic, each message once."""
+    logs = [deployment.logs.get((deployment.given.topic(kind), partition), []) for partition in range(3)]
+    found = [Message(record.key, record.value, list(record.headers)) for log in logs for record in log]
+    return list({repr(message): message for message in found}.values())
+
+
+def same_as_local(deployment: RekeyedDeployment) -> None:
+    """Each record and each event told by somebody as one task says it, and nothing else by anybody."""
+    whole = settings(**{**KEYED, "hierarchy": "local", "input__id_path": "id"})
+    assignments, events = {}, {}
+    for partition in deployment.partitions:
+        outputs = PartitionTask(whole, TOPIC, partition).process(deployment.logs[TOPIC, partition])
+        assignments |= by_record(outputs.assignments)
+        events |= by_id(outputs.events)
+    assert by_record(told(deployment, "assignments")) == assignments
+    assert by_id(told(deployment, "cluster_events")) == events
+    assert sum(orjson.loads(message.value or b"")["level"] > 1 for message in told(deployment, "cluster_events")) > 20
+
+
+def crashing(deployment: RekeyedDeployment) -> None:
+    """Some turns as of workers that deliver at least once; their first hop sends a third of its messages twice."""
+    deployment.turn(0.4, archive=True)
+    deployment.turn(0.3, only=TOPIC, lost=True)
+    deployment.turn(0.7, only=ROUTES)
+    deployment.turn(0.5, only=TOPIC, lost=True)
+    deployment.turn(0.4, archive=True)
+    deployment.turn(0.5, only=ROUTES, lost=True)
+    deployment.turn()
+    deployment.turn()
+
+
+def test_crashes_of_either_hop_change_nothing(deployment: RekeyedDeployment) -> None:
+    crashing(deployment)
+    same_as_local(deployment)
+
+
+@pytest.mark.parametrize("topic", [TOPIC, ROUTES])
+def test_lost_offsets_are_mended_by_the_snapshots_of_either_hop(deployment: RekeyedDeployment, topic: str) -> None:
+    deployment.turn(0.6)
+    deployment.turn(0.6, everything=True)
+    for at in [at for at in deployment.source.logs if at[0] == topic]:
+        del deployment.offsets[at]
+    with pytest.raises(MismatchError, match="no committed offset") as stopped:
+        deployment.turn()
+    assert stops.RESUME in stopped.value.remedies
+    changed = recovery.mend(stops.RESUME, deployment.given, deployment.source)
+    assert changed == (2 if topic == TOPIC else 3)
+    deployment.turn()
+    deployment.turn()
+    same_as_local(deployment)
+
+
+def verify(deployment: RekeyedDeployment, **span: Any) -> verifying.Verdict:
+    return verifying.verify(deployment.given, Span.parse(**span))
+
+
+def test_what_was_sent_and_said_twice_is_verified(deployment: RekeyedDeployment) -> None:
+    crashing(deployment)
+    verdict = verify(deployment)
+    assert verdict.identical, verdict.differences()
+    assert verdict.total("assignments") == 900
+    assert verdict.total("events") == len(told(deployment, "cluster_events"))
+    assert verdict.total("repeats") > 200
+
+
+def test_a_range_of_what_was_sent_twice_is_verified_from_an_archive(deployment: RekeyedDeployment) -> None:
+    crashing(deployment)
+    verdict = verify(deployment, begin="200")
+    assert verdict.identical, verdict.differences()
+    starts = {part.start for part in verdict.parts if part.compared}
+    assert any(start.startswith("from the archive") for start in starts)
+
+
+def test_a_range_may_begin_between_two_messages_of_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    deployment = RekeyedDeployment(monkeypatch, partitions=1, routes=1, records=400, **KEYED)
+    put_behind_commands(monkeypatch, deployment)
+    monkeypatch.setattr("resonance.pipeline.repartition.keyed.operation_sizes.VECTORS_BYTES", 60)
+    deployment.turn()
+    deployment.turn()
+    asks = Reader("").read(deployment.logs[ROUTES, 0])
+    inner = [b for a, b in pairwise(asks) if (a.part, a.source_offset) == (b.part, b.source_offset)]
+    assert len(inner) > 20
+    for ask in inner[:3]:
+        verdict = verify(deployment, begin=str(ask.offset))
+        assert verdict.identical, verdict.differences()
+
+
+def test_a_changed_answer_is_found_among_repeats(deployment: RekeyedDeployment) -> None:
+    crashing(deployment)
+    log = deployment.logs["resonance.assignments", 1]
+    content = orjson.loads(log[200].value or b"")
+    log[200] = log[200]._replace(value=orjson.dumps({**content, "novel": not content["novel"]}))
+    ((topic, difference),) = verify(deployment).differences()
+    assert (topic, difference.kind, difference.what) == (ROUTES, "assignments", "other")
+
+
+def both(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> tuple[RekeyedDeployment, RekeyedDeployment]:
+    """The same with a keyed hierarchy and with a local one, both standing in the middle of the input."""
+    made = []
+    for hierarchy in ("keyed", "local"):
+        deployment = RekeyedDeployment(monkeypatch, **{**KEYED, **changes, "hierarchy": hierarchy})
+        deployment.turn(0.4, everything=True)
+        deployment.turn(0.5)
+        made.append(deployment)
+    return made[0], made[1]
+
+
+def take(deployment: RekeyedDeployment, **changes: Any) -> None:
+    """Go on with other settings."""
+    values = {**KEYED, "hierarchy": deployment.given.hierarchy, "input__id_path": "id", **changes}
+    deployment.take_settings(settings(**values))
+
+
+def active(monkeypatch: pytest.MonkeyPatch, deployment: RekeyedDeployment) -> None:
+    """Let what reads and changes a deployment find this one."""
+    for module in (*MODULES, changes, recovery, reset, new_version):
+        monkeypatch.setattr(module, "LogReader", lambda *_: deployment, raising=False)
+        if hasattr(module, "write"):
+            monkeypatch.setattr(module, "write", deployment.write)
+
+
+def test_a_new_version_ends_and_begins_all_levels_as_in_one_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    keyed, local = both(monkeypatch)
+    for deployment in (keyed, local):
+        active(monkeypatch, deployment)
+        take(deployment, engine__lambda=9)
+        with pytest.raises(MismatchError, match=r"engine\.lambda was 6, is 9"):
+            deployment.turn()
+        behind = deployment.bounds([(ROUTES, 0)])[ROUTES, 0][1] - deployment.offsets.get((ROUTES, 0), 0)
+        assert behind > 20 or deployment is local, "messages of the old version are on their way"
+        assert recovery.mend(stops.NEW_VERSION, deployment.given, deployment.source) == 2
+        for _ in range(3):
+            deployment.turn(0.7)
+        deployment.turn()
+        deployment.turn()
+    compared(keyed, local)
+    verified(monkeypatch, keyed, records=900 - 2 * 315)
+    assert {orjson.loads(m.value or b"")["version"] for m in told(keyed, "assignments")} == {1, 2}
+
+
+def test_a_new_version_carries_out_under_the_old_settings_what_nobody_has_begun_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    keyed, whole = RekeyedDeployment(monkeypatch, **KEYED), RekeyedDeployment(monkeypatch, **KEYED)
+    whole.turn(0.5, only=TOPIC)
+    whole.turn(only=ROUTES)
+    active(monkeypatch, keyed)
+    keyed.turn(0.5, only=TOPIC)
+    take(keyed, engine__lambda=9)
+    assert recovery.mend(stops.NEW_VERSION, keyed.given, keyed.source) == 2
+    assert by_record(told(keyed, "assignments")) == by_record(told(whole, "assignments"))
+
+
+def verified(monkeypatch: pytest.MonkeyPatch, keyed: RekeyedDeployment, records: int) -> None:
+    active(monkeypatch, keyed)
+    put_behind_commands(monkeypatch, keyed)
+    verdict = verify(keyed)
+    assert verdict.identical, verdict.differences()
+    assert sum(part.records for part in verdict.parts if part.topic == TOPIC) == records
+
+
+def compared(keyed: RekeyedDeployment, local: RekeyedDeployment) -> None:
+    assert by_record(told(keyed, "assignments")) == by_record(told(local, "assignments"))
+    assert by_id(told(keyed, "cluster_events")) == by_id(told(local, "cluster_events"))
+    tables = [ClusterTable(), ClusterTable()]
+    for table, deployment in zip(tables, (keyed, local), strict=True):
+        for message in told(deployment, "cluster_events"):
+            table.apply(message.value or b"")
+    assert tables[0].clusters() == tables[1].clusters()
+    log = [record for partition in range(3) for record in keyed.logs["resonance.clusters", partition]]
+    assert ClusterTable.from_clusters((r.key or b"", r.value) for r in log).clusters() == tables[0].clusters()
+    events = [orjson.loads(message.value or b"") for message in told(keyed, "cluster_events")]
+    ended = [cluster["id"] for event in events if event["kind"] == "version_started" for cluster in event["before"]]
+    assert any("." in cluster.rpartition("/")[2] for cluster in ended), "those of the subtrees are told, too"
+
+
+def test_where_the_old_subtrees_cannot_be_rebuilt_what_is_on_its_way_is_answered_by_the_roots(
+    monkeypatch: pytest.MonkeyPatch, deployment: RekeyedDeployment
+) -> None:
+    deployment.turn(0.4, everything=True)
+    deployment.turn(0.5)
+    at = (ROUTES, 0)
+    # Deleted before it was carried out: nobody knows the subtrees there any more, so that roots must begin anew.
+    log = deployment.logs[at]
+    waiting = [record for record in log if record.offset >= deployment.offsets[at]]
+    deployment.logs[at] = waiting[5:]
+    deployment.firsts[at] = waiting[5].offset
+    with pytest.raises(MismatchError, match="were deleted by the topic's retention") as stopped:
+        deployment.turn()
+    assert stops.NEW_VERSION in stopped.value.remedies
+    assert recovery.mend(stops.NEW_VERSION, deployment.given, deployment.source) == 2
+    while any(deployment.bounds([one])[one][1] - 1 > deployment.offsets[one] for one in deployment.source.logs):
+        deployment.turn()
+    answers = by_record(told(deployment, "assignments"))
+    lost = [ask for ask in Reader(ROUTES).read(waiting[:5]) if ask.told]
+    assert len(answers) == 900 - len(lost)
+    paths = [orjson.loads(value)["path"] for _, value, _ in answers.values()]
+    assert any(path[1] >= 0 for path in paths if len(path) > 1)
+
+
+def test_one_stream_is_forgotten_with_all_its_levels(monkeypatch: pytest.MonkeyPatch) -> None:
+    keyed, local = both(monkeypatch, stream="key")
+    for deployment in (keyed, local):
+        active(monkeypatch, deployment)
+        changed = plan_stream_reset(deployment.given, deployment.source, "p1:k1")
+        assert (changed[0].at, [stream.stream for stream in changed[0].streams]) == ((TOPIC, 1), ["p1:k1"])
+        deployment.write(deployment.source, changed, atomic=True)
+        for _ in range(3):
+            deployment.turn(0.7)
+        deployment.turn()
+        deployment.turn()
+    compared(keyed, local)
+    verified(monkeypatch, keyed, records=450 + 135)
+    answers = [orjson.loads(message.value or b"") for message in told(keyed, "assignments")]
+    assert {a["stream"] for a in answers if a["version"] == 2} == {"p1:k1"}
+
+
+def test_what_was_sent_and_does_not_count_is_left_to_the_new_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    for command in (stops.NEW_VERSION, "reset --stream"):
+        keyed = RekeyedDeployment(monkeypatch, **KEYED)
+        active(monkeypatch, keyed)
+        keyed.turn(0.4, everything=True)
+        keyed.turn(0.5, only=TOPIC, lost=True)
+        begin = keyed.offsets[TOPIC, 1]
+        if command == stops.NEW_VERSION:
+            take(keyed, engine__lambda=9)
+            assert recovery.mend(command, keyed.given, keyed.source) == 2
+        else:
+            keyed.write(keyed.source, plan_stream_reset(keyed.given, keyed.source, "p1"), atomic=False)
+        keyed.turn()
+        keyed.turn()
+        answers = by_record(told(keyed, "assignments"))
+        assert len(answers) == 900
+        own = {place[2]: orjson.loads(value) for place, (_, value, _) in answers.items() if place[1] == 1}
+        assert {offset: 1 + (offset >= begin) for offset in own} == {o: answer["version"] for o, answer in own.items()}
+
+
+@pytest.mark.parametrize("rebuilt", [True, False])
+def test_what_no_output_has_a_place_for_is_named_before_anything_is_written(
+    monkeypatch: pytest.MonkeyPatch, deployment: RekeyedDeployment, *, rebuilt: bool
+) -> None:
+    deployment.turn(0.4, everything=True)
+    deployment.turn(0.5)
+    at = (ROUTES, 0)
+    log = deployment.logs[at]
+    place = next(i for i, one in enumerate(log) if one.offset >= deployment.offsets[at] and one.value[3] & TOLD)
+    fields = list(HEAD.unpack_from(log[place].value))
+    fields[3] = 7
+    log[place] = log[place]._replace(value=HEAD.pack(*fields) + log[place].value[HEAD.size :])
+    if not rebuilt:
+        monkeypatch.setattr(drain_subtrees, "models_then", lambda *_: None)
+    written = len(deployment.written)
+    with pytest.raises(BrokerError, match=rf"names features\[7\]@{fields[4]}, and that topic had 2 partitions"):
+        plan_stream_reset(deployment.given, deployment.source, "p1")
+    assert len(deployment.written) == written
+
+
+def test_a_change_of_hierarchy_is_a_stop_that_no_new_version_mends(deployment: RekeyedDeployment) -> None:
+    deployment.turn(0.5, everything=True)
+    take(deployment, hierarchy="local")
+    with pytest.raises(MismatchError, match="learned with hierarchy = keyed, it is local") as stopped:
+        deployment.turn()
+    assert stopped.value.remedies == ()
+    assert recovery.mend(stops.NEW_VERSION, deployment.given, deployment.source) == 0

@@ -1,0 +1,38 @@
+"""What a stream's state says of itself is checked when it is loaded."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from resonance.engine import Modal, StateError
+from resonance.engine.state import pack, unpack
+from resonance.pipeline.task.model.stream_model import KIND, STATE_REVISION, StreamModel
+
+from tests.pipeline.streams import settings
+
+
+def parts_of(model: StreamModel) -> tuple[dict[str, Any], dict[str, Any]]:
+    return unpack(model.state(), KIND, STATE_REVISION)
+
+
+def loaded(header: dict[str, Any], arrays: dict[str, Any]) -> StreamModel:
+    return StreamModel.from_state("modal", "p0", pack(KIND, STATE_REVISION, header, arrays))
+
+
+def test_parts_that_do_not_fit_each_other_are_refused() -> None:
+    header, arrays = parts_of(StreamModel(settings(), "p0", ["a", "b"]))
+    assert loaded(header, arrays).next == 0
+    engine = Modal()
+    engine.learn(np.zeros((1, 3)))
+    wider = np.frombuffer(engine.state(), np.uint8)
+    with pytest.raises(StateError, match="dimension 3 behind a preparation of 2 columns"):
+        loaded(header, {**arrays, "engine": wider})
+    with pytest.raises(StateError, match="has parts"):
+        loaded(header, {"engine": arrays["engine"]})
+
+
+@pytest.mark.parametrize("wrong", [{"version": 0}, {"next": -1}, {"seq": -1}], ids=str)
+def test_a_place_that_no_stream_has_is_refused(wrong: dict[str, int]) -> None:
+    header, arrays = parts_of(StreamModel(settings(), "p0", ["a", "b"]))
+    with pytest.raises(StateError, match="cannot be read"):
+        loaded({**header, **wrong}, arrays)

@@ -1,0 +1,422 @@
+"""A partition task that was stopped anywhere and restored goes on as if it had not been."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+import pytest
+from resonance.pipeline.errors import MismatchError
+from resonance.pipeline.records import Outputs, Record, StreamSnapshot
+from resonance.pipeline.task.partition_task import PartitionTask
+
+from tests.pipeline.streams import (
+    STAMP,
+    TOPIC,
+    errors,
+    join,
+    payloads,
+    points,
+    records,
+    restored,
+    run,
+    settings,
+    states,
+    task,
+)
+from tests.pipeline.task.test_partition_task import ENGINES, KEYS, array_records, array_settings, changed
+
+
+class Bus:
+    """Snapshots as the compacted topic has them, and the input log."""
+
+    def __init__(self, given: Any, log: list[Record]) -> None:
+        self.given = given
+        self.log = log
+        self.snapshots: dict[str, StreamSnapshot] = {}
+        self.state: bytes | None = None
+        self.replay_from = 0
+
+    def take(self, worker: PartitionTask, streams: list[str], position: int, *, always: bool = False) -> None:
+        for stream in streams:
+            self.snapshots[stream] = worker.snapshot(stream)
+        if streams or always:
+            self.state = worker.partition_state()
+            self.replay_from = position if worker.replay_from is None else worker.replay_from
+
+    def restore(self, committed: int, size: int) -> PartitionTask:
+        worker = task(self.given) if self.state is None else restored(self.given, self.state, self.snapshots.values())
+        silent = [record for record in self.log if self.replay_from <= record.offset < committed]
+        for start in range(0, len(silent), size):
+            worker.catch_up(silent[start : start + size])
+        return worker
+
+
+def crash_and_go_on(given: Any, log: list[Record], seed: int, sizes: Sequence[int] = (1, 5, 40, 200)) -> None:
+    expected_worker = task(given)
+    expected = run(expected_worker, log)
+    rng = random.Random(seed)
+    bus = Bus(given, log)
+    worker, outputs = task(given), Outputs()
+    done = 0
+    while done < len(log):
+        size = rng.choice(sizes)
+        join(outputs, worker.process(log[done : done + size]))
+        done = min(len(log), done + size)
+        position = log[done - 1].offset + 1
+        streams = worker.due() + [name for name in worker.dirty() if rng.random() < 0.1]
+        bus.take(worker, list(dict.fromkeys(streams)), position, always=rng.random() < 0.1)
+        if rng.random() < 0.2:
+            worker = bus.restore(position, rng.choice((1, 30, 1000)))
+    assert outputs == expected
+    assert states(worker) == states(expected_worker)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("stream", ["partition", "key"])
+@pytest.mark.parametrize(("seed", "choice"), [(0, "all"), (1, "all"), (2, "changes")])
+def test_crashes_anywhere_change_nothing(engine: dict[str, Any], stream: str, seed: int, choice: str) -> None:
+    given = changed(
+        engine,
+        stream=stream,
+        snapshots__records=150,
+        snapshots__ratio=0.1,
+        limits__streams=3,
+        output__assignments=choice,
+    )
+    log = records(points(1200).tolist(), keys=KEYS)
+    for i in range(0, 1200, 97):
+        log[i] = log[i]._replace(value=[b"{", None, b'{"cpu": 1e200, "latency_ms": 1, "net": {"in": 1}}'][i % 3])
+    crash_and_go_on(given, log, seed)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("choice", ["all", "changes"])
+def test_crashes_while_the_dimension_is_being_decided_change_nothing(seed: int, choice: str) -> None:
+    quick = {"engine__name": "caea", "engine__lambda": 4, "engine__min_cluster_records": 1, "prepare__scale": "none"}
+    # Snapshots of some streams only, at random: the others must go through the decision again.
+    given = array_settings(stream="key", output__assignments=choice, **quick)
+    rows = points(120).tolist()
+    for i in (0, 2, 11, 15):
+        rows[i] = rows[i][:2]
+    log = array_records(rows, KEYS)
+    log[5] = log[5]._replace(value=None)
+    crash_and_go_on(given, log, seed, sizes=(1, 2, 5))
+
+
+@pytest.mark.parametrize("choice", ["all", "changes"])
+@pytest.mark.parametrize("scale", ["none", "warmup"])
+def test_a_clean_stop_while_the_dimension_is_being_decided_leaves_nothing_to_read_again(
+    scale: str, choice: str
+) -> None:
+    quick = {
+        "engine__name": "caea",
+        "engine__lambda": 4,
+        "engine__min_cluster_records": 1,
+        "prepare__warmup_records": 6,
+    }
+    own = {"output__assignments": choice, "prepare__scale": scale, "prepare__missing": "mean"}
+    given = {"stream": "key", **own, **quick}
+    rows: list[list[float | None]] = points(120).tolist()
+    rows[1][2], rows[4], rows[9] = None, rows[4][:2], rows[9][:2]
+    log = array_records(rows, (b"", b"\xff"))
+    log[5], log[7] = log[5]._replace(value=None), log[7]._replace(value=b"[")
+    whole = task(array_settings(**given))
+    expected = run(whole, log)
+    assert expected.events
+    for stop in range(1, 40):
+        worker = task(array_settings(**given))
+        outputs = run(worker, log[:stop])
+        snapshots = [worker.snapshot(stream) for stream in worker.dirty()]
+        assert worker.replay_from is None
+        fresh = restored(array_settings(**given, limits__record_bytes=5_000), worker.partition_state(), snapshots)
+        assert fresh.partition_state() == worker.partition_state()
+        join(outputs, run(fresh, log[stop:]))
+        assert outputs == expected
+        assert states(fresh) == states(whole)
+
+
+def test_a_dimension_that_the_settings_get_to_name_meanwhile_is_taken() -> None:
+    rows = points(100).tolist()
+    rows[3] = rows[3][:2]
+    log = array_records(rows)
+    log[9] = log[9]._replace(value=b'{"features": [1, 2]}')
+    worker = task(array_settings())
+    run(worker, log[:9])
+    fresh = restored(array_settings(input__dimension=3), worker.partition_state(), [])
+    outputs = run(fresh, log[9:])
+    assert [errors(letter)["class"] for letter in outputs.dead_letters] == ["wrong_dimension"]
+    assert fresh.counts.outvoted == 1
+    alone = task(array_settings(input__dimension=3))
+    run(alone, [record for i, record in enumerate(log) if i not in (3, 9)])
+    assert states(fresh) == states(alone)
+
+
+def test_records_that_are_too_long_for_the_state_are_read_again() -> None:
+    wide = array_records(points(30, dimension=4_000).tolist())
+    worker = task(array_settings())
+    run(worker, wide[:2])
+    assert worker.replay_from is None
+    run(worker, wide[2:15])
+    assert worker.dirty() == []
+    assert worker.replay_from == wide[0].offset
+    assert len(worker.partition_state()) < 1_000
+    run(worker, wide[15:])
+    worker.snapshot("p0")
+    assert worker.replay_from is None
+
+
+def test_a_snapshot_ahead_of_the_partition_record_brings_the_decision_with_it() -> None:
+    given = array_settings(stream="key", prepare__scale="none", engine__min_cluster_records=1)
+    log = array_records(points(60).tolist(), (b"a", b"b"))
+    worker = task(given)
+    run(worker, log[:15])
+    state = worker.partition_state()
+    run(worker, log[15:30])
+    fresh = restored(given, state, [worker.snapshot("p0:a")])
+    fresh.catch_up(log[15:30])
+    assert states(fresh) == states(worker)
+    assert run(fresh, log[30:]) == run(worker, log[30:])
+
+
+def test_a_replay_goes_through_the_decision_again() -> None:
+    given = array_settings(stream="key", output__assignments="changes", prepare__scale="none")
+    log = array_records(points(60).tolist(), (b"a", b"b"))
+    worker = task(given)
+    run(worker, log[:20])
+    state, snapshot = worker.partition_state(), worker.snapshot("p0:a")
+    fresh = restored(given, state, [snapshot])
+    fresh.catch_up(log[:20])
+    assert states(fresh) == states(worker)
+    assert run(fresh, log[20:]) == run(worker, log[20:])
+
+
+def test_equal_tasks_have_equal_snapshots() -> None:
+    log = records(points(500).tolist())
+    one, other = task(), task()
+    run(one, log, 7)
+    run(other, log, 500)
+    assert one.snapshot("p0") == other.snapshot("p0")
+    assert one.partition_state() == other.partition_state()
+
+
+def test_a_stream_is_due_after_records_and_after_its_own_size_in_input_bytes() -> None:
+    log = records(points(3000).tolist())
+    worker = task(settings(snapshots__records=100, snapshots__ratio=3.0))
+    since, expected = 0, 0
+    sizes = []
+    for i, record in enumerate(log):
+        worker.process([record])
+        since += len(record.value or b"")
+        if worker.due():
+            assert worker.due() == ["p0"]
+            assert i + 1 - expected >= 100
+            assert not sizes or since >= 3.0 * sizes[-1]
+            assert i + 1 - expected == 100 or since - len(record.value or b"") < 3.0 * sizes[-1]
+            sizes.append(len(worker.snapshot("p0").body))
+            since, expected = 0, i + 1
+            assert worker.due() == worker.dirty() == []
+    assert len(sizes) > 2
+
+
+def test_the_first_snapshot_of_a_stream_comes_early_and_paid_for_like_the_others() -> None:
+    log = records(points(1400).tolist(), keys=(b"a", b"b"))
+    worker = task(settings(stream="key", snapshots__records=5000, snapshots__ratio=1.0))
+    written: list[tuple[int, str]] = []
+    sizes: list[int] = []
+    for number, record in enumerate(log):
+        worker.process([record])
+        if worker.due():
+            written += [(number, stream) for stream in worker.due()]
+            sizes.append(len(worker.snapshot(written[-1][1]).body))
+    (first, a), (second, b) = written
+    assert (a, b) == ("p0:a", "p0:b")
+    assert 499 <= first < 700
+    assert sum(len(record.value or b"") for record in log[first : second + 1]) >= sizes[0]
+    assert worker.dirty() == ["p0:a", "p0:b"]
+
+
+def test_a_stream_that_fell_silent_does_not_hold_the_place_where_a_restore_begins() -> None:
+    log = records(points(3040).tolist(), keys=(b"loud",))
+    log[5] = log[5]._replace(key=b"silent")
+    worker = task(settings(stream="key", snapshots__records=100, snapshots__ratio=1.0))
+    furthest = written = fed = 0
+    for record in log:
+        worker.process([record])
+        fed += len(record.value or b"")
+        for stream in worker.due():
+            written += len(worker.snapshot(stream).body)
+        furthest = max(furthest, record.offset - (worker.replay_from or record.offset))
+    assert worker.dirty() == ["p0:loud"]
+    assert furthest < 1000
+    assert 0.3 * fed < written < 1.1 * fed
+
+
+def test_many_streams_are_written_smoothly_and_all_in_turn() -> None:
+    keys = tuple(b"k%d" % n for n in range(60))
+    log = records(points(6000).tolist(), keys=keys)
+    worker = task(settings(stream="key", snapshots__records=50, snapshots__ratio=2.0, prepare__warmup_records=10))
+    times: dict[str, list[int]] = {}
+    fed = written = most = 0
+    for start in range(0, len(log), 20):
+        worker.process(log[start : start + 20])
+        fed += sum(len(record.value or b"") for record in log[start : start + 20])
+        due = worker.due()
+        most = max(most, len(due))
+        for stream in due:
+            written += len(worker.snapshot(stream).body)
+            times.setdefault(stream, []).append(start)
+    assert set(times) == {f"p0:{key.decode()}" for key in keys}
+    assert most <= 12
+    assert max(map(len, times.values())) - min(map(len, times.values())) <= 1
+    assert 0.35 * fed < written < 0.6 * fed
+
+
+def test_the_longest_dirty_stream_is_first_and_replay_begins_there() -> None:
+    log = records(points(40).tolist(), keys=(b"a", b"b", b"c"))
+    worker = task(settings(stream="key", snapshots__records=2, snapshots__ratio=0.0))
+    run(worker, log)
+    assert worker.dirty() == worker.due() == ["p0:a", "p0:b", "p0:c"]
+    assert worker.replay_from == log[0].offset
+    worker.snapshot("p0:a")
+    assert worker.replay_from == log[1].offset
+    worker.process([log[-1]._replace(offset=1000, key=b"a")])
+    assert worker.dirty() == ["p0:b", "p0:c", "p0:a"]
+    assert worker.due() == ["p0:b", "p0:c"]
+    for stream in worker.dirty():
+        worker.snapshot(stream)
+    assert worker.replay_from is None
+
+
+def test_catching_up_skips_what_each_stream_has_seen() -> None:
+    given = settings(stream="key")
+    log = records(points(600).tolist(), keys=(b"a", b"b"))
+    worker = task(given)
+    run(worker, log[:300])
+    early = worker.snapshot("p0:a")
+    run(worker, log[300:500])
+    late = worker.snapshot("p0:b")
+    assert (early.next, late.next) == (log[298].offset + 1, log[499].offset + 1)
+    fresh = restored(given, worker.partition_state(), [late, early])
+    fresh.catch_up(log[:500])
+    assert states(fresh) == states(worker)
+    assert run(fresh, log[500:]) == run(worker, log[500:])
+
+
+def test_a_replay_begins_with_the_stream_that_needs_it_first() -> None:
+    given = settings(stream="key")
+    log = records(points(400).tolist(), keys=(b"a", b"b"))
+    worker = task(given)
+    run(worker, log[:100])
+    early = worker.snapshot("p0:b")
+    run(worker, log[100:200])
+    fresh = restored(given, worker.partition_state(), [worker.snapshot("p0:a"), early])
+    # Stream a is met first and has seen most of the batch.
+    fresh.catch_up(log[:210])
+    assert fresh.replay_from == log[101].offset
+
+
+# What does not belong together
+
+
+def snapshot_of(given: Any) -> tuple[bytes, StreamSnapshot]:
+    worker = task(given)
+    run(worker, records(points(100).tolist()))
+    return worker.partition_state(), worker.snapshot("p0")
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"engine__memory": 300}, "engine.memory was 100, is 300"),
+        ({"engine__valley": 0.5}, "engine.valley was 0.25, is 0.5"),
+        ({"prepare__scale": "none"}, 'prepare.scale was "warmup", is "none"'),
+        ({"prepare__warmup_records": 61}, "prepare.warmup_records was 60, is 61"),
+        ({"input__features": ["latency_ms", "cpu"]}, 'features was ["cpu","latency_ms","net.in"], is ["latency_ms"'),
+        ({"engine__name": "hcaea"}, 'engine was "modal", is "hcaea"'),
+    ],
+)
+def test_other_settings_stop_and_are_listed(change: dict[str, Any], text: str) -> None:
+    state, snapshot = snapshot_of(settings())
+    with pytest.raises(MismatchError) as caught:
+        restored(settings(**change), state, [snapshot])
+    assert text in str(caught.value)
+    assert "features[0], stream p0 at offset 101" in str(caught.value)
+    assert "--new-version" in str(caught.value)
+
+
+def test_settings_that_do_not_touch_the_models_may_change() -> None:
+    state, snapshot = snapshot_of(settings())
+    given = settings(output__assignments="novel", limits__streams=5, snapshots__records=1, name="other")
+    restored(given, state, [snapshot])
+
+
+def test_a_damaged_or_newer_snapshot_stops() -> None:
+    state, snapshot = snapshot_of(settings())
+    broken = StreamSnapshot("p0", snapshot.next, snapshot.header, snapshot.body[:-1])
+    with pytest.raises(MismatchError, match="cannot be read"):
+        restored(settings(), state, [broken])
+    newer = StreamSnapshot("p0", snapshot.next, {**snapshot.header, "format": 99}, snapshot.body)
+    with pytest.raises(MismatchError, match="newer release"):
+        restored(settings(), state, [newer])
+    for damaged in (b"", b"{}", b"[]", orjson.dumps({"format": 1, "shape": 3, "probed_until": 0})):
+        with pytest.raises(MismatchError, match="cannot be read"):
+            task().restore_partition(damaged)
+    with pytest.raises(MismatchError, match="newer release"):
+        task().restore_partition(orjson.dumps({"format": 99, "shape": None, "probed_until": 0}))
+
+
+def test_a_new_version_begins_new_models_and_says_so() -> None:
+    log = records(points(900).tolist())
+    worker = task()
+    events = payloads(run(worker, log[:500]).events)
+    assert events
+    snapshot, ended = worker.snapshot("p0"), worker.clusters("p0")
+    assert ended
+    fresh = task(settings(engine__memory=240))
+    fresh.restore(snapshot, new_version=True)
+    assert fresh.replay_from == snapshot.next
+    outputs = run(fresh, log[500:])
+    started, *later = payloads(outputs.events)
+    assert started == {
+        "kind": "version_started",
+        "stream": "p0",
+        "version": 2,
+        "level": 1,
+        "seq": events[-1]["seq"] + 1,
+        "cluster": None,
+        "before": ended,
+        "after": [],
+        "cause": {"id": None, "source": {"topic": TOPIC, "partition": 0, "offset": log[500].offset}},
+        "time": payloads(outputs.assignments)[0]["time"],
+    }
+    assert [event["seq"] for event in later] == [started["seq"] + 1 + i for i in range(len(later))]
+    assert payloads(outputs.assignments)[0]["status"] == "warming_up"
+    assert {payload["version"] for payload in payloads(outputs.assignments)} == {2}
+    assert all(event["cluster"].startswith("p0/2/") for event in later)
+    again = task(settings(engine__memory=240))
+    again.restore(snapshot, new_version=True)
+    assert run(again, log[500:], 7) == outputs
+
+
+def test_a_new_version_survives_a_crash_before_its_first_record() -> None:
+    log = records(points(600).tolist())
+    worker = task()
+    run(worker, log[:500])
+    given = settings(engine__memory=240)
+    fresh = task(given)
+    fresh.restore(worker.snapshot("p0"), new_version=True)
+    once_more = restored(given, fresh.partition_state(), [fresh.snapshot("p0")])
+    outputs = run(once_more, log[500:])
+    assert payloads(outputs.events)[0]["kind"] == "version_started"
+    assert outputs == run(fresh, log[500:])
+
+
+def test_times_do_not_depend_on_the_clock() -> None:
+    log = records(points(3).tolist())
+    assert [payload["time"] for payload in payloads(run(task(), log).assignments)] == [
+        "2023-11-14T22:13:20.000Z",
+        "2023-11-14T22:13:20.013Z",
+        "2023-11-14T22:13:20.026Z",
+    ]
+    assert log[0].timestamp == STAMP

@@ -1,0 +1,441 @@
+"""The partition task: answers, events and dead letters are a function of the input log alone."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from jsonschema import Draft202012Validator
+from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.records import Message, Record
+from resonance.pipeline.task.encode.message_sizes import CAUSE_BYTES, event_bytes
+from resonance.schemas import Assignment, load_schema
+
+from tests.pipeline.streams import (
+    LIVELY,
+    STAMP,
+    TOPIC,
+    payloads,
+    points,
+    records,
+    run,
+    settings,
+    states,
+    task,
+    value_of,
+)
+
+KEYS = (b"a", b"b", b"sh/op 7", b"\xff")
+ENGINES: list[dict[str, Any]] = [
+    {"engine.name": "modal"},
+    {"engine.name": "caea"},
+    {"engine.name": "hcaea"},
+    {"engine.name": "ildn", "engine.k": 0.5},
+]
+
+
+def changed(engine: dict[str, Any], **values: Any) -> Any:
+    return settings(**{name.replace(".", "__"): value for name, value in engine.items()}, **values)
+
+
+# Batches
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("stream", ["partition", "key"])
+def test_however_the_log_is_cut_the_bytes_are_the_same(engine: dict[str, Any], stream: str) -> None:
+    given = changed(engine, stream=stream, input__id_path="id")
+    log = records(points(1500).tolist(), keys=KEYS)
+    log[3] = log[3]._replace(value=b"{")
+    log[700] = log[700]._replace(value=None)
+    log[900] = log[900]._replace(value=value_of([1e200, 1.0, 1.0]))
+    log[901] = log[901]._replace(value=value_of([1e300, 1.0, 1.0]))
+    whole = task(given)
+    expected = run(whole, log)
+    assert len(expected.events) > 3
+    assert len(expected.dead_letters) == 3
+    assert len(expected.assignments) == 1500 - 4
+    for size in (1, 7, 1000):
+        part = task(given)
+        assert run(part, log, size) == expected
+        assert states(part) == states(whole)
+
+
+def test_two_interleaved_streams_equal_two_separate_runs() -> None:
+    given = settings(stream="key")
+    log = records(points(1600).tolist(), keys=(b"a", b"b"))
+    both = run(task(given), log)
+    for key in (b"a", b"b"):
+        alone = run(task(given), [record for record in log if record.key == key])
+        assert [m for m in both.assignments if m.key == key] == alone.assignments
+        assert [m for m in both.events if m.key == key] == alone.events
+    assert len(both.events) > 3
+
+
+def test_outputs_of_a_batch_are_in_offset_order() -> None:
+    log = records(points(1200).tolist(), keys=KEYS)
+    for i in range(0, 1200, 7):
+        log[i] = log[i]._replace(value=b"[]")
+    outputs = run(task(settings(stream="key")), log)
+    offsets = [payload["source"]["offset"] for payload in payloads(outputs.assignments)]
+    causes = [payload["cause"]["source"]["offset"] for payload in payloads(outputs.events)]
+    dead = [int(dict(message.headers)["resonance.error.offset"] or b"") for message in outputs.dead_letters]
+    for found in (offsets, causes, dead):
+        assert found == sorted(found)
+        assert found
+    assert len(offsets) + len(dead) == 1200
+
+
+def test_an_empty_batch_has_no_outputs() -> None:
+    worker = task()
+    assert worker.process([]) == run(worker, [])
+    assert worker.process([Record(TOPIC, 0, 0, STAMP, None, None)]).assignments == []
+    assert worker.counts.skipped == 1
+    assert worker.replay_from is None
+
+
+# Answers
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_everything_fits_its_schema(engine: dict[str, Any]) -> None:
+    given = changed(engine, stream="key", input__id_path="id", output__include=["net", "cpu"])
+    outputs = run(task(given), records(points(1500).tolist(), keys=KEYS))
+    for name, messages in (("assignment", outputs.assignments), ("cluster_event", outputs.events)):
+        validator = Draft202012Validator(load_schema(name))  # type: ignore[arg-type]
+        assert messages
+        for payload in payloads(messages):
+            validator.validate(payload)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("extra", [{}, {"input__id_path": "id", "output__include": ["net.in", "absent"]}])
+def test_an_assignment_has_the_bytes_that_orjson_gives_for_it(engine: dict[str, Any], extra: dict[str, Any]) -> None:
+    given = changed(engine, **extra)
+    log = records(points(1500).tolist())
+    worker, reader = task(given), task(given)
+    model = None
+    for record, message in zip(log, run(worker, log).assignments, strict=True):
+        reader.process([record])
+        model = reader._streams.get(None)
+        found = orjson.loads(message.value or b"")
+        expected: Assignment = {
+            "id": orjson.loads(record.value or b"")["id"] if extra else None,
+            "source": {"topic": TOPIC, "partition": 0, "offset": record.offset},
+            "stream": "p0",
+            "version": 1,
+            "status": found["status"],
+            "cluster": found["cluster"],
+            "clusters": found["clusters"],
+            "score": found["score"],
+            "novel": found["novel"],
+            "path": found["path"],
+            "time": found["time"],
+        }
+        if extra:
+            time = expected.pop("time")
+            expected["include"] = {"net.in": orjson.loads(record.value or b"")["net"]["in"]}
+            expected["time"] = time
+        assert orjson.dumps(expected) == message.value
+    assert model is not None
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_answers_say_what_the_engine_said(engine: dict[str, Any]) -> None:
+    given = changed(engine, prepare__scale="none")
+    rows = points(900)
+    outputs = run(task(given), records(rows.tolist()))
+    from resonance.engine import make_engine
+
+    step = make_engine(given.engine.name, given.engine_parameters).learn(rows)
+    for i, payload in enumerate(payloads(outputs.assignments)):
+        path = [node for node in step.path[i].tolist() if node >= 0]
+        ids = [
+            "p0/1/" + "".join(f"{node}." for node in path[:level]) + str(cluster)
+            for level, cluster in enumerate(step.cluster[i].tolist())
+            if cluster >= 0
+        ]
+        assert payload["path"] == path
+        assert payload["clusters"] == ids
+        assert payload["cluster"] == (ids[0] if step.cluster[i, 0] >= 0 else None)
+        assert payload["novel"] == step.novel[i]
+        assert payload["score"] == (None if np.isnan(step.score[i]) else step.score[i])
+        assert payload["status"] == "assigned"
+
+
+def test_the_first_records_warm_up_and_are_then_learned_in_order() -> None:
+    rows = points(300)
+    worker = task()
+    outputs = run(worker, records(rows.tolist()))
+    assert [p["status"] for p in payloads(outputs.assignments)] == ["warming_up"] * 60 + ["assigned"] * 240
+    first = payloads(outputs.assignments)[0]
+    assert (first["cluster"], first["clusters"], first["score"], first["path"]) == (None, [], None, [])
+    given = settings()
+    preparation = given.preparation(["cpu", "latency_ms", "net.in"])
+    preparation.hold(rows[:60])
+    from resonance.engine import make_engine
+
+    engine = make_engine(given.engine.name, given.engine_parameters)
+    engine.learn(preparation.freeze())
+    engine.learn(preparation.apply(rows[60:]))
+    assert worker._streams.get(None).engine.state() == engine.state()
+
+
+def test_without_a_warm_up_the_first_record_is_assigned() -> None:
+    outputs = run(task(settings(prepare__scale="none")), records(points(10).tolist()))
+    assert {p["status"] for p in payloads(outputs.assignments)} == {"assigned"}
+
+
+def test_headers_are_cloudevents_with_the_times_of_the_source() -> None:
+    log = records(points(70).tolist(), keys=(b"k",))
+    log[5] = log[5]._replace(headers=(("other", b"x"), ("traceparent", b"00-1-2-01")))
+    messages = run(task(), log).assignments
+    assert dict(messages[5].headers) == {
+        "ce_specversion": b"1.0",
+        "ce_id": b"features-0-5",
+        "ce_type": b"resonance.assignment.v1",
+        "ce_source": b"/resonance/resonance/features/0",
+        "ce_time": b"2023-11-14T22:13:20.065Z",
+        "ce_dataschema": b"urn:resonance:schema:assignment:1",
+        "traceparent": b"00-1-2-01",
+    }
+    assert orjson.loads(messages[5].value or b"")["time"] == "2023-11-14T22:13:20.065Z"
+    assert messages[5].key == b"k"
+    assert "traceparent" not in dict(messages[6].headers)
+
+
+def test_a_plain_envelope_has_no_headers_but_the_trace() -> None:
+    log = records(points(400).tolist())
+    log[5] = log[5]._replace(headers=(("traceparent", b"00"),))
+    outputs = run(task(settings(output__envelope="plain")), log)
+    assert outputs.assignments[5].headers == [("traceparent", b"00")]
+    assert outputs.assignments[6].headers == []
+    assert all(message.headers == [] for message in outputs.events)
+
+
+def test_only_changes_only_novel_ones_or_none() -> None:
+    log = records(points(1500).tolist(), keys=KEYS[:2])
+    every = run(task(settings(stream="key")), log)
+    last: dict[str, Any] = {}
+    changes, novel = [], []
+    for message, payload in zip(every.assignments, payloads(every.assignments), strict=True):
+        status = (payload["status"], payload["cluster"])
+        if last.get(payload["stream"]) != status:
+            changes.append(message)
+        last[payload["stream"]] = status
+        if payload["novel"]:
+            novel.append(message)
+    assert 4 < len(changes) < 1500
+    for choice, expected in (("changes", changes), ("novel", novel), ("none", [])):
+        given = settings(stream="key", output__assignments=choice)
+        for size in (1, 7, 1500):
+            outputs = run(task(given), log, size)
+            assert outputs.assignments == expected
+            assert outputs.events == every.events
+
+
+# Events
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_folding_the_events_gives_the_present_clusters_at_every_record(engine: dict[str, Any]) -> None:
+    worker = task(changed(engine, stream="key"))
+    present: dict[str, set[str]] = {}
+    seen = 0
+    for record in records(points(1500).tolist(), keys=KEYS[:2]):
+        for event in payloads(worker.process([record]).events):
+            clusters = present.setdefault(event["stream"], set())
+            if event["kind"] in ("emerged", "split"):
+                assert event["cluster"] not in clusters
+                clusters.add(event["cluster"])
+            else:
+                clusters.remove(event["cluster"])
+            if event["kind"] in ("absorbed", "split"):
+                assert event["other"] in clusters
+            seen += 1
+        for stream in worker.streams:
+            described = worker.clusters(stream)
+            assert {cluster["id"] for cluster in described} == present.get(stream, set())
+    assert seen > 3
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_events_number_their_stream_without_gaps_and_name_their_cause(engine: dict[str, Any]) -> None:
+    log = records(points(2000).tolist(), keys=KEYS[:2])
+    outputs = run(task(changed(engine, stream="key", input__id_path="id")), log)
+    by_offset = {record.offset: record for record in log}
+    seqs: dict[str, itertools.count[int]] = {}
+    names = set()
+    for message, event in zip(outputs.events, payloads(outputs.events), strict=True):
+        assert event["seq"] == next(seqs.setdefault(event["stream"], itertools.count()))
+        cause = by_offset[event["cause"]["source"]["offset"]]
+        assert event["cause"]["id"] == orjson.loads(cause.value or b"")["id"]
+        assert message.key == cause.key
+        headers = dict(message.headers)
+        name = (headers["ce_id"] or b"").decode()
+        source, path, number = name.split("/")
+        assert source == f"features-0-{cause.offset}"
+        assert path == "root" or all(node.isdigit() for node in path.split("."))
+        assert event["level"] == (1 if path == "root" else 1 + len(path.split(".")))
+        assert number.isdigit()
+        assert headers["ce_type"] == b"resonance.cluster_event.v1"
+        assert headers["ce_time"] == event["time"].encode()
+        names.add(name)
+    assert len(names) == len(outputs.events)
+
+
+def test_centres_and_spreads_are_in_the_units_of_the_input_by_feature() -> None:
+    rows = points(400)
+    outputs = run(task(), records(rows.tolist()))
+    event = next(e for e in payloads(outputs.events) if e["kind"] == "emerged")
+    (cluster,) = event["after"]
+    assert list(cluster["centre"]) == list(cluster["spread"]) == ["cpu", "latency_ms", "net.in"]
+    for column, name in enumerate(cluster["centre"]):
+        assert rows[:, column].min() < cluster["centre"][name] < rows[:, column].max()
+        assert 0 <= cluster["spread"][name] < np.ptp(rows[:, column])
+    assert cluster["size"] >= 5
+    assert cluster["nodes"] >= 2
+
+
+def test_what_a_warm_up_causes_happens_with_the_record_that_ended_it() -> None:
+    given = settings(prepare__warmup_records=200)
+    log = records(points(200).tolist())
+    outputs = run(task(given), log, 1)
+    assert outputs.events
+    for event in payloads(outputs.events):
+        assert event["cause"]["source"]["offset"] == log[-1].offset
+
+
+def test_events_are_never_longer_than_is_known_before() -> None:
+    for engine in ENGINES:
+        worker = task(changed(engine, stream="key"))
+        outputs = run(worker, records(points(1500).tolist(), keys=KEYS[:2]))
+        known = event_bytes(["cpu", "latency_ms", "net.in"]) - CAUSE_BYTES
+        assert {len(e["before"]) + len(e["after"]) for e in payloads(outputs.events)} >= {1, 3}
+        assert max(len(message.value or b"") for message in outputs.events) < known
+
+
+@pytest.mark.parametrize("dimension", [None, 20_000])
+def test_features_whose_events_would_not_fit_stop_the_worker_with_the_size_that_is_needed(dimension: Any) -> None:
+    log = array_records(np.ones((20, 20_000)).tolist())
+    worker = task(array_settings(input__dimension=dimension))
+    with pytest.raises(
+        ConfigurationError, match=r"features\[0\]: .* 20,000 features can have [0-9,]+ bytes, topics "
+    ) as e:
+        run(worker, log)
+    assert "take 1,000,000; raise both" in str(e.value)
+    needed = int(str(e.value).partition("max.message.bytes=")[2].partition(")")[0])
+    larger = task(array_settings(input__dimension=dimension))
+    larger.event_bytes = needed
+    run(larger, log)
+    again = task(array_settings(input__dimension=dimension))
+    again.restore_partition(larger.partition_state())
+    with pytest.raises(ConfigurationError, match=f"max.message.bytes={needed}"):
+        again.restore(larger.snapshot("p0"))
+
+
+# Streams
+
+
+def test_streams_are_named_by_partition_key_and_topic() -> None:
+    log = records(points(8).tolist(), keys=KEYS)
+    assert _streams(settings(), log) == ["p0"]
+    assert _streams(settings(stream="key"), log) == ["p0:a", "p0:b", "p0:sh%2Fop%207", "p0:%FF"]
+    several = settings(input__topics=["features", "others"], stream="key")
+    assert _streams(several, log)[0] == "features.p0:a"
+
+
+def _streams(given: Any, log: list[Record]) -> list[str]:
+    worker = task(given)
+    found = [payload["stream"] for payload in payloads(run(worker, log).assignments)]
+    assert worker.streams == list(dict.fromkeys(found))
+    return worker.streams
+
+
+# The first records decide
+
+
+ARRAY: dict[str, Any] = {**LIVELY, "input.features": "features"}
+
+
+def array_records(rows: Any, keys: tuple[bytes, ...] = (b"a", b"b")) -> list[Record]:
+    return [
+        Record(TOPIC, 0, 3 * i, STAMP + i, keys[i % len(keys)], orjson.dumps({"features": row, "id": i}))
+        for i, row in enumerate(rows)
+    ]
+
+
+def array_settings(**changes: Any) -> Any:
+    return settings(input__features="features", **changes)
+
+
+def test_the_majority_of_the_first_20_usable_records_decides_the_dimension() -> None:
+    rows = points(600).tolist()
+    for i in (0, 4, 9):
+        rows[i] = rows[i][:2]
+    log = array_records(rows)
+    log[2] = log[2]._replace(value=b"nothing")
+    log[30] = log[30]._replace(value=orjson.dumps({"features": [1, 2]}))
+    worker = task(array_settings())
+    outputs = run(worker, log)
+    answered = payloads(outputs.assignments)
+    assert len(answered) == 598
+    assert [p["status"] for p in answered[:20]] == ["warming_up"] * 20
+    letters = [dict(message.headers) for message in outputs.dead_letters]
+    assert [letter["resonance.error.class"] for letter in letters] == [b"not_json", b"wrong_dimension"]
+    assert worker.counts.outvoted == 3
+    clean = [row for i, row in enumerate(rows) if i not in (0, 2, 4, 9, 30)]
+    alone = task(array_settings(input__dimension=3))
+    run(alone, array_records(clean))
+    assert alone._streams.get(None).engine.state() == worker._streams.get(None).engine.state()
+    event = next(e for e in payloads(outputs.events) if e["after"])
+    assert list(event["after"][0]["centre"]) == ["f0", "f1", "f2"]
+
+
+def test_of_equally_frequent_dimensions_the_first_wins() -> None:
+    rows = [row[: 2 + i % 2] for i, row in enumerate(points(40).tolist())]
+    worker = task(array_settings())
+    run(worker, array_records(rows))
+    assert worker._probing.layout.dimension == 2
+
+
+def test_objects_name_to_number_decide_the_names() -> None:
+    log = [
+        Record(TOPIC, 0, i, STAMP, None, orjson.dumps({"features": {"b": b, "a": a, **({"new": 1} if i > 30 else {})}}))
+        for i, (a, b, _) in enumerate(points(200).tolist())
+    ]
+    worker = task(array_settings())
+    outputs = run(worker, log)
+    assert not outputs.dead_letters
+    assert worker._probing.layout.features == ("a", "b")
+
+
+@pytest.mark.parametrize("scale", ["none", "warmup"])
+def test_however_the_first_records_are_cut_the_bytes_are_the_same(scale: str) -> None:
+    rows = points(400).tolist()
+    rows[3] = rows[3][:2]
+    log = array_records(rows)
+    log[7] = log[7]._replace(value=None)
+    for extra in ({"output__assignments": "all"}, {"output__assignments": "changes"}):
+        quick = {"engine__name": "caea", "engine__lambda": 4, "engine__min_cluster_records": 1, "engine__max_nodes": 50}
+        given = array_settings(stream="key", prepare__scale=scale, prepare__warmup_records=5, **quick, **extra)
+        whole = task(given)
+        expected = run(whole, log)
+        assert expected.events
+        for size in (1, 7, 33):
+            part = task(given)
+            assert run(part, log, size) == expected
+            assert states(part) == states(whole)
+
+
+def test_settings_that_do_not_fit_the_features_of_the_data_stop_the_worker() -> None:
+    given = array_settings(prepare__scale="given", prepare__ranges={"f0": [0, 1], "f1": [0, 500]})
+    with pytest.raises(ConfigurationError, match=r"prepare\.ranges = .*f2 has none.*features f0, f1, f2"):
+        run(task(given), array_records(points(20).tolist()))
+
+
+def test_a_message_is_a_message() -> None:
+    message = run(task(), records(points(1).tolist())).assignments[0]
+    assert isinstance(message, Message)
+    assert isinstance(message.headers, list)

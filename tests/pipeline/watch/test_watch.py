@@ -1,0 +1,282 @@
+"""Outputs are followed in sentences, each once, filtered by stream and kind."""
+
+import json
+import sys
+
+import orjson
+import pytest
+from resonance.pipeline.cli import main
+from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.kafka.embedded import PARTITIONS, EmbeddedBroker
+from resonance.pipeline.records import Record
+from resonance.pipeline.watch.subscriber import Subscriber
+from resonance.pipeline.watch.watch import Filter, Output, Watch, as_line
+from resonance.schemas import dead_letter_headers
+
+TIME = "2026-01-05T08:00:20.750Z"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_set(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def broker():
+    """A broker on which a deployment `shop` has told something, some of it twice."""
+    topics = [f"shop.{kind}" for kind in ("assignments", "cluster-events", "dead-letters", "clusters")]
+    with EmbeddedBroker([*topics, "quiet.assignments"]) as running:
+        for number in (0, 1, 1, 2):
+            ce_id = [("ce_id", b"orders-0-%d" % number)]
+            running.append("shop.assignments", 0, orjson.dumps(assignment(number)), b"k", ce_id)
+        # The same record again, after a reset and under another version: no repeat.
+        running.append("shop.assignments", 0, orjson.dumps(assignment(2, version=2)), b"k", ce_id)
+        running.append("shop.assignments", 1, orjson.dumps(assignment(0, stream="p1")), b"k")
+        for _ in range(2):
+            running.append("shop.cluster-events", 0, orjson.dumps(absorbed()))
+        running.append("shop.cluster-events", 0, orjson.dumps(absorbed() | {"kind": "vanished", "seq": 5}))
+        told = {"topic": "orders", "partition": 0, "offset": 3, "stage": "decode", "class": "not_json"}
+        running.append(
+            "shop.dead-letters", 0, b"{", headers=dead_letter_headers("shop", told | {"message": "not JSON"})
+        )
+        running.append("shop.clusters", 0, orjson.dumps(cluster("p0/1/3") | {"stream": "p0"}), b"p0/1/3")
+        running.append("shop.clusters", 0, None, b"p0/1/7")
+        running.flush()
+        yield running
+
+
+def assignment(offset, *, stream="p0", version=1, **more):
+    return {
+        "id": f"r{offset}",
+        "source": {"topic": "orders", "partition": 0, "offset": offset},
+        "stream": stream,
+        "version": version,
+        "status": "assigned",
+        "cluster": f"{stream}/{version}/7",
+        "clusters": [f"{stream}/{version}/7"],
+        "score": 0.91159,
+        "novel": False,
+        "path": [42],
+        "time": TIME,
+        **more,
+    }
+
+
+def cluster(name, size=1204, latency=80.0):
+    return {"id": name, "size": size, "centre": {"latency_ms": latency}, "spread": {"latency_ms": 5.0}, "nodes": 3}
+
+
+def absorbed():
+    return {
+        "kind": "absorbed",
+        "stream": "p0",
+        "version": 1,
+        "level": 1,
+        "seq": 4,
+        "cluster": "p0/1/7",
+        "other": "p0/1/3",
+        "before": [cluster("p0/1/7"), cluster("p0/1/3")],
+        "after": [cluster("p0/1/3", 3000, 100.0)],
+        "cause": {"id": None, "source": {"topic": "orders", "partition": 0, "offset": 9}},
+        "time": TIME,
+    }
+
+
+def run(monkeypatch, broker, *arguments, name="shop"):
+    options = ["--name", name, "--broker", broker, "--input.topics", "orders", "--broker.answer_timeout", "2"]
+    monkeypatch.setattr(sys, "argv", ["resonance", "watch", *arguments, *options])
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    return int(ended.value.code or 0)
+
+
+ALL = ["--from", "earliest", "--until-end"]
+
+
+def test_everything_is_told_once_and_in_sentences(monkeypatch, capsys, broker):
+    assert run(monkeypatch, broker.bootstrap, *ALL) == 0
+    lines = sorted(capsys.readouterr().out.splitlines(), key=lambda line: line[20:])
+    assert lines == [
+        "2026-01-05 08:00:20  assignments   orders[0]@0 r0 is in p0/1/7 (0.912)",
+        "2026-01-05 08:00:20  assignments   orders[0]@0 r0 is in p1/1/7 (0.912)",
+        "2026-01-05 08:00:20  assignments   orders[0]@1 r1 is in p0/1/7 (0.912)",
+        "2026-01-05 08:00:20  assignments   orders[0]@2 r2 is in p0/1/7 (0.912)",
+        "2026-01-05 08:00:20  assignments   orders[0]@2 r2 is in p0/2/7 (0.912)",
+        f"{'':19}  dead-letters  orders[0]@3 was not used (decode, not_json): not JSON",
+        "2026-01-05 08:00:20  events        cluster p0/1/7 vanished after 1,204 records: latency_ms 80",
+        "2026-01-05 08:00:20  events        cluster p0/1/7 was absorbed by p0/1/3 after 1,204 records: "
+        "latency_ms 80 -> 100; 3,000 records together",
+    ]
+
+
+def test_a_machine_gets_an_object_a_line(monkeypatch, capsys, broker):
+    assert run(monkeypatch, broker.bootstrap, *ALL, "--json", "-k", "events", "-k", "dead-letters") == 0
+    told = sorted(map(json.loads, capsys.readouterr().out.splitlines()), key=lambda line: line["kind"])
+    assert [line["kind"] for line in told] == ["dead-letters", "events", "events"]
+    assert told[0]["value"]["source"] == {"topic": "orders", "partition": 0, "offset": 3}
+    assert told[0]["value"]["value"] == "{"
+    assert told[1]["value"] == absorbed()
+    assert (told[1]["topic"], told[1]["partition"], told[1]["offset"]) == ("shop.cluster-events", 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [
+        (["--stream", "p1"], 1),
+        (["--stream", "p1", "--stream", "p0"], 7),
+        (["--kind", "vanished"], 1),
+        (["--kind", "vanished", "--kind", "events"], 2),
+        (["--kind", "dead-letters"], 1),
+        (["--limit", "3"], 3),
+    ],
+)
+def test_outputs_can_be_chosen(monkeypatch, capsys, broker, options, count):
+    assert run(monkeypatch, broker.bootstrap, *ALL, *options) == 0
+    assert len(capsys.readouterr().out.splitlines()) == count
+
+
+def test_clusters_and_their_ends_are_told(monkeypatch, capsys, broker):
+    assert run(monkeypatch, broker.bootstrap, *ALL, "--kind", "clusters", "--stream", "p0") == 0
+    assert [line[35:] for line in capsys.readouterr().out.splitlines()] == [
+        "p0/1/3 has 1,204 records: latency_ms 80",
+        "p0/1/7 is forgotten",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (["--stream", "p00"], 2, "no output of p00 was among those read (did you mean p0?); there were p0, p1"),
+        (["--kind", "event"], 2, "did you mean events?"),
+        (["--kind", "drift"], 69, "topic shop.drift-events does not exist"),
+        (["--from", "noon"], 2, "--from noon: must be earliest, latest, a time"),
+    ],
+)
+def test_what_is_not_there_is_told_with_the_nearest(monkeypatch, capsys, broker, options, code, said):
+    assert run(monkeypatch, broker.bootstrap, *ALL, *options) == code
+    assert said in capsys.readouterr().err
+
+
+def test_a_missing_deployment_and_an_absent_broker_are_told(monkeypatch, capsys, broker):
+    assert run(monkeypatch, broker.bootstrap, name="shopp") == 69
+    assert "topic shopp.assignments does not exist" in (said := capsys.readouterr().err)
+    assert "did you mean shop.assignments?" in said
+    assert run(monkeypatch, "127.0.0.1:1") == 69
+    assert "no Kafka broker answers at 127.0.0.1:1" in capsys.readouterr().err
+
+
+def test_topics_without_anything_are_told(monkeypatch, capsys, broker):
+    assert run(monkeypatch, broker.bootstrap, *ALL, name="quiet") == 0
+    assert capsys.readouterr() == ("", "nothing on quiet.assignments from earliest to the end\n")
+
+
+def test_who_waits_is_told_so_once_and_sees_what_comes(broker):
+    broker.create(["later.assignments"])
+    said = []
+    with Subscriber(broker.client_settings(), {("later.assignments", 2): 0}) as subscriber:
+        topics = {"later.assignments": "assignments"}
+        batches = Watch(subscriber, "later", topics, Filter(), said.append, "; look back").batches()
+
+        def poll(timeout, poll=subscriber.poll):
+            found = poll(0.02)
+            if not found and len(said) == 1:
+                broker.append("later.assignments", 2, orjson.dumps(assignment(5)))
+                broker.append("later.assignments", 2, b"not ours")
+                broker.flush()
+            return found
+
+        subscriber.poll = poll
+        (found,) = next(batches)
+    assert found.payload["source"]["offset"] == 5
+    assert said[0] == "nothing yet; waiting for outputs on later.assignments (Ctrl-C ends it); look back"
+
+
+@pytest.mark.parametrize("place", ["log_reader.LogReader.__enter__", "cluster.Cluster.partition_counts"])
+def test_ctrl_c_is_how_it_ends_while_it_connects_too(monkeypatch, capsys, broker, place):
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"resonance.pipeline.kafka.{place}", stopped)
+    assert run(monkeypatch, broker.bootstrap) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_letters_of_different_records_are_no_repeats_though_their_sender_gave_them_one_id(broker):
+    topic = "shop.dead-letters"
+    sent = [("ce_id", b"1")]
+    told = {"topic": "orders", "partition": 0, "stage": "decode", "class": "not_json", "message": "not JSON"}
+    begin = broker.append(topic, 1, b"first") or 0
+    for offset in (7, 7, 8):
+        broker.append(topic, 1, b"{", headers=sent + dead_letter_headers("shop", told | {"offset": str(offset)}))
+    broker.flush()
+    with Subscriber(broker.client_settings(), {(topic, 1): begin}) as subscriber:
+        letters = [record for record in _records(subscriber, 3) if record.value == b"{"]
+    assert [dict(letter.headers)["shop.error.offset"] for letter in letters] == [b"7", b"8"]
+
+
+def test_a_compacted_topic_may_say_again_what_it_said_before(broker):
+    topic = "shop.clusters"
+    for value in (b"there", None, b"there"):
+        broker.append(topic, 1, value, b"p1/1/0")
+    broker.flush()
+    with Subscriber(broker.client_settings(), {(topic, 1): 0}, compacted=[topic]) as subscriber:
+        assert [record.value for record in _records(subscriber, 3)] == [b"there", None, b"there"]
+
+
+def _records(subscriber, count):
+    found = []
+    for _ in range(100):
+        found += subscriber.poll(0.2)
+        if len(found) >= count:
+            break
+    return found
+
+
+def test_an_event_of_a_stranger_is_of_no_kind():
+    stranger = Output("events", Record("t", 0, 0, 0, None, b'{"a": 1}'), {"a": 1})
+    assert not Filter.of(["emerged"], []).wants(stranger)
+
+
+def test_only_so_many_outputs_are_remembered(broker):
+    starts = {("shop.assignments", partition): 0 for partition in range(PARTITIONS)}
+    with Subscriber(broker.client_settings(), starts, remembered=3) as subscriber:
+        while not subscriber.has_reached({("shop.assignments", 0): 5}):
+            subscriber.poll(0.1)
+        assert subscriber.repeats == 1
+        assert len(subscriber._seen) == 3
+
+
+def line(kind, payload):
+    return as_line(Output(kind, Record("t", 0, 0, 0, None, None), payload))
+
+
+def test_answers_of_every_kind_are_sentences():
+    none = {"cluster": None, "clusters": [], "score": None, "id": None}
+    assert line("assignments", assignment(1, status="warming_up")) == "orders[0]@1 r1 is kept for the warm-up of p0"
+    assert line("assignments", assignment(1, novel=True, **none)) == (
+        "orders[0]@1 is in no cluster yet, like nothing known"
+    )
+    deep = assignment(1, clusters=["p0/1/7", "p0/1/4.2"])
+    assert line("assignments", deep) == "orders[0]@1 r1 is in p0/1/7 > p0/1/4.2 (0.912)"
+    labels = assignment(1, labels={"quiet": 0.7, "angry": 0.5, "sad": 0.51})
+    assert line("assignments", labels) == "orders[0]@1 r1 is in p0/1/7 (0.912), labelled quiet 0.7, sad 0.51"
+
+
+def test_drift_and_ended_clusters_are_sentences():
+    drift = {"kind": "warning", "stream": "p0", "detector": "adwin", "criterion": "mean", "value": 2.5, "threshold": 1}
+    assert line("drift", drift | {"feature": "x"}) == "p0: warning of x, seen by adwin: mean 2.5 passed 1"
+    groups = drift | {"kind": "regrouped", "detector": "mlca_c", "value": 3.0, "threshold": 2.0}
+    assert line("drift", groups) == "p0: mlca_c sees 3 groups of features, 2 before"
+    range_ = drift | {"kind": "rescaled", "feature": "x", "range": [0.0, 98.5], "range_before": [0.01, 0.99]}
+    assert line("drift", range_) == "p0: the range of x is 0 to 98.5 from here on, 0.01 to 0.99 before"
+    ended = cluster("p0/1/7") | {"ended": "absorbed", "successors": ["p0/1/3"]}
+    assert line("clusters", ended) == "p0/1/7 ended (absorbed) with 1,204 records; it goes on as p0/1/3"
+
+
+def test_what_a_later_release_says_otherwise_is_shown_as_it_stands():
+    assert line("events", {"kind": "renamed"}) == '{"kind":"renamed"}'
+
+
+def test_words_that_mean_nothing_are_refused():
+    with pytest.raises(ConfigurationError, match=r"--kind merged: must be one of assignments, events"):
+        Filter.of(["merged"], [])

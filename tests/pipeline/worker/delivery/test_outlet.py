@@ -1,0 +1,28 @@
+"""An output that its topic refuses ends the worker with what helps for this topic."""
+
+import pytest
+from resonance.pipeline.errors import DeliveryError
+from resonance.pipeline.records import Message
+from resonance.pipeline.worker.delivery.delivery import Batch, Outlet, producer_settings
+
+LONG = b"x" * 2_000_000
+
+
+@pytest.mark.parametrize(
+    ("topic", "message", "remedy"),
+    [
+        ("answers", Message(b"k", b'{"id":"' + LONG, []), "copy fewer members into the answers (output.include)"),
+        ("events", Message(None, b'{"kind":"' + LONG, []), "describe clusters with fewer features (input.features)"),
+        ("letters", Message(None, LONG, [("r.error.stage", b"limit")]), "lower limits.dead_letter_bytes"),
+        ("states", Message(b'["chunk",', LONG, []), None),
+    ],
+)
+def test_the_remedy_is_that_of_the_topic(topic: str, message: Message, remedy: str | None) -> None:
+    outlet = Outlet(producer_settings({"bootstrap.servers": "127.0.0.1:1"}), 1.0, reports=False)
+    with pytest.raises(DeliveryError) as caught:
+        outlet.send(Batch(topic, 3, [message]))
+    text = str(caught.value)
+    assert text.startswith(f"{topic}[3]: an output of 2,0")
+    assert f"--entity-name {topic} --add-config max.message.bytes=200" in text
+    assert ("), or " in text) == bool(remedy)
+    assert remedy is None or f", or {remedy}; nothing was committed" in text

@@ -1,0 +1,227 @@
+"""The worker's pages, over HTTP, and the command that asks one of them."""
+
+import asyncio
+import http.client
+import json
+from types import SimpleNamespace
+
+import pytest
+from faust.types import TP
+from prometheus_client import parser
+from resonance.pipeline.checkpoint.restore import Progress
+from resonance.pipeline.errors import ConfigurationError, WorkerPageError
+from resonance.pipeline.worker.assignment import Destinations, Histograms
+from resonance.pipeline.worker.http.metrics import make_registry
+from resonance.pipeline.worker.http.page_client import resume
+from resonance.pipeline.worker.http.pages import Pages, address
+from resonance.pipeline.worker.http.samples import durations, samples
+from resonance.pipeline.worker.http.status import POLL_SECONDS, Status
+from resonance.pipeline.worker.processor import Processor
+from typer.testing import CliRunner
+
+from tests.brokers.jvm import free_port
+
+P0 = TP("in", 0)
+
+
+def processor():
+    names = Destinations("answers", "events", "dead", "clusters", "snapshots")
+    return Processor(None, names, commit_interval=1, done=print, failed=print)
+
+
+def running(**app):
+    made = Status("running", assigned=(P0,), processor=processor())
+    made.app = SimpleNamespace(**({"rebalancing": False, "unassigned": False, "_consumer": None} | app))
+    return made
+
+
+def visit(status, what):
+    """Serve the pages of a status while `what(address)` runs in another thread; return what it returns."""
+
+    async def go():
+        async def let_go(partition):
+            return [name for name in ("in[0]", "in[1]") if partition in (None, name)]
+
+        registry = make_registry(lambda: samples(status, "caea"), durations(Histograms()))
+        pages, port = Pages(status, registry, let_go), free_port()
+        await pages.start("127.0.0.1", port)
+        try:
+            return await asyncio.to_thread(what, f"http://127.0.0.1:{port}")
+        finally:
+            await pages.stop()
+
+    return asyncio.run(go())
+
+
+def get(path, status, method="GET", body=None, headers=None):
+    def ask(address):
+        connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=5)
+        connection.request(method, path, body, headers or {})
+        answer = connection.getresponse()
+        return answer.status, answer.read(), answer.getheader("Content-Type")
+
+    return visit(status, ask)
+
+
+def ready(status):
+    code, body, _ = get("/readyz", status)
+    shown = json.loads(body)
+    assert (code == 200) == shown["ready"]
+    return code, shown
+
+
+@pytest.mark.parametrize(
+    ("phase", "words"),
+    [
+        ("starting", "topics are being checked"),
+        ("compiling kernels", "kernels are being loaded"),
+        ("mending", "mended"),
+        ("joining", "waiting for the consumer group"),
+        ("restoring", "restoring 3 partitions: 1,500 of about 20,000 records learned again"),
+        ("stopping", "stopping"),
+    ],
+)
+def test_a_worker_says_what_it_waits_for_and_is_alive_meanwhile(phase, words):
+    status = Status(phase, progress=Progress(3, 20_000, 1500))
+    code, shown = ready(status)
+    assert (code, shown["state"], shown["records"]) == (503, phase, 0)
+    assert words in shown["problems"][0]
+    assert get("/livez", status)[0] == 200
+    assert b"resonance_ready 0.0" in get("/metrics", status)[1]
+
+
+def test_a_worker_with_partitions_is_ready():
+    code, shown = ready(running())
+    assert (code, shown["partitions"], shown["problems"]) == (200, ["in[0]"], [])
+
+
+def test_a_surplus_worker_is_ready_and_one_that_joins_is_not():
+    status = running(unassigned=True)
+    status.assigned = ()
+    assert ready(status)[0] == 200
+    status.app.unassigned = False
+    assert ready(status)[0] == 503
+    assert ready(running(rebalancing=True))[0] == 503
+
+
+def test_a_worker_whose_brokers_are_away_is_not_ready_and_is_left_alone():
+    consumer = SimpleNamespace(polled=None, flow_active=True, has_coordinator=False, ends=dict)
+    code, shown = ready(running(_consumer=consumer))
+    assert (code, shown["state"]) == (503, "running")
+    assert "no broker answers" in shown["problems"][0]
+    assert get("/livez", running(_consumer=consumer))[0] == 200
+
+
+def test_a_failure_a_pause_and_a_stuck_partition_are_told():
+    status = running()
+    status.processor.pauses.stuck[P0] = "in[0] is stuck"
+    assert ready(status)[1]["problems"] == ["in[0] is stuck"]
+    status.processor.pauses.paused[P0] = "in[0] is paused"
+    assert ready(status)[1]["problems"] == ["in[0] is paused"]
+    status.failure = ValueError("no")
+    assert ready(status)[1]["problems"] == ["it ends: no"]
+
+
+@pytest.mark.parametrize(("age", "flow", "code"), [(1, True, 200), (POLL_SECONDS + 1, True, 503), (999, False, 200)])
+def test_a_worker_whose_fetch_loop_hangs_is_not_alive(monkeypatch, age, flow, code):
+    consumer = SimpleNamespace(polled=1000.0, flow_active=flow, has_coordinator=True, ends=dict)
+    monkeypatch.setattr("resonance.pipeline.worker.http.status.time.monotonic", lambda: 1000.0 + age)
+    found, body, _ = get("/livez", running(_consumer=consumer))
+    assert found == code
+    assert bool(json.loads(body)["problems"]) == (code == 503)
+
+
+def test_a_worker_whose_processor_hangs_is_not_alive(monkeypatch):
+    status = running()
+    monkeypatch.setattr(status.processor, "hang", lambda: "in[0]@7 has been learned for 61 s")
+    code, body, _ = get("/livez", status)
+    assert (code, json.loads(body)["problems"]) == (503, ["in[0]@7 has been learned for 61 s"])
+
+
+def test_metrics_are_text_for_prometheus():
+    code, body, content_type = get("/metrics", running())
+    assert (code, content_type) == (200, "text/plain; version=0.0.4; charset=utf-8")
+    families = {family.name: family for family in parser.text_string_to_metric_families(body.decode())}
+    assert families["resonance_ready"].samples[0].value == 1
+    assert families["resonance_build_info"].samples[0].labels["engine"] == "caea"
+
+
+def test_a_port_that_is_taken_and_an_address_that_is_not_ours_are_refused():
+    def second(address):
+        async def start(host, port):
+            await Pages(Status(), None, None).start(host, port)
+
+        port = int(address.rsplit(":", 1)[1])
+        with pytest.raises(ConfigurationError, match=f"worker.web_port = {port}: something listens on"):
+            asyncio.run(start("127.0.0.1", port))
+        with pytest.raises(ConfigurationError, match=r"web_host = 192\.0\.2\.1, .*cannot listen there \(.*address"):
+            asyncio.run(start("192.0.2.1", port))
+
+    visit(Status(), second)
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "code"),
+    [
+        (b"{}", "application/json", 200),
+        (b'{"partition": "in[1]"}', "application/json", 200),
+        (b'{"partition": "in[7]"}', "application/json", 404),
+        (b'{"partition": 1}', "application/json", 400),
+        (b"[", "application/json", 400),
+        (b"[]", "application/json", 400),
+        (b"{}", "text/plain", 415),
+    ],
+)
+def test_what_may_ask_a_partition_to_go_on(body, content_type, code):
+    assert get("/dlq/resume", running(), "POST", body, {"Content-Type": content_type})[0] == code
+
+
+def test_no_page_of_a_browser_may_ask_even_under_a_name_that_was_made_to_point_here():
+    headers = {"Content-Type": "application/json", "Host": "evil.example:6066", "Origin": "http://evil.example:6066"}
+    assert get("/dlq/resume", running(), "POST", b"{}", headers)[0] == 403
+
+
+def test_a_request_that_is_too_large_is_refused():
+    body = b'{"partition": "' + b"x" * 100_000 + b'"}'
+    assert get("/dlq/resume", running(), "POST", body, {"Content-Type": "application/json"})[0] == 413
+
+
+def test_nothing_is_changed_by_looking():
+    assert get("/dlq/resume", running())[0] == 405
+
+
+@pytest.mark.parametrize(
+    ("host", "shown"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:7"),
+        ("0.0.0.0", "http://127.0.0.1:7"),  # noqa: S104 - only shown
+        ("::1", "http://[::1]:7"),
+        ("worker-1", "http://worker-1:7"),
+    ],
+)
+def test_messages_name_an_address_that_can_be_asked(host, shown):
+    assert address(host, 7) == shown
+
+
+def run(*arguments):
+    from resonance.pipeline.cli.main import app
+
+    return CliRunner().invoke(app, ["dlq", "resume", *arguments])
+
+
+def test_the_command_says_what_goes_on():
+    shown = visit(running(), lambda address: run("--worker", address))
+    assert (shown.exit_code, shown.stdout) == (0, "in[0] goes on\nin[1] goes on\n")
+    shown = visit(running(), lambda address: run("--worker", address, "--partition", "in[1]", "--json"))
+    assert json.loads(shown.stdout) == {"resumed": ["in[1]"]}
+
+
+def test_the_command_says_why_nothing_goes_on():
+    with pytest.raises(WorkerPageError, match=r"no worker answers at http://127.0.0.1:\d+ .*worker.web_port"):
+        resume(f"http://127.0.0.1:{free_port()}")
+    refused = visit(running(), lambda address: run("--worker", address, "--partition", "in[7]")).exception
+    assert isinstance(refused, WorkerPageError)
+    assert "in[7] is not paused on this worker; its page http" in str(refused)
+    for wrong in ("127.0.0.1:6066", "ftp://127.0.0.1", "http://127.0.0.1:port", "http://127.0.0.1:1/readyz"):
+        with pytest.raises(ConfigurationError, match="http://HOST:PORT"):
+            resume(wrong)

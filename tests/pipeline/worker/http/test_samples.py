@@ -1,0 +1,120 @@
+"""What Prometheus is told of a partition is what its task has done since it was assigned."""
+
+from types import SimpleNamespace
+
+import pytest
+from faust.types import TP
+from resonance.pipeline.checkpoint.changelog_records import Identity
+from resonance.pipeline.checkpoint.changelog_writer import SnapshotWriter
+from resonance.pipeline.records import Outputs
+from resonance.pipeline.worker.assignment import Destinations, Partition
+from resonance.pipeline.worker.http.metrics import DESCRIPTIONS
+from resonance.pipeline.worker.http.samples import samples
+from resonance.pipeline.worker.http.status import Status
+from resonance.pipeline.worker.processor import Processor
+
+from tests.pipeline.streams import TOPIC, join, payloads, points, records, restored, run, settings, states, task
+
+AT = TP(TOPIC, 0)
+
+
+def owned(worker, position):
+    writer = SnapshotWriter(Identity("pipe", (TOPIC,), TOPIC, "id-1", 1, "caea", "1"))
+    return Partition(worker, writer, position, -1, learned_again=worker.counts)
+
+
+def values(partition, ends=None):
+    """Value of each metric of a partition, its other labels behind the name."""
+    processor = Processor(None, Destinations("a", "e", "d", "c", "s"), commit_interval=1, done=print, failed=print)
+    processor.partitions = {AT: partition}
+    status = Status("running", assigned=(AT,), processor=processor)
+    consumer = SimpleNamespace(polled=None, flow_active=False, has_coordinator=True, ends=lambda: ends or {})
+    status.app = SimpleNamespace(rebalancing=False, unassigned=False, _consumer=consumer)
+    found = samples(status, "caea")
+    assert set(found) <= {description.name for description in DESCRIPTIONS}
+    labels = {description.name: len(description.labels) for description in DESCRIPTIONS}
+    assert all(len(given) == labels[name] for name, several in found.items() for given, _ in several)
+    own = {name: several for name, several in found.items() if labels[name] >= 2}
+    return {(name, *given[2:]): value for name, several in own.items() for given, value in several}
+
+
+def test_everything_that_was_done_is_there():
+    worker = task()
+    partition = owned(worker, 0)
+    log = records(points(1500, seed=1).tolist())
+    log[3], log[5] = log[3]._replace(value=None), log[5]._replace(value=b"{")
+    outputs = run(worker, log, 512)
+    partition.position = log[-1].offset + 1
+    list(partition.writer.messages(worker, partition.position, -1, everything=True))
+    found = values(partition, {AT: partition.position + 40})
+    kinds = [event["kind"] for event in payloads(outputs.events)]
+    assert {key[1]: value for key, value in found.items() if key[0] == "resonance_events_total"} == {
+        kind: kinds.count(kind) for kind in set(kinds)
+    }
+    assert found["resonance_clusters",] == len(worker.clusters("p0")) > 1
+    assert found["resonance_records_total",] == 1500
+    assert found["resonance_skipped_nulls_total",] == 1
+    assert found["resonance_dead_letters_total", "decode", "not_json"] == 1
+    assert found["resonance_lag_records",] == 40
+    assert found["resonance_replay_from_lag_records",] == 0
+    assert found["resonance_snapshot_bytes",] > 1000
+    assert found["resonance_window_records",] == 1500 - 2 - 60
+    for name in ("novelty", "largest_cluster", "out_of_scale", "churn"):
+        assert 0 <= found[f"resonance_{name}_ratio",] < 1
+    answers = [answer for answer in payloads(outputs.assignments) if answer["status"] == "assigned"]
+    scores = [answer["score"] for answer in answers if answer["score"] is not None]
+    assert found["resonance_score_mean",] == pytest.approx(sum(scores) / len(scores))
+    assert found["resonance_novelty_ratio",] == pytest.approx(sum(a["novel"] for a in answers) / len(answers))
+
+
+def test_what_a_restore_learned_again_was_counted_before():
+    log = records(points(1200).tolist())
+    first = task()
+    run(first, log[:600])
+    fresh = restored(settings(), first.partition_state(), [first.snapshot("p0")])
+    fresh.catch_up(log[600:900])
+    partition = owned(fresh, 0)
+    found = values(partition)
+    assert found["resonance_records_total",] == 0
+    assert not [key for key in found if key[0] == "resonance_events_total"]
+    assert found["resonance_clusters",] == len(fresh.clusters("p0")) > 0
+    # The figures look at them all the same.
+    assert found["resonance_window_records",] == 300
+    run(fresh, log[900:])
+    found = values(partition)
+    assert found["resonance_records_total",] == 300
+    assert found["resonance_clusters",] == len(fresh.clusters("p0"))
+
+
+@pytest.mark.parametrize("engine", ["modal", "hcaea"])
+def test_clusters_are_counted_on_all_levels_and_in_all_streams(engine):
+    worker = task(settings(stream="key", engine__name=engine))
+    run(worker, records(points(1500).tolist(), keys=[b"a", b"b", b"c"]), 97)
+    found = values(owned(worker, 0))
+    assert found["resonance_clusters",] == sum(len(worker.clusters(stream)) for stream in worker.streams)
+    assert found["resonance_streams",] == 3
+
+
+def test_looking_changes_neither_answers_nor_states():
+    log = records(points(1500).tolist())
+    watched, alone = task(), task()
+    outputs = Outputs()
+    for start in range(0, 1500, 100):
+        join(outputs, watched.process(log[start : start + 100]))
+        watched.health.figures()
+    assert outputs == run(alone, log)
+    assert states(watched) == states(alone)
+    assert watched.partition_state() == alone.partition_state()
+
+
+def test_before_anything_came_there_are_no_figures():
+    found = values(owned(task(), 0))
+    assert found["resonance_window_records",] == 0
+    for name in ("novelty_ratio", "score_mean", "churn_ratio", "lag_records", "replay_from_lag_records"):
+        assert (f"resonance_{name}",) not in found
+
+
+def test_a_worker_that_starts_has_little_to_say():
+    found = samples(Status(), "caea")
+    assert found["resonance_ready"] == [((), False)]
+    assert "resonance_poll_age_seconds" not in found

@@ -1,0 +1,52 @@
+"""When dead letters pause a partition."""
+
+import pytest
+from faust.types import TP
+from resonance.pipeline.worker.dead_letter_breaker import Pauses
+from resonance.pipeline.worker.transport.chunk import Chunk
+
+P0 = TP("in", 0)
+NO_RUN = ("", 0)
+
+
+def paused_after(pauses, *batches):
+    """Number of the (records, dead) batch that pauses; None when none does."""
+    for number, (records, dead) in enumerate(batches):
+        if pauses.note(P0, records, dead, NO_RUN, 0):
+            return number
+    return None
+
+
+@pytest.mark.parametrize(
+    ("batches", "number"),
+    [
+        ([(100, 50)], None),
+        ([(51, 51)], 0),
+        ([(10, 10)] * 6, 5),
+        # Those that have not come yet count as good.
+        ([(60, 30), (40, 20), (40, 20)], None),
+        ([(10, 5)] * 30, None),
+        ([(10, 6)] * 30, 8),
+        # The window slides.
+        ([(50, 50), (100, 0), (50, 50)], None),
+        # A batch larger than the window is looked at as a whole.
+        ([(1000, 500)], None),
+        ([(1000, 501)], 0),
+    ],
+)
+def test_more_than_the_share_of_the_window_pauses(batches, number):
+    assert paused_after(Pauses("dead", window=100), *batches) == number
+
+
+def test_a_share_of_one_never_pauses():
+    assert paused_after(Pauses("dead", window=100, max_share=1), *[(100, 100)] * 10) is None
+
+
+def test_a_partition_goes_on_with_a_fresh_window():
+    pauses = Pauses("dead", window=100)
+    assert pauses.note(P0, 60, 60, NO_RUN, 60)
+    waiting = Chunk(P0, [], 61, seek=1, generation=1, behind=False)
+    pauses.hold(waiting)
+    assert pauses.resume([P0, TP("in", 1)]) == [(waiting, 0)]
+    assert not pauses.paused
+    assert paused_after(pauses, (50, 50), (1, 1)) == 1

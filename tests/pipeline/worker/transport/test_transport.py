@@ -1,0 +1,310 @@
+"""The chunk transport, without a broker: what a fetch becomes, and what it refuses."""
+
+import asyncio
+import ssl
+import tomllib
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+from types import SimpleNamespace
+
+import faust
+import pytest
+from aiokafka import errors as aiokafka_errors
+from aiokafka.consumer.subscription_state import SubscriptionState
+from faust.transport.drivers import aiokafka as driver
+from faust.types import TP
+from faust.types.tuples import ConsumerMessage
+from resonance.pipeline.errors import BrokerError, ConfigurationError, DeniedError, MismatchError
+from resonance.pipeline.records import Record
+from resonance.pipeline.worker.transport import transport
+from resonance.pipeline.worker.transport.chunk import Chunk, Fetched, Membership, RawSchema
+from resonance.pipeline.worker.transport.fetch_errors import explained
+
+P0, P1 = TP("in", 0), TP("in", 1)
+
+
+def records(partition, offsets):
+    return [Record("in", partition, offset, 1000 * offset, None, b"") for offset in offsets]
+
+
+def offsets(chunk):
+    return [record.offset for record in chunk.value]
+
+
+def test_only_the_pinned_versions_are_used():
+    project = tomllib.loads((Path(__file__).resolve().parents[3] / "pyproject.toml").read_text())["project"]
+    for package, wanted in transport.PINNED.items():
+        assert any(
+            line.split("[")[0].split("=")[0] == package and f"=={wanted}" in line for line in project["dependencies"]
+        )
+    transport.check_versions()
+
+
+def test_other_versions_are_named():
+    def installed(package):
+        if package == "aiokafka":
+            raise PackageNotFoundError
+        return "0.15.3"
+
+    with pytest.raises(
+        ConfigurationError, match=r"aiokafka 0.14.0 \(installed: none\), mode-streaming 0.7.1 \(installed: 0.15.3"
+    ):
+        transport.check_versions(installed)
+
+
+def test_chunks_take_partitions_by_turns_and_keep_their_order():
+    fetched = Fetched(3, 7, {P0: records(0, range(5)), P1: records(1, [10, 12])}, {P0: 6, P1: 15}, {P0: 6, P1: 20})
+    chunks = list(fetched.chunks(2))
+    assert [(c.partition, offsets(c), c.next_offset, c.behind) for c in chunks] == [
+        (0, [0, 1], 2, True),
+        (1, [10, 12], 15, True),
+        (0, [2, 3], 4, True),
+        (0, [4], 6, False),
+    ]
+    assert {(c.seek, c.generation_id) for c in chunks} == {(3, 7)}
+
+
+def test_a_position_that_moved_without_records_is_an_empty_chunk():
+    (chunk,) = Fetched(1, 1, {}, {P0: 8}, {P0: 8}).chunks(100)
+    assert (offsets(chunk), chunk.next_offset, chunk.offset, chunk.behind) == ([], 8, 7, False)
+
+
+def test_faust_neither_tracks_nor_acks_a_chunk():
+    chunk = Chunk(P0, records(0, [4]), 5, seek=1, generation=1, behind=False)
+    assert chunk.tracked
+    assert type(chunk).on_final_ack is not ConsumerMessage.on_final_ack
+    assert chunk.timestamp == 4.0
+
+
+def test_the_raw_schema_hands_on_what_it_gets():
+    made = []
+    app = SimpleNamespace(create_event=lambda *parts: made.append(parts) or "event")
+    chunk = Chunk(P0, records(0, [4]), 5, seek=1, generation=1, behind=False)
+    assert asyncio.run(RawSchema().compile(app)(chunk)) == "event"
+    assert made == [(None, chunk.value, (), chunk)]
+
+
+@pytest.mark.parametrize(
+    ("membership", "fenced"),
+    [((3, "m"), True), ((0, "m"), True), ((-1, "m"), False), ((3, ""), False), ((-1, ""), False)],
+)
+def test_a_membership_that_kafka_would_not_fence_is_known(membership, fenced):
+    assert Membership(*membership, frozenset()).fenced is fenced
+
+
+class State(SimpleNamespace):
+    """A partition's state as aiokafka's fetcher keeps it."""
+
+    has_valid_position = True
+    highwater = lso = 100
+
+
+@pytest.fixture
+def thread(monkeypatch):
+    """A consumer thread without the thread, whose driver's fetch is `thread.fetch`."""
+    thread = object.__new__(transport.ConsumerThread)
+    thread.positions, thread.seek_number = {P0: 5, P1: 7}, 2
+    thread.app = SimpleNamespace(consumer_generation_id=4)
+    thread.paused, thread.asked = set(), []
+    options = SimpleNamespace(isolation_level="read_committed", paused=lambda: thread.paused)
+    thread.consumer = SimpleNamespace(options=options)
+    thread.states = {P0: State(position=5), P1: State(position=7)}
+    thread.fetch = dict
+
+    async def fetch_records(self, consumer, active, timeout=None, max_records=None):
+        self.asked.append(active)
+        return self.fetch()
+
+    monkeypatch.setattr(driver.AIOKafkaConsumerThread, "_fetch_records", fetch_records)
+    return thread
+
+
+def fetch(thread):
+    return asyncio.run(thread._fetch_records(library_consumer(thread), {P0, P1}, timeout=0.01))
+
+
+def library_consumer(thread):
+    assignment = SimpleNamespace(state_value=thread.states.get)
+    return SimpleNamespace(_subscription=SimpleNamespace(subscription=SimpleNamespace(assignment=assignment)))
+
+
+def test_a_fetch_carries_positions_beyond_markers(thread):
+    def read():
+        thread.states[P0].position = 9
+        thread.states[P0].lso = 12
+        return {P0: records(0, [5, 6])}
+
+    thread.fetch = read
+    fetched = fetch(thread)
+    assert (fetched.seek, fetched.generation) == (2, 4)
+    assert (fetched.next_offsets, fetched.ends) == ({P0: 9}, {P0: 12})
+    assert thread.positions == {P0: 9, P1: 7}
+
+
+def test_markers_alone_move_a_position_once(thread):
+    thread.states[P1].position = 8
+    assert fetch(thread).next_offsets == {P1: 8}
+    assert fetch(thread).next_offsets == {}
+
+
+def test_records_fetched_across_a_seek_are_dropped(thread):
+    def read():
+        thread.seek_number += 1
+        return {P0: records(0, [5])}
+
+    thread.fetch = read
+    assert fetch(thread).next_offsets == {}
+
+
+def test_records_fetched_across_a_rebalance_are_dropped(thread):
+    def read():
+        thread.app.consumer_generation_id = 5
+        return {P0: records(0, [5])}
+
+    thread.fetch = read
+    assert fetch(thread).records == {}
+
+
+def test_records_of_a_partition_that_was_never_sought_are_dropped(thread):
+    thread.positions.clear()
+    thread.fetch = lambda: {P0: records(0, [0])}
+    assert fetch(thread).records == {}
+
+
+def test_the_search_for_a_committed_offset_is_not_ours(thread):
+    def read():
+        raise aiokafka_errors.NoOffsetForPartitionError(P0)
+
+    thread.fetch = read
+    assert fetch(thread).records == {}
+
+
+def test_nothing_is_taken_of_paused_partitions(thread):
+    thread.paused = {P1}
+    thread.fetch = lambda: {P0: records(0, [5])}
+    assert list(fetch(thread).records) == [P0]
+    thread.paused = {P0, P1}
+    consumer = library_consumer(thread)
+    counted = SubscriptionState(loop=object())
+    counted._last_fetch_ended -= 48 * 3600
+    consumer._subscription.fetch_context = counted.fetch_context
+    assert asyncio.run(thread._fetch_records(consumer, {P0, P1}, timeout=0.01)).next_offsets == {}
+    assert counted.fetcher_idle_time < 3600
+    # None at all would mean all of them to aiokafka.
+    assert thread.asked == [{P0}]
+
+
+def test_the_ends_are_those_of_the_last_fetch(thread):
+    thread._consumer = None
+    assert thread.ends() == {}
+    thread.states[P0].lso, thread.states[P1] = 90, State(position=7, highwater=None, lso=None)
+    thread._consumer = library_consumer(thread)
+    assert thread.ends() == {P0: 90}
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "text"),
+    [
+        (
+            aiokafka_errors.OffsetOutOfRangeError({P0: 17}),
+            MismatchError,
+            r"truncated.*in\[0\]@17 is gone.*--new-version.*--reset",
+        ),
+        (aiokafka_errors.UnsupportedCodecError("no zstd"), BrokerError, "compressed.*no zstd"),
+        (
+            aiokafka_errors.GroupAuthorizationFailedError("shop"),
+            DeniedError,
+            r"kafka:9092 gives User:NAME no right to Read group shop; .*--group shop --operation Read",
+        ),
+        (
+            aiokafka_errors.TopicAuthorizationFailedError("in"),
+            DeniedError,
+            r"no right to Read topic in; .*--topic in --operation Read",
+        ),
+        (aiokafka_errors.SaslAuthenticationFailed("bad"), DeniedError, r"refuses the log-in.*broker\.sasl_password"),
+        (ssl.SSLError("bad"), DeniedError, r"no secure connection to kafka:9092.*broker\.ssl_ca_location"),
+        (
+            aiokafka_errors.InvalidSessionTimeoutError(),
+            ConfigurationError,
+            r"broker\.session_timeout.*group\.min\.session\.timeout\.ms",
+        ),
+        (aiokafka_errors.InconsistentGroupProtocolError(), ConfigurationError, "name: .*another program"),
+        (aiokafka_errors.InvalidGroupIdError(), ConfigurationError, "name: .*choose another"),
+        (ValueError("ours"), ValueError, "ours"),
+    ],
+)
+def test_errors_that_last_are_explained(error, kind, text):
+    with pytest.raises(kind, match=text):
+        raise explained(error, {"bootstrap.servers": "kafka:9092"})
+
+
+def options(**changes):
+    async def nothing():
+        pass
+
+    settings = {"before_revoke": nothing, "positions": lambda membership: {}, "failed": lambda error: None} | changes
+    return transport.TransportOptions(**settings)
+
+
+@pytest.fixture
+def consumer():
+    app = faust.App("test", broker="kafka://127.0.0.1:9", web_enabled=False, table_standby_replicas=0, env={})
+    transport.install(app, options(chunk_records=10, queued_records=25))
+    app.finalize()
+    handed = []
+
+    async def callback(chunk):
+        handed.append(chunk)
+
+    async def make():
+        made = app.transport.create_consumer(callback, on_partitions_revoked=None, on_partitions_assigned=None)
+        made.handed = handed
+        return made
+
+    return make
+
+
+def test_handing_over_pauses_until_there_is_room(consumer):
+    async def run():
+        made = await consumer()
+        made.app.consumer_generation_id = 0
+        fetched = Fetched(0, 0, {P0: records(0, range(60))}, {P0: 60}, {P0: 60})
+        going = asyncio.create_task(made._hand_over(fetched, SimpleNamespace(should_stop=False)))
+        await asyncio.sleep(0.01)
+        assert len(made.handed) == 3
+        made.done(made.handed[0])
+        await asyncio.sleep(0.01)
+        assert len(made.handed) == 4
+        for chunk in made.handed:
+            made.done(chunk)
+        await asyncio.wait_for(going, 1)
+        assert [offset for chunk in made.handed for offset in offsets(chunk)] == list(range(60))
+
+    asyncio.run(run())
+
+
+def test_a_fetch_loop_that_rested_counts_as_having_gone_round(consumer):
+    async def run():
+        made = await consumer()
+        made.stop_flow()
+        made.polled = 1.0
+        made.resume_flow()
+        assert made.flow_active
+        assert made.polled > 1.0
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("change", ["flow", "generation", "seek"])
+def test_what_became_void_is_not_handed_over(consumer, change):
+    async def run():
+        made = await consumer()
+        made.app.consumer_generation_id = 1 if change == "generation" else 0
+        made._seek_number = 1 if change == "seek" else 0
+        if change == "flow":
+            made.stop_flow()
+        fetched = Fetched(0, 0, {P0: records(0, range(5))}, {P0: 5}, {P0: 5})
+        await made._hand_over(fetched, SimpleNamespace(should_stop=False))
+        assert made.handed == []
+
+    asyncio.run(run())
