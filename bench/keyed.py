@@ -25,10 +25,10 @@ import numpy as np
 import orjson
 from resonance.pipeline.config.file import as_toml
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.machine import collect_rarely
 from resonance.pipeline.records import Outputs, Record
 from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.tasks import make_task
-from resonance.pipeline.worker.collector import collect_rarely
 
 from bench.latency import latencies
 from bench.pipeline import Bench

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import orjson
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.machine import collect_rarely
 from resonance.pipeline.records import Record
 from resonance.pipeline.repartition.deduplication import Repeats
 from resonance.pipeline.repartition.envelope import read_route
 from resonance.pipeline.tasks import make_task
-from resonance.pipeline.worker.collector import collect_rarely
 
 from bench.pipeline import FEATURES, PARTITIONS, Bench, median
 from bench.processes import Answers, Pace, pace

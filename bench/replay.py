@@ -11,11 +11,11 @@ import orjson
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.kafka.ranges import Span
+from resonance.pipeline.machine import collect_rarely
 from resonance.pipeline.records import Record
 from resonance.pipeline.replay.jobs import load_kernels
 from resonance.pipeline.replay.replaying import replay_file, replay_topics
 from resonance.pipeline.task.partition_task import PartitionTask
-from resonance.pipeline.worker.collector import collect_rarely
 
 from bench.pipeline import Bench, records
 from bench.report import Row, alternating, arguments, show

@@ -9,9 +9,9 @@ import orjson
 from resonance.engine import make_engine
 from resonance.engine.prepare import Preparation
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.machine import collect_rarely
 from resonance.pipeline.records import Record
 from resonance.pipeline.task.partition_task import PartitionTask
-from resonance.pipeline.worker.collector import collect_rarely
 
 from bench.processes import Pace
 from bench.report import Row

@@ -1,4 +1,4 @@
-"""Which task a partition gets: the one place that decides it, for workers, replays, mending and inspection alike."""
+"""Which task a partition gets: the one place that decides it, for workers, replays, recovery and inspection alike."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol

@@ -10,8 +10,8 @@ from resonance.pipeline import errors
 from resonance.pipeline.cli import main, stopping
 from resonance.pipeline.demo.run import TOPIC, _settings
 from resonance.pipeline.demo.telemetry import START_MS, Telemetry
+from resonance.pipeline.mismatches import NEW_VERSION, RESET, RESUME
 from resonance.pipeline.records import Record
-from resonance.pipeline.stops import NEW_VERSION, RESET, RESUME
 from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.worker.http.metrics import series_names
 from typer.main import get_command

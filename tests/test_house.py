@@ -33,6 +33,35 @@ def test_imports_go_one_way(folder):
         assert used <= MAY_IMPORT[folder], path
 
 
+FLOORS = (
+    {"crash_points", "errors", "interrupts", "json_paths", "logs", "machine", "records", "timestamps"},
+    {"config", "kernels", "mismatches"},
+    {"kafka", "task"},
+    {"files", "repartition"},
+    {"tasks"},
+    {"checkpoint"},
+    {"topics"},
+    {"dead_letters", "recovery"},
+    {"watch", "worker"},
+    {"demo", "replay"},
+    {"verify"},
+    {"cli"},
+)
+"""The rooms of the pipeline, from the ground up: each imports only what stands below it."""
+
+
+def test_no_import_of_the_pipeline_runs_up():
+    floor = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+    rooms = {path.stem for path in (ROOT / "pipeline").iterdir() if path.suffix == ".py" or path.is_dir()}
+    assert floor.keys() == {room for room in rooms if not room.startswith("_")}
+    for path in (ROOT / "pipeline").rglob("*.py"):
+        own = path.relative_to(ROOT / "pipeline").parts[0].removesuffix(".py")
+        for name in imported(path):
+            parts = name.split(".")
+            if parts[:2] == ["resonance", "pipeline"] and len(parts) > 2 and parts[2] != own:
+                assert floor[parts[2]] < floor[own], f"{path} imports {name}"
+
+
 @pytest.mark.parametrize("folder", [*FOLDERS, "tests", "bench"])
 def test_nothing_imports_the_folders_by_their_bare_names(folder):
     for path in (ROOT / folder).rglob("*.py"):

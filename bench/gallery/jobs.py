@@ -5,7 +5,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from typing import Any, NamedTuple
 
-from resonance.pipeline.worker.collector import collect_rarely
+from resonance.pipeline.machine import collect_rarely
 
 from bench.gallery.line import Line
 from bench.gallery.runs import run

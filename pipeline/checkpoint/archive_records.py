@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple, Self
 
 import orjson
-from resonance.pipeline import stops
+from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, Identity, typed
 from resonance.pipeline.records import StreamSnapshot
 
@@ -180,7 +180,7 @@ class ArchiveManifest:
         """Read `value`; `where` names the partition of the archive topic for errors."""
         data = orjson.loads(value)
         if data["format"] > FORMAT:
-            raise stops.newer_format(where, data["format"], FORMAT)
+            raise mismatches.newer_format(where, data["format"], FORMAT)
         state, streams = base64.b64decode(data["state"]), typed(Parts(**data["streams"]))
         places = data["position"], data["timestamp"]
         return typed(cls(Identity.of(data), *places, state, data["records"], streams, data.get("epoch", 0)))

@@ -21,7 +21,7 @@ from types import UnionType
 from typing import Any, Final, Self, TypeVar, get_origin
 
 import orjson
-from resonance.pipeline import stops
+from resonance.pipeline import mismatches
 
 FORMAT: Final = 1
 """Raised with every change that an older release would read wrongly."""
@@ -136,7 +136,7 @@ class PartitionRecord:
         """Read `value`; `where` names the partition of the snapshots topic for errors."""
         data = orjson.loads(value)
         if data["format"] > FORMAT:
-            raise stops.newer_format(where, data["format"], FORMAT)
+            raise mismatches.newer_format(where, data["format"], FORMAT)
         state = base64.b64decode(data["state"])
         places = data["replay_from"], data["position"], data["committed"]
         return typed(cls(Identity.of(data), *places, state, data["epoch"], data.get("began", -1)))
@@ -175,7 +175,7 @@ class Manifest:
         """Read `value`; `where` names the stream for errors."""
         data = orjson.loads(value)
         if data["format"] > FORMAT:
-            raise stops.newer_format(where, data["format"], FORMAT)
+            raise mismatches.newer_format(where, data["format"], FORMAT)
         current = typed(Version(**data["current"]))
         previous = typed(Version(**data["previous"])) if data["previous"] else None
         return typed(cls(data["topic"], current, previous, data["epoch"]))

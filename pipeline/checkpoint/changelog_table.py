@@ -3,7 +3,7 @@
 import hashlib
 
 import orjson
-from resonance.pipeline import stops
+from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.changelog_records import (
     UNREADABLE,
     Identity,
@@ -88,7 +88,7 @@ class SnapshotTable:
         try:
             manifest = Manifest.parse(value, f"{self._where}, stream {stream}")
         except UNREADABLE:
-            raise stops.unreadable(self._where, f"the manifest of stream {stream}") from None
+            raise mismatches.unreadable(self._where, f"the manifest of stream {stream}") from None
         self._manifests[stream] = manifest
         if self._is_latest(manifest.topic, manifest.epoch):
             self._overtaken.discard(stream)
@@ -102,7 +102,7 @@ class SnapshotTable:
         try:
             record = PartitionRecord.parse(value, self._where)
         except UNREADABLE:
-            raise stops.unreadable(self._where, f"the record of input topic {topic}") from None
+            raise mismatches.unreadable(self._where, f"the record of input topic {topic}") from None
         # An owner taken for dead knows less than the one whose record stands before its own.
         if self._is_latest(topic, record.epoch) or before is None:
             before = record
@@ -161,7 +161,7 @@ class SnapshotTable:
             else:
                 relied_on = version is manifest.current and stream not in self._overtaken
                 return StreamSnapshot(stream, version.next, version.header, body), relied_on
-        raise stops.damaged(self._where, stream, problems)
+        raise mismatches.damaged(self._where, stream, problems)
 
     def writer(self, identity: Identity, chunk_bytes: int = CHUNK_BYTES) -> SnapshotWriter:
         """Return the writer that continues here, for the streams of the identity's input topic."""

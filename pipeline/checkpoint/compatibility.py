@@ -1,13 +1,13 @@
 """Where a partition stands in its log, and whether log, offset, snapshots and settings belong together.
 
-What does not belong together is a named stop (`stops`).
+What does not belong together is a named stop (`mismatches`).
 """
 
 import logging
 from dataclasses import dataclass
 from typing import Final
 
-from resonance.pipeline import logs, stops
+from resonance.pipeline import logs, mismatches
 from resonance.pipeline.checkpoint.changelog_records import Identity, PartitionRecord
 from resonance.pipeline.checkpoint.changelog_table import SnapshotTable
 from resonance.pipeline.checkpoint.deployment_context import Source
@@ -83,12 +83,12 @@ def locate(source: Source, table: SnapshotTable, at: TopicPartition, committed: 
         return _locate_unknown(source, at, committed, first, end)
     _check_log(source, record.identity)
     if committed == NO_OFFSET and record.committed != NO_OFFSET:
-        raise stops.offset_missing(source.group, topic, partition, record.position)
+        raise mismatches.offset_missing(source.group, topic, partition, record.position)
     if committed < record.committed:
-        raise stops.offset_behind(source.group, topic, partition, committed, record.committed)
+        raise mismatches.offset_behind(source.group, topic, partition, committed, record.committed)
     start = max(committed, record.position)
     if start > end:
-        raise stops.offset_beyond_end(source.group, topic, partition, start, end)
+        raise mismatches.offset_beyond_end(source.group, topic, partition, start, end)
     return Place(record.replay_from, start, committed, record)
 
 
@@ -106,13 +106,13 @@ def _locate_unknown(source: Source, at: TopicPartition, committed: int, first: i
             )
         return Place(first, first, committed, None)
     if first > 0:
-        raise stops.no_snapshot(topic, partition, committed, f"the log begins at offset {first}")
+        raise mismatches.no_snapshot(topic, partition, committed, f"the log begins at offset {first}")
     if source.start_of(topic) != "earliest":
         # Whatever begins with the log's first record would give the ids of clusters to others.
         why = f"with start = {source.start} they did not begin where the log does"
-        raise stops.no_snapshot(topic, partition, committed, why)
+        raise mismatches.no_snapshot(topic, partition, committed, why)
     if committed > end:
-        raise stops.offset_beyond_end(source.group, topic, partition, committed, end)
+        raise mismatches.offset_beyond_end(source.group, topic, partition, committed, end)
     return Place(0, committed, committed, None)
 
 
@@ -172,21 +172,21 @@ def check_owner(source: Source, found: Identity) -> None:
     """
     now = next(iter(source.identities.values()))
     if found.pipeline != now.pipeline:
-        raise stops.other_pipeline(source.snapshots, found.pipeline, now.pipeline)
+        raise mismatches.other_pipeline(source.snapshots, found.pipeline, now.pipeline)
     # Streams carry the topic in their names where there are several inputs; names without it mean the only one.
     only = [inputs[0] if len(inputs) == 1 else None for inputs in (found.inputs, now.inputs)]
     if only[0] != only[1]:
-        raise stops.inputs_changed(source.snapshots, found.inputs, now.inputs)
+        raise mismatches.inputs_changed(source.snapshots, found.inputs, now.inputs)
 
 
 def _check_log(source: Source, found: Identity) -> None:
     now = source.identities[found.topic]
     if found.topic_id != now.topic_id:
-        raise stops.topic_made_again(found.topic, found.topic_id, now.topic_id)
+        raise mismatches.topic_made_again(found.topic, found.topic_id, now.topic_id)
     if found.partitions != now.partitions and found.topic == source.routes:
-        raise stops.routes_changed(found.topic, found.partitions, now.partitions)
+        raise mismatches.routes_changed(found.topic, found.partitions, now.partitions)
     if not source.is_same_log(found):
-        raise stops.partitions_changed(found.topic, found.partitions, now.partitions)
+        raise mismatches.partitions_changed(found.topic, found.partitions, now.partitions)
 
 
 def check_settings(source: Source, at: TopicPartition, record: PartitionRecord) -> None:
@@ -200,13 +200,13 @@ def check_settings(source: Source, at: TopicPartition, record: PartitionRecord) 
     found, now = record.identity, source.identities[at[0]]
     streams = [str(identity.settings.get("stream")) for identity in (found, now)]
     if streams[0] != streams[1] and any(stream == "topic" or stream.startswith("field:") for stream in streams):
-        raise stops.stream_changed(f"{at[0]}[{at[1]}]", *streams)
+        raise mismatches.stream_changed(f"{at[0]}[{at[1]}]", *streams)
     levels = [str(identity.settings.get("hierarchy", "local")) for identity in (found, now)]
     if levels[0] != levels[1]:
-        raise stops.hierarchy_changed(f"{at[0]}[{at[1]}]", *levels)
-    changed = stops.differences({"engine": found.engine, **found.settings}, {"engine": now.engine, **now.settings})
+        raise mismatches.hierarchy_changed(f"{at[0]}[{at[1]}]", *levels)
+    changed = mismatches.differences({"engine": found.engine, **found.settings}, {"engine": now.engine, **now.settings})
     if changed:
-        raise stops.settings_differ(f"{at[0]}[{at[1]}]", changed)
+        raise mismatches.settings_differ(f"{at[0]}[{at[1]}]", changed)
 
 
 def check_relearning(source: Source, at: TopicPartition, place: Place, replay_from: int) -> None:
@@ -226,6 +226,6 @@ def check_relearning(source: Source, at: TopicPartition, place: Place, replay_fr
     # A release that did not know a setting yet learned nothing by it.
     added = {name: now.limits[name] for name in ADDED_LIMITS if name in now.limits}
     before = {"revision of the engine": found.revision, **added, **found.limits}
-    changed = stops.differences(before, {"revision of the engine": now.revision, **now.limits})
+    changed = mismatches.differences(before, {"revision of the engine": now.revision, **now.limits})
     if changed:
-        raise stops.unclean_change(*at, changed, replay_from, place.start)
+        raise mismatches.unclean_change(*at, changed, replay_from, place.start)

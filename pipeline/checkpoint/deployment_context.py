@@ -8,10 +8,10 @@ import orjson
 from resonance.pipeline.checkpoint.changelog_records import Identity
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.log_reader import TopicPartition
+from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.task.decode.json_records import REVISION as DECODE_REVISION
 from resonance.pipeline.task.encode.message_sizes import EVENT_BYTES
 from resonance.pipeline.task.model.preparations import revision_of
-from resonance.pipeline.topics.topics import Deployment
 
 
 def program_revision(settings: Settings) -> str:
@@ -141,3 +141,20 @@ class Source:
     def start_of(self, topic: str) -> str:
         """Return where a new group begins in a topic: the routes, which are its own, count from their beginning."""
         return "earliest" if topic == self.routes else self.start
+
+
+def settings_then(settings: Settings, identity: Identity) -> Settings:
+    """Return the settings under which models were learned."""
+    values = settings.model_dump()
+    for name in ("features", "sparse"):
+        # One of them stands there, not always the one of now.
+        values["input"].pop(name, None)
+    if "labels.topic" not in identity.limits:
+        # Their engine was not taught by labels.
+        values.pop("labels", None)
+        values["input"].pop("label_path", None)
+    values["engine"] = {"name": identity.engine}
+    for name, value in [*identity.settings.items(), *identity.limits.items()]:
+        section, _, key = name.rpartition(".")
+        (values[section] if section else values)[key] = value
+    return Settings.of(values)

@@ -6,25 +6,17 @@ Workers may be at work meanwhile; what is read is a moment of theirs.
 import sys
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 from resonance.pipeline.checkpoint.changelog_records import PartitionRecord
-from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.deployment_context import Source, settings_then
 from resonance.pipeline.checkpoint.restore import read_tables
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.errors import BrokerError, ConfigurationError, nearest, several_nearest
-from resonance.pipeline.kafka import clients
-from resonance.pipeline.kafka.admin import Cluster
+from resonance.pipeline.errors import ConfigurationError, several_nearest
 from resonance.pipeline.kafka.log_reader import LogReader, TopicPartition
 from resonance.pipeline.records import StreamSnapshot
-from resonance.pipeline.recovery.past_models import settings_then
 from resonance.pipeline.task.decode.stream_names import StreamNames
 from resonance.pipeline.task.streams import FIRST_RECORDS
 from resonance.pipeline.tasks import Task, make_task
-from resonance.pipeline.topics.topics import read_logs
-
-DESCRIBED: Final = ("cluster_events", "clusters", "snapshots", "archive")
-"""Topics whose longest message matters for a restore."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,36 +55,6 @@ class StoredPartition:
     committed: int
     record: PartitionRecord | None
     streams: list[StoredStream]
-
-
-def open_source(settings: Settings) -> Source:
-    """Return the deployment as the broker has it; nothing is made.
-
-    Raises
-    ------
-    BrokerError
-        The broker does not answer, or it has no snapshots of this deployment; the nearest name is offered.
-    ConfigurationError
-        `stream` is not set, and has to be.
-    """
-    client = clients.librdkafka(settings)
-    deployment = read_logs(client, settings)
-    cluster = Cluster(client, settings.broker.answer_timeout)
-    counts = cluster.partition_counts()
-    snapshots = settings.topic("snapshots")
-    if counts.get(snapshots, 0) < deployment.homes:
-        cluster.check_seen(snapshots)
-        raise BrokerError(
-            f"there is no topic {snapshots} with the snapshots of {settings.name} on "
-            f"{client['bootstrap.servers']}{nearest(snapshots, counts)}; look at name and topics.snapshots, or "
-            "start a worker, which makes it"
-        )
-    if not cluster.embedded:
-        there = [topic for kind in DESCRIBED if (topic := settings.topic(kind)) in counts]
-        configs = cluster.configs(there).items()
-        sizes = {topic: int(config["max.message.bytes"]) for topic, config in configs if "max.message.bytes" in config}
-        deployment = replace(deployment, message_bytes=sizes)
-    return Source.of(settings, client, deployment)
 
 
 def read_states(source: Source, reader: LogReader) -> list[StoredPartition]:

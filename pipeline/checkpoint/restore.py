@@ -2,7 +2,7 @@
 
 Newest snapshots first; then the input is read again, silently, from where a snapshot no longer covers it up to the
 committed offset, each stream skipping what its snapshot contains. State and outputs then equal those of a run that
-never stopped. Where log, offsets and snapshots do not belong together the restore ends with a named stop (`stops`).
+never stopped. Where log, offsets and snapshots do not belong together the restore ends with one of `mismatches`.
 
 A restore changes nothing on the broker, so it can be cancelled at any time and done again.
 """
@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Final, Generic, TypeVar
 
-from resonance.pipeline import logs, stops
+from resonance.pipeline import logs, mismatches
 from resonance.pipeline.checkpoint.changelog_table import SnapshotTable
 from resonance.pipeline.checkpoint.changelog_writer import SnapshotWriter, Task
 from resonance.pipeline.checkpoint.compatibility import (
@@ -138,7 +138,7 @@ def restore_partitions(
             place = locate(source, table, at, committed[at], first, end)
             if place.committed != NO_OFFSET and place.record is None and reader.notes([at])[at] == NOT_OF_THE_LOG:
                 why = "the models did not come from this log alone (a file, a new version, a reset, other settings)"
-                raise stops.no_snapshot(topic, partition, place.committed, why)
+                raise mismatches.no_snapshot(topic, partition, place.committed, why)
             if place.committed == NO_OFFSET and place.record is None and source.start_of(topic) != "earliest":
                 place = begin(source, reader, at, first, end)
             if place.record is not None:
@@ -148,7 +148,7 @@ def restore_partitions(
             task.topic_ids = source.deployment.topic_ids
             replay_from = _load(task, table, topic, place)
             if first > replay_from:
-                raise stops.truncated(topic, partition, replay_from, first)
+                raise mismatches.truncated(topic, partition, replay_from, first)
             check_relearning(source, at, place, replay_from)
             identity = source.identities[topic]
             writer = table.writer(identity)

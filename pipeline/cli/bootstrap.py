@@ -60,9 +60,8 @@ def bootstrap(
 
     from resonance.pipeline.cli.progress import records_bar  # noqa: PLC0415
     from resonance.pipeline.kafka.ranges import Span  # noqa: PLC0415
-    from resonance.pipeline.machine import cores  # noqa: PLC0415
+    from resonance.pipeline.machine import collect_rarely, cores  # noqa: PLC0415
     from resonance.pipeline.replay import bootstrapping  # noqa: PLC0415
-    from resonance.pipeline.worker.collector import collect_rarely  # noqa: PLC0415
 
     span = Span.parse(end=end)
     file = as_file(source)

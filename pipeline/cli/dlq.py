@@ -69,9 +69,9 @@ def list_letters(
     """List dead letters: where the record stands, what is wrong with it, and how many there are of each class."""
     import orjson  # noqa: PLC0415
     from resonance.pipeline.dead_letters.letters import read_letters  # noqa: PLC0415 - imports that --help can do without
-    from resonance.pipeline.dead_letters.progress import replay_group  # noqa: PLC0415
     from resonance.pipeline.kafka.log_reader import LogReader  # noqa: PLC0415
     from resonance.pipeline.kafka.positions import EARLIEST, ranges_from  # noqa: PLC0415
+    from resonance.pipeline.topics.acls import replay_group  # noqa: PLC0415
 
     choice = chosen(kinds, stages, partition, start)
     loaded = load_settings(config, settings, name=name, broker=broker, topics=topics)

@@ -53,9 +53,10 @@ def inspect(
     loaded = load_settings(config, settings, name=name, broker=broker, topics=topics)
     from resonance.pipeline.checkpoint import inspection, listing  # noqa: PLC0415 - imports that --help can do without
     from resonance.pipeline.kafka.log_reader import LogReader  # noqa: PLC0415
+    from resonance.pipeline.recovery.entry import open_source  # noqa: PLC0415
 
     with says_when_stopped(UNCHANGED):
-        source = listing.open_source(loaded)
+        source = open_source(loaded)
         with LogReader(source.client, source.group, source.patience) as reader:
             states = listing.read_states(source, reader)
             names = listing.names_of(states)

@@ -77,7 +77,7 @@ def produce(
 
     from resonance.pipeline.files.record_file import RecordFile  # noqa: PLC0415
     from resonance.pipeline.files.survey import Survey  # noqa: PLC0415
-    from resonance.pipeline.worker.collector import collect_rarely  # noqa: PLC0415
+    from resonance.pipeline.machine import collect_rarely  # noqa: PLC0415
 
     collect_rarely()
     columns = as_columns(mapping, key, time, null)

@@ -91,9 +91,8 @@ def replay(
     """Replay a topic or a file."""
     from resonance.pipeline.cli.progress import records_bar  # noqa: PLC0415
     from resonance.pipeline.kafka.ranges import Span  # noqa: PLC0415
-    from resonance.pipeline.machine import cores  # noqa: PLC0415
+    from resonance.pipeline.machine import collect_rarely, cores  # noqa: PLC0415
     from resonance.pipeline.replay import replaying  # noqa: PLC0415
-    from resonance.pipeline.worker.collector import collect_rarely  # noqa: PLC0415 - imports that --help can do without
 
     if folder is not None and to_name is not None:
         raise ConfigurationError("--output and --to-name: outputs go to one place; leave one out")

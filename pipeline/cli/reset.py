@@ -75,7 +75,7 @@ def reset(
             "roots and subtrees stand in two logs and would have to go back together; reset the whole deployment, or "
             "give it another name, which begins anew beside this one",
         )
-    from resonance.pipeline.checkpoint.listing import open_source  # noqa: PLC0415
+    from resonance.pipeline.recovery.entry import open_source  # noqa: PLC0415
     from resonance.pipeline.recovery.reset import carry_out_reset  # noqa: PLC0415
     from resonance.pipeline.recovery.rewrite import is_atomic, write  # noqa: PLC0415 - imports that --help can do without
 

@@ -30,8 +30,9 @@ def add_to(app: typer.Typer) -> None:
 
 
 def _read(settings: "Settings") -> "list[StoredPartition]":
-    from resonance.pipeline.checkpoint.listing import open_source, read_states  # noqa: PLC0415
+    from resonance.pipeline.checkpoint.listing import read_states  # noqa: PLC0415
     from resonance.pipeline.kafka.log_reader import LogReader  # noqa: PLC0415 - imports that --help can do without
+    from resonance.pipeline.recovery.entry import open_source  # noqa: PLC0415
 
     source = open_source(settings)
     with LogReader(source.client, source.group, source.patience) as reader:
@@ -138,10 +139,10 @@ def import_snapshots(
         "deployment has, or give it another name and let it begin anew",
     )
     from resonance.pipeline.checkpoint.export_file import read_file  # noqa: PLC0415
-    from resonance.pipeline.checkpoint.listing import open_source  # noqa: PLC0415
+    from resonance.pipeline.mismatches import NEW_VERSION  # noqa: PLC0415
+    from resonance.pipeline.recovery.entry import open_source  # noqa: PLC0415
     from resonance.pipeline.recovery.import_checkpoint import plan_import  # noqa: PLC0415
     from resonance.pipeline.recovery.rewrite import is_atomic, write  # noqa: PLC0415
-    from resonance.pipeline.stops import NEW_VERSION  # noqa: PLC0415
     from resonance.pipeline.tasks import task_maker  # noqa: PLC0415
 
     partitions = read_file(file)

@@ -63,9 +63,10 @@ def plan(
     if record_bytes is not None and rate is None:
         raise ConfigurationError("--record-bytes: only --rate needs them; add --rate")
     loaded = _load(config, settings, name, broker, topics)
+    from resonance.pipeline.kafka.acl import principal_of  # noqa: PLC0415
     from resonance.pipeline.kafka.clients import librdkafka  # noqa: PLC0415
     from resonance.pipeline.topics import report as topic_report  # noqa: PLC0415 - imports that --help can do without
-    from resonance.pipeline.topics.acls import needed, principal_of  # noqa: PLC0415
+    from resonance.pipeline.topics.acls import needed  # noqa: PLC0415
 
     client = librdkafka(loaded)
     if acls:

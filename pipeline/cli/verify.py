@@ -54,9 +54,8 @@ def verify(
     """Verify what was recorded."""
     from resonance.pipeline.cli.progress import records_bar  # noqa: PLC0415
     from resonance.pipeline.kafka.ranges import Span  # noqa: PLC0415
-    from resonance.pipeline.machine import cores  # noqa: PLC0415
+    from resonance.pipeline.machine import collect_rarely, cores  # noqa: PLC0415
     from resonance.pipeline.verify import verify as verifying  # noqa: PLC0415
-    from resonance.pipeline.worker.collector import collect_rarely  # noqa: PLC0415 - imports that --help can do without
 
     span = Span.parse(begin, end, last, partition)
     loaded = load_settings(config, settings, name=name, broker=broker, topics=topics, stream=stream)

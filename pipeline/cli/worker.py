@@ -75,12 +75,12 @@ def worker(
     new_version: NewVersion = False,
 ) -> None:
     """Run a worker."""
-    from resonance.pipeline import stops  # noqa: PLC0415 - imports that --help can do without
+    from resonance.pipeline import mismatches  # noqa: PLC0415 - imports that --help can do without
 
-    asked = {stops.RESUME: resume_from_snapshot, stops.RESET: reset, stops.NEW_VERSION: new_version}
-    mending = [command for command, given in asked.items() if given]
-    if len(mending) > 1:
-        raise ConfigurationError(f"{' and '.join(mending)}: each gives up something else; choose one")
+    asked = {mismatches.RESUME: resume_from_snapshot, mismatches.RESET: reset, mismatches.NEW_VERSION: new_version}
+    recovery = [command for command, given in asked.items() if given]
+    if len(recovery) > 1:
+        raise ConfigurationError(f"{' and '.join(recovery)}: each gives up something else; choose one")
     loaded = load_settings(
         config,
         settings,
@@ -95,4 +95,4 @@ def worker(
     )
     from resonance.pipeline.worker import worker as process  # noqa: PLC0415
 
-    end(process.run(loaded, *mending))
+    end(process.run(loaded, *recovery))

@@ -18,16 +18,6 @@ MOST_METADATA: Final = 4_000
 """Characters of a note: a broker takes 4,096 (offset.metadata.max.bytes)."""
 
 
-def replay_group(name: str) -> str:
-    """Return the group whose offsets say what of a deployment's dead letters was replayed."""
-    return f"{name}.dlq-replay"
-
-
-def replay_id(name: str) -> str:
-    """Return the transactional id under which a deployment's dead letters are replayed."""
-    return f"{name}-dlq-replay"
-
-
 @dataclass(frozen=True, slots=True)
 class Progress:
     """What is done in a partition.

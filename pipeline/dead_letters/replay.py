@@ -14,13 +14,14 @@ from typing import Any, Final, NamedTuple
 from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as Offset
 from resonance.pipeline.dead_letters.letters import SOURCE_HEADER, Choice, DeadLetter, read_letters
-from resonance.pipeline.dead_letters.progress import Progress, replay_group, replay_id
+from resonance.pipeline.dead_letters.progress import Progress
 from resonance.pipeline.errors import BrokerError, DeliveryError
 from resonance.pipeline.kafka.access import right_refused
 from resonance.pipeline.kafka.admin import Cluster
 from resonance.pipeline.kafka.log_reader import LogReader, TopicPartition
+from resonance.pipeline.kafka.producer import Batch, Outlet, producer_settings
 from resonance.pipeline.records import Message
-from resonance.pipeline.worker.delivery.delivery import Batch, Outlet, producer_settings
+from resonance.pipeline.topics.acls import replay_group, replay_id
 
 STEP_LETTERS: Final = 1_000
 STEP_BYTES: Final = 16 * 1024 * 1024

@@ -9,10 +9,10 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryError, InputFileError, nearest
 from resonance.pipeline.files.rows import BATCH, FileRecord
 from resonance.pipeline.kafka.access import right_refused
+from resonance.pipeline.kafka.acl import for_topic
 from resonance.pipeline.kafka.admin import Cluster
 from resonance.pipeline.kafka.partitioner import partition_of
-from resonance.pipeline.topics.acls import for_topic
-from resonance.pipeline.worker.delivery.delivery import producer_settings
+from resonance.pipeline.kafka.producer import producer_settings
 
 PATIENCE: Final = 60.0
 """Seconds without any progress after which the broker is given up."""

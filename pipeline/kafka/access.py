@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from confluent_kafka import KafkaError
 from resonance.pipeline.errors import DeniedError
-from resonance.pipeline.topics.acls import Acl, principal_of
+from resonance.pipeline.kafka.acl import Acl, principal_of
 
 Error = TypeVar("Error")
 

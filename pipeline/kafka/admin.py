@@ -10,8 +10,8 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 from resonance.pipeline.errors import BrokerError, ConfigurationError, DeniedError
 from resonance.pipeline.kafka.access import Refusals, lacks, right_refused
+from resonance.pipeline.kafka.acl import Acl, for_group, for_topic
 from resonance.pipeline.kafka.embedded import is_embedded
-from resonance.pipeline.topics.acls import Acl, for_group, for_topic
 
 CONFIGS: Final = (
     "cleanup.policy",

@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Place
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka.access import Refusals, lacks, right_refused
+from resonance.pipeline.kafka.acl import for_group, for_topic
 from resonance.pipeline.records import Record
-from resonance.pipeline.topics.acls import for_group, for_topic
 
 TopicPartition = tuple[str, int]
 Range = tuple[int, int]

@@ -14,20 +14,20 @@ from typing import Final, Self
 from resonance.engine.errors import StateError
 from resonance.pipeline.checkpoint.archive_writer import archive_of
 from resonance.pipeline.checkpoint.changelog_table import SnapshotTable
-from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.deployment_context import Source, settings_then
 from resonance.pipeline.checkpoint.restore import read_tables
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError, MismatchError
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, Range, TopicPartition
+from resonance.pipeline.kafka.producer import Batch
 from resonance.pipeline.records import Outputs, Record
-from resonance.pipeline.recovery.past_models import MakeTaskThen, models_then, settings_then
+from resonance.pipeline.recovery.past_models import MakeTaskThen, models_then
 from resonance.pipeline.recovery.rewrite import Change, acknowledged, is_stream_of
 from resonance.pipeline.repartition.keyed.operation_records import Reader
 from resonance.pipeline.repartition.keyed.root_task import RootTask
 from resonance.pipeline.repartition.keyed.subtree_model import SubtreeModel
 from resonance.pipeline.repartition.keyed.subtree_task import SubtreeTask
 from resonance.pipeline.tasks import Task
-from resonance.pipeline.worker.delivery.delivery import Batch
 
 MOST_WAITING: Final = 200_000
 """Messages to subtrees that may wait; what becomes of them is held in memory."""

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
-from resonance.pipeline import stops
+from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.archive_writer import archive_of
 from resonance.pipeline.checkpoint.changelog_records import PartitionRecord
 from resonance.pipeline.checkpoint.changelog_table import SnapshotTable
@@ -70,7 +70,7 @@ def begin_versions(
         return None
 
     # Other stops may be nothing but a group that works meanwhile; they come again where they are real.
-    if not any(found and stops.NEW_VERSION in found.remedies for found in map(stop, logs)):
+    if not any(found and mismatches.NEW_VERSION in found.remedies for found in map(stop, logs)):
         return 0
     alone()
     with LogReader(source.client, source.group, source.patience) as reader:
@@ -79,7 +79,7 @@ def begin_versions(
         bounds = reader.bounds(logs)
     stopped = {at: found for at in logs if (found := stop(at)) is not None}
     for found in stopped.values():
-        if stops.NEW_VERSION not in found.remedies:
+        if mismatches.NEW_VERSION not in found.remedies:
             raise found
         _log.info("new models, because %s", found.problem)
     begun, below = list(stopped), None

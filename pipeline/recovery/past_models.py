@@ -4,8 +4,8 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
-from resonance.pipeline.checkpoint.changelog_records import Identity, PartitionRecord
-from resonance.pipeline.checkpoint.deployment_context import Source, program_revision
+from resonance.pipeline.checkpoint.changelog_records import PartitionRecord
+from resonance.pipeline.checkpoint.deployment_context import Source, program_revision, settings_then
 from resonance.pipeline.checkpoint.restore import Restored, restore_partitions
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError, MismatchError
@@ -53,20 +53,3 @@ def models_then(
         why = error.problem if isinstance(error, MismatchError) else error
         _log.warning("%s[%d]: the last snapshots stand for the old models: %s", *at, why)
         return None
-
-
-def settings_then(settings: Settings, identity: Identity) -> Settings:
-    """Return the settings under which models were learned."""
-    values = settings.model_dump()
-    for name in ("features", "sparse"):
-        # One of them stands there, not always the one of now.
-        values["input"].pop(name, None)
-    if "labels.topic" not in identity.limits:
-        # Their engine was not taught by labels.
-        values.pop("labels", None)
-        values["input"].pop("label_path", None)
-    values["engine"] = {"name": identity.engine}
-    for name, value in [*identity.settings.items(), *identity.limits.items()]:
-        section, _, key = name.rpartition(".")
-        (values[section] if section else values)[key] = value
-    return Settings.of(values)

@@ -1,17 +1,16 @@
-"""What mends a named stop: each gives something up, so that only a user can ask for it.
+"""Recovery from a startup mismatch: each way gives something up, so that only a user can ask for it.
 
-`resume_from_snapshots`, `reset` and `begin_versions` are the three that `stops` names. `mend` does one of them before
-the worker joins its group, on a group without members, and it is written at once where the broker has transactions:
-offsets, tombstones and new snapshots count together. Where nothing is broken it changes nothing and waits for nobody,
-so that a flag that stays on the command line of several workers does no harm, but for `reset`, which begins anew
-whenever it is asked to.
+`resume_from_snapshots`, `reset` and `begin_versions` are the three that `mismatches` names. `recover` carries out one
+of them before the worker joins its group, on a group without members. Where the broker has transactions it is written
+at once: offsets, tombstones and new snapshots count together. Where nothing is broken it changes nothing and does not
+wait, so that a flag may stay on the command line of several workers; only `reset` begins anew at every start.
 """
 
 import logging
 import threading
 from collections.abc import Callable
 
-from resonance.pipeline import stops
+from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.deployment_context import Source
 from resonance.pipeline.checkpoint.restore import read_tables
 from resonance.pipeline.config.settings import Settings
@@ -25,13 +24,13 @@ from resonance.pipeline.tasks import task_maker
 _log = logging.getLogger(__name__)
 
 
-def mend(command: str, settings: Settings, source: Source, cancelled: threading.Event | None = None) -> int:
-    """Do what one of the commands that `stops` names stands for.
+def recover(command: str, settings: Settings, source: Source, cancelled: threading.Event | None = None) -> int:
+    """Do what one of the commands that `mismatches` names stands for.
 
     Parameters
     ----------
     command : str
-        `stops.RESUME`, `stops.RESET` or `stops.NEW_VERSION`.
+        `mismatches.RESUME`, `mismatches.RESET` or `mismatches.NEW_VERSION`.
     settings : Settings
         The deployment's.
     source : Source
@@ -56,9 +55,9 @@ def mend(command: str, settings: Settings, source: Source, cancelled: threading.
     def alone() -> None:
         wait_for_empty_group(source, cancelled or threading.Event())
 
-    if command == stops.RESUME:
+    if command == mismatches.RESUME:
         return resume_from_snapshots(source, alone, atomic=atomic)
-    if command == stops.RESET:
+    if command == mismatches.RESET:
         alone()
         return reset(source, task_maker(settings, source.deployment.routes), atomic=atomic)
     return begin_versions(settings, source, tasks_of(source), alone, atomic=atomic)

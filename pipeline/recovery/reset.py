@@ -12,7 +12,7 @@ from contextlib import suppress
 from itertools import chain
 
 import orjson
-from resonance.pipeline import stops
+from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, Manifest, PartitionRecord
 from resonance.pipeline.checkpoint.changelog_writer import SnapshotWriter, Task
 from resonance.pipeline.checkpoint.compatibility import offset_note
@@ -171,7 +171,7 @@ def checked_epoch(source: Source, live: Mapping[bytes, bytes]) -> int:
         except (ValueError, KeyError, TypeError, AttributeError):
             continue
         if owner != pipeline:
-            raise stops.other_pipeline(source.snapshots, owner, pipeline)
+            raise mismatches.other_pipeline(source.snapshots, owner, pipeline)
         highest = max(highest, epoch)
     return highest
 

@@ -20,11 +20,10 @@ from resonance.pipeline.checkpoint.deployment_context import Source
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, DeliveryError
 from resonance.pipeline.kafka.access import right_refused
+from resonance.pipeline.kafka.acl import for_group, for_topic
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, RestoreCancelledError, TopicPartition
+from resonance.pipeline.kafka.producer import ABORT_SECONDS, Batch, Outlet, producer_settings
 from resonance.pipeline.records import Message
-from resonance.pipeline.topics.acls import for_group, for_topic
-from resonance.pipeline.worker.delivery.delivery import Batch, Outlet, producer_settings
-from resonance.pipeline.worker.delivery.exactly_once import ABORT_SECONDS
 
 ANSWER_SECONDS: Final = 30.0
 
@@ -193,7 +192,7 @@ def write(source: Source, changes: Sequence[Change], *, atomic: bool) -> None:
     limits = {topic: size for topic, size in source.deployment.message_bytes.items() if topic in written}
     settings: dict[str, Any] = producer_settings(source.client, message_bytes=limits)
     if atomic:
-        settings["transactional.id"] = f"{source.group}-mending"
+        settings["transactional.id"] = f"{source.group}-recovery"
     outlet = Outlet(settings, ANSWER_SECONDS, reports=True)
     producer = outlet.producer
     consumer = Consumer({"log_level": 0, **source.client, "group.id": source.group, "enable.auto.commit": False})

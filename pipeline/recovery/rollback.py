@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import chain
 
 import orjson
-from resonance.pipeline import stops
+from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.archive_reader import Archived, newest_archive
 from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, PartitionRecord, partition_key
 from resonance.pipeline.checkpoint.changelog_writer import GivenStates, SnapshotWriter
@@ -78,9 +78,9 @@ def put_back(
     if record.replay_from > record.position:
         raise MismatchError(f"{at[0]}[{at[1]}]: offset {record.position}, where it is to go on, was not reached")
     if record.replay_from < first:
-        raise stops.truncated(*at, record.replay_from, first)
+        raise mismatches.truncated(*at, record.replay_from, first)
     if (furthest := max([record.position, *(snapshot.next for snapshot in snapshots)])) > end:
-        raise stops.offset_beyond_end(source.group, *at, furthest, end)
+        raise mismatches.offset_beyond_end(source.group, *at, furthest, end)
     mine = {key: value for key, value in live.items() if _is_of(source, at, key)}
     standing = standing_streams(mine)
     after = {snapshot.stream: Standing(int(snapshot.header["version"]), snapshot.next) for snapshot in snapshots}
@@ -222,7 +222,7 @@ def _not_this(archived: Archived, error: MismatchError) -> MismatchError:
     time = f" ({TimeTexts()[archived.timestamp]})" if archived.timestamp >= 0 else ""
     remedy = (
         "set settings and release back, or choose a time at which the present ones were in use"
-        if error.remedies == (stops.NEW_VERSION,)
+        if error.remedies == (mismatches.NEW_VERSION,)
         else "choose another time, or begin anew with `resonance reset`"
     )
     return MismatchError(

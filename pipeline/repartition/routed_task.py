@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import orjson
-from resonance.pipeline import stops
+from resonance.pipeline import mismatches
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.logs import at
 from resonance.pipeline.records import Counts, Message, Outputs, RoutedRecord, SourceRecord
@@ -151,7 +151,7 @@ class RoutedTask(PartitionTask):
             content: Any = orjson.loads(state)
             self._repeats.restore(content["routes"])
         except (ValueError, KeyError, TypeError):
-            raise stops.unreadable(self._where, "what is known of the routes") from None
+            raise mismatches.unreadable(self._where, "what is known of the routes") from None
 
 
 def _placed(message: Message, partitions: int) -> Message:

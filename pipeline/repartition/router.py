@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import orjson
-from resonance.pipeline import stops
+from resonance.pipeline import mismatches
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.config.values import category_text
 from resonance.pipeline.json_paths import ABSENT, find
@@ -225,7 +225,7 @@ class RouterTask(WithDeadLetters):
         MismatchError
             Always: it was written where streams were learned here.
         """
-        raise stops.unreadable(self._where, f"the state of stream {snapshot.stream}, which is not learned here,")
+        raise mismatches.unreadable(self._where, f"the state of stream {snapshot.stream}, which is not learned here,")
 
     def emit_from_setting(self, offset: int) -> None:
         """Do nothing: what is told of a record is decided where it is learned."""
@@ -255,8 +255,8 @@ class RouterTask(WithDeadLetters):
             content = orjson.loads(state)
             if "before" in content:
                 if (found := int(content["format"])) > FORMAT:
-                    raise stops.newer_format(self._where, found, FORMAT)
+                    raise mismatches.newer_format(self._where, found, FORMAT)
                 self._before = {int(to): int(offset) for to, offset in content["before"]}
             self.first_version = int(content["first_version"])
         except (ValueError, KeyError, TypeError):
-            raise stops.unreadable(self._where, "the state of the partition") from None
+            raise mismatches.unreadable(self._where, "the state of the partition") from None

@@ -17,13 +17,13 @@ from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.kafka import clients
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, Range, TopicPartition
 from resonance.pipeline.kafka.ranges import Span, resolve
+from resonance.pipeline.mismatches import RESET
 from resonance.pipeline.recovery.rewrite import Change, inputs_of, is_atomic, wait_for_empty_group, write
 from resonance.pipeline.replay.bootstrap import Learned
 from resonance.pipeline.replay.bootstrap_file import learn_lanes
 from resonance.pipeline.replay.file_partitions import route, share
 from resonance.pipeline.replay.jobs import Tell, describe, load_kernels, run_jobs
 from resonance.pipeline.replay.spool import unspool
-from resonance.pipeline.stops import RESET
 from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.timestamps import epoch_ms
 from resonance.pipeline.topics.start_check import check_start

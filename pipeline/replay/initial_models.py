@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from resonance.pipeline import stops
+from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.archive_reader import Archived, ListedArchive, archives_before, newest_archive
 from resonance.pipeline.checkpoint.archive_records import ArchiveManifest
 from resonance.pipeline.checkpoint.changelog_records import Identity, PartitionRecord
@@ -251,7 +251,7 @@ def differing(found: Identity, now: Identity) -> list[str]:
         own = {"engine": identity.engine, "revision of the engine": identity.revision}
         return own | dict(identity.settings) | dict(identity.limits)
 
-    return stops.differences(told(found), told(now))
+    return mismatches.differences(told(found), told(now))
 
 
 def time_text(milliseconds: int) -> str:

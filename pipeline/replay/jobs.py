@@ -18,9 +18,9 @@ from resonance.pipeline.checkpoint.deployment_context import Source
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import MismatchError, ResonanceError
 from resonance.pipeline.kafka import clients
+from resonance.pipeline.kafka.topology import Deployment
+from resonance.pipeline.machine import collect_rarely
 from resonance.pipeline.replay.feeder import Feeder, frames_of
-from resonance.pipeline.topics.topics import Deployment
-from resonance.pipeline.worker.collector import collect_rarely
 
 Tell = Callable[[int], None]
 """Told how many more records are done."""

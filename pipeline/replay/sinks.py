@@ -8,8 +8,8 @@ from typing import Any, BinaryIO, Final, Protocol
 
 import orjson
 from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.kafka.producer import Batch, Outlet, producer_settings
 from resonance.pipeline.records import Message, Outputs
-from resonance.pipeline.worker.delivery.delivery import Batch, Outlet, producer_settings
 
 KINDS: Final[Mapping[str, str]] = {
     "assignments": "assignments",

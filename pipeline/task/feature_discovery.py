@@ -9,12 +9,12 @@ from typing import Any, Final
 import numpy as np
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Outputs, SourceRecord, stream_key
-from resonance.pipeline.repartition.keyed.operation_writer import Sender
 from resonance.pipeline.task.dead_letters import DeadLetters
 from resonance.pipeline.task.decode.dense import Shape, shape_as_json, shape_from
 from resonance.pipeline.task.decode.faults import FaultError
 from resonance.pipeline.task.decode.json_records import AnyLayout, InputMapping, Probe
 from resonance.pipeline.task.decode.labels import Taught
+from resonance.pipeline.task.downstream import Downstream
 from resonance.pipeline.task.emission import Emission
 from resonance.pipeline.task.encode import message_sizes
 from resonance.pipeline.task.encode.assignments import StreamTexts
@@ -71,7 +71,7 @@ class Probing:
         emission: Emission,
     ) -> None:
         self.skipped = self.outvoted = 0
-        self.sender: Sender | None = None
+        self.sender: Downstream | None = None
         self._where = where
         self._by_key = settings.by_key
         self._names_by_key = settings.stream == "key"

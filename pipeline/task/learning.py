@@ -11,10 +11,9 @@ from resonance.pipeline.task.decode.json_records import AnyLayout
 from resonance.pipeline.task.decode.labels import Taught
 from resonance.pipeline.task.decode.sparse import SparseRows
 from resonance.pipeline.task.encode import message_sizes
-from resonance.pipeline.task.encode.assignments import StreamTexts, describe
+from resonance.pipeline.task.encode.assignments import LatestTexts, StreamTexts, describe
 from resonance.pipeline.task.encode.cluster_events import Cause, EventEncoder, Told
 from resonance.pipeline.task.encode.origins import Origins
-from resonance.pipeline.task.latest_texts import LatestTexts
 from resonance.pipeline.task.model.learn_result import Fed
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.model_health import ModelHealth

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 
 import orjson
-from resonance.pipeline import stops
+from resonance.pipeline import mismatches
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Counts, Message, Outputs, SourceRecord, StreamSnapshot
-from resonance.pipeline.repartition.keyed.operation_writer import Sender
 from resonance.pipeline.task.dead_letters import DeadLetters, WithDeadLetters
 from resonance.pipeline.task.decode.dense import shape_from
 from resonance.pipeline.task.decode.faults import FaultError
 from resonance.pipeline.task.decode.json_records import Decoded, InputMapping
 from resonance.pipeline.task.decode.late_labels import LabelDecoding, own_times
+from resonance.pipeline.task.downstream import Downstream
 from resonance.pipeline.task.emission import Emission
 from resonance.pipeline.task.encode import message_sizes
 from resonance.pipeline.task.encode.assignments import Encoder, describe
@@ -102,9 +102,9 @@ class PartitionTask(WithDeadLetters):
             self._emission,
         )
         self._records = self._skipped = 0
-        self._sender: Sender | None = None
+        self._sender: Downstream | None = None
 
-    def _send_by(self, sender: Sender) -> None:
+    def _send_by(self, sender: Downstream) -> None:
         """Let models be roots whose children are asked by a sender, and whose records are answered there."""
         self._sender = self._probing.sender = sender
         self._learner.further_check = sender.check_room
@@ -420,12 +420,12 @@ class PartitionTask(WithDeadLetters):
         try:
             content = orjson.loads(state)
             if (found := int(content["format"])) > FORMAT:
-                raise stops.newer_format(self._where, found, FORMAT)
+                raise mismatches.newer_format(self._where, found, FORMAT)
             first_version = int(content["first_version"])
             self._probing.restore(content)
             self._emission.restore(content.get("emission"))
         except (ValueError, KeyError, TypeError, IndexError):
-            raise stops.unreadable(self._where, "the state of the partition") from None
+            raise mismatches.unreadable(self._where, "the state of the partition") from None
         self.first_version = first_version
 
 

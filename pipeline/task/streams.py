@@ -5,7 +5,7 @@ from typing import Any
 
 from resonance.engine import ENGINES, PARTS, HCAEARoot
 from resonance.engine.errors import ParameterError, StateError
-from resonance.pipeline import stops
+from resonance.pipeline import mismatches
 from resonance.pipeline.config.messages import configuration_error, prepared_setting
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
@@ -236,16 +236,16 @@ class Streams:
         settings, name = self._settings, snapshot.stream
         where = f"{self._where}, stream {name} at offset {snapshot.next}"
         if snapshot.header.get("format", FORMAT) > FORMAT:
-            raise stops.newer_format(where, snapshot.header["format"], FORMAT)
+            raise mismatches.newer_format(where, snapshot.header["format"], FORMAT)
         if not new_version and (changed := differences_of(snapshot.header, self._header(layout, 0))):
-            raise stops.settings_differ(where, changed)
+            raise mismatches.settings_differ(where, changed)
         try:
             engine = engine_of(snapshot.header) if new_version else settings.engine_class.name
             if engine not in ENGINES and engine not in PARTS:
                 raise StateError(f"this release has no engine {engine}")
             model = StreamModel.from_state(engine, name, snapshot.body)
         except StateError as error:
-            raise stops.unreadable(where, f"the state ({error})") from None
+            raise mismatches.unreadable(where, f"the state ({error})") from None
         if model.labels is not None:
             model.labels.bound(settings)
         if new_version:
@@ -279,4 +279,4 @@ def differences_of(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
         | {f"{name}.{key}": value for part, name in sections.items() for key, value in content.get(part, {}).items()}
         for content in (then, now)
     ]
-    return stops.differences(*flat)
+    return mismatches.differences(*flat)

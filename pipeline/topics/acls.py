@@ -1,16 +1,14 @@
 """The rights that a deployment needs where the cluster has ACLs, one by one, with what each is for."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
-from resonance.pipeline.dead_letters.progress import replay_group, replay_id
+from resonance.pipeline.kafka.acl import Acl, for_group, for_topic, for_transactions
 from resonance.pipeline.topics.kinds import INPUT, Topic, Topics
 
 if TYPE_CHECKING:
     from resonance.pipeline.config.settings import Settings
 
-Resource = Literal["topic", "group", "transactional-id"]
 
 ROLES: Final[Mapping[str, str]] = {
     "worker": "a worker; also `topics create`, `topics check`, `bootstrap`, `reset`, `snapshots import`",
@@ -23,46 +21,6 @@ ROLES: Final[Mapping[str, str]] = {
 """Who needs rights, and who that is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Acl:
-    """Operations that a principal may do on one resource.
-
-    Attributes
-    ----------
-    resource : {"topic", "group", "transactional-id"}
-        Kind of the resource, as `kafka-acls` names it.
-    name : str
-        Its name, or how the names begin.
-    operations : tuple of str
-        As `kafka-acls` names them: ``Read``, ``DescribeConfigs``.
-    why : str
-        What for.
-    prefixed : bool
-        All resources whose names begin like this.
-    """
-
-    resource: Resource
-    name: str
-    operations: tuple[str, ...]
-    why: str
-    prefixed: bool = False
-
-    def command(self, servers: str, principal: str) -> str:
-        """Return the command that an administrator runs."""
-        operations = " ".join(f"--operation {operation}" for operation in self.operations)
-        pattern = " --resource-pattern-type prefixed" if self.prefixed else ""
-        return (
-            f"kafka-acls.sh --bootstrap-server {servers} --add --allow-principal {principal} "
-            f"--{self.resource} {self.name}{pattern} {operations}"
-        )
-
-
-def principal_of(client: Mapping[str, Any]) -> str:
-    """Return whom the ACLs must name: the user that logs in, a placeholder where certificates or nothing say it."""
-    user = client.get("sasl.username")
-    return f"User:{user}" if user else "User:NAME"
-
-
 def needed(settings: "Settings") -> dict[str, list[Acl]]:
     """Return the rights that each of `ROLES` needs."""
     topics = Topics.of(settings)
@@ -73,23 +31,6 @@ def needed(settings: "Settings") -> dict[str, list[Acl]]:
         "operator": _operator(settings, topics),
         "dead letters": _dead_letters(settings, topics),
     }
-
-
-def for_topic(name: str, operations: Sequence[str], why: str = "") -> Acl:
-    """Return the rights on one topic."""
-    return Acl("topic", name, tuple(operations), why)
-
-
-def for_group(group: str) -> Acl:
-    """Return what a member of a consumer group needs."""
-    return Acl("group", group, ("Read",), "join the group, keep the offsets of the input")
-
-
-def for_transactions(name: str) -> Acl:
-    """Return what transactions need: every worker has an id of its own, mending and `topics check` one more each."""
-    return Acl(
-        "transactional-id", f"{name}-", ("Write",), "write outputs, snapshots and offsets at once", prefixed=True
-    )
 
 
 def _worker(settings: "Settings", topics: Topics) -> list[Acl]:
@@ -148,3 +89,13 @@ def _dead_letters(settings: "Settings", topics: Topics) -> list[Acl]:
 def _operator(settings: "Settings", topics: Topics) -> list[Acl]:
     rights = [for_topic(topic.name, ("Read", "DescribeConfigs"), f"read {topic.kind.title}") for topic in topics.all]
     return [*rights, Acl("group", settings.group, ("Describe",), "see where the group stands")]
+
+
+def replay_group(name: str) -> str:
+    """Return the group whose offsets say what of a deployment's dead letters was replayed."""
+    return f"{name}.dlq-replay"
+
+
+def replay_id(name: str) -> str:
+    """Return the transactional id under which a deployment's dead letters are replayed."""
+    return f"{name}-dlq-replay"

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from resonance.pipeline.topics.acls import ROLES, Acl
+from resonance.pipeline.kafka.acl import Acl
+from resonance.pipeline.topics.acls import ROLES
 from resonance.pipeline.topics.topics import Status, Survey
 from resonance.pipeline.topics.volume import Volume
 

@@ -8,11 +8,12 @@ from confluent_kafka import KafkaException, Producer
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.kafka.access import right_refused
+from resonance.pipeline.kafka.acl import for_transactions
 from resonance.pipeline.kafka.admin import Cluster
 from resonance.pipeline.kafka.embedded import SILENT
-from resonance.pipeline.topics.acls import for_transactions
+from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.topics.kinds import INPUT, Topics
-from resonance.pipeline.topics.topics import Deployment, prepare_topics, read_deployment
+from resonance.pipeline.topics.topics import prepare_topics, read_deployment
 
 TRANSACTION_SECONDS: Final = 10.0
 """How long the broker may take to begin transactions for the id that is tried."""

@@ -7,12 +7,13 @@ in `kinds`; the worker's start, ``topics plan``, ``topics create`` and ``topics 
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from resonance.pipeline.errors import BrokerError, ConfigurationError, DeniedError, ResonanceError, nearest
+from resonance.pipeline.kafka.acl import for_topic
 from resonance.pipeline.kafka.admin import Cluster, FoundTopic
-from resonance.pipeline.topics import acls
+from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.topics.inputs import check_inputs, check_labels
 from resonance.pipeline.topics.kinds import LABELS, Topic, Topics
 
@@ -20,50 +21,6 @@ if TYPE_CHECKING:
     from resonance.pipeline.config.settings import Settings
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Deployment:
-    """What the broker says of a deployment's topics.
-
-    Attributes
-    ----------
-    partitions : int
-        Partitions of every input.
-    topic_ids : mapping of str to str
-        Kafka's id of each input topic and of the routes, which changes when a topic is deleted and made again; ``""``
-        where the broker gives none (the embedded one).
-    message_bytes : mapping of str to int
-        ``max.message.bytes`` of each topic, where the broker tells.
-    embedded : bool
-        The broker is the embedded one: no transactions, no topic configuration.
-    routes : int
-        Partitions of the topic of the routes; 0 where there is none.
-    labels : int
-        Partitions of the topic of labels; 0 where there is none.
-    """
-
-    partitions: int
-    topic_ids: Mapping[str, str]
-    message_bytes: Mapping[str, int] = field(default_factory=dict)
-    embedded: bool = False
-    routes: int = 0
-    labels: int = 0
-
-    @property
-    def homes(self) -> int:
-        """Partitions of the topics of states, snapshots and archive: one for each task of a worker."""
-        return max(self.partitions, self.routes, self.labels)
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """Partitions of everything that workers process, as `tasks.make_task` takes them."""
-        return {"routes": self.routes, "inputs": self.partitions, "labels": self.labels}
-
-    @property
-    def letters(self) -> int:
-        """Partitions of the dead letters: of what is read, and has a place there."""
-        return max(self.partitions, self.labels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,7 +343,7 @@ def _differences(
     allowed = found.operations
     lacking = [] if allowed is None else [name for name in topic.kind.operations if name not in allowed]
     if lacking:
-        differences.append(Difference(cluster.denied(acls.for_topic(topic.name, lacking)), error=DeniedError))
+        differences.append(Difference(cluster.denied(for_topic(topic.name, lacking)), error=DeniedError))
     policy = found.config.get("cleanup.policy", "")
     if topic.kind.of_others and "compact" in policy.split(","):
         differences.append(

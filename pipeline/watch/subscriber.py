@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, Self
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka.access import Refusals, right_refused
+from resonance.pipeline.kafka.acl import for_topic
 from resonance.pipeline.kafka.log_reader import headers_of
 from resonance.pipeline.records import Record
-from resonance.pipeline.topics.acls import for_topic
 
 REMEMBERED = 200_000
 """Outputs that are known again when they are repeated; repeats come within the commit interval of a worker."""

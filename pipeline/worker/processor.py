@@ -17,11 +17,12 @@ from faust.types import TP
 from resonance.pipeline.checkpoint.archive_writer import ArchiveWriter
 from resonance.pipeline.crash_points import reach
 from resonance.pipeline.errors import DeliveryError
+from resonance.pipeline.kafka.producer import Batch
 from resonance.pipeline.records import Outputs
 from resonance.pipeline.worker.assignment import Counters, Destinations, Histograms, Partition
 from resonance.pipeline.worker.command_queue import Inbox, Item
 from resonance.pipeline.worker.dead_letter_breaker import Pauses
-from resonance.pipeline.worker.delivery.delivery import Batch, Delivery
+from resonance.pipeline.worker.delivery.delivery import Delivery
 from resonance.pipeline.worker.transport.chunk import Chunk, Membership
 from resonance.pipeline.worker.watchdog import WORK_SECONDS, Activity
 

@@ -20,16 +20,17 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ResonanceError
 from resonance.pipeline.kafka import clients, embedded
 from resonance.pipeline.kafka.log_reader import RestoreCancelledError
+from resonance.pipeline.kafka.producer import producer_settings
+from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.kernels import told_while_compiling
-from resonance.pipeline.recovery.recovery import mend
+from resonance.pipeline.machine import collect_rarely
+from resonance.pipeline.recovery.recovery import recover
 from resonance.pipeline.tasks import Task, make_task
 from resonance.pipeline.topics.start_check import check_start
-from resonance.pipeline.topics.topics import Deployment
 from resonance.pipeline.worker.assignment import Destinations, Histograms, Partition
-from resonance.pipeline.worker.collector import collect_rarely
 from resonance.pipeline.worker.dead_letter_breaker import Pauses
 from resonance.pipeline.worker.delivery.at_least_once import AtLeastOnce
-from resonance.pipeline.worker.delivery.delivery import Delivery, producer_settings
+from resonance.pipeline.worker.delivery.delivery import Delivery
 from resonance.pipeline.worker.delivery.exactly_once import ExactlyOnce
 from resonance.pipeline.worker.http.metrics import make_registry
 from resonance.pipeline.worker.http.pages import Pages, address
@@ -48,17 +49,18 @@ OUTPUTS = ("assignments", "cluster_events", "dead_letters", "clusters")
 _log = logging.getLogger(__name__)
 
 
-def run(settings: Settings, mending: str = "") -> int:
+def run(settings: Settings, recovery: str = "") -> int:
     """Run a worker until it is told to stop or cannot go on; return the process's exit code.
 
-    With `mending`, one of the commands that a named stop told about, that is done before the worker joins its group.
+    With `recovery`, one of the commands that a startup mismatch names, which is carried out before the worker joins its
+    group.
     The last line of the log says why it ended. Threads of the client libraries may outlive the call after a failure:
     the process should end.
     """
     logs.configure(settings.worker.log_level, settings.worker.log_format)
     collect_rarely()
     try:
-        why = asyncio.new_event_loop().run_until_complete(Worker(settings, mending).run())
+        why = asyncio.new_event_loop().run_until_complete(Worker(settings, recovery).run())
     except ResonanceError as error:
         _log.debug("where it came from", exc_info=True)
         _log.error("the worker ends with exit code %d: %s", error.exit_code, error)
@@ -83,13 +85,13 @@ class Worker:
     ----------
     settings : Settings
         Of the deployment and this worker.
-    mending : str
-        What to mend first (`stops`); nothing by default.
+    recovery : str
+        Which recovery to carry out first (`mismatches`); none by default.
     """
 
-    def __init__(self, settings: Settings, mending: str = "") -> None:
+    def __init__(self, settings: Settings, recovery: str = "") -> None:
         self._settings = settings
-        self._mending = mending
+        self._recovery = recovery
         self._status = Status()
         self._histograms = Histograms()
         self._failure: BaseException | None = None
@@ -100,7 +102,7 @@ class Worker:
         self._positions: tuple[Membership, dict[TP, int]] | None = None
         self._delivery_started = False
         self._ending = Ending(self._status)
-        self._mending_began = False
+        self._recovery_began = False
         self._starting_delivery = threading.Lock()
         self._app: WorkerApp
         self._processor: Processor
@@ -150,7 +152,7 @@ class Worker:
         checking = asyncio.ensure_future(asyncio.to_thread(self._check))
         told = asyncio.ensure_future(self._told.wait())
         await asyncio.wait((checking, told), return_when=asyncio.FIRST_COMPLETED)
-        if told.done() and self._mending_began:
+        if told.done() and self._recovery_began:
             # It ends at its next look at `_cancelled`, and then aborts what is open.
             await asyncio.wait((checking,), timeout=STOP_SECONDS)
         if checking.done():
@@ -174,12 +176,12 @@ class Worker:
         with told_while_compiling(settings.engine.name):
             settings.compile_engine()
         self._source = Source.of(settings, client, deployment)
-        if self._mending:
-            self._status.enter("mending")
-            self._mending_began = True
+        if self._recovery:
+            self._status.enter("recovering")
+            self._recovery_began = True
             with contextlib.suppress(RestoreCancelledError):
-                changed = mend(self._mending, settings, self._source, self._cancelled)
-                _log.info("%s changed %d partitions", self._mending, changed)
+                changed = recover(self._recovery, settings, self._source, self._cancelled)
+                _log.info("%s changed %d partitions", self._recovery, changed)
         self._status.enter("joining")
         return deployment
 

@@ -7,9 +7,9 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from faust.types import TP
 from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryError, FencedError
+from resonance.pipeline.kafka.producer import Batch, producer_settings
 from resonance.pipeline.records import Message
 from resonance.pipeline.worker.delivery.at_least_once import AtLeastOnce
-from resonance.pipeline.worker.delivery.delivery import Batch, producer_settings
 from resonance.pipeline.worker.delivery.exactly_once import ExactlyOnce, check_group_metadata, group_metadata
 from resonance.pipeline.worker.transport.chunk import Membership
 

@@ -8,12 +8,12 @@ from confluent_kafka.admin import AdminClient
 from resonance.pipeline.checkpoint.changelog_records import manifest_key, partition_key
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, MismatchError
+from resonance.pipeline.kafka.producer import producer_settings
+from resonance.pipeline.mismatches import RESET, RESUME
 from resonance.pipeline.records import Message
 from resonance.pipeline.recovery import rewrite
-from resonance.pipeline.recovery.recovery import mend, resume_from_snapshots
+from resonance.pipeline.recovery.recovery import recover, resume_from_snapshots
 from resonance.pipeline.recovery.reset import reset
-from resonance.pipeline.stops import RESET, RESUME
-from resonance.pipeline.worker.delivery.delivery import producer_settings
 
 from tests.brokers import produce, read_topic
 from tests.integration.toy_pipeline import Pipeline, models
@@ -148,7 +148,7 @@ def test_a_group_with_members_is_not_mended(pipeline, member, command):
     pipeline.source = pipeline.deployed(session_timeout=-5)
     member()
     with pytest.raises(BrokerError, match=r"members .still-here on .*; stop every worker of the group first"):
-        mend(command, SETTINGS, pipeline.source)
+        recover(command, SETTINGS, pipeline.source)
 
 
 def test_where_nothing_is_broken_nobody_is_waited_for(pipeline, member):
@@ -156,4 +156,4 @@ def test_where_nothing_is_broken_nobody_is_waited_for(pipeline, member):
     pipeline.work(pipeline.transactional("worker"))
     pipeline.source = pipeline.deployed(session_timeout=-5)
     member()
-    assert mend(RESUME, SETTINGS, pipeline.source) == 0
+    assert recover(RESUME, SETTINGS, pipeline.source) == 0

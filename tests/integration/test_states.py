@@ -6,9 +6,9 @@ import pytest
 from confluent_kafka import TopicPartition
 from resonance.pipeline.checkpoint.archive_reader import newest_archive
 from resonance.pipeline.checkpoint.archive_records import ArchiveKey
-from resonance.pipeline.checkpoint.listing import open_source
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.log_reader import LogReader
+from resonance.pipeline.recovery.entry import open_source
 from resonance.pipeline.task.partition_task import PartitionTask
 
 from tests.brokers import create_topic, produce, read_topic

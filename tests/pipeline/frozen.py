@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 import orjson
 import pytest
-from resonance.pipeline import stops
+from resonance.pipeline import mismatches
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.recovery import recovery
 
@@ -113,7 +113,7 @@ def new_version(patch: pytest.MonkeyPatch) -> MemoryDeployment:
     made = MemoryDeployment(patch)
     made.work(350, everything=True)
     made.take_settings(settings(stream="key", engine__memory=101))
-    recovery.mend(stops.NEW_VERSION, made.given, made.source)
+    recovery.recover(mismatches.NEW_VERSION, made.given, made.source)
     made.work(600)
     return made
 
@@ -152,7 +152,7 @@ def rekeyed(patch: pytest.MonkeyPatch) -> MemoryDeployment:
     made.turn(0.5, only=TOPIC, lost=True)
     made.turn(0.5)
     made.take_settings(settings(stream="field:country", input__id_path="id", engine__memory=300))
-    recovery.mend(stops.NEW_VERSION, made.given, made.source)
+    recovery.recover(mismatches.NEW_VERSION, made.given, made.source)
     made.turn()
     made.turn(only=ROUTES)
     return made

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import pytest
-from resonance.pipeline.checkpoint import archive_writer, listing, restore
+from resonance.pipeline.checkpoint import archive_writer, restore
 from resonance.pipeline.checkpoint.archive_reader import present_line
 from resonance.pipeline.checkpoint.archive_writer import ArchiveWriter
 from resonance.pipeline.checkpoint.compatibility import offset_note
@@ -13,9 +13,11 @@ from resonance.pipeline.checkpoint.restore import restore_partitions
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, Range, TopicPartition
+from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.records import Message, Outputs
 from resonance.pipeline.recovery import (
     drain_subtrees,
+    entry,
     import_checkpoint,
     new_version,
     recovery,
@@ -25,7 +27,6 @@ from resonance.pipeline.recovery import (
 )
 from resonance.pipeline.recovery.rewrite import Change
 from resonance.pipeline.task.partition_task import PartitionTask
-from resonance.pipeline.topics.topics import Deployment
 
 from tests.pipeline.logs import MemoryReader
 from tests.pipeline.streams import STAMP, TOPIC, points, settings, value_of
@@ -95,7 +96,7 @@ class MemoryDeployment(MemoryReader):
         for module in (rewrite, recovery, reset, new_version):
             patch.setattr(module, "write", self.write)
         patch.setattr(reset, "forget_archives", lambda _: self.forget_archives())
-        patch.setattr(listing, "open_source", lambda _: self.source)
+        patch.setattr(entry, "open_source", lambda _: self.source)
         patch.setattr("resonance.pipeline.kafka.log_reader.LogReader", lambda *_: self)
         self.members: list[str] | None = None
         patch.setattr(rewrite, "members_of", lambda _: self.members)

@@ -29,7 +29,7 @@ import orjson
 from resonance.engine.base import MAGNITUDE
 from resonance.engine.classes import MOST_CLASSES
 from resonance.engine.hcaea.subtree import MOST_NODES
-from resonance.pipeline import stops
+from resonance.pipeline import mismatches
 from resonance.pipeline.records import SourceRecord
 from resonance.pipeline.repartition.envelope import MOST_PARTITIONS, TOPIC_NAME
 from resonance.pipeline.repartition.keyed.operation_sizes import NUMBER_BYTES
@@ -187,7 +187,7 @@ class Reader:
         if mark != MARK:
             return None
         if form > FORMAT:
-            raise stops.newer_format(self._where, form, FORMAT)
+            raise mismatches.newer_format(self._where, form, FORMAT)
         to_key = HEAD.size + of_topic
         to_id = to_key + of_key
         to_included = to_id + of_id

@@ -179,23 +179,7 @@ class Sender:
     def send(
         self, model: StreamModel, own: Origins, fed: Fed, wanted: Sequence[bool], *, alone: bool, told: bool
     ) -> list[tuple[int, Message]]:
-        """Return the messages that follow from rows, each with the position of the row that caused it.
-
-        Parameters
-        ----------
-        model : StreamModel
-            The stream's; counts what each subtree was sent.
-        own : Origins
-            The records of the rows.
-        fed : Fed
-            What became of the rows.
-        wanted : sequence of bool
-            Which of the learned rows are answered; the others were, or need not be.
-        alone : bool
-            `own` is the one record that caused everything, and no row is answered now.
-        told : bool
-            Without it the messages were sent before and are only counted.
-        """
+        """Return the messages that follow from rows, as `Downstream.send` says."""
         messages: list[tuple[int, Message]] = []
         for asked in fed.asked:
             if asked.answered and fed.step is not None and not alone:

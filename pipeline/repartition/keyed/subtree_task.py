@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 from resonance.engine.errors import StateError
-from resonance.pipeline import stops
+from resonance.pipeline import mismatches
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.logs import at
 from resonance.pipeline.records import Counts, Message, Outputs, SourceRecord, StreamSnapshot
@@ -303,7 +303,7 @@ class SubtreeTask(PartitionTask):
         try:
             content = orjson.loads(state)
             if (found := int(content["format"])) > FORMAT:
-                raise stops.newer_format(self._where, found, FORMAT)
+                raise mismatches.newer_format(self._where, found, FORMAT)
             self.first_version = int(content["first_version"])
         except (ValueError, KeyError, TypeError):
-            raise stops.unreadable(self._where, "the state of the partition") from None
+            raise mismatches.unreadable(self._where, "the state of the partition") from None

@@ -6,7 +6,7 @@ from typing import Any
 from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.prepare import REVISION as PREPARE_REVISION
 from resonance.engine.prepare import Preparation
-from resonance.pipeline import stops
+from resonance.pipeline import mismatches
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import StreamSnapshot
 from resonance.pipeline.repartition.keyed.operation_records import Ask, Part
@@ -119,11 +119,11 @@ class Subtrees(Streams):
         """Continue a subtree from a snapshot; see `PartitionTask.restore`."""
         where = f"{self._where}, subtree {snapshot.stream} at offset {snapshot.next}"
         if snapshot.header.get("format", FORMAT) > FORMAT:
-            raise stops.newer_format(where, snapshot.header["format"], FORMAT)
+            raise mismatches.newer_format(where, snapshot.header["format"], FORMAT)
         if changed := differences_of(snapshot.header, self._header_of(0)):
-            raise stops.settings_differ(where, changed)
+            raise mismatches.settings_differ(where, changed)
         try:
             model = SubtreeModel.from_bytes(snapshot.body)
         except StateError as error:
-            raise stops.unreadable(where, f"the state ({error})") from None
+            raise mismatches.unreadable(where, f"the state ({error})") from None
         self._take(model)

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import repeat
-from typing import Any, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 import orjson
@@ -303,3 +303,36 @@ def describe(model: StreamModel, texts: StreamTexts, cluster: Cluster) -> Cluste
 
 def _size(headers: Sequence[Header]) -> int:
     return sum(len(name.encode()) + len(value or b"") for name, value in headers)
+
+
+LEAST_TEXTS: Final = 1_000
+"""Streams that are kept at least, however few a partition may have."""
+
+
+class LatestTexts:
+    """Keeps the texts of so many streams; those of the one that was asked for longest ago go first.
+
+    What they say follows from the stream and the version alone, so that losing them costs time and nothing else.
+
+    Parameters
+    ----------
+    streams : int
+        How many.
+    """
+
+    def __init__(self, streams: int) -> None:
+        self._most = max(streams, LEAST_TEXTS)
+        self._texts: dict[str, StreamTexts] = {}
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def of(self, stream: str, version: int, depth: int) -> StreamTexts:
+        """Return the texts of a version of a stream whose engine has so many levels."""
+        texts = self._texts.pop(stream, None)
+        if texts is None or texts.version != version:
+            texts = StreamTexts(stream, version, depth)
+        self._texts[stream] = texts
+        if len(self._texts) > self._most:
+            del self._texts[next(iter(self._texts))]
+        return texts

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException
 from faust.types import TP
 from resonance.pipeline.crash_points import reach
 from resonance.pipeline.errors import DeliveryError
-from resonance.pipeline.worker.delivery.delivery import Batch, Outlet
+from resonance.pipeline.kafka.producer import Batch, Outlet
 from resonance.pipeline.worker.transport.chunk import Membership
 from resonance.pipeline.worker.transport.connections import refused
 

@@ -24,14 +24,12 @@ from resonance.pipeline.errors import (
     ResonanceError,
 )
 from resonance.pipeline.kafka.access import lacks, right_refused
+from resonance.pipeline.kafka.acl import Acl, for_group, for_topic, for_transactions
 from resonance.pipeline.kafka.admin import Cluster
-from resonance.pipeline.topics.acls import Acl, for_group, for_topic, for_transactions
-from resonance.pipeline.worker.delivery.delivery import LOOK_SECONDS, Batch, Outlet
+from resonance.pipeline.kafka.producer import ABORT_SECONDS, LOOK_SECONDS, Batch, Outlet
 from resonance.pipeline.worker.transport.chunk import Membership
 
 RETRY_SECONDS = 0.1
-ABORT_SECONDS = 5.0
-"""How long a failing worker tries to abort; the broker does it otherwise when the transaction times out."""
 
 RETRY = {"retry.backoff.ms": 10, "retry.backoff.max.ms": 200}
 """While the broker still completes a transaction it sends the next one's first requests away for a moment. librdkafka

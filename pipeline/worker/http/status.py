@@ -15,12 +15,12 @@ POLL_SECONDS: Final = 60.0
 """Age of the last round of the fetch loop above which a worker is not alive: it takes a fraction of a second, with and
 without a broker, and longer only where something hangs."""
 
-Phase = Literal["starting", "compiling kernels", "mending", "joining", "restoring", "running", "stopping"]
+Phase = Literal["starting", "compiling kernels", "recovering", "joining", "restoring", "running", "stopping"]
 
 _WAITS: Final[dict[Phase, str]] = {
     "starting": "starting: the topics are being checked",
     "compiling kernels": "the engine's kernels are being loaded, or compiled, which takes about a minute once",
-    "mending": "what a named stop told about is being mended",
+    "recovering": "the recovery that was asked for is carried out",
     "joining": "waiting for the consumer group to assign partitions",
     "stopping": "stopping",
 }

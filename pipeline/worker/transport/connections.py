@@ -13,7 +13,7 @@ from aiokafka import client as aiokafka_client
 from aiokafka import errors as aiokafka_errors
 from resonance.pipeline.errors import DeniedError
 from resonance.pipeline.kafka.access import Streak, lacks, login_refused, no_secure_connection
-from resonance.pipeline.topics.acls import for_group, for_topic
+from resonance.pipeline.kafka.acl import for_group, for_topic
 
 LOGIN_ERRORS: Final = (
     aiokafka_errors.AuthenticationFailedError,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from aiokafka import errors as aiokafka_errors
-from resonance.pipeline import stops
+from resonance.pipeline import mismatches
 from resonance.pipeline.errors import BrokerError, ConfigurationError
 from resonance.pipeline.worker.transport.connections import LOGIN_ERRORS, refused
 
@@ -49,7 +49,7 @@ def explained(error: BaseException, client: Mapping[str, Any]) -> BaseException:
     if denied := refused(client, error):
         return denied
     if isinstance(error, aiokafka_errors.OffsetOutOfRangeError):
-        return stops.truncated_ahead(error.args[0])
+        return mismatches.truncated_ahead(error.args[0])
     if isinstance(error, aiokafka_errors.UnsupportedCodecError):
         return BrokerError(f"the input is compressed in a way that cannot be read: {error}; install aiokafka[all]")
     if type(error) in REFUSED_MEMBERS:

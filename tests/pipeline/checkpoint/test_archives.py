@@ -11,9 +11,9 @@ from resonance.pipeline.checkpoint.archive_records import ArchiveKey
 from resonance.pipeline.checkpoint.archive_writer import ArchiveWriter
 from resonance.pipeline.checkpoint.deployment_context import Source
 from resonance.pipeline.errors import MismatchError
+from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.records import Message
 from resonance.pipeline.task.partition_task import PartitionTask
-from resonance.pipeline.topics.topics import Deployment
 
 from tests.pipeline import streams
 from tests.pipeline.logs import MemoryReader

@@ -6,7 +6,7 @@ import threading
 
 import orjson
 import pytest
-from resonance.pipeline import stops
+from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint import deployment_context as states_source
 from resonance.pipeline.checkpoint import restore
 from resonance.pipeline.checkpoint.changelog_records import Identity, chunk_key, manifest_key
@@ -17,10 +17,10 @@ from resonance.pipeline.checkpoint.restore import Progress, restore_partitions
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.kafka.log_reader import RestoreCancelledError
+from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.records import Record
 from resonance.pipeline.task.model import preparations
 from resonance.pipeline.task.partition_task import PartitionTask
-from resonance.pipeline.topics.topics import Deployment
 
 from tests.pipeline.toy_task import ToyTask
 
@@ -425,7 +425,7 @@ def test_tasks_know_what_the_topics_of_events_and_clusters_take(log):
 def test_differences_are_those_of_values_not_of_how_they_are_written():
     before = {"a": 1, "b": ("x",), "c": None, "gone": 2}
     now = {"a": 1.0, "b": ["x"], "c": 3, "new": [4]}
-    assert stops.differences(before, now) == [
+    assert mismatches.differences(before, now) == [
         "c was null, is 3",
         "gone was 2, is not there",
         "new was not there, is [4]",

@@ -9,7 +9,7 @@ from resonance.pipeline.checkpoint.deployment_context import Source
 from resonance.pipeline.checkpoint.restore import restore_partitions
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError, MismatchError
-from resonance.pipeline.topics.topics import Deployment
+from resonance.pipeline.kafka.topology import Deployment
 
 from tests.pipeline.checkpoint.test_restore import AT, IDENTITY, Log, source
 from tests.pipeline.toy_task import ToyTask

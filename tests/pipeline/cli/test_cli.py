@@ -51,7 +51,7 @@ def test_the_rights_say_for_every_command_that_asks_a_broker_who_needs_them() ->
     asking = {name for name, options in _commands(get_command(main.app)) if "--broker" in options} - {"worker"}
     told = " ".join(ROLES.values())
     assert {name for name in asking if f"`{name}`" not in told} == set()
-    documented = (Path(__file__).resolve().parents[2] / "docs/security.md").read_text()
+    documented = (Path(__file__).resolve().parents[3] / "docs/security.md").read_text()
     assert {name for name in asking if name.split()[-1] not in documented} == set()
 
 

@@ -5,12 +5,12 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from resonance.pipeline.checkpoint import export_file, listing
+from resonance.pipeline.checkpoint import export_file
 from resonance.pipeline.cli import dlq, main, plans, reset, topics
-from resonance.pipeline.recovery import import_checkpoint, rewrite
+from resonance.pipeline.recovery import entry, import_checkpoint, rewrite
 
 UNCHANGED = "stopped; nothing was changed"
-SOURCE, STATES = "checkpoint.listing.open_source", "checkpoint.export_file.read_file"
+SOURCE, STATES = "recovery.entry.open_source", "checkpoint.export_file.read_file"
 SURVEY, START = "topics.topics.survey", "topics.start_check.check_start"
 WRITE = "recovery.rewrite.write"
 
@@ -64,7 +64,7 @@ def test_what_is_left_is_said_at_ctrl_c(monkeypatch, capsys, tmp_path, command, 
     # What comes before the place where it is stopped needs no broker here.
     names = {"snapshots": "n.snapshots", "archive": "n.archive", "clusters": "n.clusters"}
     source = SimpleNamespace(**names, deployment=SimpleNamespace(routes=0))
-    monkeypatch.setattr(listing, "open_source", lambda _: source)
+    monkeypatch.setattr(entry, "open_source", lambda _: source)
     monkeypatch.setattr(export_file, "read_file", lambda _: [])
     monkeypatch.setattr(import_checkpoint, "plan_import", lambda *_: [])
     monkeypatch.setattr(reset, "_plan", lambda *_: [])

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
-from resonance.pipeline import stops
+from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint import listing
 from resonance.pipeline.checkpoint.inspection import inspect
 from resonance.pipeline.checkpoint.restore import restore_partitions
@@ -177,7 +177,7 @@ def test_another_engine_begins_where_the_old_models_stood_when_they_were_killed(
     made.take_settings(second)
     found = inspect(second, made, listing.read_states(made.source, made))
     assert {stream.engine for stream in found} == {first.engine.name}
-    assert recovery.mend(stops.NEW_VERSION, second, made.source) > 0
+    assert recovery.recover(mismatches.NEW_VERSION, second, made.source) > 0
     after = models()
     assert set(after) == set(before)
     for name, (model, clusters) in before.items():

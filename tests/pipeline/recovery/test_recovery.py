@@ -9,11 +9,11 @@ from resonance.pipeline.checkpoint import archive_writer
 from resonance.pipeline.checkpoint.changelog_records import manifest_key, partition_key
 from resonance.pipeline.checkpoint.deployment_context import Source
 from resonance.pipeline.checkpoint.restore import restore_partitions
+from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.records import Message, Outputs
 from resonance.pipeline.recovery import new_version, recovery, reset
 from resonance.pipeline.recovery import rewrite as changes
 from resonance.pipeline.task.partition_task import PartitionTask
-from resonance.pipeline.topics.topics import Deployment
 
 from tests.pipeline.checkpoint.test_restore import Log
 from tests.pipeline.streams import TOPIC, payloads, points, records, settings

@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 import pytest
-from resonance.pipeline import stops
+from resonance.pipeline import mismatches
 from resonance.pipeline.errors import BrokerError, MismatchError
 from resonance.pipeline.kafka.ranges import Span
 from resonance.pipeline.records import Message
@@ -77,8 +77,8 @@ def test_lost_offsets_are_mended_by_the_snapshots_of_either_hop(deployment: Reke
         del deployment.offsets[at]
     with pytest.raises(MismatchError, match="no committed offset") as stopped:
         deployment.turn()
-    assert stops.RESUME in stopped.value.remedies
-    changed = recovery.mend(stops.RESUME, deployment.given, deployment.source)
+    assert mismatches.RESUME in stopped.value.remedies
+    changed = recovery.recover(mismatches.RESUME, deployment.given, deployment.source)
     assert changed == (2 if topic == TOPIC else 3)
     deployment.turn()
     deployment.turn()
@@ -163,7 +163,7 @@ def test_a_new_version_ends_and_begins_all_levels_as_in_one_tree(monkeypatch: py
             deployment.turn()
         behind = deployment.bounds([(ROUTES, 0)])[ROUTES, 0][1] - deployment.offsets.get((ROUTES, 0), 0)
         assert behind > 20 or deployment is local, "messages of the old version are on their way"
-        assert recovery.mend(stops.NEW_VERSION, deployment.given, deployment.source) == 2
+        assert recovery.recover(mismatches.NEW_VERSION, deployment.given, deployment.source) == 2
         for _ in range(3):
             deployment.turn(0.7)
         deployment.turn()
@@ -182,7 +182,7 @@ def test_a_new_version_carries_out_under_the_old_settings_what_nobody_has_begun_
     active(monkeypatch, keyed)
     keyed.turn(0.5, only=TOPIC)
     take(keyed, engine__lambda=9)
-    assert recovery.mend(stops.NEW_VERSION, keyed.given, keyed.source) == 2
+    assert recovery.recover(mismatches.NEW_VERSION, keyed.given, keyed.source) == 2
     assert by_record(told(keyed, "assignments")) == by_record(told(whole, "assignments"))
 
 
@@ -222,8 +222,8 @@ def test_where_the_old_subtrees_cannot_be_rebuilt_what_is_on_its_way_is_answered
     deployment.firsts[at] = waiting[5].offset
     with pytest.raises(MismatchError, match="were deleted by the topic's retention") as stopped:
         deployment.turn()
-    assert stops.NEW_VERSION in stopped.value.remedies
-    assert recovery.mend(stops.NEW_VERSION, deployment.given, deployment.source) == 2
+    assert mismatches.NEW_VERSION in stopped.value.remedies
+    assert recovery.recover(mismatches.NEW_VERSION, deployment.given, deployment.source) == 2
     while any(deployment.bounds([one])[one][1] - 1 > deployment.offsets[one] for one in deployment.source.logs):
         deployment.turn()
     answers = by_record(told(deployment, "assignments"))
@@ -251,15 +251,15 @@ def test_one_stream_is_forgotten_with_all_its_levels(monkeypatch: pytest.MonkeyP
 
 
 def test_what_was_sent_and_does_not_count_is_left_to_the_new_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    for command in (stops.NEW_VERSION, "reset --stream"):
+    for command in (mismatches.NEW_VERSION, "reset --stream"):
         keyed = RekeyedDeployment(monkeypatch, **KEYED)
         active(monkeypatch, keyed)
         keyed.turn(0.4, everything=True)
         keyed.turn(0.5, only=TOPIC, lost=True)
         begin = keyed.offsets[TOPIC, 1]
-        if command == stops.NEW_VERSION:
+        if command == mismatches.NEW_VERSION:
             take(keyed, engine__lambda=9)
-            assert recovery.mend(command, keyed.given, keyed.source) == 2
+            assert recovery.recover(command, keyed.given, keyed.source) == 2
         else:
             keyed.write(keyed.source, plan_stream_reset(keyed.given, keyed.source, "p1"), atomic=False)
         keyed.turn()
@@ -296,4 +296,4 @@ def test_a_change_of_hierarchy_is_a_stop_that_no_new_version_mends(deployment: R
     with pytest.raises(MismatchError, match="learned with hierarchy = keyed, it is local") as stopped:
         deployment.turn()
     assert stopped.value.remedies == ()
-    assert recovery.mend(stops.NEW_VERSION, deployment.given, deployment.source) == 0
+    assert recovery.recover(mismatches.NEW_VERSION, deployment.given, deployment.source) == 0

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 import pytest
-from resonance.pipeline import stops
+from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint import listing, restore
 from resonance.pipeline.checkpoint.deployment_context import Source
 from resonance.pipeline.checkpoint.inspection import inspect
@@ -191,7 +191,7 @@ def test_more_routes_are_told_apart_and_a_reset_uses_no_version_again(monkeypatc
     deployment.source = Source.of(deployment.given, {}, more)
     with pytest.raises(MismatchError, match=r"the routes .* have 5 partitions") as stopped:
         deployment.models()
-    assert stopped.value.remedies == (stops.RESET,)
+    assert stopped.value.remedies == (mismatches.RESET,)
     deployment.write(deployment.source, reset.plan_reset(deployment.source, deployment.task), atomic=True)
     said = deployment.turn()
     assert {orjson.loads(m.value)["version"] for at in said for m in said[at].assignments} == {2}
@@ -251,7 +251,7 @@ def test_with_a_keyed_hierarchy_the_input_may_not(monkeypatch):
     # Keys are in other partitions now than their models.
     with pytest.raises(MismatchError, match=r"has 3 partitions, .* when it had 2") as stopped:
         deployment.turn()
-    assert stopped.value.remedies == (stops.NEW_VERSION, stops.RESET)
+    assert stopped.value.remedies == (mismatches.NEW_VERSION, mismatches.RESET)
 
 
 @pytest.mark.parametrize("stream", ["key", "topic"])
@@ -262,7 +262,7 @@ def test_another_choice_of_streams_is_a_stop_that_only_a_reset_mends(monkeypatch
     deployment.source = Source.of(deployment.given, {}, deployment.source.deployment)
     with pytest.raises(MismatchError, match=f"learned with stream = field:country, it is {stream}") as stopped:
         restore.restore_partitions(deployment.source, [(TOPIC, 0)], deployment.task)
-    assert stopped.value.remedies == (stops.RESET,)
+    assert stopped.value.remedies == (mismatches.RESET,)
 
 
 def test_a_new_version_goes_on_in_both_hops(monkeypatch):
@@ -272,7 +272,7 @@ def test_a_new_version_goes_on_in_both_hops(monkeypatch):
     deployment.source = Source.of(deployment.given, {}, deployment.source.deployment)
     with pytest.raises(MismatchError, match=r"engine.memory was 100, is 300"):
         deployment.turn()
-    changed = recovery.mend(stops.NEW_VERSION, deployment.given, deployment.source)
+    changed = recovery.recover(mismatches.NEW_VERSION, deployment.given, deployment.source)
     assert changed == 5
     said = deployment.turn()
     answers = [orjson.loads(m.value) for at in said for m in said[at].assignments]
@@ -300,7 +300,7 @@ def test_a_new_version_learns_what_timed_out_before_it(monkeypatch, seen):
         deployment.turn(only=ROUTES)
     deployment.given = settings("field:country", input__id_path="id", snapshots__records=10_000, engine__memory=300)
     deployment.source = restore.Source.of(deployment.given, {}, deployment.source.deployment)
-    assert recovery.mend(stops.NEW_VERSION, deployment.given, deployment.source) == 5
+    assert recovery.recover(mismatches.NEW_VERSION, deployment.given, deployment.source) == 5
     deployment.turn()
     answered = sources_of_answers(deployment)
     assert len(set(answered)) == len(answered) == 900
@@ -322,7 +322,7 @@ def test_a_new_version_without_the_old_models_learns_no_repeat(monkeypatch, dele
     deployment.given = settings("field:country", input__id_path="id", engine__memory=300, **MORE)
     deployment.source = restore.Source.of(deployment.given, {}, deployment.source.deployment)
     monkeypatch.setattr(past_models, "settings_then", lambda *_: settings("field:country", engine__memory=310))
-    assert recovery.mend(stops.NEW_VERSION, deployment.given, deployment.source) == 5
+    assert recovery.recover(mismatches.NEW_VERSION, deployment.given, deployment.source) == 5
     deployment.turn()
     answered = sources_of_answers(deployment)
     assert len(set(answered)) == len(answered) == 900

@@ -11,13 +11,13 @@ from resonance.engine.errors import StateError
 from resonance.engine.sparse_scale import REVISION
 from resonance.engine.state import pack, unpack
 from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.recovery.model_checks import check_models
 from resonance.pipeline.task.encode import cluster_description
 from resonance.pipeline.task.encode.message_sizes import CAUSE_BYTES, event_bytes_of
 from resonance.pipeline.task.model.sparse_preparation import KIND, SparsePreparation
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.partition_task import PartitionTask
-from resonance.pipeline.topics.topics import Deployment
 from resonance.schemas import load_schema
 
 from tests.pipeline.sparse_streams import (

@@ -4,9 +4,10 @@ import pytest
 from resonance.pipeline.checkpoint.archive_writer import ArchiveWriter
 from resonance.pipeline.checkpoint.deployment_context import Source
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.records import Message, StreamSnapshot
 from resonance.pipeline.topics import volume
-from resonance.pipeline.topics.topics import Deployment, Topics, survey
+from resonance.pipeline.topics.topics import Topics, survey
 
 from tests.pipeline.fake_cluster import FakeCluster
 from tests.pipeline.logs import MemoryReader

@@ -14,13 +14,13 @@ from resonance.pipeline.checkpoint.deployment_context import Source
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryError, DeniedError
 from resonance.pipeline.kafka.log_reader import RestoreCancelledError
+from resonance.pipeline.kafka.producer import producer_settings
+from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.records import Record
 from resonance.pipeline.tasks import make_task
 from resonance.pipeline.topics.start_check import check_delivery
-from resonance.pipeline.topics.topics import Deployment
 from resonance.pipeline.worker import refresh_topology, shutdown
 from resonance.pipeline.worker import worker as process
-from resonance.pipeline.worker.delivery.delivery import producer_settings
 from resonance.pipeline.worker.transport.chunk import Membership
 
 from tests.pipeline import streams
@@ -222,12 +222,12 @@ def test_a_revoke_while_the_delivery_starts_ends_the_restore(monkeypatch):
     asyncio.run(run())
 
 
-def told_while_it_checks(monkeypatch, check, mending_began=False):
+def told_while_it_checks(monkeypatch, check, recovery_began=False):
     """Run a worker that is told to stop while it checks; return why it ended, or its error, and its state."""
 
     async def run():
         worker = process.Worker(SETTINGS)
-        worker._mending_began = mending_began
+        worker._recovery_began = recovery_began
         monkeypatch.setattr(worker, "_check", lambda: check(worker))
         asyncio.get_running_loop().call_later(0.05, worker._stop, "SIGTERM")
         return (await asyncio.gather(worker._work(), return_exceptions=True))[0], worker
@@ -265,7 +265,7 @@ def test_a_stop_waits_until_what_is_mended_is_aborted(monkeypatch):
         aborted.append(True)
         raise DeliveryError("not mended")
 
-    why, _ = told_while_it_checks(monkeypatch, check, mending_began=True)
+    why, _ = told_while_it_checks(monkeypatch, check, recovery_began=True)
     assert aborted and isinstance(why, DeliveryError)
 
 

@@ -9,11 +9,11 @@ from resonance.engine.errors import StateError
 from resonance.engine.sparse_scale import REVISION
 from resonance.engine.state import pack, unpack
 from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.task.decode import json_records as decoding
 from resonance.pipeline.task.model import preparations
 from resonance.pipeline.task.model.sparse_preparation import KIND, SparsePreparation, _occurring
 from resonance.pipeline.task.model.stream_model import StreamModel
-from resonance.pipeline.topics.topics import Deployment
 
 from tests.pipeline.sparse_streams import sparse_record, sparse_records, sparse_settings
 from tests.pipeline.streams import TOPIC, errors, records, restored, run, settings, states, task

@@ -2,8 +2,8 @@
 
 import pytest
 from resonance.pipeline.errors import DeliveryError
+from resonance.pipeline.kafka.producer import Batch, Outlet, producer_settings
 from resonance.pipeline.records import Message
-from resonance.pipeline.worker.delivery.delivery import Batch, Outlet, producer_settings
 
 LONG = b"x" * 2_000_000
 

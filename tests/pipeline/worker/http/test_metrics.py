@@ -15,7 +15,7 @@ from resonance.pipeline.worker.http.metrics import (
     series_names,
 )
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
+PAGE = Path(__file__).resolve().parents[4] / "docs" / "metrics.md"
 HISTOGRAMS = [d.name for d in DESCRIPTIONS if d.kind == "histogram"]
 AT = ("in", "0")
 

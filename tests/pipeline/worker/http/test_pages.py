@@ -75,7 +75,7 @@ def ready(status):
     [
         ("starting", "topics are being checked"),
         ("compiling kernels", "kernels are being loaded"),
-        ("mending", "mended"),
+        ("recovering", "recovery"),
         ("joining", "waiting for the consumer group"),
         ("restoring", "restoring 3 partitions: 1,500 of about 20,000 records learned again"),
         ("stopping", "stopping"),

@@ -32,7 +32,7 @@ def offsets(chunk):
 
 
 def test_only_the_pinned_versions_are_used():
-    project = tomllib.loads((Path(__file__).resolve().parents[3] / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((Path(__file__).resolve().parents[4] / "pyproject.toml").read_text())["project"]
     for package, wanted in transport.PINNED.items():
         assert any(
             line.split("[")[0].split("=")[0] == package and f"=={wanted}" in line for line in project["dependencies"]

@@ -3,7 +3,7 @@
 import gc
 
 import pytest
-from resonance.pipeline.worker.collector import YOUNG, collect_rarely
+from resonance.pipeline.machine import YOUNG, collect_rarely
 
 
 @pytest.fixture

@@ -1,0 +1,223 @@
+"""Messages to the cluster: a producer whose failures are known."""
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+from resonance.pipeline.errors import (
+    DeliveryError,
+    DeniedError,
+)
+from resonance.pipeline.kafka.access import Refusals, right_refused
+from resonance.pipeline.kafka.acl import for_topic
+from resonance.pipeline.records import Message
+
+QUEUE_SECONDS = 0.05
+"""How long to wait for room in a full producer queue before looking again."""
+
+LOOK_SECONDS = 2.0
+"""How long to wait for the broker before looking whether the connection is refused."""
+
+BATCH_BYTES = 1_000_000
+"""Largest batch of outputs, below what a topic takes by default (max.message.bytes = 1,048,588)."""
+
+MOST_MESSAGE_BYTES = 1_000_000_000
+"""What librdkafka takes for a message at most; a topic may allow more (max.message.bytes)."""
+
+_log = logging.getLogger(__name__)
+
+_librdkafka = logging.getLogger("resonance.librdkafka")
+"""What librdkafka says of its own accord; all that matters of it is said again in our errors."""
+
+
+class Batch(NamedTuple):
+    """Messages for a topic, in order: for one partition of it, but for those that name another one."""
+
+    topic: str
+    partition: int
+    messages: Iterable[Message]
+
+
+def producer_settings(
+    client: Mapping[str, Any], *, compression: str = "lz4", message_bytes: Mapping[str, int] | None = None
+) -> dict[str, Any]:
+    """Return librdkafka's configuration for outputs.
+
+    Parameters
+    ----------
+    client : mapping
+        ``bootstrap.servers`` and what the connection needs.
+    compression : str
+        Codec of output batches.
+    message_bytes : mapping of str to int, optional
+        What each output topic takes in one message, where that is known.
+    """
+    limits = list((message_bytes or {}).values())
+    return {
+        **client,
+        "enable.idempotence": True,
+        "compression.type": compression,
+        # Large batches compress well; a commit sends what waits without waiting for this.
+        "linger.ms": 20,
+        # A batch counts for the topic's limit as a whole, 512 bytes of framing included.
+        "batch.size": max(min([BATCH_BYTES + 512, *limits]) - 512, 1),
+        # What a single message may have: more than the default where a topic takes more.
+        "message.max.bytes": min(max([BATCH_BYTES, *limits]), MOST_MESSAGE_BYTES),
+        "queue.buffering.max.messages": 1_000_000,
+    }
+
+
+class Outlet:
+    """A producer whose failures are known: the part of a delivery that sends.
+
+    Parameters
+    ----------
+    settings : mapping
+        librdkafka's configuration.
+    timeout : float
+        Seconds after which waiting for the broker is given up.
+    reports : bool
+        Have each message reported. A transaction needs none, its commit fails where a message did; elsewhere a report
+        is the only word of a failure. Each takes the interpreter's lock, also where only failures are asked for.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], timeout: float, *, reports: bool) -> None:
+        self.timeout = timeout
+        self._fatal: KafkaError | None = None
+        self._failure: KafkaError | None = None
+        self._denied: DeniedError | None = None
+        self._client = settings
+        self._refusals = Refusals(settings)
+        callbacks: dict[str, Any] = {"error_cb": self._note}
+        if reports:
+            callbacks |= {"on_delivery": self._report, "delivery.report.only.error": True}
+        self.producer = Producer({**settings, **callbacks}, logger=_librdkafka)
+
+    def _report(self, error: KafkaError | None, message: Any) -> None:
+        if error is not None and self._failure is None:
+            _log.error("%s[%d]: not stored: %s", message.topic(), message.partition(), error.str())
+            self._failure = error
+            self._denied = right_refused(self._client, error, for_topic(message.topic(), ["Write"]))
+
+    def _note(self, error: KafkaError) -> None:
+        self._refusals.note(error)
+        # Broken connections are mended by librdkafka; what ends this producer is told to whoever calls it next.
+        if error.fatal():
+            self._fatal = error
+        elif error.code() == KafkaError._ALL_BROKERS_DOWN:
+            _log.warning("no broker can be reached: %s", error.str())
+
+    def fatal_error(self) -> KafkaError | None:
+        """Return what ended the producer; its calls answer with codes that say only that it has ended."""
+        try:
+            self.producer.poll(0)
+        except KafkaException as error:
+            self._fatal = self._fatal or error.args[0]
+        return self._fatal
+
+    def denied(self, *, at_once: bool = False) -> DeniedError | None:
+        """Return why the cluster does not let this producer do its work, None as far as is known; see `Refusals`."""
+        with suppress(KafkaException):
+            self.producer.poll(0)
+        return self._denied or self._refusals.error(at_once=at_once)
+
+    def send(self, batch: Batch) -> None:
+        """Queue messages for one partition.
+
+        Raises
+        ------
+        DeliveryError
+            A message that the producer refuses, or a queue that stays full.
+        KafkaException
+            The producer has come to its end.
+        """
+        topic, partition, messages = batch
+        produce = self.producer.produce
+        for message in messages:
+            key, value, headers, own = message
+            try:
+                # By position: names cost a third of the call. No callback, and the time of the message is now.
+                produce(topic, value, key, partition if own is None else own, None, None, 0, headers)
+            except BufferError:
+                self._produce_later(batch, message)
+            except KafkaException as error:
+                raise self._refused(batch, message, error) from error
+        self.producer.poll(0)
+
+    def _produce_later(self, batch: Batch, message: Message) -> None:
+        end = time.monotonic() + self.timeout
+        key, value, headers, own = message
+        to = batch.partition if own is None else own
+        while time.monotonic() < end:
+            self.producer.poll(QUEUE_SECONDS)
+            try:
+                self.producer.produce(batch.topic, value, key, to, headers=headers)
+            except BufferError:
+                continue
+            except KafkaException as error:
+                raise self._refused(batch, message, error) from error
+            return
+        raise DeliveryError(
+            f"{batch.topic}[{batch.partition}]: the broker took nothing for {self.timeout:g} s; nothing was committed, "
+            "look at the broker and start again"
+        )
+
+    @staticmethod
+    def _refused(batch: Batch, message: Message, error: Exception) -> Exception:
+        problem: KafkaError = error.args[0]
+        if problem.code() != KafkaError.MSG_SIZE_TOO_LARGE:
+            return error
+        # A batch counts for the topic's limit as a whole, framing included.
+        size = (
+            len(message.value or b"")
+            + len(message.key or b"")
+            + sum(len(n) + len(v or b"") for n, v in message.headers)
+        )
+        return DeliveryError(
+            f"{batch.topic}[{batch.partition}]: an output of {size:,} bytes is larger than the topic takes; raise it "
+            f"(kafka-configs.sh --alter --entity-type topics --entity-name {batch.topic} --add-config "
+            f"max.message.bytes={size + 1_000}){_smaller(message)}; nothing was committed"
+        )
+
+    def flush(self) -> None:
+        """Wait until everything queued is stored.
+
+        Raises
+        ------
+        DeliveryError
+            Something was not.
+        DeniedError
+            The cluster does not let it be.
+        """
+        end = time.monotonic() + self.timeout
+        try:
+            while (waiting := self.producer.flush(min(LOOK_SECONDS, self.timeout))) and time.monotonic() < end:
+                if denied := self.denied():
+                    raise denied
+        except KafkaException as error:
+            waiting, self._fatal = 0, error.args[0]
+        if denied := self.denied(at_once=True) if waiting else self._denied:
+            raise denied
+        failure = self._failure or self._fatal
+        if waiting or failure:
+            reason = failure.str() if failure else f"{waiting:,} messages still wait after {self.timeout:g} s"
+            raise DeliveryError(f"outputs were not stored ({reason}); no offset was committed, start again")
+
+
+def _smaller(message: Message) -> str:
+    """Return what makes outputs of a message's kind smaller; nothing where only a larger topic helps."""
+    value = message.value or b""
+    if any(name.endswith(".error.stage") for name, _ in message.headers):
+        return ", or lower limits.dead_letter_bytes"
+    if value.startswith(b'{"id":'):
+        return ", or copy fewer members into the answers (output.include)"
+    if value.startswith(b'{"kind":'):
+        return ", or describe clusters with fewer features (input.features)"
+    return ""
+
+
+ABORT_SECONDS = 5.0
+"""How long a failing worker tries to abort; the broker does it otherwise when the transaction times out."""

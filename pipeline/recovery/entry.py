@@ -1,0 +1,44 @@
+"""The deployment that a command looks at or changes, as the broker has it."""
+
+from dataclasses import replace
+from typing import Final
+
+from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.errors import BrokerError, nearest
+from resonance.pipeline.kafka import clients
+from resonance.pipeline.kafka.admin import Cluster
+from resonance.pipeline.topics.topics import read_logs
+
+DESCRIBED: Final = ("cluster_events", "clusters", "snapshots", "archive")
+"""Topics whose longest message matters for a restore."""
+
+
+def open_source(settings: Settings) -> Source:
+    """Return the deployment as the broker has it; nothing is made.
+
+    Raises
+    ------
+    BrokerError
+        The broker does not answer, or it has no snapshots of this deployment; the nearest name is offered.
+    ConfigurationError
+        `stream` is not set, and has to be.
+    """
+    client = clients.librdkafka(settings)
+    deployment = read_logs(client, settings)
+    cluster = Cluster(client, settings.broker.answer_timeout)
+    counts = cluster.partition_counts()
+    snapshots = settings.topic("snapshots")
+    if counts.get(snapshots, 0) < deployment.homes:
+        cluster.check_seen(snapshots)
+        raise BrokerError(
+            f"there is no topic {snapshots} with the snapshots of {settings.name} on "
+            f"{client['bootstrap.servers']}{nearest(snapshots, counts)}; look at name and topics.snapshots, or "
+            "start a worker, which makes it"
+        )
+    if not cluster.embedded:
+        there = [topic for kind in DESCRIBED if (topic := settings.topic(kind)) in counts]
+        configs = cluster.configs(there).items()
+        sizes = {topic: int(config["max.message.bytes"]) for topic, config in configs if "max.message.bytes" in config}
+        deployment = replace(deployment, message_bytes=sizes)
+    return Source.of(settings, client, deployment)
