@@ -14,7 +14,7 @@ import orjson
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.machine import collect_rarely
 from resonance.pipeline.records import Record
-from resonance.pipeline.repartition.deduplication import Repeats
+from resonance.pipeline.repartition.deduplication import Deduplicator
 from resonance.pipeline.repartition.envelope import read_route
 from resonance.pipeline.tasks import make_task
 
@@ -72,7 +72,7 @@ def step_rows() -> list[Row]:
         log = [message for chunk in chunks for message in router.process(chunk).routes]
         routes = [Record("routes", 0, i, 0, m.key, m.value, m.headers) for i, m in enumerate(log)]
         parts = [routes[i : i + CHUNK] for i in range(0, RECORDS, CHUNK)]
-        repeats = Repeats("routes", 0)
+        repeats = Deduplicator("routes", 0)
         for part in parts[: WARM // CHUNK]:
             repeats.kept([route for record in part if (route := read_route(record))])
 

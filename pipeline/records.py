@@ -5,6 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+TopicPartition = tuple[str, int]
+"""Topic and partition."""
+
 
 class SourceRecord(Protocol):
     """A record of an input topic; aiokafka's ``ConsumerRecord`` is one."""

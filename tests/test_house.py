@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,16 @@ def test_no_import_of_the_pipeline_runs_up():
             parts = name.split(".")
             if parts[:2] == ["resonance", "pipeline"] and len(parts) > 2 and parts[2] != own:
                 assert floor[parts[2]] < floor[own], f"{path} imports {name}"
+
+
+def test_a_class_name_means_one_thing():
+    places = defaultdict(list)
+    for folder in ("pipeline", "schemas"):
+        for path in (ROOT / folder).rglob("*.py"):
+            for node in ast.parse(path.read_text()).body:
+                if isinstance(node, ast.ClassDef):
+                    places[node.name].append(path.name)
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}
 
 
 @pytest.mark.parametrize("folder", [*FOLDERS, "tests", "bench"])

@@ -5,7 +5,7 @@ import sys
 from argparse import ArgumentTypeError, Namespace
 
 from resonance.engine import ENGINES
-from resonance.pipeline.config.sections import EngineChoice
+from resonance.pipeline.config.sections import EngineSection
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -42,7 +42,7 @@ def _options() -> Namespace:
 
 
 def _jobs(given: Namespace) -> list[Job]:
-    engines = [*(given.engine or [EngineChoice().name]), *(PEERS if given.peers else ())]
+    engines = [*(given.engine or [EngineSection().name]), *(PEERS if given.peers else ())]
     streams: list[Stream] = [stream for group in given.groups for stream in GROUPS[group]()]
     if given.streams:
         streams = [stream for stream in streams if any(part in stream.name for part in given.streams)]

@@ -7,11 +7,11 @@ from typing import Final, NamedTuple, Protocol
 
 from resonance.pipeline.checkpoint.archive_records import ArchiveKey, ArchiveManifest, snapshot_of, streams_of
 from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, Identity
-from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.errors import MismatchError
-from resonance.pipeline.kafka.log_reader import LogReader, TopicPartition
+from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.kafka.log_search import first_offset
-from resonance.pipeline.records import Record, StreamSnapshot
+from resonance.pipeline.records import Record, StreamSnapshot, TopicPartition
 
 LOOK_BACK: Final = 4
 """Records read at first where a manifest should be: it and the marker of its transaction."""
@@ -19,7 +19,7 @@ LOOK_BACK: Final = 4
 _log = logging.getLogger(__name__)
 
 
-class Task(Protocol):
+class RestoredTask(Protocol):
     """What an archive needs of a partition task."""
 
     def restore_partition(self, state: bytes) -> None:
@@ -56,7 +56,7 @@ class Archived:
     state: bytes
     snapshots: list[StreamSnapshot]
 
-    def restore(self, task: Task) -> None:
+    def restore(self, task: RestoredTask) -> None:
         """Let an empty task of this partition go on from here; the next record it needs is that at `position`.
 
         Raises
@@ -101,7 +101,9 @@ class ListedArchive:
         return found
 
 
-def archives_before(reader: LogReader, source: Source, at: TopicPartition, offset: int) -> Iterator[ListedArchive]:
+def archives_before(
+    reader: LogReader, source: DeploymentContext, at: TopicPartition, offset: int
+) -> Iterator[ListedArchive]:
     """Yield the archives of an input partition at or before an offset, the newest first, without reading them.
 
     Where positions went back, after a reset or a resume, those of the newest line of archives come first.
@@ -110,7 +112,7 @@ def archives_before(reader: LogReader, source: Source, at: TopicPartition, offse
     ----------
     reader : LogReader
         Reads the archive topic.
-    source : Source
+    source : DeploymentContext
         The deployment.
     at : (topic, partition)
         The input partition.
@@ -136,7 +138,7 @@ def archives_before(reader: LogReader, source: Source, at: TopicPartition, offse
         end = begin
 
 
-def newest_archive(reader: LogReader, source: Source, at: TopicPartition, offset: int) -> Archived | None:
+def newest_archive(reader: LogReader, source: DeploymentContext, at: TopicPartition, offset: int) -> Archived | None:
     """Return the newest complete one of `archives_before`; None where there is none, or no archive topic."""
     read = (listed.read() for listed in archives_before(reader, source, at, offset))
     return next((archived for archived in read if archived is not None), None)
@@ -193,7 +195,7 @@ def _begin_of(reader: LogReader, archive: TopicPartition, first: int, entry: Rec
     return begin if any(one is not None and one[1:] == key[1:] for one in keys) else None
 
 
-class Line(NamedTuple):
+class ArchiveLine(NamedTuple):
     """Where the archives of an input partition stand.
 
     Attributes
@@ -211,11 +213,11 @@ class Line(NamedTuple):
     next_epoch: int = 0
 
 
-FIRST_LINE: Final = Line()
+FIRST_LINE: Final = ArchiveLine()
 """Nothing is archived yet."""
 
 
-def present_line(reader: LogReader, source: Source, at: TopicPartition) -> Line:
+def present_line(reader: LogReader, source: DeploymentContext, at: TopicPartition) -> ArchiveLine:
     """Return the line that new archives of an input partition continue; a new one where it has no archive."""
     archive = (source.archive, at[1])
     first, end = reader.bounds([archive])[archive]
@@ -223,10 +225,10 @@ def present_line(reader: LogReader, source: Source, at: TopicPartition) -> Line:
         return FIRST_LINE
     # Epochs are ends of the partition as they were, so none has been used that is as high as this one.
     last = _last_key(reader, archive, at[0], first, end)
-    return Line(end, 0, end) if last is None else Line(last.epoch, last.position, end)
+    return ArchiveLine(end, 0, end) if last is None else ArchiveLine(last.epoch, last.position, end)
 
 
-def last_manifest(reader: LogReader, source: Source, at: TopicPartition) -> tuple[int, int] | None:
+def last_manifest(reader: LogReader, source: DeploymentContext, at: TopicPartition) -> tuple[int, int] | None:
     """Return position and Kafka timestamp, in milliseconds, of the last archive that was begun and finished.
 
     None where there is none, or what was begun last was not finished. Archives of other inputs, or of the routes, may
@@ -244,7 +246,7 @@ def last_manifest(reader: LogReader, source: Source, at: TopicPartition) -> tupl
     return (manifest.position, entry.timestamp) if _is_ours(source, at, manifest) else None
 
 
-def _is_ours(source: Source, at: TopicPartition, manifest: ArchiveManifest) -> bool:
+def _is_ours(source: DeploymentContext, at: TopicPartition, manifest: ArchiveManifest) -> bool:
     """Whether an archive belongs to this deployment and to the log that is there now."""
     found, now = manifest.identity, source.identities[at[0]]
     named = (found.pipeline, len(found.inputs) == 1)

@@ -12,18 +12,18 @@ from threading import Event
 from typing import Protocol
 
 from resonance.pipeline import logs
-from resonance.pipeline.checkpoint.archive_reader import FIRST_LINE, LOOK_BACK, Line, last_manifest, present_line
+from resonance.pipeline.checkpoint.archive_reader import FIRST_LINE, LOOK_BACK, ArchiveLine, last_manifest, present_line
 from resonance.pipeline.checkpoint.archive_records import ArchivedStream, ArchiveManifest, Parts, list_of
 from resonance.pipeline.checkpoint.changelog_records import Identity
 from resonance.pipeline.checkpoint.changelog_writer import CHUNK_BYTES
-from resonance.pipeline.checkpoint.deployment_context import Source
-from resonance.pipeline.kafka.log_reader import LogReader, TopicPartition
-from resonance.pipeline.records import Message, StreamSnapshot
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
+from resonance.pipeline.kafka.log_reader import LogReader
+from resonance.pipeline.records import Message, StreamSnapshot, TopicPartition
 
 _log = logging.getLogger(__name__)
 
 
-class Task(Protocol):
+class ArchivedTask(Protocol):
     """What an archive needs of a partition task."""
 
     def is_whole(self, position: int) -> bool:
@@ -52,7 +52,7 @@ class ArchiveWriter:
     last : (int, float) or None
         Position of the last archive and how many seconds ago it was written; None where there is none. Nothing is
         known at offset 0, and never archived.
-    line : Line
+    line : ArchiveLine
         Where the archives of the partition stand.
     clock : callable
         Seconds that only grow.
@@ -72,7 +72,7 @@ class ArchiveWriter:
         identity: Identity,
         interval: float,
         last: tuple[int, float] | None = None,
-        line: Line = FIRST_LINE,
+        line: ArchiveLine = FIRST_LINE,
         clock: Callable[[], float] = time.monotonic,
         chunk_bytes: int = CHUNK_BYTES,
     ) -> None:
@@ -86,16 +86,16 @@ class ArchiveWriter:
         self._position, age = last or (0, interval)
         self.due_at = clock() + interval - age
 
-    def is_due(self, task: Task, position: int) -> bool:
+    def is_due(self, task: ArchivedTask, position: int) -> bool:
         """Whether the time has come, something was learned since the last archive, and all of it can be told."""
         return self._clock() >= self.due_at and position != self._position and task.is_whole(position)
 
-    def messages(self, task: Task, position: int, timestamp: int) -> Iterator[Message]:
+    def messages(self, task: ArchivedTask, position: int, timestamp: int) -> Iterator[Message]:
         """Yield an archive, in the order in which it must be written.
 
         Parameters
         ----------
-        task : Task
+        task : ArchivedTask
             Has learned every record below `position`.
         position : int
             The outputs of every record below this offset are delivered before these messages, or with them.
@@ -127,13 +127,13 @@ class ArchiveWriter:
 
 
 def archive_writers(
-    source: Source, assigned: Collection[TopicPartition], interval: float, cancelled: Event | None = None
+    source: DeploymentContext, assigned: Collection[TopicPartition], interval: float, cancelled: Event | None = None
 ) -> dict[TopicPartition, ArchiveWriter]:
     """Return the writers of the assigned partitions: the interval goes on from each one's last archive.
 
     Parameters
     ----------
-    source : Source
+    source : DeploymentContext
         The deployment.
     assigned : collection of (topic, partition)
         Input partitions.
@@ -168,7 +168,7 @@ def archive_writers(
     }
 
 
-def archive_of(source: Source, at: TopicPartition, task: Task, position: int) -> list[Message]:
+def archive_of(source: DeploymentContext, at: TopicPartition, task: ArchivedTask, position: int) -> list[Message]:
     """Return the archive of a task of which a new history begins; nothing where there is no topic for it.
 
     Without it a replay from there on would start from an archive of the models before.

@@ -12,12 +12,12 @@ from resonance.pipeline.checkpoint.changelog_records import (
     manifest_key,
     partition_key,
 )
-from resonance.pipeline.checkpoint.changelog_writer import CHUNK_BYTES, SnapshotWriter
+from resonance.pipeline.checkpoint.changelog_writer import CHUNK_BYTES, ChangelogWriter
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.records import StreamSnapshot
 
 
-class SnapshotTable:
+class ChangelogTable:
     """The live records of one partition of the snapshots topic, gathered by reading it once from its beginning.
 
     Parameters
@@ -163,7 +163,7 @@ class SnapshotTable:
                 return StreamSnapshot(stream, version.next, version.header, body), relied_on
         raise mismatches.damaged(self._where, stream, problems)
 
-    def writer(self, identity: Identity, chunk_bytes: int = CHUNK_BYTES) -> SnapshotWriter:
+    def writer(self, identity: Identity, chunk_bytes: int = CHUNK_BYTES) -> ChangelogWriter:
         """Return the writer that continues here, for the streams of the identity's input topic."""
         manifests = {stream: self._manifests[stream] for stream in self.streams(identity.topic)}
         # A stray is touched only when its own stream is snapshotted: those of other inputs do no harm.
@@ -174,4 +174,4 @@ class SnapshotTable:
         epoch = self._epochs.get(identity.topic, 0) + 1
         record = self._records.get(identity.topic)
         began = record.began if record is not None and record.identity == identity else -1
-        return SnapshotWriter(identity, manifests, strays, epoch, chunk_bytes, began)
+        return ChangelogWriter(identity, manifests, strays, epoch, chunk_bytes, began)

@@ -54,7 +54,7 @@ class Snapshotted(Protocol):
         """Return what the partition knows beside its streams."""
 
 
-class Task(Snapshotted, Protocol):
+class SnapshottedTask(Snapshotted, Protocol):
     """What a snapshot, and a restore, need of a partition task."""
 
     event_bytes: int
@@ -122,7 +122,7 @@ class GivenStates:
         return self._state
 
 
-class SnapshotWriter:
+class ChangelogWriter:
     """Writes the snapshots of one partition task, and knows which chunks stand on the topic.
 
     Parameters
@@ -179,7 +179,7 @@ class SnapshotWriter:
 
         Parameters
         ----------
-        task : Task
+        task : SnapshottedTask
             Has learned every record below `position`.
         position : int
             The outputs of every record below this offset are delivered before these messages, or with them.

@@ -9,9 +9,10 @@ from typing import Final
 
 from resonance.pipeline import logs, mismatches
 from resonance.pipeline.checkpoint.changelog_records import Identity, PartitionRecord
-from resonance.pipeline.checkpoint.changelog_table import SnapshotTable
-from resonance.pipeline.checkpoint.deployment_context import Source
-from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, TopicPartition
+from resonance.pipeline.checkpoint.changelog_table import ChangelogTable
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
+from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
+from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.timestamps import epoch_ms
 
 ADDED_LIMITS: Final = ("output.clusters_grace",)
@@ -37,7 +38,7 @@ def offset_note(began: int, first_version: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ResumePoint:
     """Where a partition stands in its log, by the broker and by its snapshots.
 
     Attributes
@@ -61,14 +62,16 @@ class Place:
     pinned: bool = True
 
 
-def locate(source: Source, table: SnapshotTable, at: TopicPartition, committed: int, first: int, end: int) -> Place:
+def locate(
+    source: DeploymentContext, table: ChangelogTable, at: TopicPartition, committed: int, first: int, end: int
+) -> ResumePoint:
     """Return where a partition stands, or stop where its log, offset and snapshots contradict each other.
 
     Parameters
     ----------
-    source : Source
+    source : DeploymentContext
         What is restored from.
-    table : SnapshotTable
+    table : ChangelogTable
         Of the partition.
     at : (topic, partition)
         The input partition.
@@ -89,10 +92,10 @@ def locate(source: Source, table: SnapshotTable, at: TopicPartition, committed: 
     start = max(committed, record.position)
     if start > end:
         raise mismatches.offset_beyond_end(source.group, topic, partition, start, end)
-    return Place(record.replay_from, start, committed, record)
+    return ResumePoint(record.replay_from, start, committed, record)
 
 
-def _locate_unknown(source: Source, at: TopicPartition, committed: int, first: int, end: int) -> Place:
+def _locate_unknown(source: DeploymentContext, at: TopicPartition, committed: int, first: int, end: int) -> ResumePoint:
     """Place a partition of which the snapshots topic has no record."""
     topic, partition = at
     if committed == NO_OFFSET:
@@ -104,7 +107,7 @@ def _locate_unknown(source: Source, at: TopicPartition, committed: int, first: i
                 first,
                 extra=logs.at(topic, partition, first),
             )
-        return Place(first, first, committed, None)
+        return ResumePoint(first, first, committed, None)
     if first > 0:
         raise mismatches.no_snapshot(topic, partition, committed, f"the log begins at offset {first}")
     if source.start_of(topic) != "earliest":
@@ -113,15 +116,15 @@ def _locate_unknown(source: Source, at: TopicPartition, committed: int, first: i
         raise mismatches.no_snapshot(topic, partition, committed, why)
     if committed > end:
         raise mismatches.offset_beyond_end(source.group, topic, partition, committed, end)
-    return Place(0, committed, committed, None)
+    return ResumePoint(0, committed, committed, None)
 
 
-def begin(source: Source, reader: LogReader, at: TopicPartition, first: int, end: int) -> Place:
+def begin(source: DeploymentContext, reader: LogReader, at: TopicPartition, first: int, end: int) -> ResumePoint:
     """Place a partition of a new group where the settings say that it begins.
 
     Parameters
     ----------
-    source : Source
+    source : DeploymentContext
         What is restored from.
     reader : LogReader
         Knows the offset of a time.
@@ -136,15 +139,15 @@ def begin(source: Source, reader: LogReader, at: TopicPartition, first: int, end
         chosen = end if found == NO_OFFSET else min(max(found, first), end)
     told = (*at, chosen, source.start)
     _log.info("%s[%d]: the group is new and begins at offset %d (start = %s)", *told, extra=logs.at(*at, chosen))
-    return Place(chosen, chosen, NO_OFFSET, None, pinned=False)
+    return ResumePoint(chosen, chosen, NO_OFFSET, None, pinned=False)
 
 
-def check_record(source: Source, at: TopicPartition, record: PartitionRecord) -> None:
+def check_record(source: DeploymentContext, at: TopicPartition, record: PartitionRecord) -> None:
     """Stop where snapshots that come from elsewhere are not those of this partition, or cannot go on in it.
 
     Parameters
     ----------
-    source : Source
+    source : DeploymentContext
         The deployment.
     at : (topic, partition)
         An input partition of it.
@@ -159,10 +162,12 @@ def check_record(source: Source, at: TopicPartition, record: PartitionRecord) ->
     check_owner(source, record.identity)
     _check_log(source, record.identity)
     check_settings(source, at, record)
-    check_relearning(source, at, Place(record.replay_from, record.position, NO_OFFSET, record), record.replay_from)
+    check_relearning(
+        source, at, ResumePoint(record.replay_from, record.position, NO_OFFSET, record), record.replay_from
+    )
 
 
-def check_owner(source: Source, found: Identity) -> None:
+def check_owner(source: DeploymentContext, found: Identity) -> None:
     """Stop where the snapshots topic is another pipeline's, or its streams mean others.
 
     Raises
@@ -179,7 +184,7 @@ def check_owner(source: Source, found: Identity) -> None:
         raise mismatches.inputs_changed(source.snapshots, found.inputs, now.inputs)
 
 
-def _check_log(source: Source, found: Identity) -> None:
+def _check_log(source: DeploymentContext, found: Identity) -> None:
     now = source.identities[found.topic]
     if found.topic_id != now.topic_id:
         raise mismatches.topic_made_again(found.topic, found.topic_id, now.topic_id)
@@ -189,7 +194,7 @@ def _check_log(source: Source, found: Identity) -> None:
         raise mismatches.partitions_changed(found.topic, found.partitions, now.partitions)
 
 
-def check_settings(source: Source, at: TopicPartition, record: PartitionRecord) -> None:
+def check_settings(source: DeploymentContext, at: TopicPartition, record: PartitionRecord) -> None:
     """Stop where the models would have been others under the present settings.
 
     Raises
@@ -209,7 +214,7 @@ def check_settings(source: Source, at: TopicPartition, record: PartitionRecord) 
         raise mismatches.settings_differ(f"{at[0]}[{at[1]}]", changed)
 
 
-def check_relearning(source: Source, at: TopicPartition, place: Place, replay_from: int) -> None:
+def check_relearning(source: DeploymentContext, at: TopicPartition, place: ResumePoint, replay_from: int) -> None:
     """Stop where records must be learned again and would now come out otherwise.
 
     What a snapshot contains stays as it was learned, so after a clean stop these may change: the release, the limits,

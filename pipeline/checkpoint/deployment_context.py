@@ -7,8 +7,8 @@ from typing import Any, Self
 import orjson
 from resonance.pipeline.checkpoint.changelog_records import Identity
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.kafka.log_reader import TopicPartition
 from resonance.pipeline.kafka.topology import Deployment
+from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.task.decode.json_records import REVISION as DECODE_REVISION
 from resonance.pipeline.task.encode.message_sizes import EVENT_BYTES
 from resonance.pipeline.task.model.preparations import revision_of
@@ -20,7 +20,7 @@ def program_revision(settings: Settings) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class DeploymentContext:
     """What is restored from: the deployment as settings and broker describe it.
 
     Attributes

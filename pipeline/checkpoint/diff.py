@@ -26,7 +26,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class StateDifference:
     """A stream that is not the same on both sides.
 
     Attributes
@@ -52,7 +52,7 @@ class Difference:
 
 def compare(
     settings: Settings, before: Sequence[ExportedPartition], after: Sequence[ExportedPartition]
-) -> tuple[int, list[Difference]]:
+) -> tuple[int, list[StateDifference]]:
     """Return how many streams are identical, byte for byte, and what the others differ in.
 
     Parameters
@@ -81,7 +81,7 @@ def compare(
             continue
         clusters = [_clusters(settings, found) for found in (old, new)]
         differences.append(
-            Difference(
+            StateDifference(
                 stream,
                 _side(old),
                 _side(new),

@@ -16,8 +16,7 @@ import orjson
 from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, PartitionRecord, typed
 from resonance.pipeline.checkpoint.listing import StoredPartition
 from resonance.pipeline.errors import ConfigurationError, InputFileError, MismatchError
-from resonance.pipeline.kafka.log_reader import TopicPartition
-from resonance.pipeline.records import StreamSnapshot
+from resonance.pipeline.records import StreamSnapshot, TopicPartition
 
 KIND: Final = "resonance-snapshots"
 FORMAT: Final = 1

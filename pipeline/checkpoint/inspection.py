@@ -9,7 +9,8 @@ from resonance.engine.facts import parent_of
 from resonance.engine.labels import LabelEngine
 from resonance.pipeline.checkpoint.listing import StoredPartition, StoredStream, empty_task, stream_of
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.kafka.log_reader import LogReader, TopicPartition
+from resonance.pipeline.kafka.log_reader import LogReader
+from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.repartition.envelope import read_route
 from resonance.pipeline.task.encode.assignments import StreamTexts, describe
 from resonance.pipeline.task.model.preparations import features_of

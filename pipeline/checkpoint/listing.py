@@ -8,12 +8,12 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from resonance.pipeline.checkpoint.changelog_records import PartitionRecord
-from resonance.pipeline.checkpoint.deployment_context import Source, settings_then
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext, settings_then
 from resonance.pipeline.checkpoint.restore import read_tables
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError, several_nearest
-from resonance.pipeline.kafka.log_reader import LogReader, TopicPartition
-from resonance.pipeline.records import StreamSnapshot
+from resonance.pipeline.kafka.log_reader import LogReader
+from resonance.pipeline.records import StreamSnapshot, TopicPartition
 from resonance.pipeline.task.decode.stream_names import StreamNames
 from resonance.pipeline.task.streams import FIRST_RECORDS
 from resonance.pipeline.tasks import Task, make_task
@@ -57,7 +57,7 @@ class StoredPartition:
     streams: list[StoredStream]
 
 
-def read_states(source: Source, reader: LogReader) -> list[StoredPartition]:
+def read_states(source: DeploymentContext, reader: LogReader) -> list[StoredPartition]:
     """Return the newest snapshots of every input partition.
 
     Raises

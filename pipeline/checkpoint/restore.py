@@ -15,39 +15,40 @@ from dataclasses import dataclass, replace
 from typing import Final, Generic, TypeVar
 
 from resonance.pipeline import logs, mismatches
-from resonance.pipeline.checkpoint.changelog_table import SnapshotTable
-from resonance.pipeline.checkpoint.changelog_writer import SnapshotWriter, Task
+from resonance.pipeline.checkpoint.changelog_table import ChangelogTable
+from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter, SnapshottedTask
 from resonance.pipeline.checkpoint.compatibility import (
     NOT_OF_THE_LOG,
-    Place,
+    ResumePoint,
     begin,
     check_owner,
     check_relearning,
     check_settings,
     locate,
 )
-from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.crash_points import reach
-from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, TopicPartition
+from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
+from resonance.pipeline.records import TopicPartition
 
 SETTLE_SECONDS: Final = 1.0
 """How long a restore waits for transactions on the snapshots topic to end; what they hold saves reading input again,
 and without it the models come out the same."""
 
-TaskT = TypeVar("TaskT", bound=Task)
+TaskT = TypeVar("TaskT", bound=SnapshottedTask)
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Restored(Generic[TaskT]):
+class RestoredPartition(Generic[TaskT]):
     """A partition that can go on.
 
     Attributes
     ----------
     task : PartitionTask
         Has learned every record below `start`.
-    writer : SnapshotWriter
+    writer : ChangelogWriter
         Continues its snapshots.
     start : int
         Offset of the first record to process and to answer.
@@ -61,7 +62,7 @@ class Restored(Generic[TaskT]):
     """
 
     task: TaskT
-    writer: SnapshotWriter
+    writer: ChangelogWriter
     start: int
     committed: int
     pinned: bool = True
@@ -69,7 +70,7 @@ class Restored(Generic[TaskT]):
 
 
 @dataclass(slots=True)
-class Progress:
+class RestoreProgress:
     """How far a restore is; written by its thread, for any to read.
 
     Attributes
@@ -88,17 +89,17 @@ class Progress:
 
 
 def restore_partitions(
-    source: Source,
+    source: DeploymentContext,
     assigned: Collection[TopicPartition],
     make_task: Callable[[str, int], TaskT],
     cancelled: threading.Event | None = None,
-    progress: Progress | None = None,
-) -> dict[TopicPartition, Restored[TaskT]]:
+    progress: RestoreProgress | None = None,
+) -> dict[TopicPartition, RestoredPartition[TaskT]]:
     """Restore the models of the assigned partitions.
 
     Parameters
     ----------
-    source : Source
+    source : DeploymentContext
         What to restore from.
     assigned : collection of (topic, partition)
         Input partitions.
@@ -106,13 +107,13 @@ def restore_partitions(
         Makes an empty task for an input partition.
     cancelled : Event, optional
         Ends the restore early, with `RestoreCancelledError`.
-    progress : Progress, optional
+    progress : RestoreProgress, optional
         Kept up to date.
 
     Returns
     -------
-    dict of (topic, partition) to Restored
-        Every assigned partition, ready to process records from `Restored.start` on.
+    dict of (topic, partition) to RestoredPartition
+        Every assigned partition, ready to process records from `RestoredPartition.start` on.
 
     Raises
     ------
@@ -157,10 +158,10 @@ def restore_partitions(
             elif replace(place.record.identity, partitions=identity.partitions) == identity:
                 # Also where the input got partitions, which is a stop above unless it changes nothing here.
                 writer.began = place.record.began
-            restored[at] = Restored(task, writer, place.start, place.committed, place.pinned)
+            restored[at] = RestoredPartition(task, writer, place.start, place.committed, place.pinned)
             ranges[at] = (replay_from, place.start)
         reach("during-restore")
-        progress = progress or Progress()
+        progress = progress or RestoreProgress()
         progress.wanted = sum(end - begin for begin, end in ranges.values())
         for at, records in reader.read(ranges):
             restored[at].task.catch_up(records)
@@ -177,13 +178,13 @@ def restore_partitions(
 
 
 def read_tables(
-    reader: LogReader, source: Source, partitions: Collection[int], settle: float = SETTLE_SECONDS
-) -> dict[int, SnapshotTable]:
+    reader: LogReader, source: DeploymentContext, partitions: Collection[int], settle: float = SETTLE_SECONDS
+) -> dict[int, ChangelogTable]:
     """Read partitions of the snapshots topic to their end, and check whose they are.
 
     A transaction that is being ended when the reading begins is waited for, `settle` seconds at most.
     """
-    tables = {partition: SnapshotTable(source.snapshots, partition) for partition in partitions}
+    tables = {partition: ChangelogTable(source.snapshots, partition) for partition in partitions}
     wanted = [(source.snapshots, partition) for partition in partitions]
     for (_, partition), records in reader.read(reader.settled_bounds(wanted, settle)):
         for entry in records:
@@ -195,7 +196,7 @@ def read_tables(
     return tables
 
 
-def _load(task: Task, table: SnapshotTable, topic: str, place: Place) -> int:
+def _load(task: SnapshottedTask, table: ChangelogTable, topic: str, place: ResumePoint) -> int:
     """Load the snapshots into `task`; return the offset from which the input must be read again."""
     replay_from = place.replay_from
     if place.record is not None:

@@ -16,7 +16,7 @@ from resonance.pipeline.errors import ConfigurationError, nearest
 if TYPE_CHECKING:
     from resonance.pipeline.config.settings import Settings
     from resonance.pipeline.dead_letters.letters import Choice
-    from resonance.pipeline.dead_letters.replay import Source
+    from resonance.pipeline.dead_letters.replay import ReplaySource
 
 FORGOTTEN_MS = 7 * 86_400_000
 """How long a broker knows, by default, what was replayed."""
@@ -196,7 +196,7 @@ def replay_letters(
         say(f"{made.records:,} dead letters would be replayed{before}; add --yes to do it")
 
 
-def replay_source(settings: "Settings", choice: "Choice") -> "Source":
+def replay_source(settings: "Settings", choice: "Choice") -> "ReplaySource":
     """Return the dead letters of a deployment, and where they came from.
 
     Raises
@@ -204,24 +204,24 @@ def replay_source(settings: "Settings", choice: "Choice") -> "Source":
     BrokerError
         The broker does not answer, or a topic is not there.
     """
-    from resonance.pipeline.dead_letters.replay import Source  # noqa: PLC0415
-    from resonance.pipeline.kafka.admin import Cluster  # noqa: PLC0415
+    from resonance.pipeline.dead_letters.replay import ReplaySource  # noqa: PLC0415
+    from resonance.pipeline.kafka.admin import ClusterAdmin  # noqa: PLC0415
     from resonance.pipeline.topics.kinds import Topics  # noqa: PLC0415
 
     client, partitions = connected(settings, choice)
-    cluster = Cluster(client, settings.broker.answer_timeout)
+    cluster = ClusterAdmin(client, settings.broker.answer_timeout)
     counts = cluster.partition_counts()
     written = [topic.name for topic in Topics.of(settings).of_others]
     inputs = {topic: counts[topic] for topic in written if topic in counts}
     if cluster.embedded:
-        return Source(client, settings.name, partitions, "", inputs, atomic=False)
+        return ReplaySource(client, settings.name, partitions, "", inputs, atomic=False)
     topic = partitions[0][0]
     for missing in set(written) - set(inputs):
         cluster.check_seen(missing)
     configs = cluster.configs(list(inputs)) if inputs else {}
     sizes = {name: int(config["max.message.bytes"]) for name, config in configs.items()}
     ids = {name: found.topic_id for name, found in cluster.find([topic, *inputs]).items()}
-    return Source(
+    return ReplaySource(
         client,
         settings.name,
         partitions,
@@ -274,13 +274,13 @@ def connected(settings: "Settings", choice: "Choice") -> tuple[dict[str, Any], l
     ConfigurationError
         A partition that the topic has not.
     """
-    from resonance.pipeline.kafka.admin import Cluster  # noqa: PLC0415
+    from resonance.pipeline.kafka.admin import ClusterAdmin  # noqa: PLC0415
     from resonance.pipeline.kafka.clients import librdkafka  # noqa: PLC0415
     from resonance.pipeline.kafka.positions import partitions_of  # noqa: PLC0415
 
     client = librdkafka(settings)
     topic = settings.topic("dead_letters")
-    found = partitions_of(Cluster(client, settings.broker.answer_timeout), topic, settings.name)
+    found = partitions_of(ClusterAdmin(client, settings.broker.answer_timeout), topic, settings.name)
     if choice.partition is None:
         return client, found
     if choice.partition >= len(found):

@@ -9,7 +9,7 @@ import typer
 from resonance.pipeline.cli.output import print_json, print_table, say
 
 if TYPE_CHECKING:
-    from resonance.pipeline.checkpoint.deployment_context import Source
+    from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
     from resonance.pipeline.recovery.rewrite import Change, Standing
 
 WRITING = "stopped while it was being written: it may be done, in part or as a whole; give the same command again"
@@ -18,7 +18,7 @@ WRITING = "stopped while it was being written: it may be done, in part or as a w
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it; without this it is only shown what would be done.")]
 
 
-def alone(source: "Source") -> None:
+def alone(source: "DeploymentContext") -> None:
     """Return once the group has no members.
 
     Raises
@@ -33,7 +33,7 @@ def alone(source: "Source") -> None:
     wait_for_empty_group(source, threading.Event(), say)
 
 
-def warn_of_members(source: "Source") -> None:
+def warn_of_members(source: "DeploymentContext") -> None:
     """Say that workers of the group run, where they do and the user may know."""
     from resonance.pipeline.errors import DeniedError  # noqa: PLC0415
     from resonance.pipeline.recovery.rewrite import WAITING_SECONDS, members_of  # noqa: PLC0415
@@ -49,13 +49,13 @@ def warn_of_members(source: "Source") -> None:
 
 
 def show(
-    source: "Source", changes: "Sequence[Change]", topics: Mapping[str, str], *, done: bool, as_json: bool
+    source: "DeploymentContext", changes: "Sequence[Change]", topics: Mapping[str, str], *, done: bool, as_json: bool
 ) -> None:
     """Print what was changed, or would be.
 
     Parameters
     ----------
-    source : Source
+    source : DeploymentContext
         The deployment.
     changes : sequence of Change
         By input partition.

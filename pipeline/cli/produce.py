@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from resonance.pipeline.files.record_file import RecordFile
     from resonance.pipeline.files.rows import FileRecord
-    from resonance.pipeline.files.survey import Survey
+    from resonance.pipeline.files.survey import FileSurvey
 
 SHOWN = 3
 """Records that a dry run shows."""
@@ -76,7 +76,7 @@ def produce(
     from itertools import chain  # noqa: PLC0415 - imports that --help can do without
 
     from resonance.pipeline.files.record_file import RecordFile  # noqa: PLC0415
-    from resonance.pipeline.files.survey import Survey  # noqa: PLC0415
+    from resonance.pipeline.files.survey import FileSurvey  # noqa: PLC0415
     from resonance.pipeline.machine import collect_rarely  # noqa: PLC0415
 
     collect_rarely()
@@ -98,7 +98,7 @@ def produce(
             skipped = f", and {source.skipped:,} bad lines" if source.skipped else ""
             raise InputFileError(f"{file} holds no records{skipped}; there is nothing to produce")
         _check_new(save, loaded)
-        survey = None if _described(loaded) else Survey()
+        survey = None if _described(loaded) else FileSurvey()
         if dry_run:
             first = next(_looked_at([first], survey, limit))
             more = len(first) != limit and next(batches, None) is not None
@@ -149,11 +149,11 @@ def _send(
 ) -> Any:
     from resonance.pipeline.cli.progress import progress  # noqa: PLC0415
     from resonance.pipeline.files import produce as work  # noqa: PLC0415
-    from resonance.pipeline.kafka.admin import Cluster  # noqa: PLC0415
+    from resonance.pipeline.kafka.admin import ClusterAdmin  # noqa: PLC0415
     from resonance.pipeline.kafka.clients import librdkafka  # noqa: PLC0415
 
     client = librdkafka(settings)
-    cluster = Cluster(client, settings.broker.answer_timeout, settings.topics.replication_factor)
+    cluster = ClusterAdmin(client, settings.broker.answer_timeout, settings.topics.replication_factor)
     target = work.find_target(cluster, topic, create_partitions, own_times=own_times)
     if target.created:
         say(f"made topic {topic} with {target.partitions} partitions")
@@ -180,7 +180,7 @@ def _described(settings: Any) -> bool:
 
 
 def _looked_at(
-    batches: "Iterable[list[FileRecord]]", survey: "Survey | None", limit: int | None
+    batches: "Iterable[list[FileRecord]]", survey: "FileSurvey | None", limit: int | None
 ) -> "Iterator[list[FileRecord]]":
     """Yield the batches, no more records than the limit, and show them to the survey."""
     from orjson import loads  # noqa: PLC0415
@@ -197,7 +197,9 @@ def _looked_at(
                 return
 
 
-def _suggestion(survey: "Survey | None", settings: Any, topic: str, *, keyed: bool, more: bool = False) -> str | None:
+def _suggestion(
+    survey: "FileSurvey | None", settings: Any, topic: str, *, keyed: bool, more: bool = False
+) -> str | None:
     """Return a settings file for the records that were looked at; nothing where the settings describe them already."""
     from resonance.pipeline.files.suggest import as_file, suggest  # noqa: PLC0415
 

@@ -100,7 +100,7 @@ def replay(
     file = as_file(source)
     topic, otherwise = (None, topic_from(file)) if file else (source, None)
     loaded = load_for(topic, config, settings, name, broker, topics, stream, otherwise=otherwise)
-    output = replaying.Output(folder, to_name)
+    output = replaying.ReplayOutput(folder, to_name)
     with says_when_stopped(_stopped(output)), records_bar("replay") as told:
         collect_rarely()
         count = processes or cores()

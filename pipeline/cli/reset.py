@@ -19,7 +19,7 @@ from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from resonance.pipeline.checkpoint.deployment_context import Source
+    from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
     from resonance.pipeline.config.settings import Settings
     from resonance.pipeline.recovery.rewrite import Change
 
@@ -105,7 +105,9 @@ def reset(
         plans.show(source, changes, written, done=yes, as_json=as_json)
 
 
-def _plan(settings: "Settings", source: "Source", stream: str | None, to_archive: str | None) -> "list[Change]":
+def _plan(
+    settings: "Settings", source: "DeploymentContext", stream: str | None, to_archive: str | None
+) -> "list[Change]":
     """Return what the options ask for."""
     from resonance.pipeline.recovery.reset import plan_reset  # noqa: PLC0415
     from resonance.pipeline.recovery.reset_stream import plan_stream_reset  # noqa: PLC0415

@@ -12,7 +12,7 @@ from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import DIFFERS, MismatchError
 
 if TYPE_CHECKING:
-    from resonance.pipeline.checkpoint.diff import Difference, Side
+    from resonance.pipeline.checkpoint.diff import Side, StateDifference
     from resonance.pipeline.checkpoint.export_file import ExportedPartition
     from resonance.pipeline.checkpoint.listing import StoredPartition
     from resonance.pipeline.config.settings import Settings
@@ -204,7 +204,7 @@ def _present(settings: "Settings", stream: str | None) -> "list[ExportedPartitio
     return chosen(states, stream)
 
 
-def _told(difference: "Difference") -> tuple[str, str, str, str]:
+def _told(difference: "StateDifference") -> tuple[str, str, str, str]:
     changes = [f"+{cluster}" for cluster in difference.appeared] + [f"-{cluster}" for cluster in difference.gone]
     return difference.stream, _side(difference.before), _side(difference.after), " ".join(changes)
 

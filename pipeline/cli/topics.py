@@ -170,9 +170,9 @@ def _load(
 
 
 def _cluster(settings: "Settings", client: dict[str, Any]) -> Any:
-    from resonance.pipeline.kafka.admin import Cluster  # noqa: PLC0415
+    from resonance.pipeline.kafka.admin import ClusterAdmin  # noqa: PLC0415
 
-    cluster = Cluster(client, settings.broker.answer_timeout, settings.topics.replication_factor)
+    cluster = ClusterAdmin(client, settings.broker.answer_timeout, settings.topics.replication_factor)
     if cluster.embedded:
         raise BrokerError(
             f"{cluster.servers} is an embedded broker, whose topics are made by touching them; name a Kafka cluster "

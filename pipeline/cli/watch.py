@@ -12,7 +12,7 @@ from resonance.pipeline.cli.output import say
 
 if TYPE_CHECKING:
     from resonance.pipeline.config.settings import Settings
-    from resonance.pipeline.watch.watch import Filter, Output
+    from resonance.pipeline.watch.watch import Filter, WatchedOutput
 
 PATIENCE = 10.0
 COLOURS = {"assignments": "cyan", "events": "green", "drift": "magenta", "dead-letters": "red", "clusters": "blue"}
@@ -106,12 +106,12 @@ def watch(
 
 def _places(settings: "Settings", wanted: "Filter", *, chosen: bool) -> tuple[dict[str, str], list[tuple[str, int]]]:
     """Return kind by topic, and the partitions; of what nobody chose only topics that are there."""
-    from resonance.pipeline.kafka.admin import Cluster  # noqa: PLC0415
+    from resonance.pipeline.kafka.admin import ClusterAdmin  # noqa: PLC0415
     from resonance.pipeline.kafka.clients import librdkafka  # noqa: PLC0415
     from resonance.pipeline.kafka.positions import partitions_of  # noqa: PLC0415
     from resonance.pipeline.watch.watch import OUTPUTS  # noqa: PLC0415
 
-    cluster = Cluster(librdkafka(settings), settings.broker.answer_timeout)
+    cluster = ClusterAdmin(librdkafka(settings), settings.broker.answer_timeout)
     topics = {settings.topic(OUTPUTS[kind]): kind for kind in wanted.kinds}
     if not chosen:
         counts = cluster.partition_counts()
@@ -120,7 +120,7 @@ def _places(settings: "Settings", wanted: "Filter", *, chosen: bool) -> tuple[di
     return topics, [at for topic in topics for at in partitions_of(cluster, topic, settings.name)]
 
 
-def _print(outputs: "list[Output]", *, as_json: bool) -> None:
+def _print(outputs: "list[WatchedOutput]", *, as_json: bool) -> None:
     import orjson  # noqa: PLC0415
     from resonance.pipeline.watch import watch as told  # noqa: PLC0415
 

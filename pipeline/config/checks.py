@@ -7,12 +7,12 @@ from resonance.engine.errors import ParameterError
 from resonance.pipeline.config import sparse
 from resonance.pipeline.config.fields import Fields
 from resonance.pipeline.config.label_checks import label_problem
-from resonance.pipeline.config.messages import Origins, configuration_error, prepared_setting
-from resonance.pipeline.config.sections import Topics
+from resonance.pipeline.config.messages import ValueOrigins, configuration_error, prepared_setting
+from resonance.pipeline.config.sections import TopicsSection
 from resonance.pipeline.errors import nearest
 
 
-def check(settings: Fields, origins: Origins) -> None:
+def check(settings: Fields, origins: ValueOrigins) -> None:
     """Refuse settings that do not go together.
 
     Raises
@@ -31,7 +31,7 @@ def check(settings: Fields, origins: Origins) -> None:
     _check_topics(settings, origins)
 
 
-def _check_broker(settings: Fields, origins: Origins) -> None:
+def _check_broker(settings: Fields, origins: ValueOrigins) -> None:
     if not settings.broker.security_protocol.startswith("SASL"):
         return
     names = ("sasl_mechanism", "sasl_username", "sasl_password")
@@ -45,7 +45,7 @@ def _check_broker(settings: Fields, origins: Origins) -> None:
         )
 
 
-def _check_engine(settings: Fields, origins: Origins) -> None:
+def _check_engine(settings: Fields, origins: ValueOrigins) -> None:
     name = settings.engine.name
     if name not in engines.ENGINES:
         known = sorted(engines.ENGINES)
@@ -100,7 +100,7 @@ def _other_engine(settings: Fields, setting: str, word: str, having: Sequence[st
     return f"{chosen} has no {word}, {others}: set engine.name to that engine, or leave {setting} out"
 
 
-def _check_hierarchy(settings: Fields, origins: Origins) -> None:
+def _check_hierarchy(settings: Fields, origins: ValueOrigins) -> None:
     if not settings.is_keyed:
         return
     problem = None
@@ -117,13 +117,13 @@ def _check_hierarchy(settings: Fields, origins: Origins) -> None:
         raise configuration_error("hierarchy", "keyed", problem, origins.of(("hierarchy",)))
 
 
-def _check_labels(settings: Fields, origins: Origins) -> None:
+def _check_labels(settings: Fields, origins: ValueOrigins) -> None:
     if (found := label_problem(settings)) is not None:
         setting, value, problem = found
         raise configuration_error(setting, value, problem, origins.of(setting.split(".")))
 
 
-def _check_prepare(settings: Fields, origins: Origins) -> None:
+def _check_prepare(settings: Fields, origins: ValueOrigins) -> None:
     prepare = settings.prepare
     features = settings.features
     if features is None:
@@ -150,11 +150,11 @@ def _check_prepare(settings: Fields, origins: Origins) -> None:
         ) from None
 
 
-def _check_topics(settings: Fields, origins: Origins) -> None:
+def _check_topics(settings: Fields, origins: ValueOrigins) -> None:
     owners: dict[str, str] = dict.fromkeys(settings.input.topics, "input.topics")
     if settings.labels.topic is not None:
         owners[settings.labels.topic] = "labels.topic"
-    for kind in Topics.KINDS:
+    for kind in TopicsSection.KINDS:
         topic = settings.topic(kind)
         setting = f"topics.{kind}"
         if topic in owners:

@@ -16,18 +16,18 @@ from resonance.engine.sparse import SparseEngine
 from resonance.pipeline.config.messages import STREAM_CHOICES, stream_not_set
 from resonance.pipeline.config.sections import (
     TOPIC_PATTERN,
-    Broker,
-    DeadLetterShare,
-    Delivery,
-    EngineChoice,
-    Input,
-    Labels,
-    Limits,
-    Output,
-    Prepare,
-    Snapshots,
-    Topics,
-    Worker,
+    BrokerSection,
+    DeliverySection,
+    DlqSection,
+    EngineSection,
+    InputSection,
+    LabelsSection,
+    LimitsSection,
+    OutputSection,
+    PrepareSection,
+    SnapshotsSection,
+    TopicsSection,
+    WorkerSection,
 )
 from resonance.pipeline.config.sources import PREFIX
 from resonance.pipeline.config.values import OptionalMoment, Start
@@ -64,29 +64,29 @@ class Fields(BaseSettings):
     emit_from: OptionalMoment = None
     """Records of a partition before the first one whose own time is not before this are learned and not answered; then
     the clusters that exist are listed, and everything is told. Counts for partitions that have told nothing yet."""
-    broker: Broker = Field(default_factory=Broker)
+    broker: BrokerSection = Field(default_factory=BrokerSection)
     """The Kafka cluster."""
-    worker: Worker = Field(default_factory=Worker)
+    worker: WorkerSection = Field(default_factory=WorkerSection)
     """The process itself."""
-    input: Input
+    input: InputSection
     """Where records come from and where in them the features stand."""
-    labels: Labels = Field(default_factory=Labels)
+    labels: LabelsSection = Field(default_factory=LabelsSection)
     """Labels that come later than their records, for engines that are taught by labels."""
-    prepare: Prepare = Field(default_factory=Prepare)
+    prepare: PrepareSection = Field(default_factory=PrepareSection)
     """What is done to the features before the engine sees them."""
-    engine: EngineChoice = Field(default_factory=EngineChoice)
+    engine: EngineSection = Field(default_factory=EngineSection)
     """The algorithm and its own parameters."""
-    delivery: Delivery = Field(default_factory=Delivery)
+    delivery: DeliverySection = Field(default_factory=DeliverySection)
     """How outputs and offsets reach the bus."""
-    snapshots: Snapshots = Field(default_factory=Snapshots)
+    snapshots: SnapshotsSection = Field(default_factory=SnapshotsSection)
     """How often states are written."""
-    limits: Limits = Field(default_factory=Limits)
+    limits: LimitsSection = Field(default_factory=LimitsSection)
     """What a partition may cost."""
-    dlq: DeadLetterShare = Field(default_factory=DeadLetterShare)
+    dlq: DlqSection = Field(default_factory=DlqSection)
     """When dead letters pause a partition."""
-    topics: Topics = Field(default_factory=Topics)
+    topics: TopicsSection = Field(default_factory=TopicsSection)
     """Names of the topics, and how they are made."""
-    output: Output = Field(default_factory=Output)
+    output: OutputSection = Field(default_factory=OutputSection)
     """What outputs look like."""
 
     @field_validator("stream", mode="before")
@@ -250,8 +250,8 @@ class Fields(BaseSettings):
             ``assignments``, ``cluster_events``, ``drift_events``, ``dead_letters``, ``clusters``, ``snapshots``,
             ``archive`` or ``routes``.
         """
-        if kind not in Topics.KINDS:
-            raise ValueError(f"{kind!r} is no kind of topic: {', '.join(Topics.KINDS)}")
+        if kind not in TopicsSection.KINDS:
+            raise ValueError(f"{kind!r} is no kind of topic: {', '.join(TopicsSection.KINDS)}")
         override: str | None = getattr(self.topics, kind)
         return override or f"{self.name}.{kind.replace('_', '-')}"
 
@@ -349,7 +349,9 @@ class Fields(BaseSettings):
 
     def derived(self) -> dict[str, str]:
         """Return the values, by name, that settings have which are not given: names of topics, the worker's id."""
-        names = {f"topics.{kind}": self.topic(kind) for kind in Topics.KINDS if getattr(self.topics, kind) is None}
+        names = {
+            f"topics.{kind}": self.topic(kind) for kind in TopicsSection.KINDS if getattr(self.topics, kind) is None
+        }
         return names if self.worker.id else {"worker.id": self.worker_id, **names}
 
     def dump(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ def variable(setting: str) -> str:
     return "RESONANCE_" + setting.replace(".", "__").upper()
 
 
-class Origins:
+class ValueOrigins:
     """Where each value came from, for the errors.
 
     Parameters
@@ -92,7 +92,9 @@ def prepared_setting(error: ParameterError) -> str:
     return error.name if error.name.startswith("engine.") else f"prepare.{error.name}"
 
 
-def from_validation(error: ValidationError, known: Mapping[str, Sequence[str]], origins: Origins) -> ConfigurationError:
+def from_validation(
+    error: ValidationError, known: Mapping[str, Sequence[str]], origins: ValueOrigins
+) -> ConfigurationError:
     """Say everything that pydantic found, a line for each setting.
 
     Parameters
@@ -101,7 +103,7 @@ def from_validation(error: ValidationError, known: Mapping[str, Sequence[str]], 
         What it found.
     known : mapping of str to sequence of str
         Names that each section has; the sections and the settings outside them under ``""``.
-    origins : Origins
+    origins : ValueOrigins
         Where values were given.
     """
     lines: list[str] = []
@@ -112,7 +114,7 @@ def from_validation(error: ValidationError, known: Mapping[str, Sequence[str]], 
     return ConfigurationError("\n".join(lines))
 
 
-def _sentence(problem: Any, known: Mapping[str, Sequence[str]], origins: Origins) -> str:
+def _sentence(problem: Any, known: Mapping[str, Sequence[str]], origins: ValueOrigins) -> str:
     # A location is section, setting, then inner places (an element of a list, a member of a union).
     location = [str(part) for part in problem["loc"]][:2]
     if location and location[0] not in known:

@@ -7,7 +7,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from resonance.engine import ENGINES
 from resonance.engine.parameters import Parameter
-from resonance.pipeline.config.sections import EngineChoice, Section
+from resonance.pipeline.config.sections import EngineSection, Section
 from resonance.pipeline.config.settings import Settings
 
 INTRODUCTION = """\
@@ -40,11 +40,11 @@ def reference() -> dict[str, list[SettingReference]]:
     sections: dict[str, list[SettingReference]] = {"": []}
     for name, field in Settings.model_fields.items():
         section = field.annotation
-        if not (isinstance(section, type) and issubclass(section, Section | EngineChoice)):
+        if not (isinstance(section, type) and issubclass(section, Section | EngineSection)):
             sections[""].append(_row(name, field))
             continue
         sections[name] = [_row(f"{name}.{key}", inner) for key, inner in section.model_fields.items()]
-        if section is EngineChoice:
+        if section is EngineSection:
             for engine in ENGINES.values():
                 sections[f"{name}: {engine.name}"] = [_parameter(each) for each in engine.parameters]
     return sections

@@ -43,7 +43,7 @@ class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
 
-class Broker(Section):
+class BrokerSection(Section):
     """The Kafka cluster."""
 
     bootstrap: str = Field(default="localhost:9092", min_length=1)
@@ -70,7 +70,7 @@ class Broker(Section):
     """Seconds to wait for a first answer of the broker before giving up at start."""
 
 
-class Worker(Section):
+class WorkerSection(Section):
     """The process itself."""
 
     id: OptionalText = Field(default=None, pattern=TOPIC_PATTERN)
@@ -85,7 +85,7 @@ class Worker(Section):
     """``text``: lines for people; ``json``: one JSON object a line."""
 
 
-class Input(Section):
+class InputSection(Section):
     """Other people's topics as they are: where in a JSON object the record stands. Paths are dotted."""
 
     topics: Names = Field(min_length=1)
@@ -123,7 +123,7 @@ class Input(Section):
         return values
 
 
-class Labels(Section):
+class LabelsSection(Section):
     """Labels that come later than their records, on a topic of their own."""
 
     topic: OptionalText = None
@@ -144,7 +144,7 @@ class Labels(Section):
         return topic
 
 
-class Prepare(Section):
+class PrepareSection(Section):
     """What is done to the features before every engine, deterministically; part of a stream's state."""
 
     scale: Literal["warmup", "given", "none"] = "warmup"
@@ -176,7 +176,7 @@ class Prepare(Section):
     stands for every feature without a range of its own, and ranges begin at 0."""
 
 
-class EngineChoice(BaseModel):
+class EngineSection(BaseModel):
     """The algorithm and its own parameters."""
 
     model_config = ConfigDict(frozen=True, extra="allow", use_attribute_docstrings=True)
@@ -192,7 +192,7 @@ class EngineChoice(BaseModel):
         return dict(self.__pydantic_extra__ or {})
 
 
-class Delivery(Section):
+class DeliverySection(Section):
     """How outputs and offsets reach the bus."""
 
     mode: Literal["exactly_once", "at_least_once"] = "exactly_once"
@@ -203,7 +203,7 @@ class Delivery(Section):
     """Seconds after which the broker aborts the transaction of a worker that has gone silent."""
 
 
-class Snapshots(Section):
+class SnapshotsSection(Section):
     """How often the states of streams are written: one by one, the one that has waited longest first."""
 
     records: Count = Field(default=10_000, ge=1)
@@ -214,7 +214,7 @@ class Snapshots(Section):
     """Seconds between two archives of a partition, from which its past can be replayed; 0 for none."""
 
 
-class Limits(Section):
+class LimitsSection(Section):
     """What one partition may cost; beyond it records become dead letters."""
 
     streams: Count = Field(default=10_000, ge=1)
@@ -229,7 +229,7 @@ class Limits(Section):
     """Dead letters of one kind in a row after which the worker says that it is not ready."""
 
 
-class DeadLetterShare(Section):
+class DlqSection(Section):
     """When a partition pauses because its records are mostly dead letters; `resonance dlq resume` lets it go on."""
 
     max_share: Seconds = Field(default=0.5, gt=0.0, le=1.0)
@@ -238,7 +238,7 @@ class DeadLetterShare(Section):
     """Records that are looked at; those that have not come yet count as good."""
 
 
-class Topics(Section):
+class TopicsSection(Section):
     """Names of the topics of the deployment, where ``<name>.<kind>`` will not do, and how they are made."""
 
     assignments: OptionalText = None
@@ -286,7 +286,7 @@ class Topics(Section):
         return topic
 
 
-class Output(Section):
+class OutputSection(Section):
     """What outputs look like."""
 
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "lz4"

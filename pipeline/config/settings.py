@@ -13,8 +13,8 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSetti
 from resonance.pipeline.config import sparse
 from resonance.pipeline.config.checks import check
 from resonance.pipeline.config.fields import Fields
-from resonance.pipeline.config.messages import Origins, from_validation
-from resonance.pipeline.config.sections import EngineChoice, Section
+from resonance.pipeline.config.messages import ValueOrigins, from_validation
+from resonance.pipeline.config.sections import EngineSection, Section
 from resonance.pipeline.config.sources import merged, nested, read_file, refuse_unknown_variables
 
 
@@ -63,7 +63,7 @@ class Settings(Fields):
         flag_values = nested(flags or {})
         refuse_unknown_variables(cls._known())
         environment = EnvSettingsSource(cls)()
-        origins = Origins(flag_values, environment, file_values, file_name)
+        origins = ValueOrigins(flag_values, environment, file_values, file_name)
         return cls._checked(merged(nested(otherwise or {}), file_values, environment, flag_values), origins)
 
     @classmethod
@@ -75,10 +75,10 @@ class Settings(Fields):
         ConfigurationError
             As in `load`.
         """
-        return cls._checked(nested(values), Origins({}, {}, {}, None))
+        return cls._checked(nested(values), ValueOrigins({}, {}, {}, None))
 
     @classmethod
-    def _checked(cls, values: dict[str, Any], origins: Origins) -> Self:
+    def _checked(cls, values: dict[str, Any], origins: ValueOrigins) -> Self:
         try:
             # An absent section is an empty one: what it lacks is then named in full.
             settings = cls(**{"input": {}, **sparse.with_defaults(values)})
@@ -93,6 +93,6 @@ class Settings(Fields):
         known = {"": list(cls.model_fields)}
         for name, field in cls.model_fields.items():
             section = field.annotation
-            if isinstance(section, type) and issubclass(section, Section | EngineChoice):
+            if isinstance(section, type) and issubclass(section, Section | EngineSection):
                 known[name] = list(section.model_fields)
         return known

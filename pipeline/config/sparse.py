@@ -8,8 +8,8 @@ from resonance.engine.base import Engine
 from resonance.engine.errors import ParameterError
 from resonance.engine.sparse import SparseEngine
 from resonance.engine.sparse_scale import SparseScale
-from resonance.pipeline.config.messages import Origins, configuration_error
-from resonance.pipeline.config.sections import Input, Prepare
+from resonance.pipeline.config.messages import ValueOrigins, configuration_error
+from resonance.pipeline.config.sections import InputSection, PrepareSection
 
 
 def with_defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -22,7 +22,7 @@ def with_defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**values, "prepare": {"scale": "none", **prepare}}
 
 
-def scale_of(prepare: Prepare, engine: type[Engine]) -> SparseScale:
+def scale_of(prepare: PrepareSection, engine: type[Engine]) -> SparseScale:
     """Return what is done to the values of sparse records.
 
     Raises
@@ -33,7 +33,7 @@ def scale_of(prepare: Prepare, engine: type[Engine]) -> SparseScale:
     return SparseScale(prepare.scale, prepare.log1p, prepare.ranges, clip=engine.unit_interval)
 
 
-def check(given: Input, prepare: Prepare, engine: type[Engine], origins: Origins) -> None:
+def check(given: InputSection, prepare: PrepareSection, engine: type[Engine], origins: ValueOrigins) -> None:
     """Refuse what has no meaning where records are sparse.
 
     Raises

@@ -5,17 +5,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from resonance.pipeline.kafka.log_reader import LogReader, Range, TopicPartition
-from resonance.pipeline.records import Record
+from resonance.pipeline.kafka.log_reader import LogReader, OffsetRange
+from resonance.pipeline.records import Record, TopicPartition
 
-Header = tuple[str, bytes | None]
+LetterHeader = tuple[str, bytes | None]
 
 SOURCE_HEADER: Final = "dlq.source"
 """Behind the deployment's name: header of a replayed record that says where the original stands."""
 
 
 @dataclass(frozen=True, slots=True)
-class DeadLetter:
+class StoredDeadLetter:
     """A dead letter.
 
     Attributes
@@ -52,7 +52,7 @@ class DeadLetter:
     length: int
     key: bytes | None
     value: bytes | None
-    headers: tuple[Header, ...]
+    headers: tuple[LetterHeader, ...]
     topic_id: str = ""
     version: int = 0
 
@@ -153,7 +153,7 @@ class Choice:
         """Whether it leaves any out."""
         return bool(self.kinds or self.stages or self.partition is not None or self.since > 0)
 
-    def has(self, letter: DeadLetter) -> bool:
+    def has(self, letter: StoredDeadLetter) -> bool:
         """Whether a letter is meant."""
         return (
             (not self.kinds or letter.kind in self.kinds)
@@ -165,8 +165,8 @@ class Choice:
 
 
 def read_letters(
-    reader: LogReader, ranges: Mapping[TopicPartition, Range], name: str
-) -> Iterator[tuple[TopicPartition, list[DeadLetter]]]:
+    reader: LogReader, ranges: Mapping[TopicPartition, OffsetRange], name: str
+) -> Iterator[tuple[TopicPartition, list[StoredDeadLetter]]]:
     """Yield the dead letters of some ranges, in order within each partition.
 
     Parameters
@@ -179,4 +179,4 @@ def read_letters(
         Name of the deployment.
     """
     for at, records in reader.read(ranges):
-        yield at, [letter for record in records if (letter := DeadLetter.of(record, name)) is not None]
+        yield at, [letter for record in records if (letter := StoredDeadLetter.of(record, name)) is not None]

@@ -19,7 +19,7 @@ MOST_METADATA: Final = 4_000
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ReplayProgress:
     """What is done in a partition.
 
     Attributes
@@ -87,7 +87,7 @@ class Progress:
         place = bisect_right(self.ranges, (offset, offset))
         return any(first <= offset <= last for first, last in self.ranges[max(place - 1, 0) : place + 1])
 
-    def with_done(self, letters: Iterable[int], done: Collection[int]) -> "Progress":
+    def with_done(self, letters: Iterable[int], done: Collection[int]) -> "ReplayProgress":
         """Return the progress once more letters are done.
 
         Parameters
@@ -114,4 +114,4 @@ class Progress:
                     start = None
         if start is not None:
             ranges.append((start, last))
-        return Progress(below, tuple(ranges))
+        return ReplayProgress(below, tuple(ranges))

@@ -13,14 +13,14 @@ from typing import Any, Final, NamedTuple
 
 from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as Offset
-from resonance.pipeline.dead_letters.letters import SOURCE_HEADER, Choice, DeadLetter, read_letters
-from resonance.pipeline.dead_letters.progress import Progress
+from resonance.pipeline.dead_letters.letters import SOURCE_HEADER, Choice, StoredDeadLetter, read_letters
+from resonance.pipeline.dead_letters.progress import ReplayProgress
 from resonance.pipeline.errors import BrokerError, DeliveryError
 from resonance.pipeline.kafka.access import right_refused
-from resonance.pipeline.kafka.admin import Cluster
-from resonance.pipeline.kafka.log_reader import LogReader, TopicPartition
+from resonance.pipeline.kafka.admin import ClusterAdmin
+from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.kafka.producer import Batch, Outlet, producer_settings
-from resonance.pipeline.records import Message
+from resonance.pipeline.records import Message, TopicPartition
 from resonance.pipeline.topics.acls import replay_group, replay_id
 
 STEP_LETTERS: Final = 1_000
@@ -31,7 +31,7 @@ ANSWER_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ReplaySource:
     """The dead letters of a deployment.
 
     Attributes
@@ -119,7 +119,7 @@ class Plan:
     done: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
     oldest: int | None = None
-    _progress: dict[TopicPartition, Progress] = field(default_factory=dict)
+    _progress: dict[TopicPartition, ReplayProgress] = field(default_factory=dict)
     _letters: dict[TopicPartition, list[int]] = field(default_factory=dict)
 
     @property
@@ -135,12 +135,12 @@ class Plan:
         self.kinds = Counter(entry.kind for entries in self.entries.values() for entry in entries)
 
 
-def plan(source: Source, choice: Choice, limit: int | None = None) -> Plan:
+def plan(source: ReplaySource, choice: Choice, limit: int | None = None) -> Plan:
     """Return what a replay would do now.
 
     Parameters
     ----------
-    source : Source
+    source : ReplaySource
         The letters.
     choice : Choice
         Which of them.
@@ -171,11 +171,11 @@ def plan(source: Source, choice: Choice, limit: int | None = None) -> Plan:
 def _sort_in(
     made: Plan,
     at: TopicPartition,
-    letter: DeadLetter,
-    progress: Progress,
+    letter: StoredDeadLetter,
+    progress: ReplayProgress,
     choice: Choice,
     replayed: set[tuple[str, int, int]],
-    source: Source,
+    source: ReplaySource,
 ) -> None:
     entry = Entry(letter.source, letter.at[2], letter.kind, len(letter.key or b"") + len(letter.value or b""))
     topic, partition, _ = letter.source
@@ -196,13 +196,13 @@ def _sort_in(
         made.done += choice.has(letter)
     elif choice.has(letter):
         made.entries.setdefault(at, []).append(entry)
-        if progress == Progress():
+        if progress == ReplayProgress():
             made.oldest = min(letter.timestamp, letter.timestamp if made.oldest is None else made.oldest)
 
 
-def _read_progress(source: Source) -> dict[TopicPartition, Progress]:
+def _read_progress(source: ReplaySource) -> dict[TopicPartition, ReplayProgress]:
     # librdkafka waits for a group that it may not ask, to the end of its time.
-    Cluster(source.client, ANSWER_SECONDS).check_group(source.group)
+    ClusterAdmin(source.client, ANSWER_SECONDS).check_group(source.group)
     consumer = Consumer(
         {
             "log_level": 0,
@@ -223,13 +223,13 @@ def _read_progress(source: Source) -> dict[TopicPartition, Progress]:
     finally:
         consumer.close()
     return {
-        (place.topic, place.partition): Progress.read(place.offset, place.metadata, source.topic_id)
+        (place.topic, place.partition): ReplayProgress.read(place.offset, place.metadata, source.topic_id)
         for place in answers
     }
 
 
 def replay(
-    source: Source,
+    source: ReplaySource,
     choice: Choice,
     limit: int | None = None,
     advanced: Callable[[int], None] = lambda _: None,
@@ -296,10 +296,10 @@ def _steps(made: Plan) -> Iterator[tuple[TopicPartition, list[Entry]]]:
 
 
 def _replay_step(
-    source: Source, outlet: Outlet, consumer: Consumer, made: Plan, at: TopicPartition, step: list[Entry]
+    source: ReplaySource, outlet: Outlet, consumer: Consumer, made: Plan, at: TopicPartition, step: list[Entry]
 ) -> None:
     wanted = {entry.offset for entry in step}
-    letters: dict[int, DeadLetter] = {}
+    letters: dict[int, StoredDeadLetter] = {}
     with LogReader(source.client, source.group, ANSWER_SECONDS) as reader:
         for _, found in read_letters(reader, {at: (min(wanted), max(wanted) + 1)}, source.name):
             letters |= {letter.at[2]: letter for letter in found if letter.at[2] in wanted}
@@ -326,7 +326,7 @@ def _replay_step(
     made._progress[at] = progress
 
 
-def original(letter: DeadLetter, name: str) -> Message:
+def original(letter: StoredDeadLetter, name: str) -> Message:
     """Return the record that a letter was, with a header that says where it stands.
 
     A letter of a record that was itself replayed keeps the header that says where the first one stands.

@@ -10,7 +10,7 @@ from resonance.pipeline.kafka.embedded import PARTITIONS, SILENT
 from resonance.pipeline.records import Message
 
 
-class Followed(NamedTuple):
+class ReceivedOutput(NamedTuple):
     """An output that was not seen before."""
 
     topic: str
@@ -62,7 +62,7 @@ class Follower:
     ) -> None:
         self._consumer.close()
 
-    def poll(self, timeout: float) -> list[Followed]:
+    def poll(self, timeout: float) -> list[ReceivedOutput]:
         """Return what is new, waiting at most `timeout` seconds for it.
 
         Raises
@@ -76,7 +76,7 @@ class Follower:
             raise BrokerError(f"the outputs cannot be read: {error.args[0].str()}") from error
         return [found for message in received if (found := self._take(message)) is not None]
 
-    def _take(self, received: Any) -> Followed | None:
+    def _take(self, received: Any) -> ReceivedOutput | None:
         error = received.error()
         if error is not None:
             if error.retriable():
@@ -94,7 +94,7 @@ class Follower:
         name = next((value.decode() for header, value in message.headers if header == "ce_id" and value), "")
         known = self._seen.setdefault((topic, name), message)
         if known is message:
-            return Followed(topic, partition, message)
+            return ReceivedOutput(topic, partition, message)
         self.repeats += 1
         if known != message:
             self.differing.append(name)

@@ -26,7 +26,7 @@ _INK, _FAINT, _KILL = "#22303C", "#9AA5B1", "#D62728"
 
 
 @dataclass(slots=True)
-class Line:
+class LifeLine:
     """The life of one cluster.
 
     Attributes
@@ -59,7 +59,7 @@ def lines(
     assigned: Sequence[str | None],
     heights: NDArray[np.float64],
     truth: Sequence[str],
-) -> list[Line]:
+) -> list[LifeLine]:
     """Return the life-lines of one stream, oldest first.
 
     Parameters
@@ -73,13 +73,13 @@ def lines(
     truth : sequence of str
         True kind of each record.
     """
-    lives: dict[str, Line] = {}
+    lives: dict[str, LifeLine] = {}
     for event in events:
         at, name = event["cause"]["source"]["offset"], event["cluster"]
         if name is None:
             continue
         if event["kind"] in ("emerged", "split"):
-            lives[name] = Line(name, "", at, len(assigned), parent=event.get("other"))
+            lives[name] = LifeLine(name, "", at, len(assigned), parent=event.get("other"))
         elif name in lives:
             lives[name].ended, lives[name].heir = at, event.get("other")
     own = np.array([name or "" for name in assigned])
@@ -175,7 +175,7 @@ def missing_extra(module: str) -> ConfigurationError:
     )
 
 
-def _panel(ax: Any, lives: list[Line], colours: dict[str, str], records: int) -> None:
+def _panel(ax: Any, lives: list[LifeLine], colours: dict[str, str], records: int) -> None:
     from matplotlib.collections import LineCollection  # noqa: PLC0415
 
     by_name = {line.name: line for line in lives}
@@ -234,7 +234,7 @@ def _panel(ax: Any, lives: list[Line], colours: dict[str, str], records: int) ->
         side.set_visible(False)
 
 
-def _height_at(line: Line, offset: float) -> float:
+def _height_at(line: LifeLine, offset: float) -> float:
     seen = ~np.isnan(line.height)
     return float(np.interp(offset, line.x[seen], line.height[seen])) if seen.any() else float("nan")
 

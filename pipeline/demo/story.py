@@ -14,7 +14,7 @@ RATE_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class StoryLine:
     """One line of the log.
 
     Attributes
@@ -52,7 +52,7 @@ class Story:
         By partition, in order.
     assigned : list of list of (str or None)
         Cluster of each record by partition; None where it has none, or no answer yet.
-    log : list of Line
+    log : list of StoryLine
         Everything said so far.
     rates : list of float
         Answers per second, one for each `RATE_SECONDS`.
@@ -69,7 +69,7 @@ class Story:
         self.clusters: list[dict[str, ClusterSnapshot]] = [{} for _ in range(count)]
         self.events: list[list[ClusterEvent]] = [[] for _ in range(count)]
         self.assigned: list[list[str | None]] = [[None] * telemetry.records for _ in range(count)]
-        self.log: list[Line] = []
+        self.log: list[StoryLine] = []
         self.rates: list[float] = []
         self.worker = ""
         self._incidents: list[list[Incident]] = [[] for _ in range(count)]
@@ -94,7 +94,7 @@ class Story:
 
     def say(self, kind: str, text: str) -> None:
         """Write a line into the log."""
-        self.log.append(Line(self.seconds, kind, text))
+        self.log.append(StoryLine(self.seconds, kind, text))
 
     def sent(self, partition: int) -> None:
         """Count a record that was sent, and tell the incidents that begin with it."""

@@ -62,7 +62,7 @@ _DRIFT_FROM, _DRIFT_TO = 0.15, 0.90
 _SEEDS = (37, 2, 6, 4)
 
 
-class Sample(NamedTuple):
+class TelemetrySample(NamedTuple):
     """One record of the script, in the order of its partition."""
 
     partition: int
@@ -131,18 +131,18 @@ class Telemetry:
         """Return the number of records of all regions."""
         return self.records * len(REGIONS)
 
-    def __iter__(self) -> Iterator[Sample]:
+    def __iter__(self) -> Iterator[TelemetrySample]:
         """Yield the records of all regions, taking turns."""
         for offset in range(self.records):
             for partition in range(len(REGIONS)):
                 yield self.sample(partition, offset)
 
-    def sample(self, partition: int, offset: int) -> Sample:
+    def sample(self, partition: int, offset: int) -> TelemetrySample:
         """Return one record as it goes to the bus."""
         region = REGIONS[partition]
         body: dict[str, object] = {"id": f"{region}-{offset}", "time": START_MS + 5 * offset}
         body |= zip(FEATURES, self.values[partition][offset].tolist(), strict=True)
-        return Sample(partition, orjson.dumps(body), region.encode())
+        return TelemetrySample(partition, orjson.dumps(body), region.encode())
 
 
 def _region(partition: int, records: int, random: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.str_]]:

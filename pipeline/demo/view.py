@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Protocol, Self
 
-from resonance.pipeline.demo.story import Line, Story
+from resonance.pipeline.demo.story import Story, StoryLine
 from resonance.pipeline.demo.telemetry import REGIONS
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -131,7 +131,7 @@ class PlainView:
             self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def said(line: Line) -> Text:
+def said(line: StoryLine) -> Text:
     """Return a line of the log in its colours."""
     style, sign = STYLES[line.kind]
     return Text.assemble((f"{line.seconds:5.1f} s ", "dim"), (f"{sign} {line.text}", style))

@@ -10,7 +10,7 @@ from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryE
 from resonance.pipeline.files.rows import BATCH, FileRecord
 from resonance.pipeline.kafka.access import right_refused
 from resonance.pipeline.kafka.acl import for_topic
-from resonance.pipeline.kafka.admin import Cluster
+from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.partitioner import partition_of
 from resonance.pipeline.kafka.producer import producer_settings
 
@@ -76,13 +76,13 @@ class Produced:
 
 
 def find_target(
-    cluster: Cluster, topic: str, create_partitions: int | None = None, *, own_times: bool = False
+    cluster: ClusterAdmin, topic: str, create_partitions: int | None = None, *, own_times: bool = False
 ) -> Target:
     """Return a topic to produce into; make it, where that is asked for.
 
     Parameters
     ----------
-    cluster : Cluster
+    cluster : ClusterAdmin
         Where it is.
     topic : str
         Its name.
@@ -121,7 +121,9 @@ def find_target(
     return Target(topic, counts[topic], int(size) if size else None, kept if counted and kept >= 0 else None)
 
 
-def check_times(target: Target, records: Sequence[FileRecord], cluster: Cluster, now_ms: int | None = None) -> None:
+def check_times(
+    target: Target, records: Sequence[FileRecord], cluster: ClusterAdmin, now_ms: int | None = None
+) -> None:
     """Refuse records that the topic would delete at once because of their own timestamps.
 
     Parameters
@@ -130,7 +132,7 @@ def check_times(target: Target, records: Sequence[FileRecord], cluster: Cluster,
         The topic.
     records : sequence of FileRecord
         The first ones.
-    cluster : Cluster
+    cluster : ClusterAdmin
         For the command that mends it.
     now_ms : int, optional
         The present, in milliseconds since 1970.

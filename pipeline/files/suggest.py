@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from resonance.pipeline.config.file import as_toml
-from resonance.pipeline.files.survey import FEW, Column, Survey
+from resonance.pipeline.files.survey import FEW, Column, FileSurvey
 from resonance.pipeline.json_paths import parse_path
 from resonance.pipeline.timestamps import TimeTexts
 
@@ -56,12 +56,12 @@ class Suggestion:
     remarks: list[str]
 
 
-def suggest(seen: Survey) -> Suggestion:
+def suggest(seen: FileSurvey) -> Suggestion:
     """Guess the settings from what the columns hold.
 
     Parameters
     ----------
-    seen : Survey
+    seen : FileSurvey
         Of the records; some hundred are enough, all of them leave nothing out.
     """
     columns = seen.columns
@@ -140,7 +140,7 @@ def _parent(path: str) -> str:
     return ".".join(name.replace(".", "\\.") for name in parse_path(path)[:-1])
 
 
-def _sparse_object(numbers: Sequence[str], seen: Survey) -> str | None:
+def _sparse_object(numbers: Sequence[str], seen: FileSurvey) -> str | None:
     """Return the object with the most names whose records have few of them."""
     groups: dict[str, list[str]] = {}
     for path in numbers:

@@ -91,7 +91,7 @@ class Column:
             self._seen.clear()
 
 
-class Survey:
+class FileSurvey:
     """The columns of records that are looked at batch by batch.
 
     Attributes

@@ -37,7 +37,7 @@ LOOK_SECONDS: Final = 3.0
 """How long a look at the broker's certificate may take."""
 
 
-class Streak(Generic[Error]):
+class RefusalWindow(Generic[Error]):
     """Tells refusals that go on from one that passes: the one rule for both client libraries.
 
     Parameters
@@ -85,7 +85,7 @@ class Refusals:
 
     def __init__(self, client: Mapping[str, Any], clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
-        self._streak = Streak[KafkaError](clock)
+        self._streak = RefusalWindow[KafkaError](clock)
         self.last = ""
 
     def note(self, error: KafkaError) -> None:

@@ -53,7 +53,7 @@ class FoundTopic:
     config: Mapping[str, str] = field(default_factory=dict)
 
 
-class Cluster:
+class ClusterAdmin:
     """A connection for questions and changes.
 
     Parameters

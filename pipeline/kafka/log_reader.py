@@ -14,10 +14,9 @@ from confluent_kafka import TopicPartition as Place
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka.access import Refusals, lacks, right_refused
 from resonance.pipeline.kafka.acl import for_group, for_topic
-from resonance.pipeline.records import Record
+from resonance.pipeline.records import Record, TopicPartition
 
-TopicPartition = tuple[str, int]
-Range = tuple[int, int]
+OffsetRange = tuple[int, int]
 
 POLL_SECONDS: Final = 0.1
 """Longest wait between two looks at a cancellation."""
@@ -113,13 +112,13 @@ class LogReader:
         )
         return {(place.topic, place.partition): place.metadata or "" for place in answers}
 
-    def bounds(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Range]:
+    def bounds(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetRange]:
         """Return where each log begins and where what is committed of it ends."""
         return {partition: self._bounds(self._consumer, partition) for partition in partitions}
 
-    def _bounds(self, consumer: Consumer, partition: TopicPartition) -> Range:
+    def _bounds(self, consumer: Consumer, partition: TopicPartition) -> OffsetRange:
         place = Place(*partition)
-        found: Range = self._patiently(
+        found: OffsetRange = self._patiently(
             lambda: consumer.get_watermark_offsets(place, timeout=QUESTION_SECONDS), "log ends", partition[0]
         )
         return found
@@ -140,7 +139,9 @@ class LogReader:
         )
         return {(place.topic, place.partition): max(place.offset, NO_OFFSET) for place in answers}
 
-    def settled_bounds(self, partitions: Collection[TopicPartition], seconds: float) -> dict[TopicPartition, Range]:
+    def settled_bounds(
+        self, partitions: Collection[TopicPartition], seconds: float
+    ) -> dict[TopicPartition, OffsetRange]:
         """Return `bounds`, once every transaction that was open is ended, or after `seconds`.
 
         The broker ends a transaction in each partition for itself: committed offsets can be seen before the records of
@@ -166,7 +167,7 @@ class LogReader:
         return topic in known and number in known[topic].partitions
 
     def read(
-        self, ranges: Mapping[TopicPartition, Range], batch: int = BATCH
+        self, ranges: Mapping[TopicPartition, OffsetRange], batch: int = BATCH
     ) -> Iterator[tuple[TopicPartition, list[Record]]]:
         """Yield the committed records of each range in order, in batches.
 

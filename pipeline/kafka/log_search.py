@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator
 
-from resonance.pipeline.kafka.log_reader import LogReader, TopicPartition
-from resonance.pipeline.records import Record
+from resonance.pipeline.kafka.log_reader import LogReader
+from resonance.pipeline.records import Record, TopicPartition
 
 
 def first_offset(reader: LogReader, partition: TopicPartition, holds: Callable[[Record], bool | None]) -> int:

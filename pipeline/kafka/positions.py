@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from resonance.pipeline.errors import BrokerError, ConfigurationError, nearest
-from resonance.pipeline.kafka.log_reader import Range, TopicPartition
+from resonance.pipeline.kafka.log_reader import OffsetRange
+from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.timestamps import milliseconds
 
 EARLIEST: Final = "earliest"
@@ -17,7 +18,7 @@ _UNITS: Final[Mapping[str, int]] = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600
 _LENGTH = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s|m|h|d)")
 
 
-class Topics(Protocol):
+class TopicChoice(Protocol):
     """A cluster that says what topics it has."""
 
     servers: str
@@ -32,7 +33,7 @@ class Topics(Protocol):
 class Bounds(Protocol):
     """A reader that knows where partitions begin and end."""
 
-    def bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Range]:
+    def bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, OffsetRange]:
         """Return first offset and end of each."""
 
     def offsets_at(self, partitions: Sequence[TopicPartition], moment: int) -> Mapping[TopicPartition, int]:
@@ -85,7 +86,7 @@ def ago_of(text: str, now_ms: int | None = None) -> int | None:
     return max((int(time.time() * 1000) if now_ms is None else now_ms) - length, 0)
 
 
-def partitions_of(cluster: Topics, topic: str, name: str) -> list[TopicPartition]:
+def partitions_of(cluster: TopicChoice, topic: str, name: str) -> list[TopicPartition]:
     """Return the partitions of an output topic.
 
     Parameters
@@ -112,7 +113,9 @@ def partitions_of(cluster: Topics, topic: str, name: str) -> list[TopicPartition
     return [(topic, partition) for partition in range(counts[topic])]
 
 
-def ranges_from(reader: Bounds, partitions: Sequence[TopicPartition], start: str | int) -> dict[TopicPartition, Range]:
+def ranges_from(
+    reader: Bounds, partitions: Sequence[TopicPartition], start: str | int
+) -> dict[TopicPartition, OffsetRange]:
     """Return what is to be read: from a start to the present end.
 
     Parameters

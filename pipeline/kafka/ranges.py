@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from resonance.pipeline.errors import ConfigurationError
-from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, Range, TopicPartition
+from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, OffsetRange
 from resonance.pipeline.kafka.log_search import first_offset, one_by_one
 from resonance.pipeline.kafka.positions import ago_of, length_of
-from resonance.pipeline.records import Record
+from resonance.pipeline.records import Record, TopicPartition
 from resonance.pipeline.timestamps import milliseconds
 
 AHEAD: Final = 60_000
@@ -110,7 +110,7 @@ def choose(span: Span, inputs: Collection[str], partitions: int) -> list[TopicPa
     return [(topic, number) for topic in inputs for number in numbers]
 
 
-def resolve(reader: LogReader, span: Span, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Range]:
+def resolve(reader: LogReader, span: Span, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetRange]:
     """Return the offsets of a span in each partition: what is there of it, and committed.
 
     Parameters
@@ -137,7 +137,10 @@ def resolve(reader: LogReader, span: Span, partitions: Collection[TopicPartition
 
 
 def _offsets(
-    reader: LogReader, bound: Bound | None, otherwise: dict[TopicPartition, int], bounds: Mapping[TopicPartition, Range]
+    reader: LogReader,
+    bound: Bound | None,
+    otherwise: dict[TopicPartition, int],
+    bounds: Mapping[TopicPartition, OffsetRange],
 ) -> dict[TopicPartition, int]:
     if bound is None:
         return otherwise

@@ -13,14 +13,14 @@ from typing import Final, Self
 
 from resonance.engine.errors import StateError
 from resonance.pipeline.checkpoint.archive_writer import archive_of
-from resonance.pipeline.checkpoint.changelog_table import SnapshotTable
-from resonance.pipeline.checkpoint.deployment_context import Source, settings_then
+from resonance.pipeline.checkpoint.changelog_table import ChangelogTable
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext, settings_then
 from resonance.pipeline.checkpoint.restore import read_tables
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError, MismatchError
-from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, Range, TopicPartition
+from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, OffsetRange
 from resonance.pipeline.kafka.producer import Batch
-from resonance.pipeline.records import Outputs, Record
+from resonance.pipeline.records import Outputs, Record, TopicPartition
 from resonance.pipeline.recovery.past_models import MakeTaskThen, models_then
 from resonance.pipeline.recovery.rewrite import Change, acknowledged, is_stream_of
 from resonance.pipeline.repartition.keyed.operation_records import Reader
@@ -65,9 +65,9 @@ class Below:
     ----------
     settings : Settings
         The present ones.
-    source : Source
+    source : DeploymentContext
         The deployment under them.
-    tables : mapping of int to SnapshotTable
+    tables : mapping of int to ChangelogTable
         By partition.
     make_task : callable
         Makes an empty task under some settings for a partition.
@@ -87,8 +87,8 @@ class Below:
     def __init__(
         self,
         settings: Settings,
-        source: Source,
-        tables: Mapping[int, SnapshotTable],
+        source: DeploymentContext,
+        tables: Mapping[int, ChangelogTable],
         make_task: MakeTaskThen,
         begins: Mapping[TopicPartition, int],
         stream: str = "",
@@ -107,7 +107,7 @@ class Below:
     def of(
         cls,
         settings: Settings,
-        source: Source,
+        source: DeploymentContext,
         make_task: MakeTaskThen,
         begins: Mapping[TopicPartition, int],
         stream: str = "",
@@ -117,7 +117,9 @@ class Below:
             tables = read_tables(reader, source, range(source.deployment.homes), settle=source.patience)
         return cls(settings, source, tables, make_task, begins, stream)
 
-    def _part(self, reader: LogReader, source: Source, at: TopicPartition, committed: int, bounds: Range) -> _Part:
+    def _part(
+        self, reader: LogReader, source: DeploymentContext, at: TopicPartition, committed: int, bounds: OffsetRange
+    ) -> _Part:
         record = self._tables[at[1]].records().get(at[0])
         place = max(committed, record.position if record else 0, bounds[0])
         waiting = self._waiting(reader, at, place, bounds[1])
@@ -137,7 +139,7 @@ class Below:
             self._adopt(task, at)
         return _Part(at, task, outputs, committed, max(place, bounds[1]))
 
-    def _settings_of_roots(self, source: Source) -> Settings | None:
+    def _settings_of_roots(self, source: DeploymentContext) -> Settings | None:
         """Return the settings under which messages were sent; None where this release does not take them."""
         found = (table.records() for table in self._tables.values())
         roots = (record for records in found for topic, record in records.items() if topic != source.routes)
@@ -178,7 +180,7 @@ class Below:
             with suppress(StateError, MismatchError):
                 self._ended.append(SubtreeModel.from_bytes(table.newest(name)[0].body))
 
-    def end(self, source: Source, roots: Collection[TopicPartition]) -> None:
+    def end(self, source: DeploymentContext, roots: Collection[TopicPartition]) -> None:
         """Let the subtrees of all streams of some input partitions end."""
         for part in self._parts:
             self._ended += part.task.end_streams(lambda name: any(is_stream_of(source, at, name) for at in roots))
@@ -193,11 +195,11 @@ class Below:
         if isinstance(root, RootTask):
             root.end_below(self._ended)
 
-    def changes(self, source: Source) -> list[Change]:
+    def changes(self, source: DeploymentContext) -> list[Change]:
         """Return what becomes of the partitions of the routes."""
         return [self._change(source, part) for part in self._parts]
 
-    def _change(self, source: Source, part: _Part) -> Change:
+    def _change(self, source: DeploymentContext, part: _Part) -> Change:
         task, at = part.task, part.at
         writer = self._tables[at[1]].writer(source.identities[at[0]])
         writer.began = NO_OFFSET

@@ -3,18 +3,18 @@
 from dataclasses import replace
 from typing import Final
 
-from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, nearest
 from resonance.pipeline.kafka import clients
-from resonance.pipeline.kafka.admin import Cluster
+from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.topics.topics import read_logs
 
 DESCRIBED: Final = ("cluster_events", "clusters", "snapshots", "archive")
 """Topics whose longest message matters for a restore."""
 
 
-def open_source(settings: Settings) -> Source:
+def open_source(settings: Settings) -> DeploymentContext:
     """Return the deployment as the broker has it; nothing is made.
 
     Raises
@@ -26,7 +26,7 @@ def open_source(settings: Settings) -> Source:
     """
     client = clients.librdkafka(settings)
     deployment = read_logs(client, settings)
-    cluster = Cluster(client, settings.broker.answer_timeout)
+    cluster = ClusterAdmin(client, settings.broker.answer_timeout)
     counts = cluster.partition_counts()
     snapshots = settings.topic("snapshots")
     if counts.get(snapshots, 0) < deployment.homes:
@@ -41,4 +41,4 @@ def open_source(settings: Settings) -> Source:
         configs = cluster.configs(there).items()
         sizes = {topic: int(config["max.message.bytes"]) for topic, config in configs if "max.message.bytes" in config}
         deployment = replace(deployment, message_bytes=sizes)
-    return Source.of(settings, client, deployment)
+    return DeploymentContext.of(settings, client, deployment)

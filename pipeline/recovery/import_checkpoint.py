@@ -7,14 +7,14 @@ Single streams are put beside what is there; at its next start the partition lea
 from collections.abc import Sequence
 from dataclasses import replace
 
-from resonance.pipeline.checkpoint.changelog_table import SnapshotTable
+from resonance.pipeline.checkpoint.changelog_table import ChangelogTable
 from resonance.pipeline.checkpoint.changelog_writer import GivenStates
 from resonance.pipeline.checkpoint.compatibility import check_record
-from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.export_file import ExportedPartition
 from resonance.pipeline.checkpoint.restore import read_tables
 from resonance.pipeline.errors import MismatchError
-from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, Range
+from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, OffsetRange
 from resonance.pipeline.recovery.model_checks import check_models
 from resonance.pipeline.recovery.reset import live_records
 from resonance.pipeline.recovery.rewrite import Change, Standing, StreamChange
@@ -22,12 +22,14 @@ from resonance.pipeline.recovery.rollback import check_versions, put_back
 from resonance.pipeline.tasks import MakeTask
 
 
-def plan_import(source: Source, partitions: Sequence[ExportedPartition], make_task: MakeTask) -> list[Change]:
+def plan_import(
+    source: DeploymentContext, partitions: Sequence[ExportedPartition], make_task: MakeTask
+) -> list[Change]:
     """Return what an import changes.
 
     Parameters
     ----------
-    source : Source
+    source : DeploymentContext
         The deployment.
     partitions : sequence of ExportedPartition
         What the file holds.
@@ -58,11 +60,11 @@ def plan_import(source: Source, partitions: Sequence[ExportedPartition], make_ta
 
 
 def _beside(
-    source: Source,
+    source: DeploymentContext,
     partition: ExportedPartition,
-    table: SnapshotTable,
+    table: ChangelogTable,
     committed: int,
-    bounds: Range,
+    bounds: OffsetRange,
     make_task: MakeTask,
 ) -> Change:
     """Return the change that puts streams beside those that are there; the partition stays where it is."""

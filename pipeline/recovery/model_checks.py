@@ -10,17 +10,16 @@ from contextlib import suppress
 from resonance.engine.errors import StateError
 from resonance.engine.state import unpack
 from resonance.pipeline.checkpoint.changelog_records import UNREADABLE
-from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.errors import MismatchError
-from resonance.pipeline.kafka.log_reader import TopicPartition
-from resonance.pipeline.records import StreamSnapshot
+from resonance.pipeline.records import StreamSnapshot, TopicPartition
 from resonance.pipeline.recovery.rewrite import is_stream_of
 from resonance.pipeline.task.model.stream_model import KIND, STATE_REVISION
 from resonance.pipeline.tasks import MakeTask
 
 
 def check_models(
-    source: Source,
+    source: DeploymentContext,
     at: TopicPartition,
     state: bytes,
     snapshots: Sequence[StreamSnapshot],
@@ -30,7 +29,7 @@ def check_models(
 
     Parameters
     ----------
-    source : Source
+    source : DeploymentContext
         The deployment.
     at : (topic, partition)
         An input partition of it.

@@ -7,13 +7,13 @@ from dataclasses import replace
 from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.archive_writer import archive_of
 from resonance.pipeline.checkpoint.changelog_records import PartitionRecord
-from resonance.pipeline.checkpoint.changelog_table import SnapshotTable
-from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.changelog_table import ChangelogTable
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.restore import read_tables, restore_partitions
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError, MismatchError
-from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, TopicPartition
-from resonance.pipeline.records import StreamSnapshot
+from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
+from resonance.pipeline.records import StreamSnapshot, TopicPartition
 from resonance.pipeline.recovery.drain_subtrees import Below
 from resonance.pipeline.recovery.past_models import MakeTaskThen, models_then
 from resonance.pipeline.recovery.rewrite import Change, acknowledged, inputs_of, write
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 def begin_versions(
     settings: Settings,
-    source: Source,
+    source: DeploymentContext,
     make_task: MakeTaskThen,
     alone: Callable[[], None] = lambda: None,
     *,
@@ -40,7 +40,7 @@ def begin_versions(
     ----------
     settings : Settings
         The present ones.
-    source : Source
+    source : DeploymentContext
         The deployment under them.
     make_task : callable
         Makes an empty task under some settings for an input partition.
@@ -115,9 +115,9 @@ def _begin_of(record: PartitionRecord | None, committed: int, bounds: tuple[int,
 
 def _new_models(
     settings: Settings,
-    source: Source,
+    source: DeploymentContext,
     at: TopicPartition,
-    table: SnapshotTable,
+    table: ChangelogTable,
     span: tuple[int, int],
     make_task: MakeTaskThen,
 ) -> tuple[Task, int]:
@@ -142,7 +142,7 @@ def _new_models(
     return task, len(old)
 
 
-def _pass_over(source: Source, before: Task, position: int, first: int, end: int) -> None:
+def _pass_over(source: DeploymentContext, before: Task, position: int, first: int, end: int) -> None:
     """Let a second hop that stands at a position see which routes were learned since, though by nobody who is left."""
     if not isinstance(before, RoutedTask) or position >= end:
         return
@@ -171,9 +171,9 @@ def _take_over(settings: Settings, task: Task, record: PartitionRecord | None) -
 
 def _old_models(
     settings: Settings,
-    source: Source,
+    source: DeploymentContext,
     at: TopicPartition,
-    table: SnapshotTable,
+    table: ChangelogTable,
     make_task: MakeTaskThen,
 ) -> tuple[list[StreamSnapshot], Task | None]:
     """Return the old models of a partition, and the task that has learned them up to its place in the log.

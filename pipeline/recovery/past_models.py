@@ -5,11 +5,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from resonance.pipeline.checkpoint.changelog_records import PartitionRecord
-from resonance.pipeline.checkpoint.deployment_context import Source, program_revision, settings_then
-from resonance.pipeline.checkpoint.restore import Restored, restore_partitions
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext, program_revision, settings_then
+from resonance.pipeline.checkpoint.restore import RestoredPartition, restore_partitions
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError, MismatchError
-from resonance.pipeline.kafka.log_reader import TopicPartition
+from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.tasks import Task, make_task
 
 MakeTaskThen = Callable[[Settings, str, int], Task]
@@ -18,22 +18,22 @@ MakeTaskThen = Callable[[Settings, str, int], Task]
 _log = logging.getLogger(__name__)
 
 
-def tasks_of(source: Source) -> MakeTaskThen:
+def tasks_of(source: DeploymentContext) -> MakeTaskThen:
     """Return what makes the tasks of a deployment, under whatever settings."""
     counts = source.deployment.counts
     return lambda settings, topic, partition: make_task(settings, topic, partition, **counts)
 
 
 def models_then(
-    settings: Settings, source: Source, at: TopicPartition, record: PartitionRecord, make_task: MakeTaskThen
-) -> Restored[Task] | None:
+    settings: Settings, source: DeploymentContext, at: TopicPartition, record: PartitionRecord, make_task: MakeTaskThen
+) -> RestoredPartition[Task] | None:
     """Return a partition as it stands, with the models that learned it; None where they cannot be rebuilt.
 
     Parameters
     ----------
     settings : Settings
         The present ones.
-    source : Source
+    source : DeploymentContext
         The deployment under them.
     at : (topic, partition)
         The partition.

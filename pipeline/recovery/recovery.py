@@ -11,10 +11,11 @@ import threading
 from collections.abc import Callable
 
 from resonance.pipeline import mismatches
-from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.restore import read_tables
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, TopicPartition
+from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
+from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.recovery.new_version import begin_versions
 from resonance.pipeline.recovery.past_models import tasks_of
 from resonance.pipeline.recovery.reset import reset
@@ -24,7 +25,9 @@ from resonance.pipeline.tasks import task_maker
 _log = logging.getLogger(__name__)
 
 
-def recover(command: str, settings: Settings, source: Source, cancelled: threading.Event | None = None) -> int:
+def recover(
+    command: str, settings: Settings, source: DeploymentContext, cancelled: threading.Event | None = None
+) -> int:
     """Do what one of the commands that `mismatches` names stands for.
 
     Parameters
@@ -33,7 +36,7 @@ def recover(command: str, settings: Settings, source: Source, cancelled: threadi
         `mismatches.RESUME`, `mismatches.RESET` or `mismatches.NEW_VERSION`.
     settings : Settings
         The deployment's.
-    source : Source
+    source : DeploymentContext
         The deployment.
     cancelled : Event, optional
         Ends the waiting for an empty group, with `RestoreCancelledError`; nobody waits where nothing is broken.
@@ -63,12 +66,14 @@ def recover(command: str, settings: Settings, source: Source, cancelled: threadi
     return begin_versions(settings, source, tasks_of(source), alone, atomic=atomic)
 
 
-def resume_from_snapshots(source: Source, alone: Callable[[], None] = lambda: None, *, atomic: bool = True) -> int:
+def resume_from_snapshots(
+    source: DeploymentContext, alone: Callable[[], None] = lambda: None, *, atomic: bool = True
+) -> int:
     """Set lost and set-back offsets to where the snapshots end.
 
     Parameters
     ----------
-    source : Source
+    source : DeploymentContext
         The deployment.
     alone : callable
         Returns once the group has no members; called where something is to be changed.
@@ -93,7 +98,7 @@ def resume_from_snapshots(source: Source, alone: Callable[[], None] = lambda: No
     return len(changes)
 
 
-def _offsets_lost(source: Source) -> dict[TopicPartition, tuple[int, int]]:
+def _offsets_lost(source: DeploymentContext) -> dict[TopicPartition, tuple[int, int]]:
     """Return the committed offset and the snapshots' position of each partition where the one is behind the other."""
     inputs = inputs_of(source)
     with LogReader(source.client, source.group, source.patience) as reader:

@@ -14,12 +14,12 @@ from itertools import chain
 import orjson
 from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, Manifest, PartitionRecord
-from resonance.pipeline.checkpoint.changelog_writer import SnapshotWriter, Task
+from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter, SnapshottedTask
 from resonance.pipeline.checkpoint.compatibility import offset_note
-from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.errors import MismatchError
-from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, TopicPartition
-from resonance.pipeline.records import Message
+from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
+from resonance.pipeline.records import Message, TopicPartition
 from resonance.pipeline.recovery.rewrite import (
     Change,
     Standing,
@@ -34,12 +34,12 @@ from resonance.pipeline.recovery.rewrite import (
 _log = logging.getLogger(__name__)
 
 
-def reset(source: Source, make_task: Callable[[str, int], Task], *, atomic: bool = True) -> int:
+def reset(source: DeploymentContext, make_task: Callable[[str, int], SnapshottedTask], *, atomic: bool = True) -> int:
     """Forget models, archives, clusters and offsets, and begin anew where the log begins now.
 
     Parameters
     ----------
-    source : Source
+    source : DeploymentContext
         The deployment.
     make_task : callable
         Makes an empty task for an input partition.
@@ -56,7 +56,7 @@ def reset(source: Source, make_task: Callable[[str, int], Task], *, atomic: bool
     return len(changes)
 
 
-def carry_out_reset(source: Source, changes: list[Change], *, atomic: bool) -> None:
+def carry_out_reset(source: DeploymentContext, changes: list[Change], *, atomic: bool) -> None:
     """Do what `plan_reset` said."""
     # First: models without archives are whole, archives of models that are gone are not.
     forget_archives(source)
@@ -65,7 +65,7 @@ def carry_out_reset(source: Source, changes: list[Change], *, atomic: bool) -> N
         _log.warning("%s[%d]: group %s begins anew at offset %d", *change.at, source.group, change.offset)
 
 
-def plan_reset(source: Source, make_task: Callable[[str, int], Task]) -> list[Change]:
+def plan_reset(source: DeploymentContext, make_task: Callable[[str, int], SnapshottedTask]) -> list[Change]:
     """Return what a reset changes, in every partition.
 
     Where this gives every output again with the same bytes the streams keep their version; otherwise they get one that
@@ -73,7 +73,7 @@ def plan_reset(source: Source, make_task: Callable[[str, int], Task]) -> list[Ch
 
     Parameters
     ----------
-    source : Source
+    source : DeploymentContext
         The deployment.
     make_task : callable
         Makes an empty task for an input partition.
@@ -98,7 +98,7 @@ def plan_reset(source: Source, make_task: Callable[[str, int], Task]) -> list[Ch
     for at in inputs:
         topic, partition = at
         first, _ = bounds[at]
-        writer = SnapshotWriter(source.identities[topic], epoch=epochs[partition] + 1, began=first)
+        writer = ChangelogWriter(source.identities[topic], epoch=epochs[partition] + 1, began=first)
         task = make_task(topic, partition)
         task.first_version = versions[at]
         begin = list(writer.messages(task, first, acknowledged(committed[at], first)))
@@ -114,7 +114,7 @@ def plan_reset(source: Source, make_task: Callable[[str, int], Task]) -> list[Ch
     return changes
 
 
-def _live_clusters(reader: LogReader, source: Source) -> dict[int, list[bytes]]:
+def _live_clusters(reader: LogReader, source: DeploymentContext) -> dict[int, list[bytes]]:
     """Return by partition the clusters of which the compacted topic speaks; nobody else would ever remove them."""
     places = [(source.clusters, partition) for partition in range(source.deployment.homes)]
     live: dict[int, dict[bytes, None]] = {}
@@ -128,7 +128,7 @@ def _live_clusters(reader: LogReader, source: Source) -> dict[int, list[bytes]]:
     return {partition: list(keys) for partition, keys in live.items()}
 
 
-def live_records(reader: LogReader, source: Source) -> dict[int, dict[bytes, bytes]]:
+def live_records(reader: LogReader, source: DeploymentContext) -> dict[int, dict[bytes, bytes]]:
     """Return the live records under keys of ours by partition, without asking what they mean."""
     wanted = [(source.snapshots, partition) for partition in range(source.deployment.homes)]
     while source.routes and reader.has((source.snapshots, len(wanted))):
@@ -158,7 +158,7 @@ def standing_streams(live: Mapping[bytes, bytes]) -> dict[str, Standing]:
     return dict(sorted(found.items()))
 
 
-def checked_epoch(source: Source, live: Mapping[bytes, bytes]) -> int:
+def checked_epoch(source: DeploymentContext, live: Mapping[bytes, bytes]) -> int:
     """Return the highest epoch of the records of a partition, as far as they can be read and are this pipeline's."""
     highest = 0
     pipeline = next(iter(source.identities.values())).pipeline
@@ -177,12 +177,12 @@ def checked_epoch(source: Source, live: Mapping[bytes, bytes]) -> int:
 
 
 def _next_version(
-    source: Source,
+    source: DeploymentContext,
     at: TopicPartition,
     live: Mapping[bytes, bytes],
     bounds: tuple[int, int],
     committed: int,
-    make_task: Callable[[str, int], Task],
+    make_task: Callable[[str, int], SnapshottedTask],
 ) -> int:
     """Return the version with which the models of a partition begin anew.
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import partial
 
 from resonance.pipeline.checkpoint.archive_writer import archive_of
-from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.listing import check_stream
 from resonance.pipeline.checkpoint.restore import restore_partitions
 from resonance.pipeline.config.settings import Settings
@@ -21,14 +21,14 @@ from resonance.pipeline.recovery.rewrite import (
 )
 
 
-def plan_stream_reset(settings: Settings, source: Source, stream: str) -> list[Change]:
+def plan_stream_reset(settings: Settings, source: DeploymentContext, stream: str) -> list[Change]:
     """Return what changes when a stream's model is forgotten; the others of its partition go on as they are.
 
     Parameters
     ----------
     settings : Settings
         The deployment's.
-    source : Source
+    source : DeploymentContext
         The deployment.
     stream : str
         Its name.

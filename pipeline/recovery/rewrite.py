@@ -16,14 +16,14 @@ from confluent_kafka import OFFSET_END, Consumer, ConsumerGroupState, KafkaExcep
 from confluent_kafka import TopicPartition as Offset
 from confluent_kafka.admin import AdminClient
 from resonance.pipeline.checkpoint.compatibility import NOT_OF_THE_LOG
-from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, DeliveryError
 from resonance.pipeline.kafka.access import right_refused
 from resonance.pipeline.kafka.acl import for_group, for_topic
-from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, RestoreCancelledError, TopicPartition
+from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, RestoreCancelledError
 from resonance.pipeline.kafka.producer import ABORT_SECONDS, Batch, Outlet, producer_settings
-from resonance.pipeline.records import Message
+from resonance.pipeline.records import Message, TopicPartition
 
 ANSWER_SECONDS: Final = 30.0
 
@@ -98,17 +98,17 @@ def acknowledged(was: int, offset: int) -> int:
     return min(was, offset)
 
 
-def is_atomic(settings: Settings, source: Source) -> bool:
+def is_atomic(settings: Settings, source: DeploymentContext) -> bool:
     """Whether the deployment works in transactions."""
     return not source.deployment.embedded and settings.delivery.mode == "exactly_once"
 
 
-def inputs_of(source: Source) -> list[TopicPartition]:
+def inputs_of(source: DeploymentContext) -> list[TopicPartition]:
     """Return the partitions that a deployment's workers process: those of the inputs, labels and routes."""
     return source.logs
 
 
-def is_stream_of(source: Source, at: TopicPartition, name: str) -> bool:
+def is_stream_of(source: DeploymentContext, at: TopicPartition, name: str) -> bool:
     """Whether the name of a stream is one of a partition."""
     if "/" in name:
         # The subtree of a root node, which is no part of the name of a stream.
@@ -125,7 +125,7 @@ WAITING_SECONDS: Final = 5.0
 """How much longer than a session members of a group are waited for."""
 
 
-def members_of(source: Source) -> list[str] | None:
+def members_of(source: DeploymentContext) -> list[str] | None:
     """Return the members of the group as client and host, in any order; None where it has none.
 
     Raises
@@ -148,12 +148,14 @@ def members_of(source: Source) -> list[str] | None:
     return [f"{member.client_id} on {member.host}" for member in group.members]
 
 
-def wait_for_empty_group(source: Source, cancelled: threading.Event, tell: Callable[[str], None] = _log.info) -> None:
+def wait_for_empty_group(
+    source: DeploymentContext, cancelled: threading.Event, tell: Callable[[str], None] = _log.info
+) -> None:
     """Wait until the group has no members: a worker that was killed counts as one until its session times out.
 
     Parameters
     ----------
-    source : Source
+    source : DeploymentContext
         The deployment.
     cancelled : Event
         Ends the waiting, with `RestoreCancelledError`.
@@ -183,7 +185,7 @@ def wait_for_empty_group(source: Source, cancelled: threading.Event, tell: Calla
             raise RestoreCancelledError
 
 
-def write(source: Source, changes: Sequence[Change], *, atomic: bool) -> None:
+def write(source: DeploymentContext, changes: Sequence[Change], *, atomic: bool) -> None:
     """Write the changes; in one transaction if `atomic`."""
     if not changes:
         return
@@ -231,7 +233,7 @@ def write(source: Source, changes: Sequence[Change], *, atomic: bool) -> None:
         consumer.close()
 
 
-def forget_archives(source: Source) -> None:
+def forget_archives(source: DeploymentContext) -> None:
     """Delete every archive of the deployment: they describe models that are given up.
 
     Raises

@@ -13,12 +13,12 @@ import orjson
 from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.archive_reader import Archived, newest_archive
 from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, PartitionRecord, partition_key
-from resonance.pipeline.checkpoint.changelog_writer import GivenStates, SnapshotWriter
+from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter, GivenStates
 from resonance.pipeline.checkpoint.compatibility import check_record
-from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.errors import ConfigurationError, MismatchError
-from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, Range, TopicPartition
-from resonance.pipeline.records import Message, StreamSnapshot
+from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, OffsetRange
+from resonance.pipeline.records import Message, StreamSnapshot, TopicPartition
 from resonance.pipeline.recovery.model_checks import check_models
 from resonance.pipeline.recovery.reset import checked_epoch, live_records, standing_streams
 from resonance.pipeline.recovery.rewrite import (
@@ -34,20 +34,20 @@ from resonance.pipeline.timestamps import TimeTexts, milliseconds
 
 
 def put_back(
-    source: Source,
+    source: DeploymentContext,
     at: TopicPartition,
     record: PartitionRecord,
     snapshots: Sequence[StreamSnapshot],
     live: Mapping[bytes, bytes],
     committed: int,
-    bounds: Range,
+    bounds: OffsetRange,
     make_task: MakeTask,
 ) -> Change:
     """Return the change that puts a partition back to a state of all its streams.
 
     Parameters
     ----------
-    source : Source
+    source : DeploymentContext
         The deployment.
     at : (topic, partition)
         The input partition.
@@ -90,7 +90,7 @@ def put_back(
     if (begun := _first_version(at, live, make_task)) > first_version:
         raise _gone_behind(f"{at[0]}[{at[1]}]: every stream", begun, new)
     now = source.identities[at[0]]
-    writer = SnapshotWriter(
+    writer = ChangelogWriter(
         now, epoch=checked_epoch(source, live) + 1, began=record.began if record.identity == now else NO_OFFSET
     )
     given = GivenStates(snapshots, record.state, record.replay_from)
@@ -135,17 +135,17 @@ def _first_version(at: TopicPartition, live: Mapping[bytes, bytes], make_task: M
     return 1
 
 
-def _is_of(source: Source, at: TopicPartition, key: bytes) -> bool:
+def _is_of(source: DeploymentContext, at: TopicPartition, key: bytes) -> bool:
     """Whether a record of the snapshots topic belongs to an input partition."""
     kind, name, *_ = orjson.loads(key)
     return bool(name == at[0]) if kind == "partition" else is_stream_of(source, at, str(name))
 
 
-Place = Callable[[LogReader, TopicPartition], int]
+RollbackPoint = Callable[[LogReader, TopicPartition], int]
 """The highest offset that an archive may stand at, of an input partition that a reader knows."""
 
 
-def parse_place(text: str) -> Place:
+def parse_place(text: str) -> RollbackPoint:
     """Return what somebody wrote: an offset, or a time.
 
     Raises
@@ -171,14 +171,16 @@ def parse_place(text: str) -> Place:
     return before
 
 
-def plan_return(source: Source, place: Place, make_task: MakeTask) -> tuple[list[Change], list[TopicPartition]]:
+def plan_return(
+    source: DeploymentContext, place: RollbackPoint, make_task: MakeTask
+) -> tuple[list[Change], list[TopicPartition]]:
     """Return what putting every partition back to an archive changes, and which partitions stay where they are.
 
     Parameters
     ----------
-    source : Source
+    source : DeploymentContext
         The deployment.
-    place : Place
+    place : RollbackPoint
         Where an archive may stand at most.
     make_task : callable
         Makes an empty task for an input partition.

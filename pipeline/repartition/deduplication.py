@@ -25,7 +25,7 @@ KEPT: Final = 1_000
 _log = logging.getLogger(__name__)
 
 
-class Repeats:
+class Deduplicator:
     """Decides about the routes of one partition.
 
     Parameters
@@ -111,7 +111,7 @@ class Repeats:
         place = bisect_right(self._dropped, [offset + 1]) - 1
         return place >= 0 and self._dropped[place][0] <= offset <= self._dropped[place][1]
 
-    def take_over(self, other: "Repeats") -> None:
+    def take_over(self, other: "Deduplicator") -> None:
         """Go on where another task of the partition stands; no route before that is read again."""
         self.restore(other.state(None))
 

@@ -11,7 +11,7 @@ from resonance.pipeline import mismatches
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.logs import at
 from resonance.pipeline.records import Counts, Message, Outputs, RoutedRecord, SourceRecord
-from resonance.pipeline.repartition.deduplication import Repeats
+from resonance.pipeline.repartition.deduplication import Deduplicator
 from resonance.pipeline.repartition.envelope import TOPIC_BYTES, Route, no_place, read_route
 from resonance.pipeline.task.partition_task import PartitionTask
 
@@ -39,7 +39,7 @@ class RoutedTask(PartitionTask):
 
     def __init__(self, settings: Settings, topic: str, partition: int, inputs: int = 0, labels: int = 0) -> None:
         super().__init__(settings, topic, partition)
-        self._repeats = Repeats(topic, partition)
+        self._repeats = Deduplicator(topic, partition)
         self._strange = 0
         self._inputs, self._most = inputs, max(inputs, labels)
         # What stands in other topics was routed under other settings.
@@ -115,7 +115,7 @@ class RoutedTask(PartitionTask):
         """What was seen so far; may be asked for in another thread."""
         return replace(super().counts, foreign=self._strange, repeated=self.repeats)
 
-    def kept(self) -> Repeats:
+    def kept(self) -> Deduplicator:
         """Return what decides which of the routes that come next are learned; asking it changes nothing here."""
         return deepcopy(self._repeats)
 

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from resonance.pipeline.checkpoint.archive_writer import archive_of
-from resonance.pipeline.checkpoint.changelog_writer import SnapshotWriter
-from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.kafka.log_reader import NO_OFFSET, TopicPartition
-from resonance.pipeline.records import Record
+from resonance.pipeline.kafka.log_reader import NO_OFFSET
+from resonance.pipeline.records import Record, TopicPartition
 from resonance.pipeline.replay import sources
 from resonance.pipeline.replay.jobs import Tell
 from resonance.pipeline.replay.opening import open_job
@@ -19,7 +19,7 @@ from resonance.pipeline.task.partition_task import PartitionTask
 
 
 @dataclass(slots=True)
-class Learned:
+class BootstrapResult:
     """What came of a partition.
 
     Attributes
@@ -62,19 +62,19 @@ class Learning:
     ----------
     settings : Settings
         The deployment's.
-    source : Source
+    source : DeploymentContext
         The deployment as settings and broker describe it.
     job : mapping
         ``at``: topic and partition; ``epoch`` and ``version`` of what is begun; ``spool``: path of the snapshots' file,
         that of the archive has ``.archive`` behind it.
     """
 
-    def __init__(self, settings: Settings, source: Source, job: Mapping[str, Any]) -> None:
+    def __init__(self, settings: Settings, source: DeploymentContext, job: Mapping[str, Any]) -> None:
         self.at: TopicPartition = (job["at"][0], job["at"][1])
         self.task = PartitionTask(settings, *self.at)
         self.task.event_bytes = source.event_bytes
         self.task.first_version = job["version"]
-        self.found = Learned(*self.at)
+        self.found = BootstrapResult(*self.at)
         self._source, self._job = source, job
 
     def take(self, batch: list[Record]) -> None:
@@ -82,7 +82,7 @@ class Learning:
         self.task.learn_silently(batch)
         self.found.records += len(batch)
 
-    def close(self, began: int, position: int) -> Learned:
+    def close(self, began: int, position: int) -> BootstrapResult:
         """Leave snapshots and archive in files; return what came of it.
 
         Parameters
@@ -101,7 +101,7 @@ class Learning:
         archive = archive_of(self._source, self.at, task, position)
         spool(Path(f"{spooled}.archive"), archive)
         found.archived = bool(archive)
-        writer = SnapshotWriter(self._source.identities[self.at[0]], epoch=self._job["epoch"], began=began)
+        writer = ChangelogWriter(self._source.identities[self.at[0]], epoch=self._job["epoch"], began=began)
         found.bytes = spool(Path(spooled), writer.messages(task, position, NO_OFFSET, everything=True))
         return found
 
@@ -119,7 +119,7 @@ def work(job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
     Returns
     -------
     dict
-        A `Learned`.
+        A `BootstrapResult`.
     """
     with open_job(job) as opened:
         learning = Learning(opened.settings, opened.source, job)

@@ -6,12 +6,12 @@ from typing import Any
 
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.kafka.log_reader import NO_OFFSET
-from resonance.pipeline.replay.bootstrap import Learned, Learning
+from resonance.pipeline.replay.bootstrap import BootstrapResult, Learning
 from resonance.pipeline.replay.file_partitions import Routed, unpack
 from resonance.pipeline.replay.jobs import Tell, described
 
 
-def learn_lanes(job: Mapping[str, Any], routed: Iterator[Routed], tell: Tell) -> list[Learned]:
+def learn_lanes(job: Mapping[str, Any], routed: Iterator[Routed], tell: Tell) -> list[BootstrapResult]:
     """Learn what is routed to some partitions and leave their snapshots in files.
 
     Parameters

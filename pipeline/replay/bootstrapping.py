@@ -7,19 +7,20 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from resonance.pipeline.checkpoint.changelog_table import SnapshotTable
+from resonance.pipeline.checkpoint.changelog_table import ChangelogTable
 from resonance.pipeline.checkpoint.compatibility import offset_note
-from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.restore import read_tables
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError, MismatchError
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.kafka import clients
-from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, Range, TopicPartition
+from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, OffsetRange
 from resonance.pipeline.kafka.ranges import Span, resolve
 from resonance.pipeline.mismatches import RESET
+from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.recovery.rewrite import Change, inputs_of, is_atomic, wait_for_empty_group, write
-from resonance.pipeline.replay.bootstrap import Learned
+from resonance.pipeline.replay.bootstrap import BootstrapResult
 from resonance.pipeline.replay.bootstrap_file import learn_lanes
 from resonance.pipeline.replay.file_partitions import route, share
 from resonance.pipeline.replay.jobs import Tell, describe, load_kernels, run_jobs
@@ -55,7 +56,7 @@ def bootstrap(
     *,
     processes: int = 1,
     told: Tell = lambda _: None,
-) -> list[Learned]:
+) -> list[BootstrapResult]:
     """Learn recorded data, and leave snapshots and offsets from which a worker goes on.
 
     Parameters
@@ -74,7 +75,7 @@ def bootstrap(
 
     Returns
     -------
-    list of Learned
+    list of BootstrapResult
         Each partition.
 
     Raises
@@ -95,7 +96,7 @@ def bootstrap(
         )
     client = clients.librdkafka(settings)
     deployment = check_start(settings, client, create=settings.topics.create)
-    source = Source.of(settings, client, deployment)
+    source = DeploymentContext.of(settings, client, deployment)
     at_once = replace(source, session_timeout=-5.0)
     wait_for_empty_group(at_once, Event())
     topics = settings.input.topics[:1] if isinstance(source_of, FromFile) else list(source_of)
@@ -128,7 +129,7 @@ def bootstrap(
         else:
             parts = [common | job | {"range": ranges[at]} for at, job in zip(partitions, jobs, strict=True)]
             results, _ = run_jobs("bootstrap", parts, processes, told)
-        learned = [Learned(**result) for result in results]
+        learned = [BootstrapResult(**result) for result in results]
         changes = [
             Change(
                 at,
@@ -145,7 +146,7 @@ def bootstrap(
     return learned
 
 
-def _go_on(source: Source, reader: LogReader, at: TopicPartition) -> Range:
+def _go_on(source: DeploymentContext, reader: LogReader, at: TopicPartition) -> OffsetRange:
     """Return where a new group begins in a partition, by the settings."""
     first, end = reader.bounds([at])[at]
     if source.start == "earliest":
@@ -158,7 +159,7 @@ def _go_on(source: Source, reader: LogReader, at: TopicPartition) -> Range:
 
 
 def _check_new(
-    settings: Settings, source: Source, reader: LogReader, tables: Mapping[int, SnapshotTable]
+    settings: Settings, source: DeploymentContext, reader: LogReader, tables: Mapping[int, ChangelogTable]
 ) -> dict[TopicPartition, int]:
     """Return the version with which each partition begins.
 

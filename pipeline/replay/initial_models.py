@@ -8,10 +8,11 @@ from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.archive_reader import Archived, ListedArchive, archives_before, newest_archive
 from resonance.pipeline.checkpoint.archive_records import ArchiveManifest
 from resonance.pipeline.checkpoint.changelog_records import Identity, PartitionRecord
-from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.restore import read_tables
 from resonance.pipeline.errors import MismatchError
-from resonance.pipeline.kafka.log_reader import LogReader, TopicPartition
+from resonance.pipeline.kafka.log_reader import LogReader
+from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.repartition.routed_task import RoutedTask
 from resonance.pipeline.tasks import MakeTask, Task
 from resonance.pipeline.timestamps import TimeTexts
@@ -21,7 +22,7 @@ UNBOUNDED: Final = 2**31 - 1
 
 
 @dataclass(slots=True)
-class Start:
+class InitialModels:
     """Models as they were at a place in the log.
 
     Attributes
@@ -44,14 +45,14 @@ class Start:
 
 def find_start(
     reader: LogReader,
-    source: Source,
+    source: DeploymentContext,
     at: TopicPartition,
     begin: int,
     make_task: MakeTask,
     *,
     fresh: bool = False,
     before: int | None = None,
-) -> Start:
+) -> InitialModels:
     """Return the models with which a replay from an offset begins.
 
     The newest archive at or before it, if that was learned under the present settings; else empty models where the
@@ -61,7 +62,7 @@ def find_start(
     ----------
     reader : LogReader
         Reads archives and snapshots.
-    source : Source
+    source : DeploymentContext
         The deployment under the present settings.
     at : (topic, partition)
         The input partition.
@@ -85,7 +86,7 @@ def find_start(
     task.topic_ids = source.deployment.topic_ids
     if fresh:
         _begin_anywhere(task)
-        return Start(task, begin, f"empty models at offset {begin:,}, as asked", [])
+        return InitialModels(task, begin, f"empty models at offset {begin:,}, as asked", [])
     notes: list[str] = []
     for listed in archives_before(reader, source, at, begin):
         changed = _changed(listed.manifest, source, at)
@@ -97,7 +98,7 @@ def find_start(
             notes.append(f"{where} is left aside, because the records from there to offset {first:,} are deleted")
         elif (archived := listed.read()) is not None:
             archived.restore(task)
-            return Start(task, archived.position, f"from {where}", notes)
+            return InitialModels(task, archived.position, f"from {where}", notes)
         else:
             continue
         # Older ones do not lead to these models, either.
@@ -109,7 +110,7 @@ def find_start(
             archived.restore(task)
             where = _named(oldest.manifest)
             notes.append(f"what was told from offset {begin:,} on came from earlier models and is not compared")
-            return Start(task, archived.position, f"from {where}, the first of these models", notes)
+            return InitialModels(task, archived.position, f"from {where}, the first of these models", notes)
     return _from_beginning(reader, source, at, begin, record, task, make_task, notes)
 
 
@@ -119,8 +120,13 @@ def _begin_anywhere(task: Task) -> None:
 
 
 def later_version(
-    reader: LogReader, source: Source, at: TopicPartition, start: Start, end: int, make_task: MakeTask
-) -> Start | None:
+    reader: LogReader,
+    source: DeploymentContext,
+    at: TopicPartition,
+    start: InitialModels,
+    end: int,
+    make_task: MakeTask,
+) -> InitialModels | None:
     """Return the models of the first archive behind a start, and before an end, that has a later version of one.
 
     What begins a version anew in the middle of the log (`reset --stream`) is no record of that log; it leaves an
@@ -148,7 +154,7 @@ def later_version(
     task.event_bytes = UNBOUNDED
     task.topic_ids = source.deployment.topic_ids
     found.restore(task)
-    return Start(task, found.position, f"from {_named(found)}", [])
+    return InitialModels(task, found.position, f"from {_named(found)}", [])
 
 
 def _named(archived: Archived | ArchiveManifest) -> str:
@@ -157,12 +163,14 @@ def _named(archived: Archived | ArchiveManifest) -> str:
     return f"the archive at offset {archived.position:,}{time}"
 
 
-def _changed(found: Archived | ArchiveManifest | PartitionRecord, source: Source, at: TopicPartition) -> list[str]:
+def _changed(
+    found: Archived | ArchiveManifest | PartitionRecord, source: DeploymentContext, at: TopicPartition
+) -> list[str]:
     return differing(found.identity, source.identities[at[0]])
 
 
 def _oldest_fitting(
-    reader: LogReader, source: Source, at: TopicPartition, begin: int, before: int
+    reader: LogReader, source: DeploymentContext, at: TopicPartition, begin: int, before: int
 ) -> ListedArchive | None:
     """Return the oldest of the archives between two offsets that fit without a gap up to the newest."""
     found = _fitting(reader, source, at, begin, before - 1)
@@ -177,7 +185,9 @@ def _oldest_fitting(
     return found
 
 
-def _fitting(reader: LogReader, source: Source, at: TopicPartition, begin: int, offset: int) -> ListedArchive | None:
+def _fitting(
+    reader: LogReader, source: DeploymentContext, at: TopicPartition, begin: int, offset: int
+) -> ListedArchive | None:
     """Return the newest archive at or before an offset, if it fits and is behind another."""
     found = next(archives_before(reader, source, at, offset), None)
     if found is None or found.manifest.position <= begin or _changed(found.manifest, source, at):
@@ -187,14 +197,14 @@ def _fitting(reader: LogReader, source: Source, at: TopicPartition, begin: int, 
 
 def _from_beginning(
     reader: LogReader,
-    source: Source,
+    source: DeploymentContext,
     at: TopicPartition,
     begin: int,
     record: PartitionRecord | None,
     task: Task,
     make_task: MakeTask,
     notes: list[str],
-) -> Start:
+) -> InitialModels:
     first, _ = reader.bounds([at])[at]
     origin = first
     if record is None and first > 0:
@@ -212,11 +222,17 @@ def _from_beginning(
         task.first_version = known.first_version
         # What was learned silently then is silent now.
         task.take_emission(known)
-    return Start(task, origin, f"empty models at offset {origin:,}, where they began", notes)
+    return InitialModels(task, origin, f"empty models at offset {origin:,}, where they began", notes)
 
 
 def _lost(
-    reader: LogReader, source: Source, at: TopicPartition, begin: int, first: int, origin: int, notes: list[str]
+    reader: LogReader,
+    source: DeploymentContext,
+    at: TopicPartition,
+    begin: int,
+    first: int,
+    origin: int,
+    notes: list[str],
 ) -> MismatchError:
     where = f"{at[0]}[{at[1]}]"
     if origin < 0:
@@ -236,7 +252,7 @@ def _lost(
     )
 
 
-def partition_record(reader: LogReader, source: Source, at: TopicPartition) -> PartitionRecord | None:
+def partition_record(reader: LogReader, source: DeploymentContext, at: TopicPartition) -> PartitionRecord | None:
     """Return what the snapshots topic says of an input partition; None where it is not there or says nothing."""
     if not reader.has((source.snapshots, at[1])):
         return None

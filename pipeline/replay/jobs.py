@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 import orjson
 from pydantic import SecretStr
 from resonance.pipeline import errors
-from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import MismatchError, ResonanceError
 from resonance.pipeline.kafka import clients
@@ -57,10 +57,10 @@ def describe(settings: Settings, deployment: Deployment) -> dict[str, Any]:
     return {"settings": as_json(settings), "deployment": asdict(deployment)}
 
 
-def described(job: Mapping[str, Any]) -> tuple[Settings, Source]:
+def described(job: Mapping[str, Any]) -> tuple[Settings, DeploymentContext]:
     """Return the settings of a job, and the deployment as they and the broker describe it."""
     settings = Settings.of(job["settings"])
-    source = Source.of(settings, clients.librdkafka(settings), Deployment(**job["deployment"]))
+    source = DeploymentContext.of(settings, clients.librdkafka(settings), Deployment(**job["deployment"]))
     return settings, source
 
 
@@ -230,7 +230,7 @@ def _serve(pipe: Connection, fed: Connection) -> None:
             kind, job = orjson.loads(pipe.recv_bytes())
         except (EOFError, OSError):
             return
-        teller = _Teller(pipe)
+        teller = _ProgressReporter(pipe)
         try:
             work = _work_of(kind)
             load_kernels(Settings.of(job["settings"]))
@@ -260,7 +260,7 @@ def _give_up(pipe: Connection, told: Mapping[str, Any]) -> None:
             pipe.recv_bytes()
 
 
-class _Teller:
+class _ProgressReporter:
     """Tells about progress, not too often."""
 
     def __init__(self, pipe: Connection) -> None:

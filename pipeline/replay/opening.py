@@ -5,12 +5,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka import clients
-from resonance.pipeline.kafka.log_reader import LogReader, Range, TopicPartition
+from resonance.pipeline.kafka.log_reader import LogReader, OffsetRange
 from resonance.pipeline.kafka.ranges import Span, choose, resolve
-from resonance.pipeline.replay.initial_models import Start, find_start, later_version
+from resonance.pipeline.records import TopicPartition
+from resonance.pipeline.replay.initial_models import InitialModels, find_start, later_version
 from resonance.pipeline.replay.jobs import described
 from resonance.pipeline.tasks import task_maker
 from resonance.pipeline.topics.topics import read_logs
@@ -22,7 +23,7 @@ class OpenedRanges:
 
     Attributes
     ----------
-    source : Source
+    source : DeploymentContext
         The deployment, as settings and broker describe it.
     reader : LogReader
         Reads its topics, as long as it is open.
@@ -30,9 +31,9 @@ class OpenedRanges:
         First offset, and the one behind the last.
     """
 
-    source: Source
+    source: DeploymentContext
     reader: LogReader
-    ranges: dict[TopicPartition, Range]
+    ranges: dict[TopicPartition, OffsetRange]
 
 
 @contextmanager
@@ -58,7 +59,7 @@ def open_ranges(settings: Settings, inputs: Collection[str], span: Span) -> Iter
     client = clients.librdkafka(settings)
     deployment = read_logs(client, settings)
     settings.check_stream(deployment.partitions)
-    source = Source.of(settings, client, deployment)
+    source = DeploymentContext.of(settings, client, deployment)
     with LogReader(client, source.group, settings.broker.answer_timeout) as reader:
         chosen = [at for topic in inputs for at in choose(span, [topic], source.identities[topic].partitions)]
         ranges = resolve(reader, span, chosen)
@@ -84,19 +85,19 @@ class OpenedJob:
     """
 
     settings: Settings
-    source: Source
+    source: DeploymentContext
     reader: LogReader
     at: TopicPartition
     begin: int
     end: int
     fresh: bool
 
-    def find_start(self, begin: int, before: int | None = None) -> Start:
+    def find_start(self, begin: int, before: int | None = None) -> InitialModels:
         """Return the models with which to begin at an offset; see `starts.find_start`."""
         tasks = task_maker(self.settings, self.source.deployment.routes)
         return find_start(self.reader, self.source, self.at, begin, tasks, fresh=self.fresh, before=before)
 
-    def later_version(self, start: Start, end: int) -> Start | None:
+    def later_version(self, start: InitialModels, end: int) -> InitialModels | None:
         """Return where the models of a start are followed by later versions; see `starts.later_version`."""
         if self.fresh:
             return None

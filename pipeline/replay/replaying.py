@@ -65,7 +65,7 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class ReplayOutput:
     """Where outputs go: into a folder, to the topics of another name, or nowhere."""
 
     folder: Path | None = None
@@ -76,7 +76,7 @@ def replay_topics(
     settings: Settings,
     inputs: Collection[str],
     span: Span,
-    output: Output = Output(),
+    output: ReplayOutput = ReplayOutput(),
     *,
     fresh: bool = False,
     processes: int = 1,
@@ -92,7 +92,7 @@ def replay_topics(
         Which of its input topics, or the routes.
     span : Span
         Which part of them.
-    output : Output
+    output : ReplayOutput
         Where the outputs go.
     fresh : bool
         Begin with empty models where the range begins.
@@ -133,7 +133,7 @@ def replay_file(
     settings: Settings,
     path: Path,
     columns: Columns,
-    output: Output = Output(),
+    output: ReplayOutput = ReplayOutput(),
     *,
     partitions: int = 1,
     skip_bad: bool = False,
@@ -150,7 +150,7 @@ def replay_file(
         The file.
     columns : Columns
         What is used of it.
-    output : Output
+    output : ReplayOutput
         Where the outputs go.
     partitions : int
         Partitions of the topic it stands for.
@@ -186,7 +186,14 @@ def replay_file(
 
 
 def _replay_hops(
-    settings: Settings, path: Path, columns: Columns, output: Output, partitions: int, *, skip_bad: bool, told: Tell
+    settings: Settings,
+    path: Path,
+    columns: Columns,
+    output: ReplayOutput,
+    partitions: int,
+    *,
+    skip_bad: bool,
+    told: Tell,
 ) -> Summary:
     """Replay a file whose streams are re-keyed: the order of its rows is the order of learning."""
     routes = settings.topics.routes_partitions or partitions
@@ -205,7 +212,7 @@ def _replay_hops(
 
 
 def _places(
-    settings: Settings, output: Output, count: int, inputs: Sequence[str] | None, routes: int = 0
+    settings: Settings, output: ReplayOutput, count: int, inputs: Sequence[str] | None, routes: int = 0
 ) -> list[dict[str, Any] | None]:
     """Return where the outputs of each part go, as `run.sink_of` takes it, and see to it that it is there.
 
@@ -213,7 +220,7 @@ def _places(
     ----------
     settings : Settings
         The deployment's.
-    output : Output
+    output : ReplayOutput
         What is asked for.
     count : int
         Parts; of a file, its partitions.
@@ -232,7 +239,7 @@ def _places(
     return [None] * count
 
 
-def _join(output: Output, count: int) -> None:
+def _join(output: ReplayOutput, count: int) -> None:
     if output.folder is not None:
         join_parts(output.folder, count)
 
@@ -262,9 +269,9 @@ def _make_targets(settings: Settings, topics: Mapping[str, str], partitions: int
     """Make the topics of another name; with a number of partitions where no input topic says it."""
     client = clients.librdkafka(settings)
     if partitions is not None:
-        from resonance.pipeline.kafka.admin import Cluster  # noqa: PLC0415 - a file alone needs no broker
+        from resonance.pipeline.kafka.admin import ClusterAdmin  # noqa: PLC0415 - a file alone needs no broker
 
-        cluster = Cluster(client, settings.broker.answer_timeout, settings.topics.replication_factor)
+        cluster = ClusterAdmin(client, settings.broker.answer_timeout, settings.topics.replication_factor)
         counts = cluster.partition_counts()
         for topic in Topics.named([], **topics).outputs:
             name, config = topic.name, topic.config()

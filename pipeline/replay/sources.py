@@ -4,8 +4,8 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
-from resonance.pipeline.kafka.log_reader import LogReader, TopicPartition
-from resonance.pipeline.records import Record
+from resonance.pipeline.kafka.log_reader import LogReader
+from resonance.pipeline.records import Record, TopicPartition
 
 _offset = attrgetter("offset")
 

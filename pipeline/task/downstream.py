@@ -5,7 +5,7 @@ from typing import Protocol
 
 from resonance.pipeline.records import Message
 from resonance.pipeline.task.encode.origins import Origins
-from resonance.pipeline.task.model.learn_result import Fed
+from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.model.stream_model import StreamModel
 
 
@@ -16,7 +16,7 @@ class Downstream(Protocol):
         """Refuse a stream whose messages could be too long."""
 
     def send(
-        self, model: StreamModel, own: Origins, fed: Fed, wanted: Sequence[bool], *, alone: bool, told: bool
+        self, model: StreamModel, own: Origins, fed: LearnResult, wanted: Sequence[bool], *, alone: bool, told: bool
     ) -> list[tuple[int, Message]]:
         """Return the messages that follow from rows, each with the position of the row that caused it.
 
@@ -26,7 +26,7 @@ class Downstream(Protocol):
             The stream's; counts what each subtree was sent.
         own : Origins
             The records of the rows.
-        fed : Fed
+        fed : LearnResult
             What became of the rows.
         wanted : sequence of bool
             Which of the learned rows are answered; the others were, or need not be.

@@ -20,9 +20,9 @@ from resonance.pipeline.task.encode import message_sizes
 from resonance.pipeline.task.encode.assignments import StreamTexts
 from resonance.pipeline.task.encode.origins import Origins
 from resonance.pipeline.task.encode.selection import Answers
-from resonance.pipeline.task.learning import Learner, Telling
+from resonance.pipeline.task.learning import EmitMode, Learner
 from resonance.pipeline.task.model.first_records import FirstRecords, HeldRecord
-from resonance.pipeline.task.model.learn_result import Fed
+from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.streams import Streams
 
 PROBED: Final = 20
@@ -147,7 +147,7 @@ class Probing:
             self._letters.bury([record], [error.at(0)], outputs if told else None)
             return
         self._letters.bury([record], [], None)
-        telling = (Telling.AGAIN if outputs is None else Telling.ALOUD) if told else Telling.SILENT
+        telling = (EmitMode.AGAIN if outputs is None else EmitMode.ALOUD) if told else EmitMode.SILENT
         if self._mapping.layout is None:
             if len(self._first) == PROBED:
                 self._decide()
@@ -184,7 +184,7 @@ class Probing:
             lost,
         )
 
-    def _release(self, deciding: Origins, outputs: Outputs | None, telling: Telling) -> None:
+    def _release(self, deciding: Origins, outputs: Outputs | None, telling: EmitMode) -> None:
         """Give the held records to their models; what they cause happens with the record that decided."""
         self.outvoted += len(self._first)
         for key, released in self._first.release(self.layout.shape).items():
@@ -210,7 +210,7 @@ class Probing:
                 sent = self.sender.send(model, deciding, learned.fed, none, alone=True, told=outputs is not None)
                 if outputs is not None:
                     outputs.routes += [message for _, message in sent]
-            self._answers.remember(model, Fed(warming=range(len(held))))
+            self._answers.remember(model, LearnResult(warming=range(len(held))))
 
     @property
     def holding(self) -> bool:

@@ -12,16 +12,16 @@ from resonance.pipeline.task.decode.labels import Taught
 from resonance.pipeline.task.decode.sparse import SparseRows
 from resonance.pipeline.task.encode import message_sizes
 from resonance.pipeline.task.encode.assignments import LatestTexts, StreamTexts, describe
-from resonance.pipeline.task.encode.cluster_events import Cause, EventEncoder, Told
+from resonance.pipeline.task.encode.cluster_events import EventCause, EventEncoder, EventMessages
 from resonance.pipeline.task.encode.origins import Origins
-from resonance.pipeline.task.model.learn_result import Fed
+from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.model_health import ModelHealth
 from resonance.pipeline.task.streams import Streams
 from resonance.schemas import ClusterSnapshot
 
 
-class Telling(Enum):
+class EmitMode(Enum):
     """What the bus hears of records that are learned."""
 
     ALOUD = "aloud"
@@ -38,7 +38,7 @@ class Learned:
 
     Attributes
     ----------
-    fed : Fed
+    fed : LearnResult
         What became of the rows.
     events : list of (int, Message)
         Events of clusters.
@@ -48,12 +48,12 @@ class Learned:
         Changes of the data themselves.
     """
 
-    fed: Fed
+    fed: LearnResult
     events: list[tuple[int, Message]] = field(default_factory=list)
     clusters: list[tuple[int, Message]] = field(default_factory=list)
     drifts: list[tuple[int, Message]] = field(default_factory=list)
 
-    def tell(self, at: int, told: Told) -> None:
+    def tell(self, at: int, told: EventMessages) -> None:
         """Take in the messages about an event."""
         self.events += [(at, message) for message in told.events]
         self.clusters += [(at, message) for message in told.clusters]
@@ -129,7 +129,7 @@ class Learner:
         offsets: list[int],
         size: int,
         own: Origins,
-        telling: Telling,
+        telling: EmitMode,
         taught: Sequence[Taught] = (),
     ) -> Learned:
         """Give rows to a stream's model and return what became of them, with the messages about its clusters.
@@ -146,24 +146,24 @@ class Learner:
             Bytes of these.
         own : Origins
             The records that are named as causes: one for each row, or one for all.
-        telling : Telling
+        telling : EmitMode
             Whether there are messages.
         taught : sequence of Taught
             Id and labels of each row, where the engine is taught by labels.
         """
         texts = self.texts_of(model)
-        learned = Learned(Fed())
+        learned = Learned(LearnResult())
         if model.ended is not None or model.listing is not None or model.unlisted:
-            self._open(model, Cause(own, 0), telling, learned)
+            self._open(model, EventCause(own, 0), telling, learned)
         learned.fed = model.feed(rows, taught)
-        self._health.learned(model, learned.fed, told=telling is Telling.ALOUD)
+        self._health.learned(model, learned.fed, told=telling is EmitMode.ALOUD)
         for change in learned.fed.rescaled:
-            if telling is Telling.ALOUD:
-                learned.drifts.append((0, self._encoder.rescaled(model, change, Cause(own, 0))))
+            if telling is EmitMode.ALOUD:
+                learned.drifts.append((0, self._encoder.rescaled(model, change, EventCause(own, 0))))
             model.drifts += 1
         looked = 0
         for at, event in learned.fed.events:
-            cause = Cause(own, at if len(own.offsets) == len(rows) else 0)
+            cause = EventCause(own, at if len(own.offsets) == len(rows) else 0)
             if model.lifetimes:
                 self._remove(model, own, looked, cause.position + 1, telling, learned)
             looked = cause.position + 1
@@ -171,9 +171,9 @@ class Learner:
             began = event.kind in ("emerged", "split")
             if began:
                 since[name] = cause.time
-            if telling is Telling.ALOUD:
+            if telling is EmitMode.ALOUD:
                 learned.tell(at, self._encoder.event(model, texts, event, cause, since))
-            elif telling is Telling.SILENT and model.listing is None:
+            elif telling is EmitMode.SILENT and model.listing is None:
                 model.listing = []
             if not began:
                 self._end(model, [name], cause, telling, learned)
@@ -181,29 +181,29 @@ class Learner:
         if model.lifetimes:
             self._remove(model, own, looked, len(own.offsets), telling, learned)
         for at, regrouping in learned.fed.groups:
-            if telling is Telling.ALOUD:
-                cause = Cause(own, at if len(own.offsets) == len(rows) else 0)
+            if telling is EmitMode.ALOUD:
+                cause = EventCause(own, at if len(own.offsets) == len(rows) else 0)
                 learned.drifts.append((at, self._encoder.regrouped(model, regrouping, cause)))
             model.drifts += 1
         self._streams.learned(model, offsets, size)
         return learned
 
-    def _open(self, model: StreamModel, cause: Cause, telling: Telling, learned: Learned) -> None:
+    def _open(self, model: StreamModel, cause: EventCause, telling: EmitMode, learned: Learned) -> None:
         """Tell what is still to be told of the time before, with the first of some records."""
         if model.ended is not None:
             ended, model.ended = model.ended, None
-            if telling is Telling.SILENT:
+            if telling is EmitMode.SILENT:
                 model.listing = [*(model.listing or ()), *ended]
             else:
                 self._start(model, model.seq, ended, [], cause, telling, learned)
                 # Nothing is there yet, so nothing is left to be heard of later.
-                model.unlisted = model.unlisted and telling is not Telling.ALOUD
+                model.unlisted = model.unlisted and telling is not EmitMode.ALOUD
             model.seq += 1
-        elif model.listing is not None and telling is not Telling.SILENT:
+        elif model.listing is not None and telling is not EmitMode.SILENT:
             ended, model.listing = model.listing, None
             self._start(model, model.seq - 1, ended, self._present(model), cause, telling, learned)
             model.unlisted = False
-        elif model.unlisted and telling is Telling.ALOUD:
+        elif model.unlisted and telling is EmitMode.ALOUD:
             present = self._encoder.present(model, self._present(model), cause, model.lifetimes.since)
             learned.clusters += [(0, message) for message in present]
             model.unlisted = False
@@ -214,11 +214,11 @@ class Learner:
         seq: int,
         ended: Sequence[ClusterSnapshot],
         present: Sequence[ClusterSnapshot],
-        cause: Cause,
-        telling: Telling,
+        cause: EventCause,
+        telling: EmitMode,
         learned: Learned,
     ) -> None:
-        if telling is Telling.ALOUD:
+        if telling is EmitMode.ALOUD:
             since = model.lifetimes.since
             learned.tell(0, self._encoder.version_started(model, seq, ended, present, cause, since))
             self._health.count("version_started")
@@ -229,23 +229,23 @@ class Learner:
         return [describe(model, texts, cluster) for cluster in model.engine.clusters()]
 
     def _end(
-        self, model: StreamModel, clusters: Sequence[str], cause: Cause, telling: Telling, learned: Learned
+        self, model: StreamModel, clusters: Sequence[str], cause: EventCause, telling: EmitMode, learned: Learned
     ) -> None:
         """Note that clusters ended; where too many wait for their tombstones the oldest get them."""
         for cluster in clusters:
             model.lifetimes.end(cluster, cause.time, self._grace)
         for cluster in model.lifetimes.overdue():
-            if telling is Telling.ALOUD:
+            if telling is EmitMode.ALOUD:
                 learned.clusters.append((cause.position, self._encoder.tombstone(cluster, cause)))
 
     def _remove(
-        self, model: StreamModel, own: Origins, start: int, stop: int, telling: Telling, learned: Learned
+        self, model: StreamModel, own: Origins, start: int, stop: int, telling: EmitMode, learned: Learned
     ) -> None:
         """Remove the clusters whose tombstones are due with the records of some positions."""
         before = own.offsets[start - 1] if start else model.next - 1
         for at, cluster in model.lifetimes.due(own.times, own.offsets, start, stop, before):
-            if telling is Telling.ALOUD:
-                learned.clusters.append((at, self._encoder.tombstone(cluster, Cause(own, at))))
+            if telling is EmitMode.ALOUD:
+                learned.clusters.append((at, self._encoder.tombstone(cluster, EventCause(own, at))))
 
     def texts_of(self, model: StreamModel) -> StreamTexts:
         """Return the texts of a stream's present version."""

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 from resonance.engine.base import BoolArray, FloatArray, IntArray, Step
-from resonance.pipeline.task.model.learn_result import Fed
+from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.model.stream_model import StreamModel
 
 WINDOW: Final = 10_000
@@ -26,7 +26,7 @@ CLUSTER_BITS: Final = 40
 """Room for a cluster's number beside its stream's in one integer."""
 
 
-class _Answers(NamedTuple):
+class _AnswerCounts(NamedTuple):
     """What a stream's model answered to some rows, and the values compared with its ranges so far."""
 
     stream: str
@@ -122,7 +122,7 @@ class ModelHealth:
     window: int = WINDOW
     clusters: int = 0
     events: dict[str, int] = field(default_factory=dict)
-    _fresh: list[_Answers] = field(default_factory=list)
+    _fresh: list[_AnswerCounts] = field(default_factory=list)
     _fresh_rows: int = 0
     _blocks: deque[_Block] = field(default_factory=deque)
     _rows: int = 0
@@ -137,14 +137,14 @@ class ModelHealth:
         preparation = model.preparation
         self._streams[model.name] = _Seen(len(self._streams), preparation.compared, preparation.outside)
 
-    def learned(self, model: StreamModel, fed: Fed, *, told: bool) -> None:
+    def learned(self, model: StreamModel, fed: LearnResult, *, told: bool) -> None:
         """Note what became of a stream's rows.
 
         Parameters
         ----------
         model : StreamModel
             Has learned them.
-        fed : Fed
+        fed : LearnResult
             What became of them.
         told : bool
             They were answered; not so when they are learned again.
@@ -158,7 +158,7 @@ class ModelHealth:
             return
         preparation = model.preparation
         with self._lock:
-            self._fresh.append(_Answers(model.name, step, preparation.compared, preparation.outside))
+            self._fresh.append(_AnswerCounts(model.name, step, preparation.compared, preparation.outside))
             self._fresh_rows += len(step.novel)
             if self._fresh_rows >= BLOCK:
                 self._join()

@@ -26,7 +26,7 @@ from resonance.pipeline.task.encode.assignments import Encoder, describe
 from resonance.pipeline.task.encode.origins import Origins
 from resonance.pipeline.task.encode.selection import Answered, Answers, in_order, through
 from resonance.pipeline.task.feature_discovery import Probing
-from resonance.pipeline.task.learning import Learner, Telling
+from resonance.pipeline.task.learning import EmitMode, Learner
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.model_health import ModelHealth
 from resonance.pipeline.task.streams import Streams
@@ -183,9 +183,9 @@ class PartitionTask(WithDeadLetters):
 
     def _piece(self, records: Sequence[SourceRecord], outputs: Outputs | None, *, silent: bool) -> None:
         """Learn records, cut where telling begins among them."""
-        telling = Telling.AGAIN if outputs is None else Telling.ALOUD
+        telling = EmitMode.AGAIN if outputs is None else EmitMode.ALOUD
         if silent:
-            self._batch(records, self._decode(records), None, Telling.SILENT)
+            self._batch(records, self._decode(records), None, EmitMode.SILENT)
             return
         if self._emission.tells(records[0].offset):
             self._batch(records, self._decode(records), outputs, telling)
@@ -195,14 +195,14 @@ class PartitionTask(WithDeadLetters):
         place = self._emission.told_from
         cut = len(records) if place is None else bisect_left(records, place, key=attrgetter("offset"))
         if cut == len(records):
-            self._batch(records, decoded, None, Telling.SILENT)
+            self._batch(records, decoded, None, EmitMode.SILENT)
             return
-        for part, to, how in ((records[:cut], None, Telling.SILENT), (records[cut:], outputs, telling)):
+        for part, to, how in ((records[:cut], None, EmitMode.SILENT), (records[cut:], outputs, telling)):
             if part:
                 self._batch(part, self._decode(part), to, how)
 
     def _batch(
-        self, records: Sequence[SourceRecord], decoded: Decoded, outputs: Outputs | None, telling: Telling
+        self, records: Sequence[SourceRecord], decoded: Decoded, outputs: Outputs | None, telling: EmitMode
     ) -> None:
         self._skipped += decoded.skipped
         usable = records if len(decoded.index) == len(records) else [records[i] for i in decoded.index]

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from resonance.pipeline.errors import BrokerError, nearest
-from resonance.pipeline.kafka.admin import Cluster, FoundTopic
+from resonance.pipeline.kafka.admin import ClusterAdmin, FoundTopic
 from resonance.pipeline.topics.kinds import Topics
 
 
-def check_inputs(cluster: Cluster, inputs: Sequence[str], found: Mapping[str, FoundTopic]) -> int:
+def check_inputs(cluster: ClusterAdmin, inputs: Sequence[str], found: Mapping[str, FoundTopic]) -> int:
     """Return the number of partitions that all input topics have.
 
     Raises
@@ -33,7 +33,7 @@ def check_inputs(cluster: Cluster, inputs: Sequence[str], found: Mapping[str, Fo
     return counts[inputs[0]]
 
 
-def check_labels(cluster: Cluster, topic: str, found: Mapping[str, FoundTopic]) -> int:
+def check_labels(cluster: ClusterAdmin, topic: str, found: Mapping[str, FoundTopic]) -> int:
     """Return the number of partitions that the topic of labels has.
 
     Raises
@@ -50,7 +50,7 @@ def check_labels(cluster: Cluster, topic: str, found: Mapping[str, FoundTopic]) 
     return found[topic].partitions
 
 
-def make_inputs(cluster: Cluster, topics: Topics, partitions: int) -> list[str]:
+def make_inputs(cluster: ClusterAdmin, topics: Topics, partitions: int) -> list[str]:
     """Make the inputs that are missing, as nobody does unasked; return their names.
 
     Raises

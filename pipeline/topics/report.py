@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resonance.pipeline.kafka.acl import Acl
 from resonance.pipeline.topics.acls import ROLES
-from resonance.pipeline.topics.topics import Status, Survey
+from resonance.pipeline.topics.topics import TopicStatus, TopicSurvey
 from resonance.pipeline.topics.volume import Volume
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ VOLUME_COLUMNS: Final = ("bytes a day", "bytes kept")
 UNITS: Final = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1000, "second"))
 
 
-def state_of(status: Status) -> str:
+def state_of(status: TopicStatus) -> str:
     """Return ``exists``, ``missing``, ``differs`` or ``differs, stops the start``."""
     if status.found is None:
         return "missing"
@@ -26,7 +26,7 @@ def state_of(status: Status) -> str:
     return "differs" if status.differences else "exists"
 
 
-def row(found: Survey, status: Status, volume: Volume | None = None) -> list[object]:
+def row(found: TopicSurvey, status: TopicStatus, volume: Volume | None = None) -> list[object]:
     """Return a topic as cells under `COLUMNS`, and `VOLUME_COLUMNS` where there is a volume."""
     config = status.made_with if status.found is None else status.found.config
     unknown = "broker's default" if status.found is None else "not told"
@@ -45,7 +45,7 @@ def row(found: Survey, status: Status, volume: Volume | None = None) -> list[obj
     return cells
 
 
-def notes(found: Survey) -> list[str]:
+def notes(found: TopicSurvey) -> list[str]:
     """Return what the table has no room for: differences with their remedies, commands for what is missing."""
     lines = [difference.text for status in found.all for difference in status.differences]
     if found.missing:
@@ -54,7 +54,7 @@ def notes(found: Survey) -> list[str]:
     return lines
 
 
-def as_values(found: Survey, volumes: Mapping[str, Volume] | None = None) -> dict[str, Any]:
+def as_values(found: TopicSurvey, volumes: Mapping[str, Volume] | None = None) -> dict[str, Any]:
     """Return a survey as plain values."""
     return {
         "partitions": found.partitions,
@@ -62,7 +62,7 @@ def as_values(found: Survey, volumes: Mapping[str, Volume] | None = None) -> dic
     }
 
 
-def _topic_values(found: Survey, status: Status, volume: Volume | None) -> dict[str, Any]:
+def _topic_values(found: TopicSurvey, status: TopicStatus, volume: Volume | None) -> dict[str, Any]:
     values: dict[str, Any] = {
         "topic": status.topic.name,
         "kind": status.topic.kind.name,

@@ -9,7 +9,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.kafka.access import right_refused
 from resonance.pipeline.kafka.acl import for_transactions
-from resonance.pipeline.kafka.admin import Cluster
+from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.embedded import SILENT
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.topics.kinds import INPUT, Topics
@@ -52,7 +52,7 @@ def check_start(settings: Settings, client: Mapping[str, Any], *, create: bool) 
         timeout=settings.broker.answer_timeout,
     )
     if not deployment.embedded:
-        Cluster(client, settings.broker.answer_timeout).check_group(settings.group)
+        ClusterAdmin(client, settings.broker.answer_timeout).check_group(settings.group)
         # Only where there can be rights at all: it makes a client, and an id that the broker keeps for some days.
         if settings.delivery.mode == "exactly_once" and settings.broker.security_protocol != "PLAINTEXT":
             _check_transactions(settings, client)

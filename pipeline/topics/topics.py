@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from resonance.pipeline.errors import BrokerError, ConfigurationError, DeniedError, ResonanceError, nearest
 from resonance.pipeline.kafka.acl import for_topic
-from resonance.pipeline.kafka.admin import Cluster, FoundTopic
+from resonance.pipeline.kafka.admin import ClusterAdmin, FoundTopic
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.topics.inputs import check_inputs, check_labels
 from resonance.pipeline.topics.kinds import LABELS, Topic, Topics
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class TopicDifference:
     """Something about a topic that is not as the deployment wants it.
 
     Attributes
@@ -43,7 +43,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class TopicStatus:
     """A topic as it is, beside what is wanted of it.
 
     Attributes
@@ -56,7 +56,7 @@ class Status:
         Configuration with which it would be made.
     command : str
         The command that makes it.
-    differences : sequence of Difference
+    differences : sequence of TopicDifference
         What does not fit; empty for a missing topic.
     partitions : int
         How many it is to have.
@@ -66,26 +66,26 @@ class Status:
     found: FoundTopic | None
     made_with: Mapping[str, str]
     command: str
-    differences: Sequence[Difference] = ()
+    differences: Sequence[TopicDifference] = ()
     partitions: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class TopicSurvey:
     """Every topic of a deployment as it is.
 
     Attributes
     ----------
     partitions : int
         Partitions of every input.
-    inputs, outputs, labels : sequence of Status
+    inputs, outputs, labels : sequence of TopicStatus
         In the order of `Topics`.
     """
 
     partitions: int
-    inputs: Sequence[Status]
-    outputs: Sequence[Status]
-    labels: Sequence[Status] = ()
+    inputs: Sequence[TopicStatus]
+    outputs: Sequence[TopicStatus]
+    labels: Sequence[TopicStatus] = ()
 
     @property
     def routes(self) -> int:
@@ -93,12 +93,12 @@ class Survey:
         return next((status.partitions for status in self.outputs if status.topic.kind.name == "routes"), 0)
 
     @property
-    def all(self) -> list[Status]:
+    def all(self) -> list[TopicStatus]:
         """What others write, then outputs."""
         return [*self.inputs, *self.labels, *self.outputs]
 
     @property
-    def missing(self) -> list[Status]:
+    def missing(self) -> list[TopicStatus]:
         """Outputs that do not exist."""
         return [status for status in self.outputs if status.found is None]
 
@@ -134,7 +134,7 @@ def prepare_topics(
         The broker does not answer, an input is missing, partition counts differ, a topic has a cleanup policy that
         loses what it is there for, or the user lacks a right on it.
     """
-    cluster = Cluster(client, timeout, replication_factor)
+    cluster = ClusterAdmin(client, timeout, replication_factor)
     if cluster.embedded:
         return _touched(cluster, topics)
     found = survey(cluster, topics)
@@ -174,7 +174,7 @@ def read_deployment(
     BrokerError
         The broker does not answer, a topic is missing, or partition counts differ.
     """
-    cluster = Cluster(client, timeout)
+    cluster = ClusterAdmin(client, timeout)
     if cluster.embedded:
         own = Topics.named(inputs, **({"routes": routes} if routes else {}))
         return _touched(cluster, replace(own, labels=[Topic(LABELS, labels)] if labels else []))
@@ -212,7 +212,7 @@ def read_logs(client: Mapping[str, Any], settings: "Settings") -> Deployment:
     return read_deployment(client, settings.input.topics, settings.broker.answer_timeout, routes=routes, labels=labels)
 
 
-def survey(cluster: Cluster, topics: Topics) -> Survey:
+def survey(cluster: ClusterAdmin, topics: Topics) -> TopicSurvey:
     """Compare every topic with what is wanted of it; nothing is changed.
 
     Raises
@@ -239,7 +239,7 @@ def survey(cluster: Cluster, topics: Topics) -> Survey:
     if own is not None and topics.routes is None:
         routes = found[own].partitions if own in found else partitions
 
-    def status(topic: Topic) -> Status:
+    def status(topic: Topic) -> TopicStatus:
         made_with = topic.config(retention)
         wanted, why = partitions, f"the input {inputs[0]} has {partitions}"
         if topic.kind.name == "routes":
@@ -253,15 +253,15 @@ def survey(cluster: Cluster, topics: Topics) -> Survey:
         command = cluster.command(topic.name, str(wanted), made_with)
         there = found.get(topic.name)
         differences = _differences(cluster, topic, there, made_with, wanted, why) if there else ()
-        return Status(topic, there, made_with, command, differences, wanted)
+        return TopicStatus(topic, there, made_with, command, differences, wanted)
 
     found_inputs, found_outputs, found_labels = (
         [status(topic) for topic in some] for some in (topics.inputs, topics.outputs, topics.labels)
     )
-    return Survey(partitions, found_inputs, found_outputs, found_labels)
+    return TopicSurvey(partitions, found_inputs, found_outputs, found_labels)
 
 
-def make_missing(cluster: Cluster, found: Survey, *, create: bool = True) -> list[str]:
+def make_missing(cluster: ClusterAdmin, found: TopicSurvey, *, create: bool = True) -> list[str]:
     """Make the outputs that are missing; return their names.
 
     Raises
@@ -284,7 +284,7 @@ def make_missing(cluster: Cluster, found: Survey, *, create: bool = True) -> lis
     return made
 
 
-def checked(found: Survey) -> Deployment:
+def checked(found: TopicSurvey) -> Deployment:
     """Return what a worker needs to know of its topics, and warn of what does not stop it.
 
     Raises
@@ -305,7 +305,7 @@ def checked(found: Survey) -> Deployment:
     return Deployment(found.partitions, ids, sizes, routes=found.routes, labels=labels)
 
 
-def _touched(cluster: Cluster, topics: Topics) -> Deployment:
+def _touched(cluster: ClusterAdmin, topics: Topics) -> Deployment:
     """Make the topics of the embedded broker, which has no administration."""
     names = [topic.name for topic in topics.all]
     for name in names:
@@ -325,8 +325,8 @@ def _touched(cluster: Cluster, topics: Topics) -> Deployment:
 
 
 def _differences(
-    cluster: Cluster, topic: Topic, found: FoundTopic, wanted: Mapping[str, str], partitions: int, why: str
-) -> list[Difference]:
+    cluster: ClusterAdmin, topic: Topic, found: FoundTopic, wanted: Mapping[str, str], partitions: int, why: str
+) -> list[TopicDifference]:
     differences = []
     if found.partitions != partitions:
         remedy = (
@@ -335,7 +335,7 @@ def _differences(
             else "partitions cannot be taken away: name another topic in the settings (topics.*), or delete it"
         )
         differences.append(
-            Difference(
+            TopicDifference(
                 f"topic {topic.name} on {cluster.servers} has {found.partitions} partitions, {why}; an output goes to "
                 f"the partition number of its source; {remedy}"
             )
@@ -343,11 +343,11 @@ def _differences(
     allowed = found.operations
     lacking = [] if allowed is None else [name for name in topic.kind.operations if name not in allowed]
     if lacking:
-        differences.append(Difference(cluster.denied(for_topic(topic.name, lacking)), error=DeniedError))
+        differences.append(TopicDifference(cluster.denied(for_topic(topic.name, lacking)), error=DeniedError))
     policy = found.config.get("cleanup.policy", "")
     if topic.kind.of_others and "compact" in policy.split(","):
         differences.append(
-            Difference(
+            TopicDifference(
                 f"{topic.kind.title} topic {topic.name} is compacted (cleanup.policy={policy}): records that the "
                 "broker removes are missing when a model is rebuilt, so answers after a restart can differ from those "
                 "of a run that never stopped",
@@ -356,7 +356,7 @@ def _differences(
         )
     if topic.kind.policy and policy not in ("", topic.kind.policy):
         differences.append(
-            Difference(
+            TopicDifference(
                 f"{topic.kind.title} topic {topic.name} on {cluster.servers} has cleanup.policy={policy} and "
                 f"{topic.kind.otherwise}; it must be {topic.kind.policy}: {cluster.configure(topic.name, wanted)}"
             )
@@ -365,7 +365,7 @@ def _differences(
     return differences
 
 
-def _sizes(cluster: Cluster, topic: Topic, found: FoundTopic, wanted: Mapping[str, str]) -> list[Difference]:
+def _sizes(cluster: ClusterAdmin, topic: Topic, found: FoundTopic, wanted: Mapping[str, str]) -> list[TopicDifference]:
     """Return what is wrong with message sizes and retention."""
     differences = []
     taken = int(found.config.get("max.message.bytes", topic.message_bytes))
@@ -376,7 +376,7 @@ def _sizes(cluster: Cluster, topic: Topic, found: FoundTopic, wanted: Mapping[st
             text = f"{setting} = {topic.message_bytes}: {where}; lower the setting or raise the topic's: {remedy}"
         else:
             text = f"{where}, and one can have up to {topic.message_bytes}; raise the topic's: {remedy}"
-        differences.append(Difference(text, error=ConfigurationError))
+        differences.append(TopicDifference(text, error=ConfigurationError))
     for name, less in (("retention.ms", "records for a shorter time"), ("retention.bytes", "fewer bytes")):
         kept = found.config.get(name)
         if not topic.kind.retention_of_input or name not in wanted or kept is None:
@@ -384,7 +384,7 @@ def _sizes(cluster: Cluster, topic: Topic, found: FoundTopic, wanted: Mapping[st
         if _longest([kept, wanted[name]]) != kept:
             remedy = cluster.configure(topic.name, {name: wanted[name]})
             differences.append(
-                Difference(
+                TopicDifference(
                     f"{topic.kind.title} topic {topic.name} keeps {less} ({name}={kept}) than the input "
                     f"({wanted[name]}), so the earliest of them cannot be replayed: {remedy}",
                     stops=False,

@@ -12,7 +12,7 @@ from resonance.pipeline.checkpoint.archive_records import ArchiveKey, ArchiveMan
 from resonance.pipeline.checkpoint.changelog_records import UNREADABLE
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.kafka.log_reader import LogReader
-from resonance.pipeline.topics.topics import Status, Survey
+from resonance.pipeline.topics.topics import TopicStatus, TopicSurvey
 
 if TYPE_CHECKING:
     from resonance.pipeline.config.settings import Settings
@@ -32,7 +32,7 @@ ROUTE_BYTES: Final = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class VolumeSample:
     """The last records of a topic.
 
     Attributes
@@ -66,7 +66,7 @@ class Volume:
     kept: float | None
 
 
-def sample(client: Mapping[str, Any], group: str, found: Survey, patience: float) -> dict[str, Sample]:
+def sample(client: Mapping[str, Any], group: str, found: TopicSurvey, patience: float) -> dict[str, VolumeSample]:
     """Look at the last records of every topic that has some.
 
     Parameters
@@ -75,7 +75,7 @@ def sample(client: Mapping[str, Any], group: str, found: Survey, patience: float
         librdkafka configuration of the connection.
     group : str
         Consumer group; nothing is asked of it.
-    found : Survey
+    found : TopicSurvey
         The topics.
     patience : float
         Seconds without any progress after which the broker is given up.
@@ -107,16 +107,16 @@ def sample(client: Mapping[str, Any], group: str, found: Survey, patience: float
         looked_at = sum(ranges[at][1] - ranges[at][0] for at in own)
         offsets = sum(bounds[at][1] - bounds[at][0] for at in own)
         # Some offsets are markers of transactions: as many in the whole as at the end.
-        samples[name] = Sample(sum(seen) / len(seen), offsets * len(seen) / looked_at, archived[name])
+        samples[name] = VolumeSample(sum(seen) / len(seen), offsets * len(seen) / looked_at, archived[name])
     return samples
 
 
 def volumes(
     settings: "Settings",
-    found: Survey,
+    found: TopicSurvey,
     rate: float,
     record_bytes: float,
-    samples: Mapping[str, Sample],
+    samples: Mapping[str, VolumeSample],
 ) -> dict[str, Volume]:
     """Return what each topic grows by.
 
@@ -124,20 +124,20 @@ def volumes(
     ----------
     settings : Settings
         Of the deployment.
-    found : Survey
+    found : TopicSurvey
         Its topics.
     rate : float
         Records a second, of all inputs together.
     record_bytes : float
         Bytes of an input record.
-    samples : mapping of str to Sample
+    samples : mapping of str to VolumeSample
         By topic, where there is something to look at.
     """
     records = rate * SECONDS_A_DAY
     seen = [samples[s.topic.name] for s in found.inputs if s.topic.name in samples]
     learned = sum(each.records for each in seen)
 
-    def day(status: Status) -> float | None:
+    def day(status: TopicStatus) -> float | None:
         kind = status.topic.kind.name
         own = samples.get(status.topic.name)
         if kind == "input":
@@ -161,7 +161,7 @@ def volumes(
     return {status.topic.name: Volume(made := day(status), _kept(status, made)) for status in found.all}
 
 
-def _kept(status: Status, day: float | None) -> float | None:
+def _kept(status: TopicStatus, day: float | None) -> float | None:
     """Return the bytes of a topic that is deleted from, once that has begun."""
     config = status.found.config if status.found is not None else status.made_with
     if day is None or "compact" in config.get("cleanup.policy", "").split(","):

@@ -13,7 +13,7 @@ SHOWN: Final = 20
 
 
 @dataclass(slots=True)
-class Difference:
+class OutputDifference:
     """The first place where a record and its replay part.
 
     Attributes
@@ -76,7 +76,7 @@ def compare(recorded: Sequence[Message | Record], replayed: Sequence[Message | R
     Returns
     -------
     what : str
-        As in `Difference`.
+        As in `OutputDifference`.
     members : list of (str, object, object)
         What differs in the first ones that do.
     """

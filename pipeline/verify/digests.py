@@ -16,15 +16,14 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import orjson
-from resonance.pipeline.kafka.log_reader import TopicPartition
-from resonance.pipeline.records import Message, Record
+from resonance.pipeline.records import Message, Record, TopicPartition
 
 _HEAD: Final = b'{"id":'
 _SOURCE: Final = b'"source":{"topic":"'
 _VERSION: Final = b'"version":'
 
 
-class Told(NamedTuple):
+class OutputRef(NamedTuple):
     """What an output goes back to.
 
     Attributes
@@ -215,7 +214,7 @@ class Others:
         at: TopicPartition,
         first: int,
         end: int,
-        told: Callable[[Message | Record], Told | None],
+        told: Callable[[Message | Record], OutputRef | None],
         oldest: int = 0,
         aside: Collection[str] = (),
     ) -> None:
@@ -254,7 +253,7 @@ class Others:
         headers = [header for header in message.headers if header[0] not in self._aside]
         return Message(message.key, message.value, headers)
 
-    def _take(self, told: Told, number: int) -> None:
+    def _take(self, told: OutputRef, number: int) -> None:
         known = self._versions.get(told.offset, told.version)
         if told.version < known:
             self.older += 1
@@ -303,17 +302,17 @@ class Others:
         )
 
 
-def assignment_told(message: Message | Record) -> Told | None:
+def assignment_told(message: Message | Record) -> OutputRef | None:
     """Return what an assignment goes back to; None for what is none."""
     content = _object(message.value)
     try:
         source = content["source"]
-        return _checked(Told(source["topic"], source["offset"], content["version"], (), source["partition"]))
+        return _checked(OutputRef(source["topic"], source["offset"], content["version"], (), source["partition"]))
     except (KeyError, TypeError):
         return None
 
 
-def event_told(message: Message | Record) -> Told | None:
+def event_told(message: Message | Record) -> OutputRef | None:
     """Return what an event goes back to; None for what is none."""
     content = _object(message.value)
     try:
@@ -321,34 +320,34 @@ def event_told(message: Message | Record) -> Told | None:
         # Its number first: it says the order of the events of one record.
         places = int(content.get("subtree", -1)), int(content.get("part", 1))
         identity = (int(content["seq"]), str(content["stream"]), version, *places)
-        return _checked(Told(source["topic"], source["offset"], version, identity, source["partition"]))
+        return _checked(OutputRef(source["topic"], source["offset"], version, identity, source["partition"]))
     except (KeyError, TypeError, ValueError):
         return None
 
 
-def _checked(told: Told) -> Told | None:
+def _checked(told: OutputRef) -> OutputRef | None:
     """Return it, unless a stranger wrote something else where numbers belong."""
     return told if all(isinstance(n, int) for n in (told.offset, told.version, told.partition)) else None
 
 
-def letter_told(name: str) -> Callable[[Message | Record], Told | None]:
+def letter_told(name: str) -> Callable[[Message | Record], OutputRef | None]:
     """Return the function that says what a dead letter of a deployment goes back to."""
     parts = ("topic", "partition", "offset", "version", "decided_by", "class")
     topic, partition, offset, version, decided_by, kind = (f"{name}.error.{part}" for part in parts)
 
-    def told(message: Message | Record) -> Told | None:
+    def told(message: Message | Record) -> OutputRef | None:
         # A dead letter that was replayed and failed again has them twice: its own begin with the last topic.
         names = [header for header, _ in message.headers]
         try:
             headers = dict(message.headers[len(names) - 1 - names[::-1].index(topic) :])
             number, said_by = int(headers.get(partition) or b"-1"), int(headers.get(version) or b"0")
-            own = Told((headers[topic] or b"").decode(), int(headers[offset] or b""), said_by, partition=number)
+            own = OutputRef((headers[topic] or b"").decode(), int(headers[offset] or b""), said_by, partition=number)
             if (place := headers.get(decided_by)) is None:
                 return own
             # Labels that waited: it was said with a later record. Those that have waited too long come last.
             decider, decided_in, decided_at = place.decode().rsplit("-", 2)
             identity = (headers.get(kind) == b"too_late", own.topic, number, own.offset)
-            return Told(decider, int(decided_at), said_by, identity, int(decided_in))
+            return OutputRef(decider, int(decided_at), said_by, identity, int(decided_in))
         except (KeyError, ValueError):
             return None
 

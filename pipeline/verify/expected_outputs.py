@@ -10,24 +10,23 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.kafka.log_reader import TopicPartition
-from resonance.pipeline.records import Message, Record
-from resonance.pipeline.repartition.deduplication import Repeats
+from resonance.pipeline.records import Message, Record, TopicPartition
+from resonance.pipeline.repartition.deduplication import Deduplicator
 from resonance.pipeline.repartition.envelope import read_route
 from resonance.pipeline.verify.digests import (
     Assignments,
     Others,
+    OutputRef,
     Recorded,
-    Told,
     assignment_told,
     event_told,
     letter_history,
     letter_told,
 )
 
-Teller = Callable[[Message | Record], Told | None]
+Teller = Callable[[Message | Record], OutputRef | None]
 """Says what an output goes back to; None for what is no output of a kind."""
 
 ELSEWHERE: Final = ""
@@ -55,7 +54,7 @@ class Compared(NamedTuple):
     told: Teller
 
 
-class Range(NamedTuple):
+class RecordRange(NamedTuple):
     """What is compared of a partition.
 
     Attributes
@@ -74,7 +73,7 @@ class Range(NamedTuple):
     oldest: int
 
 
-def compared_of_input(settings: Settings, part: Range) -> list[Compared]:
+def compared_of_input(settings: Settings, part: RecordRange) -> list[Compared]:
     """Return what is compared of a partition that is learned where it is read."""
     at, begin, end, oldest = part
 
@@ -89,29 +88,29 @@ def compared_of_input(settings: Settings, part: Range) -> list[Compared]:
     ]
 
 
-def _letters(settings: Settings, place: TopicPartition, part: Range, told: Teller) -> Compared:
+def _letters(settings: Settings, place: TopicPartition, part: RecordRange, told: Teller) -> Compared:
     at, begin, end, oldest = part
     return Compared("dead_letters", place, Others(at, begin, end, told, oldest, letter_history(settings.name)), told)
 
 
-def compared_of_router(settings: Settings, source: Source, part: Range) -> list[Compared]:
+def compared_of_router(settings: Settings, source: DeploymentContext, part: RecordRange) -> list[Compared]:
     """Return what is compared of the first hop: its routes, and dead letters about what was not routed."""
     at, begin, end, _ = part
     routed: set[int] = set()
     letters = letter_told(settings.name)
 
-    def route_told(message: Message | Record) -> Told | None:
+    def route_told(message: Message | Record) -> OutputRef | None:
         # Offset and time of the route are of no meaning here.
         route = read_route(Record("", 0, 0, 0, message.key, message.value, message.headers))
         if route is None:
             return None
         record = route.record
         if (record.topic, record.partition) != at:
-            return Told(ELSEWHERE, -1)
+            return OutputRef(ELSEWHERE, -1)
         routed.add(record.source_offset)
-        return Told(record.topic, record.source_offset, partition=record.partition)
+        return OutputRef(record.topic, record.source_offset, partition=record.partition)
 
-    def letter_of_router(message: Message | Record) -> Told | None:
+    def letter_of_router(message: Message | Record) -> OutputRef | None:
         # The routes are read first: what was routed and is a dead letter became one at the second hop.
         told = letters(message)
         if told is not None and ((told.topic, told.partition) != at or told.offset in routed):
@@ -126,7 +125,7 @@ def compared_of_router(settings: Settings, source: Source, part: Range) -> list[
 
 
 def compared_of_routes(
-    settings: Settings, source: Source, part: Range, repeats: Repeats, records: Iterable[Record]
+    settings: Settings, source: DeploymentContext, part: RecordRange, repeats: Deduplicator, records: Iterable[Record]
 ) -> list[Compared]:
     """Return what is compared of the second hop.
 
@@ -134,11 +133,11 @@ def compared_of_routes(
     ----------
     settings : Settings
         The deployment's.
-    source : Source
+    source : DeploymentContext
         The deployment.
-    part : Range
+    part : RecordRange
         Of the routes.
-    repeats : Repeats
+    repeats : Deduplicator
         Decides which routes are learned, from the first of `records` on.
     records : iterable of Record
         The routes of the range, and those before it that the replay needs.
@@ -166,13 +165,13 @@ class LearnedAt:
     ----------
     topic : str
         The topic of the routes.
-    repeats : Repeats
+    repeats : Deduplicator
         Decides which of them are learned.
     records : iterable of Record
         The routes.
     """
 
-    def __init__(self, topic: str, repeats: Repeats, records: Iterable[Record]) -> None:
+    def __init__(self, topic: str, repeats: Deduplicator, records: Iterable[Record]) -> None:
         self._topic = topic
         # Both columns grow, so that a record costs 16 bytes and is found by halving.
         self._columns: dict[TopicPartition, tuple[array[int], array[int]]] = {}
@@ -187,7 +186,7 @@ class LearnedAt:
     def of(self, told: Teller) -> Teller:
         """Return what says where an output's record stands among the routes; `told` says where it was read."""
 
-        def among_routes(message: Message | Record) -> Told | None:
+        def among_routes(message: Message | Record) -> OutputRef | None:
             source = told(message)
             if source is None:
                 return None

@@ -12,13 +12,12 @@ from typing import NamedTuple
 import numpy as np
 import orjson
 from resonance.engine.base import IntArray
-from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.kafka.log_reader import TopicPartition
-from resonance.pipeline.records import Message, Record
-from resonance.pipeline.repartition.keyed.operation_records import PLAIN, Ask, Reader
-from resonance.pipeline.verify.digests import Others, Told, assignment_told, event_told, letter_told
-from resonance.pipeline.verify.expected_outputs import ELSEWHERE, Compared, Range, RoutedAssignments
+from resonance.pipeline.records import Message, Record, TopicPartition
+from resonance.pipeline.repartition.keyed.operation_records import PLAIN, Reader, SubtreeOperation
+from resonance.pipeline.verify.digests import Others, OutputRef, assignment_told, event_told, letter_told
+from resonance.pipeline.verify.expected_outputs import ELSEWHERE, Compared, RecordRange, RoutedAssignments
 
 
 class Unordered(Others):
@@ -29,30 +28,30 @@ class Unordered(Others):
         return None
 
 
-def compared_of_roots(settings: Settings, source: Source, part: Range) -> list[Compared]:
+def compared_of_roots(settings: Settings, source: DeploymentContext, part: RecordRange) -> list[Compared]:
     """Return what is compared of the first hop: warm-ups, events of the first level, dead letters and messages."""
     at, begin, end, oldest = part
     letters, reader = letter_told(settings.name), Reader(source.routes)
 
-    def warm_told(message: Message | Record) -> Told | None:
+    def warm_told(message: Message | Record) -> OutputRef | None:
         told = assignment_told(message)
         own = told is not None and (told.topic, told.partition) == at and _status(message) == "warming_up"
         return told if own or told is None else told._replace(topic=ELSEWHERE)
 
-    def root_told(message: Message | Record) -> Told | None:
+    def root_told(message: Message | Record) -> OutputRef | None:
         told = event_told(message)
         own = told is not None and (told.topic, told.partition) == at and _subtree(message) is None
         return told if own or told is None else told._replace(topic=ELSEWHERE)
 
-    def ask_told(message: Message | Record) -> Told | None:
+    def ask_told(message: Message | Record) -> OutputRef | None:
         # Offset and time of the message are of no meaning here.
         ask = reader.read_one(Record("", 0, 0, 0, message.key, message.value, message.headers))
         if ask is None:
             return None
         if (ask.topic, ask.partition) != at:
-            return Told(ELSEWHERE, -1)
+            return OutputRef(ELSEWHERE, -1)
         stream, version, node = ask.part
-        return Told(ask.topic, ask.source_offset, version, (node, ask.number, stream), ask.partition)
+        return OutputRef(ask.topic, ask.source_offset, version, (node, ask.number, stream), ask.partition)
 
     def place(kind: str) -> TopicPartition:
         return settings.topic(kind), at[1]
@@ -67,7 +66,11 @@ def compared_of_roots(settings: Settings, source: Source, part: Range) -> list[C
 
 
 def compared_of_subtrees(
-    settings: Settings, source: Source, part: Range, numbers: Mapping[str, int], records: Iterable[Record]
+    settings: Settings,
+    source: DeploymentContext,
+    part: RecordRange,
+    numbers: Mapping[str, int],
+    records: Iterable[Record],
 ) -> list[Compared]:
     """Return what is compared of the second hop.
 
@@ -75,9 +78,9 @@ def compared_of_subtrees(
     ----------
     settings : Settings
         The deployment's.
-    source : Source
+    source : DeploymentContext
         The deployment.
-    part : Range
+    part : RecordRange
         Of the routes.
     numbers : mapping of str to int
         How many messages each subtree had before the first of `records`.
@@ -138,7 +141,7 @@ class AskedAt:
             place: _Messages(*[np.asarray(one)[orders[place]] for one in each]) for place, each in columns.items()
         }
 
-    def _is_first(self, ask: Ask) -> bool:
+    def _is_first(self, ask: SubtreeOperation) -> bool:
         """Whether a message is carried out, and for the first time."""
         if ask.number == PLAIN:
             place = (ask.topic, ask.partition, ask.source_offset)
@@ -151,7 +154,7 @@ class AskedAt:
         self._numbers[name] = -1 if ask.removed else ask.number + 1
         return True
 
-    def answer_told(self, message: Message | Record) -> Told | None:
+    def answer_told(self, message: Message | Record) -> OutputRef | None:
         """Return where the message stands with which a record was answered; elsewhere for an answer of a warm-up."""
         told = assignment_told(message)
         if told is None or _status(message) == "warming_up":
@@ -159,14 +162,14 @@ class AskedAt:
         path = orjson.loads(message.value or b"null").get("path") or [-1]
         return self._among(told, path[0], answer=True)
 
-    def event_told(self, message: Message | Record) -> Told | None:
+    def event_told(self, message: Message | Record) -> OutputRef | None:
         """Return where the message stands that caused an event; elsewhere for one of the first level."""
         told, node = event_told(message), _subtree(message)
         if told is None or node is None:
             return told and told._replace(topic=ELSEWHERE)
         return self._among(told, node, answer=False)
 
-    def _among(self, told: Told, node: int, *, answer: bool) -> Told:
+    def _among(self, told: OutputRef, node: int, *, answer: bool) -> OutputRef:
         columns = self._columns.get((told.topic, told.partition))
         if columns is not None:
             sources, nodes, offsets, answers = columns

@@ -7,22 +7,22 @@ from typing import Any, Final
 
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, MismatchError
-from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, TopicPartition
+from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
 from resonance.pipeline.kafka.log_search import first_offset
-from resonance.pipeline.records import Message, Outputs, Record
+from resonance.pipeline.records import Message, Outputs, Record, TopicPartition
 from resonance.pipeline.repartition.keyed.root_task import RootTask
 from resonance.pipeline.repartition.keyed.subtree_task import SubtreeTask
 from resonance.pipeline.repartition.routed_task import RoutedTask
 from resonance.pipeline.replay import sources
-from resonance.pipeline.replay.initial_models import Start
+from resonance.pipeline.replay.initial_models import InitialModels
 from resonance.pipeline.replay.jobs import Tell
 from resonance.pipeline.replay.opening import OpenedJob, open_job
 from resonance.pipeline.replay.sinks import KINDS
-from resonance.pipeline.verify.differences import Difference, compare
-from resonance.pipeline.verify.digests import Recorded, Told, assignment_told
+from resonance.pipeline.verify.differences import OutputDifference, compare
+from resonance.pipeline.verify.digests import OutputRef, Recorded, assignment_told
 from resonance.pipeline.verify.expected_outputs import (
     Compared,
-    Range,
+    RecordRange,
     compared_of_input,
     compared_of_router,
     compared_of_routes,
@@ -63,7 +63,7 @@ class Verified:
     compared : bool
         Whether there was anything to compare: a record of the range, and outputs of it that are not deleted.
     difference : dict or None
-        A `Difference`; None where everything is identical.
+        A `OutputDifference`; None where everything is identical.
     """
 
     topic: str
@@ -108,7 +108,7 @@ class _Kind:
     name: str
     at: TopicPartition
     recorded: Recorded
-    told: Callable[[Message | Record], Told | None]
+    told: Callable[[Message | Record], OutputRef | None]
     place: int
     end: int
     begin: int
@@ -170,10 +170,10 @@ def work(job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
     return asdict(found)
 
 
-def _compared(opened: OpenedJob, found: Verified, start: Start, oldest: int) -> list[Compared]:
+def _compared(opened: OpenedJob, found: Verified, start: InitialModels, oldest: int) -> list[Compared]:
     """Return what is compared, of versions that were not given up before the `oldest`."""
     settings, source = opened.settings, opened.source
-    part = Range((found.topic, found.partition), found.begin, found.end, oldest)
+    part = RecordRange((found.topic, found.partition), found.begin, found.end, oldest)
     if not settings.is_routed:
         return compared_of_input(settings, part)
     if isinstance(start.task, RootTask):
@@ -223,7 +223,7 @@ def _read(
 
 
 def _behind(
-    told: Callable[[Message | Record], Told | None], topic: str, offset: int
+    told: Callable[[Message | Record], OutputRef | None], topic: str, offset: int
 ) -> Callable[[Record], bool | None]:
     """Return the question whether a recorded output goes back to an offset or one behind it."""
 
@@ -234,7 +234,7 @@ def _behind(
     return holds
 
 
-def _begun_anew(find: Callable[[int], Start], start: Start, offset: int) -> Start | None:
+def _begun_anew(find: Callable[[int], InitialModels], start: InitialModels, offset: int) -> InitialModels | None:
     """Return the models from an archive on the way to an offset that has a later version of one of them.
 
     What begins a version anew in the middle of the log (`reset --stream`, `--new-version`) is no record of that log; it
@@ -252,8 +252,8 @@ def _begun_anew(find: Callable[[int], Start], start: Start, offset: int) -> Star
 
 
 def _compare(
-    reader: LogReader, start: Start, begin: int, found: Verified, kinds: list[_Kind], tell: Tell
-) -> Difference | None:
+    reader: LogReader, start: InitialModels, begin: int, found: Verified, kinds: list[_Kind], tell: Tell
+) -> OutputDifference | None:
     """Replay the range from an offset on, up to the first difference."""
     place, task = begin, start.task
     held: list[tuple[int, Message]] = []
@@ -294,7 +294,7 @@ def _placed(kinds: Sequence[_Kind], name: str, messages: Sequence[Message], firs
 
 def _first(
     reader: LogReader, outputs: Outputs, first: int, end: int, found: Verified, kinds: list[_Kind]
-) -> Difference | None:
+) -> OutputDifference | None:
     """Return the first difference in a part of the range."""
     places: list[tuple[int, _Kind]] = []
     for kind in kinds:
@@ -316,7 +316,9 @@ def _first(
     what, members = compare(recorded, replayed)
     if what == "surplus" and len(set(map(kind.told, recorded))) < len(recorded):
         what, (_, members) = "repeated", compare(recorded[len(replayed) :], replayed[-1:])
-    return Difference(kind.name, kind.at[0], kind.at[1], offset, what, members, _about(found, [*recorded, *replayed]))
+    return OutputDifference(
+        kind.name, kind.at[0], kind.at[1], offset, what, members, _about(found, [*recorded, *replayed])
+    )
 
 
 def _messages(outputs: Outputs, kind: _Kind, found: Verified) -> list[Message]:
@@ -343,7 +345,7 @@ def _offset(kind: _Kind, message: Message) -> int:
 
 def _recorded_about(reader: LogReader, kind: _Kind, topic: str, offset: int) -> list[Record]:
     """Read again what was recorded about a record: by the newest version, each once."""
-    found: list[tuple[Told, Record]] = []
+    found: list[tuple[OutputRef, Record]] = []
     for _, records in reader.read({kind.at: (kind.place, kind.end)}):
         for record in records:
             told = kind.told(record)

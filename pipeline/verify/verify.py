@@ -10,7 +10,7 @@ from resonance.pipeline.kafka.log_reader import NO_OFFSET
 from resonance.pipeline.kafka.ranges import Span
 from resonance.pipeline.replay.jobs import Tell, describe, load_kernels, run_jobs
 from resonance.pipeline.replay.opening import open_ranges
-from resonance.pipeline.verify.differences import Difference
+from resonance.pipeline.verify.differences import OutputDifference
 from resonance.pipeline.verify.partition_verify import Verified
 
 
@@ -38,9 +38,9 @@ class Verdict:
         """Return the sum of a count over the partitions."""
         return sum(int(getattr(part, name)) for part in self.parts)
 
-    def differences(self) -> list[tuple[str, Difference]]:
+    def differences(self) -> list[tuple[str, OutputDifference]]:
         """Return the first difference of each partition that has one, with its input topic."""
-        return [(part.topic, Difference(**part.difference)) for part in self.parts if part.difference is not None]
+        return [(part.topic, OutputDifference(**part.difference)) for part in self.parts if part.difference is not None]
 
     def as_json(self) -> dict[str, Any]:
         """Return the verdict as JSON has it."""

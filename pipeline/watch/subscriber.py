@@ -24,7 +24,7 @@ BATCH = 2_000
 """Outputs handed over at once, at most."""
 
 
-class Identity(NamedTuple):
+class OutputIdentity(NamedTuple):
     """What two deliveries of one output have in common."""
 
     topic: str
@@ -78,7 +78,7 @@ class Subscriber:
         self.trouble = ""
         self._remembered = remembered
         self._compacted = frozenset(compacted)
-        self._seen: dict[Identity, None] = {}
+        self._seen: dict[OutputIdentity, None] = {}
         self._client = dict(client)
         self._refusals = Refusals(self._client)
         self._consumer = Consumer(
@@ -154,7 +154,7 @@ class Subscriber:
             return True
         # All of it: an answer names its record and an event its number, but of a dead letter only the headers say
         # which record it was, and its ``ce_id``, if any, is the sender's.
-        identity = Identity(record.topic, record.key, hash((record.value, record.headers)))
+        identity = OutputIdentity(record.topic, record.key, hash((record.value, record.headers)))
         if identity in self._seen:
             self.repeats += 1
             return False

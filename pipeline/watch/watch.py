@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, get_args
 
 import orjson
-from resonance.pipeline.dead_letters.letters import DeadLetter
+from resonance.pipeline.dead_letters.letters import StoredDeadLetter
 from resonance.pipeline.errors import BrokerError, ConfigurationError, nearest
 from resonance.pipeline.records import Record
 from resonance.pipeline.watch.sentences import number, portrait, sentence
@@ -39,7 +39,7 @@ PATIENCE: Final = 30.0
 """Seconds without anything after which a reading that has an end is given up."""
 
 
-class Output(NamedTuple):
+class WatchedOutput(NamedTuple):
     """Something that was told.
 
     Attributes
@@ -48,7 +48,7 @@ class Output(NamedTuple):
         One of `OUTPUTS`.
     record : Record
         As it stands on the bus.
-    payload : dict or DeadLetter or None
+    payload : dict or StoredDeadLetter or None
         What it says; None for a cluster that is forgotten.
     """
 
@@ -93,14 +93,14 @@ class Filter:
         # "events" beside "emerged" means all of them.
         return cls(tuple(outputs) or USUAL, frozenset() if "events" in kinds else events, frozenset(streams))
 
-    def wants(self, output: Output) -> bool:
+    def wants(self, output: WatchedOutput) -> bool:
         """Whether an output is wanted; a dead letter belongs to no stream."""
         if self.streams and stream_of(output) not in self.streams:
             return False
         return not (self.events and output.kind == "events") or output.payload.get("kind") in self.events
 
 
-def stream_of(output: Output) -> str | None:
+def stream_of(output: WatchedOutput) -> str | None:
     """Return the stream that an output is about."""
     payload = output.payload
     if isinstance(payload, dict):
@@ -157,7 +157,7 @@ class Watch:
         self.streams: set[str] = set()
         self.matched = 0
 
-    def batches(self, ends: Mapping[tuple[str, int], int] | None = None) -> Iterator[list[Output]]:
+    def batches(self, ends: Mapping[tuple[str, int], int] | None = None) -> Iterator[list[WatchedOutput]]:
         """Yield the wanted outputs as they come, in batches; without end, or until some offsets are reached.
 
         Parameters
@@ -195,11 +195,11 @@ class Watch:
         if not self.matched and (missing := self._wanted.streams - self.streams):
             raise ConfigurationError(f"--stream {', '.join(sorted(missing))}: {self._no_such_stream(missing)}")
 
-    def _read(self, record: Record) -> Output | None:
+    def _read(self, record: Record) -> WatchedOutput | None:
         kind = self._topics[record.topic]
         if kind == "dead-letters":
-            letter = DeadLetter.of(record, self._name)
-            return None if letter is None else Output(kind, record, letter)
+            letter = StoredDeadLetter.of(record, self._name)
+            return None if letter is None else WatchedOutput(kind, record, letter)
         try:
             payload = None if record.value is None else orjson.loads(record.value)
         except orjson.JSONDecodeError:
@@ -207,7 +207,7 @@ class Watch:
         if not isinstance(payload, dict) and not (payload is None and kind == "clusters"):
             self._say_once(f"{record.topic}[{record.partition}]@{record.offset} is no output of a worker: left out")
             return None
-        output = Output(kind, record, payload)
+        output = WatchedOutput(kind, record, payload)
         if (stream := stream_of(output)) and len(self.streams) < SEEN_STREAMS:
             self.streams.add(stream)
         return output
@@ -237,10 +237,10 @@ class Watch:
             self._tell(text)
 
 
-def as_line(output: Output) -> str:
+def as_line(output: WatchedOutput) -> str:
     """Return an output as a sentence, behind the time of the record that it follows from."""
     kind, record, payload = output
-    if isinstance(payload, DeadLetter):
+    if isinstance(payload, StoredDeadLetter):
         cut = f"; {payload.truncated} cut" if payload.truncated else ""
         return f"{payload.where} was not used ({payload.stage}, {payload.kind}): {payload.message}{cut}"
     if payload is None:
@@ -252,14 +252,14 @@ def as_line(output: Output) -> str:
         return orjson.dumps(payload).decode()
 
 
-def time_of(output: Output) -> str:
+def time_of(output: WatchedOutput) -> str:
     """Return the time of an output as people read it; empty where it has none."""
     if isinstance(output.payload, dict):
         return str(output.payload.get("time", "")).replace("T", " ").removesuffix("Z")[:19]
     return ""
 
 
-def as_json(output: Output) -> dict[str, Any]:
+def as_json(output: WatchedOutput) -> dict[str, Any]:
     """Return an output for machines: where it stands, and what it says."""
     kind, record, payload = output
     return {
@@ -268,7 +268,7 @@ def as_json(output: Output) -> dict[str, Any]:
         "partition": record.partition,
         "offset": record.offset,
         "key": None if record.key is None else record.key.decode(errors="replace"),
-        "value": payload.as_json(content=True) if isinstance(payload, DeadLetter) else payload,
+        "value": payload.as_json(content=True) if isinstance(payload, StoredDeadLetter) else payload,
     }
 
 

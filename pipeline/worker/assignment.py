@@ -12,7 +12,7 @@ from resonance.pipeline.task.model_health import ModelHealth
 from resonance.pipeline.worker.http.metrics import Durations
 
 
-class Task(snapshots.Task, archive_writer.Task, Protocol):
+class AssignedTask(snapshots.SnapshottedTask, archive_writer.ArchivedTask, Protocol):
     """What the processor needs of a partition task."""
 
     health: ModelHealth
@@ -27,7 +27,7 @@ class Task(snapshots.Task, archive_writer.Task, Protocol):
 
 
 @dataclass(slots=True)
-class Partition:
+class AssignedPartition:
     """An input partition that this worker owns.
 
     Attributes
@@ -56,8 +56,8 @@ class Partition:
         When there was one last, by the monotonic clock; when it was assigned while there was none.
     """
 
-    task: Task
-    writer: snapshots.SnapshotWriter
+    task: AssignedTask
+    writer: snapshots.ChangelogWriter
     position: int
     committed: int
     behind: bool = False

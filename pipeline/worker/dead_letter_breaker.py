@@ -24,7 +24,7 @@ class Held(NamedTuple):
     start: int
 
 
-class Pauses:
+class DeadLetterBreaker:
     """Decides when a partition pauses, and keeps what waits for it; used by the processor's thread.
 
     Parameters

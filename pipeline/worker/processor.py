@@ -19,12 +19,12 @@ from resonance.pipeline.crash_points import reach
 from resonance.pipeline.errors import DeliveryError
 from resonance.pipeline.kafka.producer import Batch
 from resonance.pipeline.records import Outputs
-from resonance.pipeline.worker.assignment import Counters, Destinations, Histograms, Partition
+from resonance.pipeline.worker.assignment import AssignedPartition, Counters, Destinations, Histograms
 from resonance.pipeline.worker.command_queue import Inbox, Item
-from resonance.pipeline.worker.dead_letter_breaker import Pauses
+from resonance.pipeline.worker.dead_letter_breaker import DeadLetterBreaker
 from resonance.pipeline.worker.delivery.delivery import Delivery
 from resonance.pipeline.worker.transport.chunk import Chunk, Membership
-from resonance.pipeline.worker.watchdog import WORK_SECONDS, Activity
+from resonance.pipeline.worker.watchdog import WORK_SECONDS, Watchdog
 
 SLICE_SECONDS: Final = 0.05
 """About the longest time between two looks at what the loop asks for, however slow the engine is."""
@@ -54,7 +54,7 @@ class Processor:
         Told about each chunk that was submitted when it is processed or dropped; called in the processor's thread.
     failed : callable
         Told why the processor ended, once; nothing was committed after the error. Called in its thread.
-    pauses : Pauses, optional
+    pauses : DeadLetterBreaker, optional
         When dead letters pause a partition.
     histograms : Histograms, optional
         Takes how long things take.
@@ -67,9 +67,9 @@ class Processor:
         What was done so far.
     histograms : Histograms
         How long it took.
-    partitions : dict of TP to Partition
+    partitions : dict of TP to AssignedPartition
         The owned ones; replaced as a whole, so that any thread may walk through it.
-    pauses : Pauses
+    pauses : DeadLetterBreaker
         Partitions that yield too many dead letters.
     """
 
@@ -81,25 +81,25 @@ class Processor:
         commit_interval: float,
         done: Callable[[Chunk], None],
         failed: Callable[[BaseException], None],
-        pauses: Pauses | None = None,
+        pauses: DeadLetterBreaker | None = None,
         histograms: Histograms | None = None,
         patience: float = 60.0,
     ) -> None:
         self.counters = Counters()
         self.histograms = histograms or Histograms()
-        self.pauses = pauses or Pauses(destinations.dead_letters)
+        self.pauses = pauses or DeadLetterBreaker(destinations.dead_letters)
         self._delivery = delivery
         self._to = destinations
         self._interval = commit_interval
         # A commit waits for the outputs and then for the offsets. Whoever still waits behind both hangs.
         self._broker_seconds = 2 * patience + WORK_SECONDS
-        self._activity = Activity()
-        self._commit_activity = Activity()
+        self._activity = Watchdog()
+        self._commit_activity = Watchdog()
         self._done = done
         self._failed = failed
         self._inbox = Inbox()
         self._committer = ThreadPoolExecutor(1, "commit")
-        self.partitions: dict[TP, Partition] = {}
+        self.partitions: dict[TP, AssignedPartition] = {}
         self._closing = True
         # Since when something waits for a commit; None when everything is committed or on its way.
         self._since: float | None = None
@@ -118,7 +118,7 @@ class Processor:
         """Hand over a chunk; while the processor is closed it is dropped."""
         self._inbox.put(chunk)
 
-    def open(self, membership: Membership, partitions: Mapping[TP, Partition]) -> "Future[None]":
+    def open(self, membership: Membership, partitions: Mapping[TP, AssignedPartition]) -> "Future[None]":
         """Take over partitions; the result comes when the processor is ready for their chunks, or has failed."""
 
         def take() -> None:
@@ -214,7 +214,7 @@ class Processor:
         # Also of a chunk that is held: the room is for the partitions that go on.
         self._done(chunk)
 
-    def _learn_or_hold(self, chunk: Chunk, partition: Partition, start: int = 0) -> None:
+    def _learn_or_hold(self, chunk: Chunk, partition: AssignedPartition, start: int = 0) -> None:
         if chunk.tp in self.pauses.paused:
             self.pauses.hold(chunk, start)
         else:
@@ -226,7 +226,7 @@ class Processor:
             if partition is not None and not self._closing:
                 self._learn_or_hold(chunk, partition, start)
 
-    def _learn(self, chunk: Chunk, partition: Partition, start: int) -> None:
+    def _learn(self, chunk: Chunk, partition: AssignedPartition, start: int) -> None:
         records = chunk.value[start:] if start else chunk.value
         first = records[0].offset if records else chunk.next_offset
         if first < partition.position:

@@ -5,7 +5,7 @@ import threading
 import time
 from typing import Final
 
-from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, DeniedError
 from resonance.pipeline.kafka.log_reader import RestoreCancelledError
@@ -18,7 +18,7 @@ LOOK_SECONDS: Final = 2.0
 _log = logging.getLogger(__name__)
 
 
-def look_again(settings: Settings, source: Source, cancelled: threading.Event) -> Source:
+def look_again(settings: Settings, source: DeploymentContext, cancelled: threading.Event) -> DeploymentContext:
     """Return a deployment as it is now, whoever got the partitions that were added: their records are routed here, too.
 
     Topics are changed one after the other, and brokers come and go: what does not fit, or does not answer, is looked at
@@ -28,7 +28,7 @@ def look_again(settings: Settings, source: Source, cancelled: threading.Event) -
     ----------
     settings : Settings
         The deployment's.
-    source : Source
+    source : DeploymentContext
         The deployment as it was.
     cancelled : Event
         Ends the waiting.
@@ -58,9 +58,9 @@ def look_again(settings: Settings, source: Source, cancelled: threading.Event) -
             raise RestoreCancelledError
 
 
-def _seen(settings: Settings, source: Source) -> Source:
+def _seen(settings: Settings, source: DeploymentContext) -> DeploymentContext:
     found, known = read_logs(source.client, settings), source.deployment
     if found.counts == known.counts:
         return source
     _log.info("the input has %d partitions, it had %d", found.partitions, known.partitions)
-    return Source.of(settings, source.client, check_start(settings, source.client, create=False))
+    return DeploymentContext.of(settings, source.client, check_start(settings, source.client, create=False))

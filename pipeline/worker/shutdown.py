@@ -6,7 +6,7 @@ import logging
 from typing import Final
 
 from resonance.pipeline.errors import DeliveryError
-from resonance.pipeline.worker.http.status import Status
+from resonance.pipeline.worker.http.status import WorkerStatus
 from resonance.pipeline.worker.transport.app import WorkerApp
 
 STOP_SECONDS: Final = 20.0
@@ -27,7 +27,7 @@ class Ending:
 
     Parameters
     ----------
-    status : Status
+    status : WorkerStatus
         Says whether a broker is there.
 
     Attributes
@@ -37,7 +37,7 @@ class Ending:
         worker ends it.
     """
 
-    def __init__(self, status: Status) -> None:
+    def __init__(self, status: WorkerStatus) -> None:
         self.gave_up = False
         self._status = status
         self._closed = False

@@ -8,7 +8,7 @@ WORK_SECONDS: Final = 60.0
 """How long a step of our own may take: a slice of records takes a fraction of a second, a large snapshot seconds."""
 
 
-class Activity:
+class Watchdog:
     """The present step of a thread; noted by it, asked for by any.
 
     Parameters

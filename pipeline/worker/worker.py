@@ -14,8 +14,8 @@ from faust.types import TP
 from resonance.pipeline import logs
 from resonance.pipeline.checkpoint.archive_writer import archive_writers
 from resonance.pipeline.checkpoint.compatibility import offset_note
-from resonance.pipeline.checkpoint.deployment_context import Source
-from resonance.pipeline.checkpoint.restore import Progress, restore_partitions
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
+from resonance.pipeline.checkpoint.restore import RestoreProgress, restore_partitions
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ResonanceError
 from resonance.pipeline.kafka import clients, embedded
@@ -27,15 +27,15 @@ from resonance.pipeline.machine import collect_rarely
 from resonance.pipeline.recovery.recovery import recover
 from resonance.pipeline.tasks import Task, make_task
 from resonance.pipeline.topics.start_check import check_start
-from resonance.pipeline.worker.assignment import Destinations, Histograms, Partition
-from resonance.pipeline.worker.dead_letter_breaker import Pauses
+from resonance.pipeline.worker.assignment import AssignedPartition, Destinations, Histograms
+from resonance.pipeline.worker.dead_letter_breaker import DeadLetterBreaker
 from resonance.pipeline.worker.delivery.at_least_once import AtLeastOnce
 from resonance.pipeline.worker.delivery.delivery import Delivery
 from resonance.pipeline.worker.delivery.exactly_once import ExactlyOnce
 from resonance.pipeline.worker.http.metrics import make_registry
 from resonance.pipeline.worker.http.pages import Pages, address
 from resonance.pipeline.worker.http.samples import durations, samples
-from resonance.pipeline.worker.http.status import Status, named
+from resonance.pipeline.worker.http.status import WorkerStatus, named
 from resonance.pipeline.worker.processor import Processor
 from resonance.pipeline.worker.refresh_topology import look_again
 from resonance.pipeline.worker.shutdown import STOP_SECONDS, Ending, leave
@@ -92,7 +92,7 @@ class Worker:
     def __init__(self, settings: Settings, recovery: str = "") -> None:
         self._settings = settings
         self._recovery = recovery
-        self._status = Status()
+        self._status = WorkerStatus()
         self._histograms = Histograms()
         self._failure: BaseException | None = None
         self._told = asyncio.Event()
@@ -107,7 +107,7 @@ class Worker:
         self._app: WorkerApp
         self._processor: Processor
         self._delivery: Delivery
-        self._source: Source
+        self._source: DeploymentContext
 
     async def run(self) -> str:
         """Run to the end; return why it came.
@@ -175,7 +175,7 @@ class Worker:
         self._status.enter("compiling kernels")
         with told_while_compiling(settings.engine.name):
             settings.compile_engine()
-        self._source = Source.of(settings, client, deployment)
+        self._source = DeploymentContext.of(settings, client, deployment)
         if self._recovery:
             self._status.enter("recovering")
             self._recovery_began = True
@@ -187,7 +187,7 @@ class Worker:
 
     def _build(self, deployment: Deployment) -> None:
         settings = self._settings
-        pauses = Pauses(
+        pauses = DeadLetterBreaker(
             settings.topic("dead_letters"),
             in_a_row=settings.limits.dead_letters_in_a_row,
             max_share=settings.dlq.max_share,
@@ -270,7 +270,7 @@ class Worker:
         listed = ", ".join(f"{topic}[{partition}]" for topic, partition in sorted(membership.partitions))
         _log.info("assigned: %s (generation %d)", listed, membership.generation)
         began = time.monotonic()
-        self._status.progress = progress = Progress(len(membership.partitions))
+        self._status.progress = progress = RestoreProgress(len(membership.partitions))
         self._status.enter("restoring")
         # It ends what an earlier worker of this id left open, which the restore would wait for. Not earlier: now the
         # HTTP port is ours, so that no worker beside us uses the same id.
@@ -289,7 +289,7 @@ class Worker:
             # Whatever changed brings a rebalance, and that another restore; or the worker stops and has closed already.
             raise RestoreCancelledError
         partitions = {
-            TP(*at): Partition(
+            TP(*at): AssignedPartition(
                 part.task,
                 part.writer,
                 part.start,

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from resonance.pipeline.config.sections import EngineChoice
+from resonance.pipeline.config.sections import EngineSection
 
 from bench.gallery.measures import NO_ANSWER, History, first_of_their_own, shares
 from bench.gallery.runs import Cuts, run
@@ -13,7 +13,7 @@ from bench.gallery.sets import public
 from bench.gallery.streams import named
 from bench.live import RefusedError, halved
 
-ENGINE = EngineChoice().name
+ENGINE = EngineSection().name
 SEEDS = (1, 2)
 """Other ones than those of the gallery itself."""
 RECORDS = 8_000

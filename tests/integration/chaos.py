@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from confluent_kafka import Consumer, Producer, TopicPartition
 from resonance.pipeline.checkpoint.archive_reader import newest_archive
-from resonance.pipeline.checkpoint.deployment_context import Source
-from resonance.pipeline.checkpoint.restore import Restored, restore_partitions
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
+from resonance.pipeline.checkpoint.restore import RestoredPartition, restore_partitions
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.crash_points import VARIABLE
 from resonance.pipeline.kafka.clients import librdkafka
@@ -378,12 +378,12 @@ class Chaos:
         given = dict(self.deployment.settings)
         return Settings.of({**given, "input.topics": [given["input.topics"]]})
 
-    def source(self) -> Source:
+    def source(self) -> DeploymentContext:
         """What a worker restores from."""
         settings = self.settings()
         client = librdkafka(settings)
         deployment = prepare_topics(client, Topics.of(settings), create=False)
-        return Source.of(settings, client, deployment)
+        return DeploymentContext.of(settings, client, deployment)
 
     def written(self, kind: str) -> dict[int, list[tuple[bytes | None, bytes | None, list[Any]]]]:
         """What stands on an output topic, by partition."""
@@ -430,7 +430,7 @@ class Chaos:
         task.topic_ids = self.source().deployment.topic_ids
         return task
 
-    def restored(self) -> dict[int, Restored[Task]]:
+    def restored(self) -> dict[int, RestoredPartition[Task]]:
         """What the next worker would begin with."""
         parts = restore_partitions(self.source(), self.learned, self._task)
         return {partition: part for (_, partition), part in parts.items()}
@@ -486,7 +486,7 @@ class KeyedChaos(Chaos):
                     outputs.add(tasks[at].process(part))
         return tasks, outputs
 
-    def restored_hops(self) -> dict[tuple[str, int], Restored[Task]]:
+    def restored_hops(self) -> dict[tuple[str, int], RestoredPartition[Task]]:
         """What the next worker of either hop would begin with."""
         source = self.source()
         return restore_partitions(source, source.logs, self._task)

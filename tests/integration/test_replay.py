@@ -13,7 +13,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.kafka.ranges import Span
 from resonance.pipeline.replay.bootstrapping import bootstrap
-from resonance.pipeline.replay.replaying import Output, replay_file, replay_topics
+from resonance.pipeline.replay.replaying import ReplayOutput, replay_file, replay_topics
 from resonance.pipeline.verify.verify import Verdict, verify
 
 from tests.brokers import produce, read_topic
@@ -107,13 +107,13 @@ def values(messages: Sequence[Any]) -> list[Any]:
 
 def test_a_replay_says_what_was_recorded_in_files_and_on_topics(recorded: Recorded, tmp_path: Path) -> None:
     inputs = recorded.given().input.topics
-    summary = replay_topics(recorded.given(), inputs, Span(), Output(folder=tmp_path), processes=2)
+    summary = replay_topics(recorded.given(), inputs, Span(), ReplayOutput(folder=tmp_path), processes=2)
     assert (summary.records, summary.as_json()["assignments"]) == (5_500, 5_500)
     for name in ("assignments", "cluster-events"):
         expected = values(read_topic(recorded.broker, f"{recorded.name}.{name}"))
         assert [line["value"] for line in lines(tmp_path, f"{name}.jsonl")] == expected
     other = f"{recorded.name}-again"
-    replay_topics(recorded.given(), inputs, Span.parse(begin="2000"), Output(name=other))
+    replay_topics(recorded.given(), inputs, Span.parse(begin="2000"), ReplayOutput(name=other))
     again = values(read_topic(recorded.broker, f"{other}.assignments"))
     assert again == [
         value
@@ -154,7 +154,7 @@ def test_a_file_is_replayed_to_topics(broker: str, tmp_path: Path) -> None:
     file = tmp_path / "records.jsonl"
     file.write_bytes(b"".join(value + b"\n" for _, _, value in records(200)))
     deployment = Recorded(broker)
-    replay_file(deployment.given(), file, Columns(key="id"), Output(name=deployment.name + "-file"), partitions=2)
+    replay_file(deployment.given(), file, Columns(key="id"), ReplayOutput(name=deployment.name + "-file"), partitions=2)
     found = values(read_topic(broker, f"{deployment.name}-file.assignments"))
     assert len(found) == 200
     assert {value["source"]["topic"] for value in found} == {deployment.input}

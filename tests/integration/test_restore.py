@@ -7,7 +7,7 @@ import time
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
-from resonance.pipeline.checkpoint.changelog_writer import SnapshotWriter
+from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
 from resonance.pipeline.checkpoint.restore import restore_partitions
 from resonance.pipeline.errors import BrokerError, MismatchError
 from resonance.pipeline.kafka.log_reader import LogReader, RestoreCancelledError
@@ -165,4 +165,4 @@ def test_a_writer_knows_what_stands_on_the_topic(pipeline):
     live = [key for (partition, key), value in table.items() if value is not None and partition == 0]
     assert sum(b"manifest" in key for key in live) == 3
     assert sum(b"chunk" in key for key in live) == 6
-    assert isinstance(pipeline.restored()[pipeline.assigned[0]].writer, SnapshotWriter)
+    assert isinstance(pipeline.restored()[pipeline.assigned[0]].writer, ChangelogWriter)

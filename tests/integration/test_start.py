@@ -4,7 +4,7 @@ import time
 
 import pytest
 from confluent_kafka import Producer
-from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.restore import restore_partitions
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.clients import librdkafka
@@ -46,7 +46,7 @@ def test_the_place_where_a_new_group_begins_is_committed_before_any_record_comes
     # Whoever comes next with the same settings does not begin at the new end.
     settings = Settings.of({**deployment.settings, "input.topics": [deployment.input]})
     client = librdkafka(settings)
-    source = Source.of(settings, client, read_deployment(client, [deployment.input]))
+    source = DeploymentContext.of(settings, client, read_deployment(client, [deployment.input]))
     assigned = [(deployment.input, partition) for partition in (0, 1)]
     parts = restore_partitions(source, assigned, lambda topic, partition: PartitionTask(settings, topic, partition))
     assert {(part.start, part.pinned) for part in parts.values()} == {(20, True)}

@@ -2,7 +2,7 @@
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from resonance.pipeline.checkpoint.changelog_records import Identity
-from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.restore import restore_partitions
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.topics.kinds import Topics
@@ -42,7 +42,9 @@ class Pipeline:
             "revision": "1",
         }
         identity = Identity(**facts | changes)
-        return Source(self.client, self.group, self.snapshots, found, {self.topic: identity}, 20, session_timeout)
+        return DeploymentContext(
+            self.client, self.group, self.snapshots, found, {self.topic: identity}, 20, session_timeout
+        )
 
     def transactional(self, name, **config):
         identity = {"transactional.id": f"{self.group}-{name}", "transaction.timeout.ms": 5000}

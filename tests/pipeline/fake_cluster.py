@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
-from resonance.pipeline.kafka.admin import Cluster, FoundTopic
+from resonance.pipeline.kafka.admin import ClusterAdmin, FoundTopic
 
 CONFIG = {"cleanup.policy": "delete", "max.message.bytes": "1048588", "retention.ms": "604800000"}
 """Of a topic that was made with nothing but its name."""
 
 
-class FakeCluster(Cluster):
+class FakeCluster(ClusterAdmin):
     """Answers from what it is given; topics that are made are kept.
 
     Parameters

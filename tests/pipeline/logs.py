@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
-from resonance.pipeline.kafka.log_reader import Range, TopicPartition
-from resonance.pipeline.records import Message, Record
+from resonance.pipeline.kafka.log_reader import OffsetRange
+from resonance.pipeline.records import Message, Record, TopicPartition
 
 
 class MemoryReader:
@@ -34,14 +34,14 @@ class MemoryReader:
     def has(self, at: TopicPartition) -> bool:
         return at in self.logs
 
-    def bounds(self, partitions: list[TopicPartition]) -> dict[TopicPartition, Range]:
+    def bounds(self, partitions: list[TopicPartition]) -> dict[TopicPartition, OffsetRange]:
         # A marker stands behind the last record.
         return {
             at: (self.firsts.get(at, 0), self.logs[at][-1].offset + 2 if self.logs.get(at) else 0) for at in partitions
         }
 
     def read(
-        self, ranges: Mapping[TopicPartition, Range], batch: int = 5_000
+        self, ranges: Mapping[TopicPartition, OffsetRange], batch: int = 5_000
     ) -> Iterator[tuple[TopicPartition, list[Record]]]:
         for at, (first, end) in ranges.items():
             assert first >= self.firsts.get(at, 0), "deleted"

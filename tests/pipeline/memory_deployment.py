@@ -8,13 +8,13 @@ from resonance.pipeline.checkpoint import archive_writer, restore
 from resonance.pipeline.checkpoint.archive_reader import present_line
 from resonance.pipeline.checkpoint.archive_writer import ArchiveWriter
 from resonance.pipeline.checkpoint.compatibility import offset_note
-from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.restore import restore_partitions
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError
-from resonance.pipeline.kafka.log_reader import NO_OFFSET, Range, TopicPartition
+from resonance.pipeline.kafka.log_reader import NO_OFFSET, OffsetRange
 from resonance.pipeline.kafka.topology import Deployment
-from resonance.pipeline.records import Message, Outputs
+from resonance.pipeline.records import Message, Outputs, TopicPartition
 from resonance.pipeline.recovery import (
     drain_subtrees,
     entry,
@@ -75,7 +75,7 @@ class MemoryDeployment(MemoryReader):
         self.partitions = range(partitions)
         self.given: Settings = settings(**{"stream": "key", **changed})
         ids = {TOPIC: "id-1", self.given.topic("routes"): "id-2", self.given.labels.topic or "": "id-3"}
-        self.source = Source.of(self.given, {}, Deployment(partitions, ids, routes=routes, labels=labels))
+        self.source = DeploymentContext.of(self.given, {}, Deployment(partitions, ids, routes=routes, labels=labels))
         self.offsets: dict[TopicPartition, int] = {}
         self.written: list[Change] = []
         self.waited: list[int] = []
@@ -114,7 +114,7 @@ class MemoryDeployment(MemoryReader):
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         return {at: self.offsets.get(at, NO_OFFSET) for at in partitions}
 
-    def settled_bounds(self, partitions: Sequence[TopicPartition], seconds: float) -> dict[TopicPartition, Range]:
+    def settled_bounds(self, partitions: Sequence[TopicPartition], seconds: float) -> dict[TopicPartition, OffsetRange]:
         return self.bounds(list(partitions))
 
     def offsets_at(self, partitions: Sequence[TopicPartition], moment: int) -> dict[TopicPartition, int]:
@@ -133,7 +133,7 @@ class MemoryDeployment(MemoryReader):
 
     def take_settings(self, given: Settings) -> None:
         """Go on with other settings."""
-        self.given, self.source = given, Source.of(given, {}, self.source.deployment)
+        self.given, self.source = given, DeploymentContext.of(given, {}, self.source.deployment)
 
     def task(self, topic: str, partition: int) -> PartitionTask:
         return PartitionTask(self.given, topic, partition)
@@ -163,7 +163,7 @@ class MemoryDeployment(MemoryReader):
             self.offsets[at], self.beside[at] = until, offset_note(part.writer.began, part.task.first_version)
         return whole
 
-    def write(self, source: Source, changed: Sequence[Change], *, atomic: bool) -> None:
+    def write(self, source: DeploymentContext, changed: Sequence[Change], *, atomic: bool) -> None:
         """Do what `changes.write` does."""
         for change in changed:
             for message in change.messages:

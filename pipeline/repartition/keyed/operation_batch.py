@@ -6,18 +6,18 @@ from typing import Self
 
 import numpy as np
 from resonance.engine.base import Step
-from resonance.pipeline.repartition.keyed.operation_records import PLAIN, Ask, Part
-from resonance.pipeline.repartition.keyed.subtree_model import Followed
+from resonance.pipeline.repartition.keyed.operation_records import PLAIN, Part, SubtreeOperation
+from resonance.pipeline.repartition.keyed.subtree_model import SubtreeResult
 from resonance.pipeline.task.encode.origins import Origins, Sources
 
 
 @dataclass(slots=True, eq=False)
-class AskBatch:
+class OperationBatch:
     """Messages on their way through the subtrees of a partition; a row is a message.
 
     Attributes
     ----------
-    asks : list of Ask
+    asks : list of SubtreeOperation
         The messages, sorted; those of a subtree in their order.
     places : list of int
         Where each stood before.
@@ -33,7 +33,7 @@ class AskBatch:
         Of all vectors; -1 where they differ.
     """
 
-    asks: list[Ask]
+    asks: list[SubtreeOperation]
     places: list[int]
     streams: list[list[range]]
     origins: Origins
@@ -42,7 +42,7 @@ class AskBatch:
     dimension: int
 
     @classmethod
-    def of(cls, asks: Sequence[Ask], depth: int) -> Self:
+    def of(cls, asks: Sequence[SubtreeOperation], depth: int) -> Self:
         """Sort messages; `depth` is the number of levels of an answer."""
         parts: dict[Part, list[int]] = {}
         for place, ask in enumerate(asks):
@@ -72,7 +72,7 @@ class AskBatch:
             return rows
         return [row for row in rows if self.asks[row].dimension == dimension or not self.asks[row].rows]
 
-    def asks_of(self, rows: Sequence[int]) -> list[Ask]:
+    def asks_of(self, rows: Sequence[int]) -> list[SubtreeOperation]:
         """Return the messages of some rows."""
         return self.asks[rows.start : rows.stop] if isinstance(rows, range) else [self.asks[row] for row in rows]
 
@@ -88,7 +88,7 @@ class AskBatch:
                 yield rows[start:number]
                 start = number
 
-    def fill(self, rows: Sequence[int], followed: Followed) -> None:
+    def fill(self, rows: Sequence[int], followed: SubtreeResult) -> None:
         """Take in what a subtree says of the messages that it was given."""
         asks, told, learned = self.asks, self.told, followed.learned
         if isinstance(rows, range) and len(learned) == len(rows):
@@ -126,7 +126,7 @@ def as_range(rows: Sequence[int]) -> Sequence[int]:
     return range(rows[0], rows[-1] + 1) if rows[-1] - rows[0] + 1 == len(rows) else rows
 
 
-def _origins(asks: Sequence[Ask]) -> Origins:
+def _origins(asks: Sequence[SubtreeOperation]) -> Origins:
     ids, included, traces = [a.id for a in asks], [a.included for a in asks], [a.trace for a in asks]
     return Origins(
         [a.offset for a in asks],
@@ -139,7 +139,7 @@ def _origins(asks: Sequence[Ask]) -> Origins:
     )
 
 
-def _answers(asks: Sequence[Ask], depth: int) -> Step:
+def _answers(asks: Sequence[SubtreeOperation], depth: int) -> Step:
     """Return what the root answered, with room for the levels below."""
     count = len(asks)
     cluster, path = np.full((count, depth), -1, dtype=np.int64), np.full((count, depth), -1, dtype=np.int64)

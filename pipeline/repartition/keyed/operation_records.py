@@ -75,7 +75,7 @@ class Part(NamedTuple):
         return part_name(*self)
 
 
-class Ask(NamedTuple):
+class SubtreeOperation(NamedTuple):
     """A message that was read: what a subtree is asked for because of one record.
 
     Attributes
@@ -162,7 +162,7 @@ class Reader:
         self._topics: dict[bytes, str] = {}
         self._times: dict[bytes, str] = {}
 
-    def read(self, records: Sequence[SourceRecord]) -> list[Ask]:
+    def read(self, records: Sequence[SourceRecord]) -> list[SubtreeOperation]:
         """Return what stands in some messages, in order.
 
         Raises
@@ -175,7 +175,7 @@ class Reader:
             asks = [ask for ask in asks if _can_be_learned(ask.vectors)]
         return asks
 
-    def read_one(self, record: SourceRecord) -> Ask | None:
+    def read_one(self, record: SourceRecord) -> SubtreeOperation | None:
         """Return what stands in a message, whose vectors are not looked at; None where no worker wrote it."""
         key, value = record.key, record.value
         if key is None or value is None or len(value) < HEAD.size:
@@ -203,7 +203,7 @@ class Reader:
         time = self._times.get(raw_time) or self._time(raw_time)
         if part is None or topic is None or time is None:
             return None
-        ask = Ask(
+        ask = SubtreeOperation(
             part,
             record.offset,
             topic,
@@ -269,7 +269,7 @@ def _trace_of(record: SourceRecord) -> bytes | None:
     return found if found is not None and len(found) <= TRACE_BYTES else None
 
 
-def _makes_sense(ask: Ask) -> bool:
+def _makes_sense(ask: SubtreeOperation) -> bool:
     """Whether a worker could have written what stands in a message."""
     count, number, told, answered = ask.rows, ask.number, ask.told, ask.answered
     if not 0 <= ask.partition < MOST_PARTITIONS or ask.source_offset < 0:
@@ -297,7 +297,7 @@ def _makes_sense(ask: Ask) -> bool:
     )
 
 
-def _fits(ask: Ask) -> bool:
+def _fits(ask: SubtreeOperation) -> bool:
     """Whether what a long message brings into outputs is as short as `sizes.too_long` wants it."""
     cause = len(ask.key or b"") + len(ask.id or b"")
     return cause <= CAUSE_BYTES and cause + len(ask.included or b"") <= ANSWER_BYTES

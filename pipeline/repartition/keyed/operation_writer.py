@@ -29,7 +29,7 @@ from resonance.pipeline.repartition.keyed.operation_records import (
 from resonance.pipeline.repartition.keyed.operation_sizes import NUMBER_BYTES, check_room, most_vectors
 from resonance.pipeline.task.encode.assignments import KEPT
 from resonance.pipeline.task.encode.origins import Origins
-from resonance.pipeline.task.model.learn_result import Asked, Fed
+from resonance.pipeline.task.model.learn_result import ChildOperations, LearnResult
 from resonance.pipeline.task.model.sparse_preparation import SparsePreparation
 from resonance.pipeline.task.model.stream_model import StreamModel
 
@@ -44,7 +44,7 @@ class _Way(NamedTuple):
 _NO_ANSWER: Final = (0, -1, math.nan, -1)
 
 
-class _Answers(NamedTuple):
+class _RootAnswers(NamedTuple):
     """What the root answered to some records, as lists, of which single members are taken quickly."""
 
     clusters: list[int]
@@ -52,7 +52,7 @@ class _Answers(NamedTuple):
     novel: list[bool]
 
 
-class _Group(NamedTuple):
+class _SubtreeGroup(NamedTuple):
     """What one record asks of one subtree.
 
     Attributes
@@ -82,7 +82,7 @@ class _Group(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class _Groups:
+class _SubtreeGroups:
     """Operations in the order of their messages: those of one record for one node stand together.
 
     Attributes
@@ -95,7 +95,7 @@ class _Groups:
         Of a vector.
     """
 
-    groups: list[_Group]
+    groups: list[_SubtreeGroup]
     vectors: bytes
     labels: bytes
     dimension: int
@@ -144,11 +144,11 @@ class _Groups:
             columns = [column[order] for column in columns]
         vectors = np.ascontiguousarray(operations.vector, dtype="<f8")
         labels = operations.label.astype("<i8").tobytes()
-        groups = list(map(_Group._make, zip(*[column.tolist() for column in columns], strict=True)))
+        groups = list(map(_SubtreeGroup._make, zip(*[column.tolist() for column in columns], strict=True)))
         return cls(groups, vectors.tobytes(), labels, vectors.shape[1])
 
 
-class Sender:
+class OperationWriter:
     """Writes the messages of the roots of one input partition.
 
     Parameters
@@ -177,17 +177,17 @@ class Sender:
         check_room(self._settings, model.preparation.features, self._where)
 
     def send(
-        self, model: StreamModel, own: Origins, fed: Fed, wanted: Sequence[bool], *, alone: bool, told: bool
+        self, model: StreamModel, own: Origins, fed: LearnResult, wanted: Sequence[bool], *, alone: bool, told: bool
     ) -> list[tuple[int, Message]]:
         """Return the messages that follow from rows, as `Downstream.send` says."""
         messages: list[tuple[int, Message]] = []
         for asked in fed.asked:
             if asked.answered and fed.step is not None and not alone:
                 step = fed.step
-                found = _Answers(step.cluster[:, 0].tolist(), step.score.tolist(), step.novel.tolist())
+                found = _RootAnswers(step.cluster[:, 0].tolist(), step.score.tolist(), step.novel.tolist())
                 # Without messages there is nothing to be found where no subtree is asked.
                 chosen = np.array(wanted, dtype=np.bool_) & told
-                groups = _Groups.of(asked.operations, asked.operations.record, step.path[:, 0], chosen)
+                groups = _SubtreeGroups.of(asked.operations, asked.operations.record, step.path[:, 0], chosen)
                 places: Sequence[int] = asked.places
                 messages += self._messages(model, own, groups, found, places, places, told=told)
             elif len(asked.operations):
@@ -195,22 +195,22 @@ class Sender:
         return messages
 
     def _unanswered(
-        self, model: StreamModel, own: Origins, asked: Asked, *, alone: bool, told: bool
+        self, model: StreamModel, own: Origins, asked: ChildOperations, *, alone: bool, told: bool
     ) -> list[tuple[int, Message]]:
         """Send what follows from records that were answered before, or with one that is answered elsewhere."""
         # All of it happens with one record: the one that ended what held the others back.
         row = asked.places[0] if alone else asked.places[-1]
         record = np.zeros(len(asked.operations), dtype=np.int64)
-        groups = _Groups.of(asked.operations, record, np.array([-1]), np.zeros(1, dtype=np.bool_))
-        answers = _Answers([], [], [])
+        groups = _SubtreeGroups.of(asked.operations, record, np.array([-1]), np.zeros(1, dtype=np.bool_))
+        answers = _RootAnswers([], [], [])
         return self._messages(model, own, groups, answers, [0 if alone else row], [row], told=told)
 
     def _messages(
         self,
         model: StreamModel,
         own: Origins,
-        groups: _Groups,
-        answers: _Answers,
+        groups: _SubtreeGroups,
+        answers: _RootAnswers,
         places: Sequence[int],
         rows: Sequence[int],
         *,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.repartition.keyed.operation_writer import Sender
+from resonance.pipeline.repartition.keyed.operation_writer import OperationWriter
 from resonance.pipeline.repartition.keyed.subtree_model import SubtreeModel
 from resonance.pipeline.task.encode.assignments import StreamTexts, describe
 from resonance.pipeline.task.partition_task import PartitionTask
@@ -27,7 +27,7 @@ class RootTask(PartitionTask):
     def __init__(self, settings: Settings, topic: str, partition: int, routes: int) -> None:
         super().__init__(settings, topic, partition)
         if routes:
-            self._send_by(Sender(settings, topic, partition, routes))
+            self._send_by(OperationWriter(settings, topic, partition, routes))
 
     def end_below(self, trees: Sequence[SubtreeModel]) -> None:
         """Let the clusters of subtrees end with those of the version before, where a stream of them began another."""

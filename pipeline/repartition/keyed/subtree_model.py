@@ -11,9 +11,9 @@ from resonance.engine.errors import StateError
 from resonance.engine.prepare import Preparation
 from resonance.engine.state import pack, unpack
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.repartition.keyed.operation_records import Ask, Part
+from resonance.pipeline.repartition.keyed.operation_records import Part, SubtreeOperation
 from resonance.pipeline.task.decode.labels import Taught
-from resonance.pipeline.task.model.learn_result import Fed
+from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.model.lifetimes import Lifetimes
 from resonance.pipeline.task.model.stream_model import StreamModel
 
@@ -25,7 +25,7 @@ KIND: Final = "subtree"
 
 
 @dataclass(slots=True, eq=False)
-class Followed(Fed):
+class SubtreeResult(LearnResult):
     """What became of messages: `learned` are those that were carried out, `step` has no answers.
 
     Attributes
@@ -48,7 +48,7 @@ class SubtreeModel(StreamModel):
     ----------
     settings : Settings
         The deployment's.
-    first : Ask
+    first : SubtreeOperation
         The first message of the subtree.
 
     Raises
@@ -68,7 +68,7 @@ class SubtreeModel(StreamModel):
 
     root_node: int
 
-    def __init__(self, settings: Settings, first: Ask) -> None:
+    def __init__(self, settings: Settings, first: SubtreeOperation) -> None:
         if first.preparation is None:
             raise StateError("the first message of a subtree has no preparation")
         self._of(first.part)
@@ -109,12 +109,12 @@ class SubtreeModel(StreamModel):
         preparation: Any = self.preparation
         return int(preparation.dimension)
 
-    def feed(self, rows: Any, taught: Sequence[Taught] = ()) -> Followed:
+    def feed(self, rows: Any, taught: Sequence[Taught] = ()) -> SubtreeResult:
         """Carry out what some messages ask, in order.
 
         Parameters
         ----------
-        rows : sequence of Ask
+        rows : sequence of SubtreeOperation
             A removal is the last one. What came before is left out, and so is what has a predecessor that has not come:
             that comes again, because nothing of it was committed where it was sent.
         """
@@ -123,7 +123,7 @@ class SubtreeModel(StreamModel):
         operations = _operations(asks, taken, self.root_node, self.dimension)
         below = self.subtree.follow(operations)
         itself = np.flatnonzero(operations.answered)
-        return Followed(
+        return SubtreeResult(
             learned=taken,
             events=[(event.index, event) for event in below.events],
             answered=operations.record[itself],
@@ -131,7 +131,7 @@ class SubtreeModel(StreamModel):
             paths=below.path[itself],
         )
 
-    def _next_of(self, rows: Sequence[Ask]) -> Sequence[int]:
+    def _next_of(self, rows: Sequence[SubtreeOperation]) -> Sequence[int]:
         """Return which messages come next, and count the others."""
         begun, count = self.number, len(rows)
         if [ask.number for ask in rows] == list(range(begun, begun + count)):
@@ -189,7 +189,7 @@ class SubtreeModel(StreamModel):
         return model
 
 
-def _operations(asks: Sequence[Ask], places: Sequence[int], node: int, dimension: int) -> Operations:
+def _operations(asks: Sequence[SubtreeOperation], places: Sequence[int], node: int, dimension: int) -> Operations:
     """Return what messages ask as the engine takes it; `Operations.record` are their places."""
     counts = np.array([ask.rows for ask in asks], dtype=np.int64)
     ends = np.cumsum(counts)

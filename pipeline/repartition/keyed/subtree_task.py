@@ -12,14 +12,14 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.logs import at
 from resonance.pipeline.records import Counts, Message, Outputs, SourceRecord, StreamSnapshot
 from resonance.pipeline.repartition.envelope import no_place
-from resonance.pipeline.repartition.keyed.operation_batch import AskBatch, as_range
-from resonance.pipeline.repartition.keyed.operation_records import Ask, Reader
-from resonance.pipeline.repartition.keyed.subtree_model import Followed, SubtreeModel
+from resonance.pipeline.repartition.keyed.operation_batch import OperationBatch, as_range
+from resonance.pipeline.repartition.keyed.operation_records import Reader, SubtreeOperation
+from resonance.pipeline.repartition.keyed.subtree_model import SubtreeModel, SubtreeResult
 from resonance.pipeline.repartition.keyed.subtrees import Subtrees
 from resonance.pipeline.task.encode.assignments import Encoder
-from resonance.pipeline.task.encode.cluster_events import Cause, EventEncoder
-from resonance.pipeline.task.learning import Learned, Learner, Telling
-from resonance.pipeline.task.model.learn_result import Fed
+from resonance.pipeline.task.encode.cluster_events import EventCause, EventEncoder
+from resonance.pipeline.task.learning import EmitMode, Learned, Learner
+from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.model_health import ModelHealth
 from resonance.pipeline.task.partition_task import FORMAT, PIECE, PartitionTask
@@ -34,9 +34,9 @@ class PartHealth(ModelHealth):
         """Take over a subtree that goes on from a snapshot."""
         self.clusters += len(model.engine.clusters())
 
-    def learned(self, model: StreamModel, fed: Fed, *, told: bool) -> None:
+    def learned(self, model: StreamModel, fed: LearnResult, *, told: bool) -> None:
         """Note the events of a subtree."""
-        super().learned(model, Fed(events=fed.events), told=told)
+        super().learned(model, LearnResult(events=fed.events), told=told)
 
 
 class SubtreeTask(PartitionTask):
@@ -97,7 +97,7 @@ class SubtreeTask(PartitionTask):
             if asks:
                 self._carry_out(asks, outputs)
 
-    def _check_places(self, asks: Sequence[Ask]) -> None:
+    def _check_places(self, asks: Sequence[SubtreeOperation]) -> None:
         """Refuse what must not be lost, and has no place in the outputs."""
         known = self._inputs
         for ask in asks if known else ():
@@ -115,8 +115,8 @@ class SubtreeTask(PartitionTask):
             )
         self._strange += count
 
-    def _carry_out(self, asks: Sequence[Ask], outputs: Outputs | None) -> None:
-        batch = AskBatch.of(asks, self._depth)
+    def _carry_out(self, asks: Sequence[SubtreeOperation], outputs: Outputs | None) -> None:
+        batch = OperationBatch.of(asks, self._depth)
         given: dict[int, Message] = {}
         events: list[tuple[int, Message]] = []
         clusters: list[tuple[int, Message]] = []
@@ -134,7 +134,7 @@ class SubtreeTask(PartitionTask):
             found.sort(key=itemgetter(0))
             to += [message._replace(partition=asks[place].partition) for place, message in found]
 
-    def _answers_at(self, batch: AskBatch, rows: Sequence[int]) -> Iterable[tuple[int, Message]]:
+    def _answers_at(self, batch: OperationBatch, rows: Sequence[int]) -> Iterable[tuple[int, Message]]:
         """Return the answers of some rows of a stream, with the places of their messages."""
         part = batch.asks[rows[0]].part
         texts = self._learner.texts.of(part.stream, part.version, self._depth)
@@ -151,7 +151,7 @@ class SubtreeTask(PartitionTask):
         """
         told = [ask for ask in self._reader.read(records) if ask.told]
         self._check_places(told)
-        batch = AskBatch.of(told, self._depth)
+        batch = OperationBatch.of(told, self._depth)
         given: dict[int, Message] = {}
         for stream in batch.streams:
             given.update(self._answers_at(batch, range(stream[0].start, stream[-1].stop)))
@@ -169,9 +169,9 @@ class SubtreeTask(PartitionTask):
         """Let the snapshot of a subtree go that is not here."""
         self._subtrees.forget(name)
 
-    def _follow(self, batch: AskBatch, run: range, *, aloud: bool) -> Learned:
+    def _follow(self, batch: OperationBatch, run: range, *, aloud: bool) -> Learned:
         """Carry out what a subtree is asked; what is told of it stands at the places of the messages."""
-        found = Learned(Fed())
+        found = Learned(LearnResult())
         for numbered in batch.numbered(run):
             model, places = self._model_of(batch, numbered)
             if model is None:
@@ -183,13 +183,13 @@ class SubtreeTask(PartitionTask):
             own, asks = batch.origins.take(fitting), batch.asks_of(fitting)
             rows: Any = asks
             size = sum(ask.size for ask in asks)
-            telling = Telling.ALOUD if aloud else Telling.AGAIN
+            telling = EmitMode.ALOUD if aloud else EmitMode.AGAIN
             learned = self._learner.learn(model, rows, own.offsets, size, own, telling)
-            if isinstance(learned.fed, Followed):
+            if isinstance(learned.fed, SubtreeResult):
                 batch.fill(fitting, learned.fed)
             if model.subtree.ended:
                 # Nothing will come whose time could tell when their tombstones are due.
-                cause = Cause(own, len(fitting) - 1)
+                cause = EventCause(own, len(fitting) - 1)
                 last = [self._events.tombstone(name, cause) for name in model.lifetimes.all_ended()]
                 learned.clusters += [(cause.position, message) for message in last]
                 self._repeated += model.repeated
@@ -200,7 +200,7 @@ class SubtreeTask(PartitionTask):
             found.clusters += [(places[at], message) for at, message in learned.clusters]
         return found
 
-    def _model_of(self, batch: AskBatch, rows: Sequence[int]) -> tuple[SubtreeModel | None, Sequence[int]]:
+    def _model_of(self, batch: OperationBatch, rows: Sequence[int]) -> tuple[SubtreeModel | None, Sequence[int]]:
         """Return the model of a subtree, a new one where its first message is among some rows, and those it has not."""
         asks = batch.asks
         model = self._subtrees.of(asks[rows[0]].part)
@@ -218,7 +218,7 @@ class SubtreeTask(PartitionTask):
             return model, rows
         return model, [row for row in rows if asks[row].offset >= model.next]
 
-    def _begun_by(self, ask: Ask) -> SubtreeModel | None:
+    def _begun_by(self, ask: SubtreeOperation) -> SubtreeModel | None:
         """Return the model of a subtree that begins; None where its first message is no worker's."""
         try:
             model = self._subtrees.begin_below(ask)

@@ -9,7 +9,7 @@ from resonance.engine.prepare import Preparation
 from resonance.pipeline import mismatches
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import StreamSnapshot
-from resonance.pipeline.repartition.keyed.operation_records import Ask, Part
+from resonance.pipeline.repartition.keyed.operation_records import Part, SubtreeOperation
 from resonance.pipeline.repartition.keyed.subtree_model import SubtreeModel
 from resonance.pipeline.task.model.preparations import AnyPreparation
 from resonance.pipeline.task.model.stream_model import StreamModel
@@ -38,7 +38,7 @@ class Subtrees(Streams):
         model = self._models.get(part.name.encode())
         return model if isinstance(model, SubtreeModel) else None
 
-    def begin_below(self, first: Ask) -> SubtreeModel:
+    def begin_below(self, first: SubtreeOperation) -> SubtreeModel:
         """Return the model of a subtree that begins.
 
         Raises

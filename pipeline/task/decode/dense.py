@@ -50,7 +50,7 @@ def shape_from(content: Any) -> Shape | None:
     return None if content is None else Shape(int(content["length"]), tuple(map(str, content["names"])))
 
 
-class _Group(NamedTuple):
+class _FeatureGroup(NamedTuple):
     """Numbers that stand in the same container of a record: their keys there, and their columns."""
 
     container: Path
@@ -107,13 +107,13 @@ class Layout:
             if feature in settings.prepare.categories:
                 values = settings.prepare.categories[feature]
                 self._tables[column] = {value: float(place) for place, value in enumerate(values)}
-        self._groups: list[_Group] = []
+        self._groups: list[_FeatureGroup] = []
         by_container: dict[Path, list[int]] = {}
         for column, (container, _) in enumerate(places):
             if column not in self._tables:
                 by_container.setdefault(container, []).append(column)
         for container, columns in by_container.items():
-            self._groups.append(_Group(container, tuple(places[c][1] for c in columns), tuple(columns)))
+            self._groups.append(_FeatureGroup(container, tuple(places[c][1] for c in columns), tuple(columns)))
         self._categories = [_Category(*places[c], c, table) for c, table in self._tables.items()]
         self.openings = 1 + len({container[: i + 1] for container, _ in places for i in range(len(container))})
         """Objects and arrays that every record with these features opens, at least."""
@@ -170,7 +170,7 @@ class Layout:
             raise TypeError("not objects")
         return containers
 
-    def _numbers(self, objects: list[dict[str, Any]], group: _Group) -> FloatArray:
+    def _numbers(self, objects: list[dict[str, Any]], group: _FeatureGroup) -> FloatArray:
         containers = self._containers(objects, group.container)
         flat = self._flat(containers, group)
         kinds = list(map(type, flat))
@@ -183,7 +183,7 @@ class Layout:
                 flat = [np.nan if value is None else value for value in flat]
         return np.fromiter(flat, np.float64, len(flat))
 
-    def _flat(self, containers: list[Any], group: _Group) -> list[Any]:
+    def _flat(self, containers: list[Any], group: _FeatureGroup) -> list[Any]:
         if self._length and len(group.keys) == self._length:
             return list(chain.from_iterable(containers))
         get: Callable[[Any], Any] = itemgetter(*group.keys)

@@ -14,11 +14,11 @@ import numpy as np
 import orjson
 from resonance.engine.base import Cluster, Step
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.records import Message, RoutedRecord, SourceRecord
+from resonance.pipeline.records import Message, RoutedRecord, SourceRecord, TopicPartition
 from resonance.pipeline.task.decode.faults import Fault
 from resonance.pipeline.task.encode.cluster_description import describe_features
 from resonance.pipeline.task.encode.label_probabilities import label_texts
-from resonance.pipeline.task.encode.origins import Origins, Place
+from resonance.pipeline.task.encode.origins import Origins
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.schemas import (
     CloudEvents,
@@ -114,7 +114,7 @@ class _PlaceTexts(NamedTuple):
     shared: tuple[Header, ...]
 
     @classmethod
-    def of(cls, name: str, place: Place) -> Self:
+    def of(cls, name: str, place: TopicPartition) -> Self:
         topic, partition = place
         source = f',"source":{{"topic":"{topic}","partition":{partition},"offset":'
         shared = CloudEvents("assignment", source_uri(name, topic, partition)).shared

@@ -7,10 +7,10 @@ from typing import Any, Final
 import orjson
 from resonance.engine.base import Event, GroupChange
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.records import Message
+from resonance.pipeline.records import Message, TopicPartition
 from resonance.pipeline.task.encode import message_sizes
 from resonance.pipeline.task.encode.assignments import StreamTexts, describe
-from resonance.pipeline.task.encode.origins import Origins, Place
+from resonance.pipeline.task.encode.origins import Origins
 from resonance.pipeline.task.model.learn_result import RangeChange
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.schemas import Cause as NamedCause
@@ -33,7 +33,7 @@ _MOST_PARTS: Final = 10**9
 
 
 @dataclass(slots=True, eq=False)
-class Cause:
+class EventCause:
     """The record that caused something: one of a batch's.
 
     Attributes
@@ -47,14 +47,14 @@ class Cause:
     origins: Origins
     position: int
 
-    def source(self, own: Place) -> Source:
+    def source(self, own: TopicPartition) -> Source:
         """Where it stands; `own`: topic and partition of the task, where it was not routed."""
         sources = self.origins.sources
         topic, partition = own if sources is None else sources.places[self.position]
         offsets = self.origins.offsets if sources is None else sources.offsets
         return {"topic": topic, "partition": partition, "offset": offsets[self.position]}
 
-    def named(self, own: Place) -> NamedCause:
+    def named(self, own: TopicPartition) -> NamedCause:
         """Return what it calls itself, and where it stands; `own` as of `source`."""
         ids = self.origins.ids
         name: Any = None if ids is None else orjson.Fragment(ids[self.position])
@@ -67,7 +67,7 @@ class Cause:
 
 
 @dataclass(slots=True, eq=False)
-class Told:
+class EventMessages:
     """An event and what follows from it.
 
     Attributes
@@ -102,8 +102,8 @@ class EventEncoder:
         self._envelopes: dict[tuple[SchemaName, str, int], CloudEvents] = {}
 
     def event(
-        self, model: StreamModel, texts: StreamTexts, event: Event, cause: Cause, since: Mapping[str, str]
-    ) -> Told:
+        self, model: StreamModel, texts: StreamTexts, event: Event, cause: EventCause, since: Mapping[str, str]
+    ) -> EventMessages:
         """Return the messages of a change of clusters.
 
         Parameters
@@ -114,7 +114,7 @@ class EventEncoder:
             Its texts.
         event : Event
             What happened.
-        cause : Cause
+        cause : EventCause
             The record that caused it.
         since : mapping of str to str
             When the clusters concerned began, by id.
@@ -142,7 +142,7 @@ class EventEncoder:
         name = f"{path}/{event.number}"
         message = self._event_message(payload, cause, name)
         ended = [cluster for cluster in payload["before"] if cluster["id"] == payload["cluster"]]
-        return Told([message], self._clusters(payload, payload["after"], ended, since, cause, name))
+        return EventMessages([message], self._clusters(payload, payload["after"], ended, since, cause, name))
 
     def version_started(
         self,
@@ -150,9 +150,9 @@ class EventEncoder:
         seq: int,
         before: Sequence[ClusterSnapshot],
         after: Sequence[ClusterSnapshot],
-        cause: Cause,
+        cause: EventCause,
         since: Mapping[str, str],
-    ) -> Told:
+    ) -> EventMessages:
         """Return the messages that a stream's clusters are others from here on.
 
         Parameters
@@ -163,7 +163,7 @@ class EventEncoder:
             Number of the event.
         before, after : sequence of ClusterSnapshot
             The clusters that ended, and those that are there.
-        cause : Cause
+        cause : EventCause
             The record with which they are.
         since : mapping of str to str
             When all of them began, by id.
@@ -190,25 +190,25 @@ class EventEncoder:
                 self._event_message(part, cause, name if number == 1 else f"{name}/{number}")
                 for number, part in enumerate(_parts(brief, room), start=1)
             ]
-        return Told(messages, self._clusters(payload, after, before, since, cause, name))
+        return EventMessages(messages, self._clusters(payload, after, before, since, cause, name))
 
     def present(
-        self, model: StreamModel, clusters: Sequence[ClusterSnapshot], cause: Cause, since: Mapping[str, str]
+        self, model: StreamModel, clusters: Sequence[ClusterSnapshot], cause: EventCause, since: Mapping[str, str]
     ) -> list[Message]:
         """Return what the compacted topic says of clusters of which it has heard nothing; parameters as above."""
         payload: ClusterEvent = {"kind": "emerged", "seq": max(model.seq - 1, 0), "time": cause.time}  # type: ignore[typeddict-item]
         return self._clusters(payload, clusters, (), since, cause, "present")
 
-    def tombstone(self, cluster: str, cause: Cause) -> Message:
+    def tombstone(self, cluster: str, cause: EventCause) -> Message:
         """Return the message that removes an ended cluster from the compacted topic."""
         return self._cluster_message(cluster, None, cause, "removed")
 
-    def regrouped(self, model: StreamModel, change: GroupChange, cause: Cause) -> Message:
+    def regrouped(self, model: StreamModel, change: GroupChange, cause: EventCause) -> Message:
         """Return the message that an engine divides the features into more or fewer groups; parameters as above."""
         measure = model.engine.name, "attribute_groups", float(change.after), float(change.before)
         return self._drift_message(model, "regrouped", measure, cause, {})
 
-    def rescaled(self, model: StreamModel, change: RangeChange, cause: Cause) -> Message:
+    def rescaled(self, model: StreamModel, change: RangeChange, cause: EventCause) -> Message:
         """Return the message that a feature has another range; parameters as above."""
         (low, high), (low_before, high_before) = change.after, change.before
         measure = "prepare", "range_width", high - low, high_before - low_before
@@ -220,7 +220,7 @@ class EventEncoder:
         model: StreamModel,
         kind: DriftEventKind,
         measure: tuple[str, str, float, float],
-        cause: Cause,
+        cause: EventCause,
         more: dict[str, Any],
     ) -> Message:
         detector, criterion, value, threshold = measure
@@ -240,7 +240,7 @@ class EventEncoder:
         headers = self._headers("drift_event", cause, f"drift/{model.drifts}")
         return Message(cause.origins.keys[cause.position], orjson.dumps(payload), headers)
 
-    def _event_message(self, payload: ClusterEvent, cause: Cause, name: str) -> Message:
+    def _event_message(self, payload: ClusterEvent, cause: EventCause, name: str) -> Message:
         payload["cause"] = cause.named(self._place)
         payload["time"] = cause.time
         headers = self._headers("cluster_event", cause, name)
@@ -252,7 +252,7 @@ class EventEncoder:
         present: Sequence[ClusterSnapshot],
         ended: Sequence[ClusterSnapshot],
         since: Mapping[str, str],
-        cause: Cause,
+        cause: EventCause,
         name: str,
     ) -> list[Message]:
         """Return the messages about the clusters of an event: first those that ended, then those that are there."""
@@ -263,10 +263,10 @@ class EventEncoder:
         values += [describe_cluster(cluster, payload, since.get(cluster["id"])) for cluster in present]
         return [self._cluster_message(value["id"], orjson.dumps(value), cause, name) for value in values]
 
-    def _cluster_message(self, cluster: str, value: bytes | None, cause: Cause, name: str) -> Message:
+    def _cluster_message(self, cluster: str, value: bytes | None, cause: EventCause, name: str) -> Message:
         return Message(cluster.encode(), value, self._headers("cluster", cause, f"{name}/{cluster}"))
 
-    def _headers(self, kind: SchemaName, cause: Cause, name: str) -> list[Header]:
+    def _headers(self, kind: SchemaName, cause: EventCause, name: str) -> list[Header]:
         source = cause.source(self._place)
         topic, partition = source["topic"], source["partition"]
         headers: list[Header] = []

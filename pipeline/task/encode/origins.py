@@ -4,14 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
-from resonance.pipeline.records import RoutedRecord, SourceRecord
+from resonance.pipeline.records import RoutedRecord, SourceRecord, TopicPartition
 from resonance.pipeline.task.decode.json_records import Decoded, Probe
 
 TRACE_BYTES = 1_000
 """Longest ``traceparent`` that is passed through; the standard's have 55."""
-
-Place = tuple[str, int]
-"""Topic and partition."""
 
 
 class Sources(NamedTuple):
@@ -27,7 +24,7 @@ class Sources(NamedTuple):
         Key of its stream.
     """
 
-    places: list[Place]
+    places: list[TopicPartition]
     offsets: list[int]
     streams: list[bytes]
 

@@ -6,7 +6,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Message
 from resonance.pipeline.task.encode.assignments import Encoder, StreamTexts
 from resonance.pipeline.task.encode.origins import Origins
-from resonance.pipeline.task.model.learn_result import Fed
+from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.model.stream_model import StreamModel
 
 Answered = tuple[Sequence[int], list[Message]]
@@ -29,7 +29,7 @@ class Answers:
         self._elsewhere = settings.is_keyed
         self._encoder = encoder
 
-    def of(self, model: StreamModel, texts: StreamTexts, own: Origins, fed: Fed) -> list[Answered]:
+    def of(self, model: StreamModel, texts: StreamTexts, own: Origins, fed: LearnResult) -> list[Answered]:
         """Return the answers to a stream's rows that the settings want, with their positions among the rows.
 
         Parameters
@@ -40,7 +40,7 @@ class Answers:
             Its texts.
         own : Origins
             The records of the rows.
-        fed : Fed
+        fed : LearnResult
             What became of them.
         """
         answers: list[Answered] = []
@@ -58,14 +58,14 @@ class Answers:
         chosen = [i for i, keep in enumerate(self._kept(model, fed)[: len(places)]) if keep]
         return [([places[i] for i in chosen], [messages[i] for i in chosen])]
 
-    def wanted(self, model: StreamModel, fed: Fed) -> list[bool]:
+    def wanted(self, model: StreamModel, fed: LearnResult) -> list[bool]:
         """Return for each learned row whether the settings want its answer; parameters as in `of`."""
         count = len(fed.learned)
         if self._wanted in ("all", "none"):
             return [self._wanted == "all"] * count
         return self._kept(model, fed)[len(fed.warming) :]
 
-    def _kept(self, model: StreamModel, fed: Fed) -> list[bool]:
+    def _kept(self, model: StreamModel, fed: LearnResult) -> list[bool]:
         """Return which answers are told where not all are: first those of the warm-up."""
         if self._wanted == "novel":
             return [False] * len(fed.warming) + ([] if fed.step is None else fed.step.novel.tolist())
@@ -77,7 +77,7 @@ class Answers:
         wanted = self._wanted == "all" or (self._wanted == "changes" and first)
         return self._encoder.warming(texts, origin) if wanted else []
 
-    def remember(self, model: StreamModel, fed: Fed) -> None:
+    def remember(self, model: StreamModel, fed: LearnResult) -> None:
         """Keep the last answer where the next one is compared with it."""
         if self._wanted == "changes":
             statuses = _statuses(fed)
@@ -102,7 +102,7 @@ def in_order(answers: list[Answered], count: int) -> list[Message]:
     return [message for message in slots if message is not None]
 
 
-def _statuses(fed: Fed) -> list[tuple[str, int]]:
+def _statuses(fed: LearnResult) -> list[tuple[str, int]]:
     """Return status and cluster of the answers to rows, in order."""
     statuses = [("warming_up", -1)] * len(fed.warming)
     if fed.step is not None:

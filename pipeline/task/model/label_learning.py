@@ -14,7 +14,7 @@ from resonance.engine.prepare import Preparation
 from resonance.pipeline.task.decode.faults import FaultError, out_of_range
 from resonance.pipeline.task.decode.labels import Labels, Taught
 from resonance.pipeline.task.model.label_memory import LabelMemory, shown
-from resonance.pipeline.task.model.learn_result import Fed
+from resonance.pipeline.task.model.learn_result import LearnResult
 
 
 def feed(
@@ -23,7 +23,7 @@ def feed(
     memory: LabelMemory,
     rows: FloatArray,
     taught: Sequence[Taught],
-    fed: Fed,
+    fed: LearnResult,
 ) -> None:
     """Hold back or learn the rows of a stream, in order.
 
@@ -37,7 +37,7 @@ def feed(
         As `Layout.rows` gives them; the row of a message of labels has no meaning.
     taught : sequence of Taught
         Id and labels of each row.
-    fed : Fed
+    fed : LearnResult
         Gets what becomes of them.
     """
     work = _Work(engine, preparation, memory, taught, fed)
@@ -58,7 +58,7 @@ class _Work:
         preparation: Preparation,
         memory: LabelMemory,
         taught: Sequence[Taught],
-        fed: Fed,
+        fed: LearnResult,
     ) -> None:
         self._engine = engine
         self._preparation = preparation

@@ -10,7 +10,7 @@ from resonance.pipeline.task.decode.faults import FaultError
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Asked:
+class ChildOperations:
     """Operations that follow from rows which a root has learned.
 
     Attributes
@@ -46,7 +46,7 @@ class RangeChange:
 
 
 @dataclass(slots=True, eq=False)
-class Fed:
+class LearnResult:
     """What became of the rows that a stream was given, all by their positions.
 
     Attributes
@@ -68,7 +68,7 @@ class Fed:
     letters : list of (int, FaultError, SourceRecord or None)
         Labels that cannot be learned, each with the row that decided it, and the message that said them where that is
         an earlier one.
-    asked : list of Asked
+    asked : list of ChildOperations
         What the models below a root have got to do, where these live elsewhere.
     """
 
@@ -80,11 +80,11 @@ class Fed:
     groups: list[tuple[int, GroupChange]] = field(default_factory=list)
     faults: list[tuple[int, FaultError]] = field(default_factory=list)
     letters: list[tuple[int, FaultError, SourceRecord | None]] = field(default_factory=list)
-    asked: list[Asked] = field(default_factory=list)
+    asked: list[ChildOperations] = field(default_factory=list)
 
     def learned_one_by_one(self, places: Sequence[int], step: Step, *, answered: bool) -> None:
         """Take in what became of some rows that were learned; `places` has the rows that caused it."""
         self.events += [(places[event.index], event) for event in step.events]
         self.groups += [(places[change.index], change) for change in step.groups]
         if isinstance(step, RootStep):
-            self.asked.append(Asked(places, step.operations, answered))
+            self.asked.append(ChildOperations(places, step.operations, answered))

@@ -17,7 +17,7 @@ from resonance.pipeline.task.decode.faults import FaultError, out_of_range
 from resonance.pipeline.task.decode.labels import Taught
 from resonance.pipeline.task.model import label_learning
 from resonance.pipeline.task.model.label_memory import LabelMemory
-from resonance.pipeline.task.model.learn_result import Fed, RangeChange
+from resonance.pipeline.task.model.learn_result import LearnResult, RangeChange
 from resonance.pipeline.task.model.lifetimes import Lifetimes
 from resonance.pipeline.task.model.preparations import (
     KINDS,
@@ -125,7 +125,7 @@ class StreamModel:
         """Name of the stream as the bus has it."""
         return self.name
 
-    def feed(self, rows: Any, taught: Sequence[Taught] = ()) -> Fed:
+    def feed(self, rows: Any, taught: Sequence[Taught] = ()) -> LearnResult:
         """Hold back or learn rows, in order.
 
         Parameters
@@ -138,7 +138,7 @@ class StreamModel:
         preparation = self.preparation
         rescaled = self._rescale() if self.room == 0 else []
         if self.labels is not None and isinstance(self.engine, LabelEngine) and isinstance(preparation, Preparation):
-            fed = Fed(rescaled=rescaled)
+            fed = LearnResult(rescaled=rescaled)
             label_learning.feed(self.engine, preparation, self.labels, rows, taught, fed)
             return fed
         fed = self._feed(rows)
@@ -174,13 +174,13 @@ class StreamModel:
         _log.info("stream %s: the scale of %s is frozen anew", self.name, ", ".join(each.feature for each in changes))
         return changes
 
-    def _feed(self, rows: Any) -> Fed:
+    def _feed(self, rows: Any) -> LearnResult:
         if self.preparation.ready:
             try:
                 step = self._learn(rows)
             except RecordError:
-                return self._rest(rows, 0, Fed())
-            fed = Fed((), range(len(rows)), step)
+                return self._rest(rows, 0, LearnResult())
+            fed = LearnResult((), range(len(rows)), step)
             fed.learned_one_by_one(fed.learned, step, answered=True)
             return fed
         return self._warm_up(rows)
@@ -189,10 +189,10 @@ class StreamModel:
         batch: Any = self.preparation.apply(rows)
         return self.engine.learn(batch)
 
-    def _warm_up(self, rows: FloatArray) -> Fed:
+    def _warm_up(self, rows: FloatArray) -> LearnResult:
         if isinstance(self.preparation, SparsePreparation):
             raise TypeError("sparse records have no warm-up")
-        fed = Fed()
+        fed = LearnResult()
         warming: list[int] = []
         position = 0
         while position < len(rows) and not self.preparation.ready:
@@ -208,7 +208,7 @@ class StreamModel:
         fed.warming = warming
         return self._rest(rows, position, fed) if position < len(rows) else fed
 
-    def _rest(self, rows: Any, position: int, fed: Fed) -> Fed:
+    def _rest(self, rows: Any, position: int, fed: LearnResult) -> LearnResult:
         """Learn the rows from a position on, without those that cannot be prepared."""
         learned = self._usable(rows, np.arange(position, len(rows)), fed)
         fed.learned = learned.tolist()
@@ -217,7 +217,7 @@ class StreamModel:
             fed.learned_one_by_one(fed.learned, fed.step, answered=True)
         return fed
 
-    def _usable(self, rows: Any, positions: Any, fed: Fed) -> Any:
+    def _usable(self, rows: Any, positions: Any, fed: LearnResult) -> Any:
         problems: Mapping[int, FaultError | str] = self.preparation.check(rows[positions])
         if not problems:
             return positions

@@ -25,7 +25,7 @@ from resonance.pipeline.errors import (
 )
 from resonance.pipeline.kafka.access import lacks, right_refused
 from resonance.pipeline.kafka.acl import Acl, for_group, for_topic, for_transactions
-from resonance.pipeline.kafka.admin import Cluster
+from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.producer import ABORT_SECONDS, LOOK_SECONDS, Batch, Outlet
 from resonance.pipeline.worker.transport.chunk import Membership
 
@@ -265,7 +265,7 @@ class ExactlyOnce:
     def _refused_topic(self) -> Acl | None:
         """Return the right that is missing on a topic: the answer to a transaction does not say on which."""
         with suppress(BrokerError, ConfigurationError):
-            cluster = Cluster(self._client, LOOK_SECONDS)
+            cluster = ClusterAdmin(self._client, LOOK_SECONDS)
             for name, operation in sorted(self._topics):
                 try:
                     topic = cluster.find([name]).get(name)

@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from resonance.pipeline.worker.assignment import Partition
+from resonance.pipeline.worker.assignment import AssignedPartition
 
 
-def described(partition: Partition) -> dict[str, Any]:
+def described(partition: AssignedPartition) -> dict[str, Any]:
     """Return where a partition stands and what was seen in it since it was assigned, records learned again included.
 
     Parameters
     ----------
-    partition : Partition
+    partition : AssignedPartition
         May be at work in another thread.
 
     Returns

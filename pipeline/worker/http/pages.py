@@ -16,13 +16,13 @@ from prometheus_client import CollectorRegistry
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.worker.http.metrics import exposition
 from resonance.pipeline.worker.http.page_client import RESUME_PATH
-from resonance.pipeline.worker.http.status import Status
+from resonance.pipeline.worker.http.status import WorkerStatus
 
 REQUEST_BYTES = 64 * 1024
 CLOSE_SECONDS = 1.0
 """How long a request that is being answered may hold up the worker's end."""
 
-Resume = Callable[[str | None], Awaitable[list[str]]]
+ResumeHandler = Callable[[str | None], Awaitable[list[str]]]
 
 
 class Pages:
@@ -30,7 +30,7 @@ class Pages:
 
     Parameters
     ----------
-    status : Status
+    status : WorkerStatus
         What they show.
     registry : CollectorRegistry
         Metrics.
@@ -38,7 +38,7 @@ class Pages:
         Lets a paused partition go on, by the name that messages give it, or all of them; returns their names.
     """
 
-    def __init__(self, status: Status, registry: CollectorRegistry, resume: Resume) -> None:
+    def __init__(self, status: WorkerStatus, registry: CollectorRegistry, resume: ResumeHandler) -> None:
         self._status = status
         self._registry = registry
         self._resume = resume

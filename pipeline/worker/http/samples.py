@@ -4,9 +4,9 @@ import time
 from importlib.metadata import version
 
 from resonance.pipeline.records import Counts
-from resonance.pipeline.worker.assignment import Histograms, Partition
+from resonance.pipeline.worker.assignment import AssignedPartition, Histograms
 from resonance.pipeline.worker.http.metrics import Durations, Samples
-from resonance.pipeline.worker.http.status import Status
+from resonance.pipeline.worker.http.status import WorkerStatus
 
 Values = list[tuple[tuple[str, ...], float]]
 
@@ -19,12 +19,12 @@ def durations(histograms: Histograms) -> dict[str, Durations]:
     }
 
 
-def samples(status: Status, engine: str) -> Samples:
+def samples(status: WorkerStatus, engine: str) -> Samples:
     """Return the values of every counter and gauge.
 
     Parameters
     ----------
-    status : Status
+    status : WorkerStatus
         Of the worker; may be at work in other threads.
     engine : str
         Name of the engine.
@@ -60,7 +60,7 @@ def samples(status: Status, engine: str) -> Samples:
     return found
 
 
-def _of(partition: Partition) -> dict[str, float | None]:
+def _of(partition: AssignedPartition) -> dict[str, float | None]:
     """Return the values of a partition that have no further label; None where there is none yet."""
     task, now = partition.task, time.monotonic()
     seen, before = task.counts, _before(partition)
@@ -90,7 +90,7 @@ def _of(partition: Partition) -> dict[str, float | None]:
     }
 
 
-def _labelled(partition: Partition) -> dict[str, Values]:
+def _labelled(partition: AssignedPartition) -> dict[str, Values]:
     task, before = partition.task, _before(partition)
     letters = task.counts.letters - before.letters
     return {
@@ -99,5 +99,5 @@ def _labelled(partition: Partition) -> dict[str, Values]:
     }
 
 
-def _before(partition: Partition) -> Counts:
+def _before(partition: AssignedPartition) -> Counts:
     return partition.learned_again or Counts()

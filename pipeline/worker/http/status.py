@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
 from faust.types import TP
-from resonance.pipeline.checkpoint.restore import Progress
+from resonance.pipeline.checkpoint.restore import RestoreProgress
 from resonance.pipeline.worker.assignment import Counters
 from resonance.pipeline.worker.http.health import described
 from resonance.pipeline.worker.processor import Processor
@@ -27,7 +27,7 @@ _WAITS: Final[dict[Phase, str]] = {
 
 
 @dataclass(slots=True)
-class Status:
+class WorkerStatus:
     """The state of a worker as its pages show it.
 
     The loop's thread writes it, and any thread may read.
@@ -36,7 +36,7 @@ class Status:
     ----------
     phase : str
         What the worker is at.
-    progress : Progress or None
+    progress : RestoreProgress or None
         Of the last restore.
     assigned : collection of TP
         Partitions whose records flow.
@@ -53,7 +53,7 @@ class Status:
     """
 
     phase: Phase = "starting"
-    progress: Progress | None = None
+    progress: RestoreProgress | None = None
     assigned: Collection[TP] = ()
     rebalances: int = 0
     recovery_seconds: float = 0.0
@@ -108,7 +108,7 @@ class Status:
     def _waiting(self) -> str:
         if self.phase in _WAITS:
             return _WAITS[self.phase]
-        progress = self.progress or Progress()
+        progress = self.progress or RestoreProgress()
         return (
             f"restoring {progress.partitions} partitions: {progress.replayed:,} of about {progress.wanted:,} records "
             "learned again"

@@ -12,7 +12,7 @@ from typing import Any, Final
 from aiokafka import client as aiokafka_client
 from aiokafka import errors as aiokafka_errors
 from resonance.pipeline.errors import DeniedError
-from resonance.pipeline.kafka.access import Streak, lacks, login_refused, no_secure_connection
+from resonance.pipeline.kafka.access import RefusalWindow, lacks, login_refused, no_secure_connection
 from resonance.pipeline.kafka.acl import for_group, for_topic
 
 LOGIN_ERRORS: Final = (
@@ -22,7 +22,7 @@ LOGIN_ERRORS: Final = (
 )
 
 
-class Watch:
+class ConnectionMonitor:
     """Makes aiokafka's connections, and notes whether they are refused.
 
     Parameters
@@ -35,7 +35,7 @@ class Watch:
 
     def __init__(self, connect: Callable[..., Awaitable[Any]], clock: Callable[[], float] = time.monotonic) -> None:
         self._connect = connect
-        self._streak = Streak[Exception](clock)
+        self._streak = RefusalWindow[Exception](clock)
 
     async def __call__(self, *place: Any, **settings: Any) -> Any:
         """Make a connection."""
@@ -52,7 +52,7 @@ class Watch:
         return self._streak.lasting()
 
 
-WATCH: Final = Watch(aiokafka_client.create_conn)
+WATCH: Final = ConnectionMonitor(aiokafka_client.create_conn)
 """Of this process: aiokafka is used for one consumer."""
 
 

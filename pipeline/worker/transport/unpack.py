@@ -123,7 +123,7 @@ class _Buffer(bytearray):
         return part if isinstance(part, int) else _Text(part)
 
 
-class _Batch(_DefaultRecordBatchPy):  # type: ignore[misc] # aiokafka's modules are untyped for mypy
+class _FetchedBatch(_DefaultRecordBatchPy):  # type: ignore[misc] # aiokafka's modules are untyped for mypy
     """A batch in aiokafka's own Python, the names of whose headers may be anything."""
 
     _buffer: bytearray
@@ -139,7 +139,7 @@ def _readable(data: bytes, number: int, tp: Any) -> Iterator[Record]:
     batches = _MemoryRecordsPy(data)
     for _ in range(number):
         batches.next_batch()
-    for record in _Batch(batches._next_slice):
+    for record in _FetchedBatch(batches._next_slice):
         headers = record.headers
         try:
             "".join(name for name, _ in headers).encode()

@@ -9,7 +9,7 @@ import pytest
 from resonance.pipeline.checkpoint.archive_reader import Archived, last_manifest, newest_archive, present_line
 from resonance.pipeline.checkpoint.archive_records import ArchiveKey
 from resonance.pipeline.checkpoint.archive_writer import ArchiveWriter
-from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.records import Message
@@ -21,7 +21,7 @@ from tests.pipeline.streams import STAMP, TOPIC
 
 AT = (TOPIC, 0)
 GIVEN = streams.settings(stream="key")
-SOURCE = Source.of(GIVEN, {}, Deployment(1, {TOPIC: "id-1"}))
+SOURCE = DeploymentContext.of(GIVEN, {}, Deployment(1, {TOPIC: "id-1"}))
 ARCHIVE = ("resonance.archive", 0)
 LOG = streams.records(streams.points(600).tolist(), keys=(b"a", b"b", b"a"))
 
@@ -29,7 +29,7 @@ LOG = streams.records(streams.points(600).tolist(), keys=(b"a", b"b", b"a"))
 class Shelf(MemoryReader):
     """An archive topic, and a task that is archived every so many records."""
 
-    def __init__(self, source: Source = SOURCE) -> None:
+    def __init__(self, source: DeploymentContext = SOURCE) -> None:
         super().__init__()
         self.logs[ARCHIVE] = []
         self.writer = ArchiveWriter(ARCHIVE[0], 0, source.identities[TOPIC], 0.0, chunk_bytes=900)
@@ -50,7 +50,7 @@ class Shelf(MemoryReader):
             self.archive(positions[-1])
         return positions
 
-    def newest(self, offset: int, source: Source = SOURCE) -> Archived | None:
+    def newest(self, offset: int, source: DeploymentContext = SOURCE) -> Archived | None:
         return newest_archive(self, source, AT, offset)
 
 

@@ -10,10 +10,10 @@ from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint import deployment_context as states_source
 from resonance.pipeline.checkpoint import restore
 from resonance.pipeline.checkpoint.changelog_records import Identity, chunk_key, manifest_key
-from resonance.pipeline.checkpoint.changelog_writer import SnapshotWriter
+from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
 from resonance.pipeline.checkpoint.compatibility import offset_note
-from resonance.pipeline.checkpoint.deployment_context import Source
-from resonance.pipeline.checkpoint.restore import Progress, restore_partitions
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
+from resonance.pipeline.checkpoint.restore import RestoreProgress, restore_partitions
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.kafka.log_reader import RestoreCancelledError
@@ -98,7 +98,9 @@ def log(monkeypatch):
 
 def source(**changes):
     identity = dataclasses.replace(IDENTITY, **changes)
-    return Source({}, "group", "snap", Deployment(4, {"in": "id-1"}), dict.fromkeys(identity.inputs, identity))
+    return DeploymentContext(
+        {}, "group", "snap", Deployment(4, {"in": "id-1"}), dict.fromkeys(identity.inputs, identity)
+    )
 
 
 def restored(cancelled=None, progress=None, **changes):
@@ -118,7 +120,7 @@ def test_a_run_that_stops_anywhere_goes_on_as_if_it_never_had(log, gaps):
     task, expected = uninterrupted(log, 70)
     for stop in range(1, 70):
         log.snapshots, log.committed_offset, log.end = [], -1, 70
-        answers = log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, stop)
+        answers = log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, stop)
         part = restored()
         assert part.start == part.committed == stop
         answers += log.run(part.task, part.writer, part.start, 70)
@@ -127,21 +129,21 @@ def test_a_run_that_stops_anywhere_goes_on_as_if_it_never_had(log, gaps):
 
 
 def test_nothing_is_read_again_after_a_clean_stop(log):
-    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 33, everything=True)
+    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 33, everything=True)
     part = restored()
     assert (part.replayed, log.reads) == (0, [(33, 33)])
     assert part.task.models == uninterrupted(log, 33)[0].models
 
 
 def test_a_restore_can_be_done_again(log):
-    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 33)
+    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 33)
     first, second = restored(), restored()
     assert first.task.models == second.task.models
     assert first.task is not second.task
 
 
 def test_a_restore_can_be_cancelled(log):
-    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 33)
+    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 33)
     cancelled = threading.Event()
     cancelled.set()
     with pytest.raises(RestoreCancelledError):
@@ -161,7 +163,7 @@ def test_a_fresh_group_starts_at_the_beginning_of_a_truncated_topic_and_says_so(
 
 
 def test_without_snapshots_a_whole_log_is_learned_again(log):
-    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 33)
+    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 33)
     log.snapshots = []
     part = restored()
     assert (part.start, part.replayed) == (33, 33)
@@ -170,27 +172,27 @@ def test_without_snapshots_a_whole_log_is_learned_again(log):
 
 def test_a_restore_says_how_far_it_is(log):
     log.gaps = {3, 4}
-    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 33)
+    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 33)
     log.snapshots = []
-    progress = Progress(1)
+    progress = RestoreProgress(1)
     restored(progress=progress)
     assert (progress.wanted, progress.replayed) == (33, 31)
 
 
 def test_at_least_once_goes_on_where_the_snapshots_prove_that_answers_were_delivered(log):
-    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 30, committed=10, everything=True)
+    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 30, committed=10, everything=True)
     part = restored()
     assert (part.start, part.committed) == (30, 10)
     assert part.task.models == uninterrupted(log, 30)[0].models
 
 
 def test_a_crash_before_the_first_commit_is_no_expired_offset(log):
-    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 20, committed=-1)
+    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 20, committed=-1)
     assert restored().start == 20
 
 
 def test_snapshots_ahead_of_the_partition_record_are_used(log):
-    task, writer = ToyTask(), SnapshotWriter(IDENTITY)
+    task, writer = ToyTask(), ChangelogWriter(IDENTITY)
     log.run(task, writer, 0, 21)
     log.run(task, writer, 21, 49, committed=21)
     while orjson.loads(log.snapshots[-1].key)[0] == "partition":
@@ -203,7 +205,7 @@ def test_snapshots_ahead_of_the_partition_record_are_used(log):
 
 
 def test_a_damaged_snapshot_is_made_good_from_the_log(log, caplog):
-    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 61, everything=True)
+    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 61, everything=True)
     newest = max(orjson.loads(m.key)[2] for m in log.snapshots if m.value and b'"chunk","p0:a"' in m.key)
     log.snapshots.append(log.snapshots[0]._replace(key=chunk_key("p0:a", newest, 0), value=b"x"))
     part = restored()
@@ -220,7 +222,7 @@ def stopped(log, **changes):
 
 
 def test_an_input_truncated_above_the_replay_is_a_stop(log):
-    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 33)
+    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 33)
     log.first = 32
     text = stopped(log)
     assert "in[0]: the log begins at offset 32, but the models must be rebuilt from offset" in text
@@ -229,7 +231,7 @@ def test_an_input_truncated_above_the_replay_is_a_stop(log):
 
 
 def test_an_input_truncated_above_the_commit_is_a_stop_even_after_a_clean_stop(log):
-    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 33, everything=True)
+    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 33, everything=True)
     log.first, log.end = 33, 40
     assert restored().start == 33
     log.first, log.reads = 34, []
@@ -255,7 +257,7 @@ def test_a_log_that_alone_does_not_give_the_models_is_not_learned_in_their_place
 
 
 def test_a_missing_committed_offset_is_a_stop(log):
-    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 33)
+    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 33)
     log.committed_offset = -1
     text = stopped(log)
     assert "in[0]: group group has no committed offset, but its snapshots reach offset" in text
@@ -264,7 +266,7 @@ def test_a_missing_committed_offset_is_a_stop(log):
 
 
 def test_a_committed_offset_that_was_set_back_is_a_stop(log):
-    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 35)
+    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 35)
     log.committed_offset = 4
     text = stopped(log)
     assert "in[0]: group group is at offset 4, but its snapshots prove that it had committed" in text
@@ -272,7 +274,7 @@ def test_a_committed_offset_that_was_set_back_is_a_stop(log):
 
 
 def test_a_committed_offset_beyond_the_log_is_a_stop(log):
-    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 33)
+    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 33)
     log.end = 20
     assert "the log ends at 20" in stopped(log)
     log.snapshots, log.committed_offset = [], 99
@@ -280,40 +282,40 @@ def test_a_committed_offset_beyond_the_log_is_a_stop(log):
 
 
 def test_another_partition_count_is_a_stop(log):
-    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 33)
+    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 33)
     text = stopped(log, partitions=8)
     assert "input topic in has 8 partitions, the snapshots were written when it had 4" in text
     assert "--new-version" in text
 
 
 def test_a_topic_that_was_made_again_is_a_stop(log):
-    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 33)
+    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 33)
     text = stopped(log, topic_id="id-2")
     assert "input topic in was deleted and made again (its id is id-2, the snapshots were written for id-1)" in text
     assert "--reset" in text
 
 
 def test_snapshots_of_another_pipeline_are_a_stop(log):
-    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 33)
+    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 33)
     text = stopped(log, pipeline="other")
     assert "snapshots topic snap belongs to pipeline pipe, this one is other: set topics.snapshots" in text
 
 
 @pytest.mark.parametrize(("inputs", "topic"), [(("in", "more"), "in"), (("else",), "else")])
 def test_other_inputs_under_the_same_stream_names_are_a_stop(log, inputs, topic):
-    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 33)
+    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 33)
     text = stopped(log, inputs=inputs, topic=topic)
     assert f"were written for input.topics = in, now they are {', '.join(inputs)}" in text
 
 
 def test_one_more_input_beside_several_is_none(log):
     before = dataclasses.replace(IDENTITY, inputs=("in", "more"))
-    log.run(ToyTask(), SnapshotWriter(before), 0, 33)
+    log.run(ToyTask(), ChangelogWriter(before), 0, 33)
     assert restored(inputs=("in", "more", "third")).start == 33
 
 
 def test_a_newer_format_is_a_stop(log):
-    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 33)
+    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 33)
     last = log.snapshots[-1]
     log.snapshots.append(last._replace(value=orjson.dumps(orjson.loads(last.value) | {"format": 7})))
     text = stopped(log)
@@ -321,7 +323,7 @@ def test_a_newer_format_is_a_stop(log):
 
 
 def test_damage_in_every_version_is_a_stop(log):
-    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 61)
+    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 61)
     for key in {m.key for m in log.snapshots if b'"chunk","p0:a"' in m.key}:
         log.snapshots.append(log.snapshots[0]._replace(key=key, value=b"x"))
     text = stopped(log)
@@ -330,7 +332,7 @@ def test_damage_in_every_version_is_a_stop(log):
 
 
 def test_other_settings_are_a_stop_that_lists_them(log):
-    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 33, everything=True)
+    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 33, everything=True)
     text = stopped(log, engine="other", settings={"engine.k": 4, "prepare.scale": "none"})
     assert 'engine was "toy", is "other"; engine.k was 3, is 4; prepare.scale was not there, is "none"' in text
     assert "--new-version" in text
@@ -344,7 +346,7 @@ def test_other_settings_are_a_stop_that_lists_them(log):
     ],
 )
 def test_another_release_or_limit_is_a_stop_where_records_must_be_learned_again(log, changes, told):
-    task, writer = ToyTask(), SnapshotWriter(IDENTITY)
+    task, writer = ToyTask(), ChangelogWriter(IDENTITY)
     log.run(task, writer, 0, 33)
     text = stopped(log, **changes)
     assert told in text
@@ -359,7 +361,7 @@ def test_another_release_or_limit_is_a_stop_where_records_must_be_learned_again(
 def described(**changes):
     given = {"input.topics": ["in"], "stream": "key", "topics.snapshots": "snap"}
     settings = Settings.of(given | {name.replace("__", "."): value for name, value in changes.items()})
-    return Source.of(settings, {}, Deployment(4, {"in": "id-1"}))
+    return DeploymentContext.of(settings, {}, Deployment(4, {"in": "id-1"}))
 
 
 @pytest.mark.parametrize(
@@ -377,7 +379,7 @@ def described(**changes):
 )
 def test_every_setting_that_decides_over_dead_letters_is_one_of_these_stops(log, changes, told):
     before, now = described(), described(**changes)
-    task, writer = ToyTask(), SnapshotWriter(before.identities["in"])
+    task, writer = ToyTask(), ChangelogWriter(before.identities["in"])
     log.run(task, writer, 0, 33)
     with pytest.raises(MismatchError, match="must be learned again and would now give other models") as caught:
         restore_partitions(now, [AT], ToyTask)
@@ -390,7 +392,7 @@ def test_a_limit_that_an_earlier_release_did_not_know_stops_nothing(log):
     given = described(output__clusters_grace=9)
     now = given.identities["in"]
     limits = {name: value for name, value in now.limits.items() if name != "output.clusters_grace"}
-    log.run(ToyTask(), SnapshotWriter(dataclasses.replace(now, limits=limits)), 0, 33)
+    log.run(ToyTask(), ChangelogWriter(dataclasses.replace(now, limits=limits)), 0, 33)
     assert restore_partitions(given, [AT], ToyTask)[AT].start == 33
 
 
@@ -404,7 +406,7 @@ def test_limits_may_change_after_a_clean_stop_among_the_first_records(log):
         return lambda topic, partition: PartitionTask(settings, topic, partition)
 
     task, whole = made(first)("in", 0), made(first)("in", 0)
-    writer = SnapshotWriter(described(**first).identities["in"])
+    writer = ChangelogWriter(described(**first).identities["in"])
     answers = task.process([log.record(offset) for offset in range(12)]).assignments
     log.snapshots += writer.messages(task, 12, 12, everything=True)
     log.committed_offset, log.end = 12, 40
@@ -419,7 +421,9 @@ def test_tasks_know_what_the_topics_of_events_and_clusters_take(log):
     deployment = Deployment(4, {"in": "id-1"}, both)
     given = Settings.of({"input.topics": ["in"], "stream": "key", "topics.snapshots": "snap"})
     for described, taken in ((deployment, 5_000_000), (Deployment(4, {"in": "id-1"}), 1_000_000)):
-        assert restore_partitions(Source.of(given, {}, described), [AT], ToyTask)[AT].task.event_bytes == taken
+        assert (
+            restore_partitions(DeploymentContext.of(given, {}, described), [AT], ToyTask)[AT].task.event_bytes == taken
+        )
 
 
 def test_differences_are_those_of_values_not_of_how_they_are_written():
@@ -441,7 +445,7 @@ def test_the_revision_counts_engine_preparation_and_decoding(monkeypatch):
 
 
 def test_the_header_of_a_stream_is_checked_by_its_task(log):
-    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 33)
+    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 33)
     entry = next(m for m in reversed(log.snapshots) if m.key == manifest_key("p0:a"))
     data = orjson.loads(entry.value)
     data["current"]["header"] = {"version": 9}

@@ -2,7 +2,7 @@
 
 from confluent_kafka import Consumer, TopicPartition
 from resonance.pipeline.checkpoint.changelog_records import Identity
-from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.restore import restore_partitions
 from resonance.pipeline.kafka.embedded import EmbeddedBroker
 from resonance.pipeline.kafka.log_reader import LogReader
@@ -19,7 +19,7 @@ def test_state_outlives_a_worker_on_the_embedded_broker():
         client = {"bootstrap.servers": broker.bootstrap}
         found = prepare_topics(client, Topics.named(["in"], snapshots="snap"))
         identity = Identity("pipe", ("in",), "in", "", 4, "toy", "1")
-        source = Source(client, "group", "snap", found, {"in": identity}, patience=10)
+        source = DeploymentContext(client, "group", "snap", found, {"in": identity}, patience=10)
         assigned = [("in", partition) for partition in range(4)]
         produce(broker.bootstrap, "in", [(n % 4, b"k%d" % (n % 3), b"v%d" % n) for n in range(200)])
         with LogReader(client, "group", 10) as reader:

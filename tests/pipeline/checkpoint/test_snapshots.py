@@ -3,8 +3,8 @@
 import orjson
 import pytest
 from resonance.pipeline.checkpoint.changelog_records import Identity, chunk_key, manifest_key
-from resonance.pipeline.checkpoint.changelog_table import SnapshotTable
-from resonance.pipeline.checkpoint.changelog_writer import SnapshotWriter
+from resonance.pipeline.checkpoint.changelog_table import ChangelogTable
+from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.records import Record
 
@@ -22,7 +22,7 @@ def learn(task, start, end, key=b"a"):
 
 
 def table_of(messages):
-    table = SnapshotTable("snap", 0)
+    table = ChangelogTable("snap", 0)
     for message in messages:
         table.apply(message.key, message.value)
     return table
@@ -30,7 +30,7 @@ def table_of(messages):
 
 def rounds(count, *, size=0, chunk_bytes=1000):
     """The messages of `count` snapshots of one stream, ten records apart; and the task."""
-    task, writer, written = ToyTask(size=size), SnapshotWriter(IDENTITY, chunk_bytes=chunk_bytes), []
+    task, writer, written = ToyTask(size=size), ChangelogWriter(IDENTITY, chunk_bytes=chunk_bytes), []
     for number in range(count):
         learn(task, number * 10, number * 10 + 10)
         written.append(list(writer.messages(task, number * 10 + 10, number * 10 + 10)))
@@ -65,7 +65,7 @@ def test_keys_cannot_be_confused():
 
 
 def test_the_first_call_writes_a_record_even_when_nothing_is_due():
-    task, writer = ToyTask(), SnapshotWriter(IDENTITY)
+    task, writer = ToyTask(), ChangelogWriter(IDENTITY)
     learn(task, 5, 8)
     (first,) = writer.messages(task, 8, 8)
     found = table_of([first]).records()["in"]
@@ -74,7 +74,7 @@ def test_the_first_call_writes_a_record_even_when_nothing_is_due():
 
 
 def test_replay_begins_at_the_lowest_record_without_a_snapshot():
-    task, writer = ToyTask(), SnapshotWriter(IDENTITY)
+    task, writer = ToyTask(), ChangelogWriter(IDENTITY)
     learn(task, 0, 3, b"slow")
     learn(task, 3, 14, b"quick")
     table = table_of(writer.messages(task, 14, 14))
@@ -94,7 +94,7 @@ def test_two_versions_stay_and_older_chunks_get_tombstones():
 
 
 def test_a_version_that_shrinks_leaves_no_chunk_behind():
-    task, writer, written = ToyTask(size=5000), SnapshotWriter(IDENTITY, chunk_bytes=1000), []
+    task, writer, written = ToyTask(size=5000), ChangelogWriter(IDENTITY, chunk_bytes=1000), []
     for number in range(4):
         learn(task, number * 10, number * 10 + 10)
         written += writer.messages(task, number * 10 + 10, 0)
@@ -176,7 +176,7 @@ def test_what_another_program_wrote_under_our_keys_is_named_until_it_is_gone(val
     "key", [None, b"", b"hello", b"[]", b'["x"]', b"1", b'{"a": 1, "b": 2}', b'["later", "p0", 1]']
 )
 def test_keys_that_are_not_ours_are_passed_over(key):
-    table = SnapshotTable("snap", 0)
+    table = ChangelogTable("snap", 0)
     table.apply(key, b"x")
     assert table.live_keys() == []
 
@@ -205,11 +205,11 @@ def test_what_an_owner_taken_for_dead_appends_is_not_relied_on():
 def test_two_inputs_share_a_partition_and_keep_apart():
     inputs = ("in", "more")
     identities = [Identity("pipe", inputs, topic, f"id-{topic}", 4, "toy", "1", {"engine.k": 3}) for topic in inputs]
-    table = SnapshotTable("snap", 0)
+    table = ChangelogTable("snap", 0)
     for number, identity in enumerate(identities):
         task = ToyTask()
         task.process([record(offset, b"%d" % number) for offset in range(20 + number)])
-        for message in SnapshotWriter(identity).messages(task, 20 + number, 20 + number):
+        for message in ChangelogWriter(identity).messages(task, 20 + number, 20 + number):
             table.apply(message.key, message.value)
     assert [table.streams(topic) for topic in inputs] == [["p0:0"], ["p0:1"]]
     assert [table.records()[topic].position for topic in inputs] == [20, 21]

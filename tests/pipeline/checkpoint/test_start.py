@@ -4,8 +4,8 @@ import dataclasses
 from datetime import UTC, datetime
 
 import pytest
-from resonance.pipeline.checkpoint.changelog_writer import SnapshotWriter
-from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.restore import restore_partitions
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError, MismatchError
@@ -66,7 +66,7 @@ def test_a_place_that_was_written_is_kept(log, committed):
 
 def test_a_group_with_an_offset_goes_on_there(log):
     log.first = 0
-    log.run(ToyTask(), SnapshotWriter(IDENTITY), 0, 33)
+    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 33)
     part = begun("latest")
     assert (part.start, part.pinned) == (33, True)
 
@@ -113,7 +113,7 @@ def test_a_place_that_depends_on_the_moment_is_committed_at_once():
 def test_a_time_can_be_written_in_several_ways(given, text):
     settings = Settings.of({"input.topics": ["in"], "start": given})
     assert settings.start == text
-    assert Source.of(settings, {}, Deployment(1, {"in": "id-1"})).start == text
+    assert DeploymentContext.of(settings, {}, Deployment(1, {"in": "id-1"})).start == text
     if text not in ("latest", "earliest"):
         assert Settings.of({"input.topics": ["in"], "emit_from": given}).emit_from == text
     assert Settings.of(settings.model_dump()).start == text

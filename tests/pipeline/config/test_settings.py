@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from resonance.pipeline.cli.options import given
-from resonance.pipeline.config.sections import Topics
+from resonance.pipeline.config.sections import TopicsSection
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
 
@@ -94,7 +94,7 @@ def test_text_from_the_environment_becomes_lists_tables_and_numbers(monkeypatch:
 
 def test_topics_group_and_ids_derive_from_the_name() -> None:
     settings = Settings.of({**MINIMAL, "name": "shop", "topics.clusters": "shop-now", "worker.web_port": 7001})
-    assert [settings.topic(kind) for kind in Topics.KINDS] == [
+    assert [settings.topic(kind) for kind in TopicsSection.KINDS] == [
         "shop.assignments",
         "shop.cluster-events",
         "shop.drift-events",

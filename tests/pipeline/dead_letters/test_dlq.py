@@ -9,9 +9,9 @@ from confluent_kafka import Consumer, TopicPartition
 from resonance.pipeline.cli import dlq, main
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.dead_letters import replay as dlq_replay
-from resonance.pipeline.dead_letters.letters import Choice, DeadLetter
-from resonance.pipeline.dead_letters.progress import Progress
-from resonance.pipeline.dead_letters.replay import Source, original, plan, replay
+from resonance.pipeline.dead_letters.letters import Choice, StoredDeadLetter
+from resonance.pipeline.dead_letters.progress import ReplayProgress
+from resonance.pipeline.dead_letters.replay import ReplaySource, original, plan, replay
 from resonance.pipeline.errors import BrokerError, ConfigurationError
 from resonance.pipeline.kafka.admin import FoundTopic
 from resonance.pipeline.kafka.embedded import PARTITIONS, EmbeddedBroker
@@ -64,7 +64,7 @@ def stored(broker, topic="orders", partition=0):
 
 def source(broker):
     places = [("shop.dead-letters", partition) for partition in range(PARTITIONS)]
-    return Source(broker.client_settings(), "shop", places, "", {"orders": PARTITIONS}, atomic=False)
+    return ReplaySource(broker.client_settings(), "shop", places, "", {"orders": PARTITIONS}, atomic=False)
 
 
 def test_letters_are_listed_and_counted(monkeypatch, capsys, broker):
@@ -250,32 +250,32 @@ def test_the_ids_of_the_inputs_are_asked_for(monkeypatch):
 
 def test_a_record_that_fails_again_keeps_the_place_of_its_first_original():
     headers = [("shop.dlq.source", b"orders-0-3"), *letter(77)]
-    found = DeadLetter.of(Record("shop.dead-letters", 0, 1, 0, None, b"v", headers), "shop")
+    found = StoredDeadLetter.of(Record("shop.dead-letters", 0, 1, 0, None, b"v", headers), "shop")
     assert original(found, "shop") == Message(None, b"v", [("shop.dlq.source", b"orders-0-3")])
-    assert DeadLetter.of(Record("shop.dead-letters", 0, 1, 0, None, b"v", headers), "other") is None
+    assert StoredDeadLetter.of(Record("shop.dead-letters", 0, 1, 0, None, b"v", headers), "other") is None
 
 
 def test_progress_survives_its_note():
     letters = range(0, 4000, 2)
     done = {offset for offset in letters if offset % 6 or offset < 100}
-    progress = Progress().with_done(letters, done)
-    again = Progress.read(progress.below, progress.note("id"), "id")
+    progress = ReplayProgress().with_done(letters, done)
+    again = ReplayProgress.read(progress.below, progress.note("id"), "id")
     assert again == progress
     assert [offset for offset in letters if again.has(offset)] == [n for n in letters if n in done]
-    assert again.with_done(letters, set(letters)) == Progress(3999)
+    assert again.with_done(letters, set(letters)) == ReplayProgress(3999)
 
 
 def test_progress_of_an_earlier_topic_of_the_same_name_is_none():
-    note = Progress(7, ((9, 12),)).note("old")
-    assert Progress.read(7, note, "new") == Progress()
-    assert Progress.read(-1, None, "") == Progress()
-    assert Progress.read(7, ":no such note", "") == Progress(7)
+    note = ReplayProgress(7, ((9, 12),)).note("old")
+    assert ReplayProgress.read(7, note, "new") == ReplayProgress()
+    assert ReplayProgress.read(-1, None, "") == ReplayProgress()
+    assert ReplayProgress.read(7, ":no such note", "") == ReplayProgress(7)
 
 
 def test_what_cannot_be_remembered_is_refused():
     ranges = tuple((n * n * 7919 % 1009 + n * 3000, n * 3000 + 1500 + n * n % 997) for n in range(1, 3000))
     with pytest.raises(ConfigurationError, match=r"2,999 separate ranges .* fewer filters"):
-        Progress(0, ranges).note("id")
+        ReplayProgress(0, ranges).note("id")
 
 
 def test_an_input_that_the_user_may_not_see_is_told(monkeypatch):

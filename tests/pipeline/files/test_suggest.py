@@ -5,7 +5,7 @@ import tomllib
 import pytest
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.files.suggest import as_file, suggest
-from resonance.pipeline.files.survey import FEW, MOST_COLUMNS, SAMPLE, Survey
+from resonance.pipeline.files.survey import FEW, MOST_COLUMNS, SAMPLE, FileSurvey
 
 
 def flows(count=60):
@@ -25,7 +25,7 @@ def flows(count=60):
 
 
 def test_numbers_are_features_and_names_are_not():
-    found = suggest(Survey(flows()))
+    found = suggest(FileSurvey(flows()))
     assert found.features == ["response_time", "geo.lat", "geo.lon"]
     assert (found.id_path, found.time_path) == ("id", "ts")
     assert found.gaps
@@ -34,7 +34,7 @@ def test_numbers_are_features_and_names_are_not():
 
 
 def test_what_is_suggested_is_a_settings_file():
-    text = as_file(suggest(Survey(flows())), "flows", name="flows", bootstrap="kafka:9092")
+    text = as_file(suggest(FileSurvey(flows())), "flows", name="flows", bootstrap="kafka:9092")
     settings = Settings.of(tomllib.loads(text))
     assert settings.input.features == ("response_time", "geo.lat", "geo.lon")
     assert settings.prepare.missing == "mean"
@@ -44,14 +44,14 @@ def test_what_is_suggested_is_a_settings_file():
 @pytest.mark.parametrize("most", [1, 9])
 def test_many_names_of_which_a_record_has_few_are_sparse(most):
     rows = [{"id": f"r{n}", "load": 0.5, "a.b": {"words": {f"w{n % 50}": most, "w3": 1}}} for n in range(100)]
-    found = suggest(Survey(rows))
+    found = suggest(FileSurvey(rows))
     assert (found.features, found.sparse) == ([], r"a\.b.words")
     assert not found.gaps
     text = as_file(found, "articles", name="news", bootstrap="kafka:9092")
     settings = Settings.of(tomllib.loads(text))
     assert (settings.input.sparse, settings.engine.name) == (r"a\.b.words", "sa_art")
     assert ("beyond 1" in text) == (most > 1)
-    assert suggest(Survey(rows[:30])).sparse is None
+    assert suggest(FileSurvey(rows[:30])).sparse is None
 
 
 @pytest.mark.parametrize(
@@ -64,28 +64,28 @@ def test_many_names_of_which_a_record_has_few_are_sparse(most):
     ],
 )
 def test_a_time_is_known_by_its_values(time, path, feature):
-    found = suggest(Survey([{"x": 1.0, "time": time}]))
+    found = suggest(FileSurvey([{"x": 1.0, "time": time}]))
     assert found.time_path == path
     assert ("time" in found.features) == feature
     assert bool(found.remarks) == (path is None and not feature)
 
 
 def test_an_array_of_numbers_is_all_the_features():
-    assert suggest(Survey([{"n": 1, "vector": [1, 2, 3]}])).features == "vector"
+    assert suggest(FileSurvey([{"n": 1, "vector": [1, 2, 3]}])).features == "vector"
 
 
 def test_an_id_that_comes_twice_is_no_id():
-    assert suggest(Survey([{"id": 1, "x": 1}, {"id": 1, "x": 2}])).id_path is None
+    assert suggest(FileSurvey([{"id": 1, "x": 1}, {"id": 1, "x": 2}])).id_path is None
 
 
 def test_records_without_numbers_are_told():
-    found = suggest(Survey([{"x": "a"}]))
+    found = suggest(FileSurvey([{"x": "a"}]))
     assert found.remarks == ["No column holds numbers: name those to use as input.features"]
     assert "features" not in as_file(found, "t", name="t", bootstrap="b:1").partition("\n#")[0]
 
 
 def test_a_few_texts_among_numbers_are_told():
-    found = suggest(Survey([{"x": "n/a" if n == 7 else n, "mostly": n if n < 3 else "text"} for n in range(40)]))
+    found = suggest(FileSurvey([{"x": "n/a" if n == 7 else n, "mostly": n if n < 3 else "text"} for n in range(40)]))
     assert found.features == ["x"]
     assert found.remarks == [
         "x is no number in 1 of 40 records, such as 'n/a': these would be dead letters",
@@ -93,7 +93,7 @@ def test_a_few_texts_among_numbers_are_told():
 
 
 def test_what_comes_late_is_in_the_suggestion_too():
-    survey = Survey(flows())
+    survey = FileSurvey(flows())
     late = [{**record, "country": "IT", "host": {"up": 1}} for record in flows(40)]
     late[7] = {**late[7], "response_time": "n/a", "geo": None, "": 5}
     late[8] = {**late[8], "response_time": {"ms": "none"}, "geo": {}}
@@ -111,7 +111,7 @@ def test_what_comes_late_is_in_the_suggestion_too():
 
 
 def test_a_survey_remembers_no_more_than_it_needs():
-    survey = Survey()
+    survey = FileSurvey()
     for start in range(0, 6_000, 1_000):
         survey.add([{f"of {n}": n, "text": f"t{n}", "x": n} for n in range(start, start + 1_000)])
     assert len(survey.columns) == MOST_COLUMNS

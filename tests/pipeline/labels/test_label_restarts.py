@@ -98,7 +98,7 @@ def test_verify_finds_both_hops_identical(broken, monkeypatch, tmp_path):
     assert sum(part.drift_events for part in verdict.parts) > 0
     middle = verify.verify(broken.given, Span.parse(begin="150", end="350"))
     assert middle.identical, middle.differences()
-    summary = replaying.replay_topics(broken.given, broken.given.logs, Span(), replaying.Output(tmp_path))
+    summary = replaying.replay_topics(broken.given, broken.given.logs, Span(), replaying.ReplayOutput(tmp_path))
     assert len((tmp_path / "dead-letters.jsonl").read_bytes().splitlines()) == len(letters(broken))
     assert sum(part.assignments for part in summary.parts) == 900
     drifts = (tmp_path / "drift-events.jsonl").read_bytes().splitlines()
@@ -209,7 +209,7 @@ def test_a_file_with_labels_is_replayed(tmp_path, stream):
     lines = [{"id": i, "x": row, "is": labels_of(row) if i % 2 else None} for i, row in enumerate(points)]
     file.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
     given = taught(stream=stream, input__label_path="is")
-    summary = replaying.replay_file(given, file, Columns(), replaying.Output(tmp_path / "out"))
+    summary = replaying.replay_file(given, file, Columns(), replaying.ReplayOutput(tmp_path / "out"))
     assert (summary.records, sum(part.assignments for part in summary.parts)) == (80, 80)
     told = [orjson.loads(line)["value"] for line in (tmp_path / "out/assignments.jsonl").read_bytes().splitlines()]
     assert set(told[-1]["labels"]) == {"right", "7"}

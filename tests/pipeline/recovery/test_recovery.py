@@ -7,7 +7,7 @@ import orjson
 import pytest
 from resonance.pipeline.checkpoint import archive_writer
 from resonance.pipeline.checkpoint.changelog_records import manifest_key, partition_key
-from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.restore import restore_partitions
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.records import Message, Outputs
@@ -33,14 +33,14 @@ class Bus(Log):
         monkeypatch.setattr(reset, "forget_archives", lambda source: self.archived.clear())
         self.archived: list[Message] = []
         self.given = settings(topics__snapshots="snap", stream="key")
-        self.source = Source.of(self.given, {}, Deployment(1, {TOPIC: "id-1"}))
+        self.source = DeploymentContext.of(self.given, {}, Deployment(1, {TOPIC: "id-1"}))
         self.log = records(points(600).tolist(), keys=(b"a",))
         self.end = self.log[-1].offset + 1
 
     def record(self, offset: int) -> Any:
         return next((record for record in self.log if record.offset == offset), self.log[0]._replace(offset=offset))
 
-    def write(self, source: Source, changes: Any, *, atomic: bool) -> None:
+    def write(self, source: DeploymentContext, changes: Any, *, atomic: bool) -> None:
         for change in changes:
             self.snapshots += change.messages
             self.archived += change.archive
@@ -87,17 +87,19 @@ def lose_records(bus: Bus) -> None:
 
 
 def make_the_topic_again(bus: Bus) -> None:
-    bus.source = Source.of(bus.given, {}, Deployment(1, {TOPIC: "id-2"}))
+    bus.source = DeploymentContext.of(bus.given, {}, Deployment(1, {TOPIC: "id-2"}))
 
 
 def change_the_settings(bus: Bus) -> None:
     bus.given = settings(topics__snapshots="snap", stream="key", engine__memory=101)
-    bus.source = Source.of(bus.given, {}, Deployment(1, {TOPIC: "id-1"}))
+    bus.source = DeploymentContext.of(bus.given, {}, Deployment(1, {TOPIC: "id-1"}))
 
 
 def change_a_limit_on_the_way(bus: Bus) -> None:
     whole = bus.source
-    bus.source = Source.of(settings(topics__snapshots="snap", stream="key", limits__streams=9), {}, whole.deployment)
+    bus.source = DeploymentContext.of(
+        settings(topics__snapshots="snap", stream="key", limits__streams=9), {}, whole.deployment
+    )
     bus.work(410)
     bus.source = whole
     bus.work(420)

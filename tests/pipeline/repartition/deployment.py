@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 from resonance.pipeline.checkpoint.archive_writer import ArchiveWriter
 from resonance.pipeline.checkpoint.restore import restore_partitions
-from resonance.pipeline.kafka.log_reader import TopicPartition
-from resonance.pipeline.records import Outputs
+from resonance.pipeline.records import Outputs, TopicPartition
 from resonance.pipeline.tasks import Task, make_task
 
 from tests.pipeline.memory_deployment import MemoryDeployment

@@ -77,7 +77,7 @@ def test_a_lost_route_and_a_lost_dead_letter_of_the_first_hop_are_found(deployme
 
 
 def test_a_replay_of_the_routes_is_the_live_run(deployment: RekeyedDeployment, tmp_path: Path) -> None:
-    summary = replaying.replay_topics(deployment.given, deployment.given.logs, Span(), replaying.Output(tmp_path))
+    summary = replaying.replay_topics(deployment.given, deployment.given.logs, Span(), replaying.ReplayOutput(tmp_path))
     assert [part.topic for part in summary.parts] == [TOPIC] * 2 + [ROUTES] * 3
     lines = [orjson.loads(line) for line in (tmp_path / "assignments.jsonl").read_bytes().splitlines()]
     live = [r for p in range(2) for r in deployment.logs["resonance.assignments", p]]
@@ -102,7 +102,7 @@ def test_a_file_is_routed_in_the_order_of_its_rows(tmp_path: Path, stream: str) 
     file = tmp_path / "rows.jsonl"
     file.write_bytes(b"".join((record.value or b"") + b"\n" for record in rows))
     given = settings(stream, input__id_path="id", topics__routes_partitions=2)
-    summary = replaying.replay_file(given, file, Columns(), replaying.Output(tmp_path / "out"), partitions=3)
+    summary = replaying.replay_file(given, file, Columns(), replaying.ReplayOutput(tmp_path / "out"), partitions=3)
     assert (summary.records, sum(part.assignments for part in summary.parts)) == (400, 400)
     lines = [orjson.loads(line)["value"] for line in (tmp_path / "out/assignments.jsonl").read_bytes().splitlines()]
     by_stream: dict[str, list[int]] = {}

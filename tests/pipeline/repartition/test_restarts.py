@@ -8,14 +8,14 @@ import orjson
 import pytest
 from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint import listing, restore
-from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.inspection import inspect
 from resonance.pipeline.errors import BrokerError, MismatchError
 from resonance.pipeline.kafka.ranges import Span
 from resonance.pipeline.records import Record
 from resonance.pipeline.recovery import past_models, recovery, reset, rollback
 from resonance.pipeline.recovery.reset_stream import plan_stream_reset
-from resonance.pipeline.repartition.deduplication import Repeats
+from resonance.pipeline.repartition.deduplication import Deduplicator
 from resonance.pipeline.repartition.envelope import read_route
 from resonance.pipeline.tasks import make_task, task_maker
 from resonance.pipeline.verify import verify
@@ -108,13 +108,13 @@ def route(number: int, before: int, offset: int, partition: int = 0) -> Any:
     return read_route(Record(ROUTES, 0, offset, STAMP, b"DE", b"{}", headers))
 
 
-def numbers(repeats: Repeats, *given: tuple[int, int], first: int = 0) -> list[int]:
+def numbers(repeats: Deduplicator, *given: tuple[int, int], first: int = 0) -> list[int]:
     routes = [route(number, before, first + i) for i, (number, before) in enumerate(given)]
     return [record.source_offset for record in repeats.kept(routes)]
 
 
 def test_repeats_are_dropped_and_what_comes_too_early_waits_for_its_predecessor():
-    repeats = Repeats(ROUTES, 0)
+    repeats = Deduplicator(ROUTES, 0)
     assert numbers(repeats, (3, -1), (5, 3), (3, -1), (5, 3), (6, 5)) == [3, 5, 6]
     # 8 was not stored: it and what followed it come again.
     assert numbers(repeats, (9, 8), (12, 9), (8, 6), (9, 8), (12, 9), first=5) == [8, 9, 12]
@@ -125,9 +125,9 @@ def test_repeats_are_dropped_and_what_comes_too_early_waits_for_its_predecessor(
 
 def test_what_was_dropped_is_dropped_when_it_is_read_again():
     given = [(3, -1), (3, -1), (5, 3), (3, -1), (5, 3), (6, 5)]
-    repeats = Repeats(ROUTES, 0)
+    repeats = Deduplicator(ROUTES, 0)
     numbers(repeats, *given)
-    again = Repeats(ROUTES, 0)
+    again = Deduplicator(ROUTES, 0)
     again.restore(orjson.loads(orjson.dumps(repeats.state(0))))
     assert numbers(again, *given) == [3, 5, 6]
     assert numbers(again, (6, 5), (7, 6), first=6) == [7]
@@ -135,11 +135,11 @@ def test_what_was_dropped_is_dropped_when_it_is_read_again():
 
 def test_the_oldest_runs_are_forgotten_and_nobody_guesses_then(monkeypatch):
     monkeypatch.setattr("resonance.pipeline.repartition.deduplication.KEPT", 1)
-    repeats = Repeats(ROUTES, 0)
+    repeats = Deduplicator(ROUTES, 0)
     numbers(repeats, (3, -1), (3, -1), (5, 3), (3, -1), (6, 5))
     kept, cut = repeats.state(0), repeats.state(4)
     assert (kept["dropped"], cut["dropped"], cut["forgotten"]) == ([[1, 1], [3, 3]], [[3, 3]], 1)
-    again = Repeats(ROUTES, 0)
+    again = Deduplicator(ROUTES, 0)
     again.restore(cut)
     assert numbers(again, (5, 3), (3, -1), (6, 5), first=2) == [5, 6]
     with pytest.raises(MismatchError, match="repeats; begin anew"):
@@ -147,7 +147,7 @@ def test_the_oldest_runs_are_forgotten_and_nobody_guesses_then(monkeypatch):
 
 
 def test_a_log_that_begins_in_the_middle_takes_the_first_of_each_partition():
-    repeats = Repeats(ROUTES, 0)
+    repeats = Deduplicator(ROUTES, 0)
     repeats.begin_anywhere()
     assert numbers(repeats, (9, 8), (12, 9), (15, 13), (13, 12), (15, 13)) == [9, 12, 13, 15]
 
@@ -188,7 +188,7 @@ def test_more_routes_are_told_apart_and_a_reset_uses_no_version_again(monkeypatc
     for kind in ("routes", "snapshots", "cluster_events", "clusters", "archive"):
         for partition in (3, 4):
             deployment.logs[deployment.given.topic(kind), partition] = []
-    deployment.source = Source.of(deployment.given, {}, more)
+    deployment.source = DeploymentContext.of(deployment.given, {}, more)
     with pytest.raises(MismatchError, match=r"the routes .* have 5 partitions") as stopped:
         deployment.models()
     assert stopped.value.remedies == (mismatches.RESET,)
@@ -204,7 +204,7 @@ def test_the_input_may_get_partitions(monkeypatch):
         deployment.logs[TOPIC if kind == "input" else deployment.given.topic(kind), 2] = []
     deployment.logs[TOPIC, 2] = [record._replace(partition=2) for record in deployment.logs[TOPIC, 0][:50]]
     more = replace(deployment.source.deployment, partitions=3)
-    deployment.source = Source.of(deployment.given, {}, more)
+    deployment.source = DeploymentContext.of(deployment.given, {}, more)
     said = deployment.turn()
     answers = [orjson.loads(m.value) for at in said for m in said[at].assignments]
     assert {(a["source"]["partition"], a["version"]) for a in answers} == {(2, 1)}
@@ -222,7 +222,7 @@ def test_what_is_routed_from_a_partition_that_is_not_known_yet_is_lost_nowhere(m
     calm.turn()
     early.turn(only=TOPIC)
     now = early.source
-    before = Source.of(early.given, {}, replace(now.deployment, partitions=2))
+    before = DeploymentContext.of(early.given, {}, replace(now.deployment, partitions=2))
     early.source = before
     with pytest.raises(BrokerError, match=r"names features\[2\]@\d+, and that topic had 2 partitions.* start again"):
         early.turn(only=ROUTES)
@@ -259,7 +259,7 @@ def test_another_choice_of_streams_is_a_stop_that_only_a_reset_mends(monkeypatch
     deployment = RekeyedDeployment(monkeypatch)
     deployment.turn(everything=True)
     deployment.given = any_settings(stream=stream, input__id_path="id")
-    deployment.source = Source.of(deployment.given, {}, deployment.source.deployment)
+    deployment.source = DeploymentContext.of(deployment.given, {}, deployment.source.deployment)
     with pytest.raises(MismatchError, match=f"learned with stream = field:country, it is {stream}") as stopped:
         restore.restore_partitions(deployment.source, [(TOPIC, 0)], deployment.task)
     assert stopped.value.remedies == (mismatches.RESET,)
@@ -269,7 +269,7 @@ def test_a_new_version_goes_on_in_both_hops(monkeypatch):
     deployment = RekeyedDeployment(monkeypatch)
     deployment.turn(0.7)
     deployment.given = settings("field:country", input__id_path="id", engine__memory=300)
-    deployment.source = Source.of(deployment.given, {}, deployment.source.deployment)
+    deployment.source = DeploymentContext.of(deployment.given, {}, deployment.source.deployment)
     with pytest.raises(MismatchError, match=r"engine.memory was 100, is 300"):
         deployment.turn()
     changed = recovery.recover(mismatches.NEW_VERSION, deployment.given, deployment.source)

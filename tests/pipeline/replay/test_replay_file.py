@@ -12,7 +12,7 @@ from resonance.pipeline.errors import ConfigurationError, InputFileError
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.kafka.partitioner import partition_of
 from resonance.pipeline.records import Message, Record
-from resonance.pipeline.replay.replaying import Output, Summary, replay_file, target_topics
+from resonance.pipeline.replay.replaying import ReplayOutput, Summary, replay_file, target_topics
 from resonance.pipeline.replay.run import Replayed
 from resonance.pipeline.task.partition_task import PartitionTask
 
@@ -57,7 +57,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 def test_a_file_says_what_its_records_would_say_on_the_topic(file: Path, tmp_path: Path, processes: int) -> None:
     given = settings(stream="partition")
     folder = tmp_path / "results"
-    output, columns = Output(folder), Columns(key="key", time="at")
+    output, columns = ReplayOutput(folder), Columns(key="key", time="at")
     summary = replay_file(given, file, columns, output, partitions=2, processes=processes)
     expected = [run(PartitionTask(given, TOPIC, p), log) for p, log in as_produced(file, 2).items()]
     assert read(folder / "assignments.jsonl") == lines([m for each in expected for m in each.assignments])

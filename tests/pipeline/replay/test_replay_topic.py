@@ -13,7 +13,7 @@ from resonance.pipeline.cli import replay as command_module
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka.ranges import Span, newest_time
 from resonance.pipeline.recovery.reset_stream import plan_stream_reset
-from resonance.pipeline.replay.replaying import Output, replay_topics
+from resonance.pipeline.replay.replaying import ReplayOutput, replay_topics
 from resonance.pipeline.timestamps import TimeTexts
 
 from tests.pipeline.replay.deployment import ReplayedDeployment
@@ -51,7 +51,7 @@ def recorded(deployment: ReplayedDeployment, kind: str, first: int, end: int) ->
 def test_a_range_says_what_was_recorded(
     deployment: ReplayedDeployment, tmp_path: Path, span: Span, first: int, end: int, silent: int
 ) -> None:
-    summary = replay_topics(deployment.given, [TOPIC], span, Output(tmp_path))
+    summary = replay_topics(deployment.given, [TOPIC], span, ReplayOutput(tmp_path))
     (part,) = summary.parts
     assert (part.begin, part.end, part.records, part.silent) == (first, end, min(end, 600) - first, silent)
     for kind, name in (("assignments", "assignments.jsonl"), ("cluster_events", "cluster-events.jsonl")):
@@ -90,7 +90,7 @@ def test_where_a_stream_was_begun_anew_its_new_model_answers(
         deployment.write(deployment.source, [change], atomic=True)
         deployment.grow(100)
         deployment.work(len(deployment.logs[TOPIC, 0]), archive=stream == "p0:a")
-    (part,) = replay_topics(deployment.given, [TOPIC], Span.parse(begin=str(begin)), Output(tmp_path)).parts
+    (part,) = replay_topics(deployment.given, [TOPIC], Span.parse(begin=str(begin)), ReplayOutput(tmp_path)).parts
     assert [note.split(": from there on")[0] for note in part.notes] == [
         f"a new version of a model began at offset {offset}" for offset in (600, 700) if offset > begin
     ]
@@ -99,7 +99,9 @@ def test_where_a_stream_was_begun_anew_its_new_model_answers(
 
 
 def test_fresh_models_begin_with_the_range(deployment: ReplayedDeployment, tmp_path: Path) -> None:
-    (part,) = replay_topics(deployment.given, [TOPIC], Span.parse(begin="300"), Output(tmp_path), fresh=True).parts
+    (part,) = replay_topics(
+        deployment.given, [TOPIC], Span.parse(begin="300"), ReplayOutput(tmp_path), fresh=True
+    ).parts
     assert (part.start, part.silent) == ("empty models at offset 300, as asked", 0)
     assert lines(tmp_path, "assignments.jsonl")[0]["value"]["status"] == "warming_up"
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from resonance.engine.base import Event, Step
-from resonance.pipeline.task.model.learn_result import Fed
+from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.model_health import Figures, ModelHealth
 
 
@@ -32,7 +32,7 @@ def fed(rows, events=()):
         np.array(nodes).reshape(-1, 1),
         list(events),
     )
-    return Fed((), range(len(rows)), step, [(each.index, each) for each in events])
+    return LearnResult((), range(len(rows)), step, [(each.index, each) for each in events])
 
 
 def churn(*batches, window=10_000):
@@ -45,7 +45,7 @@ def churn(*batches, window=10_000):
 def test_nothing_is_said_of_nothing():
     health = ModelHealth()
     assert health.figures() == Figures()
-    health.learned(model(), Fed(warming=range(3)), told=True)
+    health.learned(model(), LearnResult(warming=range(3)), told=True)
     assert health.figures() == Figures()
 
 

@@ -10,7 +10,7 @@ from resonance.engine import SAART, Cluster, SparseBatch
 from resonance.engine.errors import StateError
 from resonance.engine.sparse_scale import REVISION
 from resonance.engine.state import pack, unpack
-from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.recovery.model_checks import check_models
 from resonance.pipeline.task.encode import cluster_description
@@ -204,7 +204,7 @@ def test_a_state_that_says_what_is_not_so_is_refused() -> None:
 
 def test_a_snapshot_may_know_more_features_than_it_has_bytes() -> None:
     given = sparse_settings()
-    source = Source.of(given, {}, Deployment(1, {TOPIC: "id"}))
+    source = DeploymentContext.of(given, {}, Deployment(1, {TOPIC: "id"}))
     worker = task(given)
     run(worker, [sparse_record(0, {"indices": [9_999], "values": [1]})])
     snapshots = list(worker.states())

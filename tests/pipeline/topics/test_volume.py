@@ -2,7 +2,7 @@
 
 import pytest
 from resonance.pipeline.checkpoint.archive_writer import ArchiveWriter
-from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.records import Message, StreamSnapshot
@@ -37,7 +37,7 @@ def test_an_archive_of_each_partition_comes_once_an_interval(monkeypatch, earlie
     reader = MemoryReader()
     reader.__class__ = type("Reader", (MemoryReader,), {"__enter__": lambda self: self, "__exit__": lambda *_: None})
     monkeypatch.setattr(volume, "LogReader", lambda *_: reader)
-    source = Source.of(GIVEN, {}, DEPLOYMENT)
+    source = DeploymentContext.of(GIVEN, {}, DEPLOYMENT)
     cluster = FakeCluster({"in": (2, {}), "shop.archive": (2, {})})
     sizes = []
     for partition in range(2):

@@ -10,7 +10,7 @@ from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.kafka.embedded import PARTITIONS, EmbeddedBroker
 from resonance.pipeline.records import Record
 from resonance.pipeline.watch.subscriber import Subscriber
-from resonance.pipeline.watch.watch import Filter, Output, Watch, as_line
+from resonance.pipeline.watch.watch import Filter, Watch, WatchedOutput, as_line
 from resonance.schemas import dead_letter_headers
 
 TIME = "2026-01-05T08:00:20.750Z"
@@ -233,7 +233,7 @@ def _records(subscriber, count):
 
 
 def test_an_event_of_a_stranger_is_of_no_kind():
-    stranger = Output("events", Record("t", 0, 0, 0, None, b'{"a": 1}'), {"a": 1})
+    stranger = WatchedOutput("events", Record("t", 0, 0, 0, None, b'{"a": 1}'), {"a": 1})
     assert not Filter.of(["emerged"], []).wants(stranger)
 
 
@@ -247,7 +247,7 @@ def test_only_so_many_outputs_are_remembered(broker):
 
 
 def line(kind, payload):
-    return as_line(Output(kind, Record("t", 0, 0, 0, None, None), payload))
+    return as_line(WatchedOutput(kind, Record("t", 0, 0, 0, None, None), payload))
 
 
 def test_answers_of_every_kind_are_sentences():

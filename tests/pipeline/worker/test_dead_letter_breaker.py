@@ -2,7 +2,7 @@
 
 import pytest
 from faust.types import TP
-from resonance.pipeline.worker.dead_letter_breaker import Pauses
+from resonance.pipeline.worker.dead_letter_breaker import DeadLetterBreaker
 from resonance.pipeline.worker.transport.chunk import Chunk
 
 P0 = TP("in", 0)
@@ -35,15 +35,15 @@ def paused_after(pauses, *batches):
     ],
 )
 def test_more_than_the_share_of_the_window_pauses(batches, number):
-    assert paused_after(Pauses("dead", window=100), *batches) == number
+    assert paused_after(DeadLetterBreaker("dead", window=100), *batches) == number
 
 
 def test_a_share_of_one_never_pauses():
-    assert paused_after(Pauses("dead", window=100, max_share=1), *[(100, 100)] * 10) is None
+    assert paused_after(DeadLetterBreaker("dead", window=100, max_share=1), *[(100, 100)] * 10) is None
 
 
 def test_a_partition_goes_on_with_a_fresh_window():
-    pauses = Pauses("dead", window=100)
+    pauses = DeadLetterBreaker("dead", window=100)
     assert pauses.note(P0, 60, 60, NO_RUN, 60)
     waiting = Chunk(P0, [], 61, seek=1, generation=1, behind=False)
     pauses.hold(waiting)

@@ -9,11 +9,11 @@ import pytest
 from faust.types import TP
 from resonance.pipeline.errors import DeliveryError
 from resonance.pipeline.records import Message, Outputs, Record
-from resonance.pipeline.worker.assignment import Destinations, Partition
-from resonance.pipeline.worker.dead_letter_breaker import Pauses
+from resonance.pipeline.worker.assignment import AssignedPartition, Destinations
+from resonance.pipeline.worker.dead_letter_breaker import DeadLetterBreaker
 from resonance.pipeline.worker.processor import Processor
 from resonance.pipeline.worker.transport.chunk import Chunk, Membership
-from resonance.pipeline.worker.watchdog import Activity
+from resonance.pipeline.worker.watchdog import Watchdog
 
 P0, P1 = TP("in", 0), TP("in", 1)
 MEMBER = Membership(1, "m", frozenset((P0, P1)))
@@ -91,9 +91,9 @@ class Bench:
             commit_interval=interval,
             done=self.done.put,
             failed=self.failures.put,
-            pauses=Pauses(DESTINATIONS.dead_letters, in_a_row=3, window=10),
+            pauses=DeadLetterBreaker(DESTINATIONS.dead_letters, in_a_row=3, window=10),
         )
-        self.partitions = {tp: Partition(Echo(seconds), Writer(), 0, 0) for tp in (P0, P1)}
+        self.partitions = {tp: AssignedPartition(Echo(seconds), Writer(), 0, 0) for tp in (P0, P1)}
         self.processor.start()
 
     def open(self):
@@ -464,8 +464,8 @@ def test_what_was_done_is_measured(bench):
 def clock(monkeypatch):
     """Return the seconds that the watch over the processor's threads reads; a test moves them."""
     now = [1000.0]
-    watch = functools.partial(Activity, lambda: now[0])
-    monkeypatch.setattr("resonance.pipeline.worker.processor.Activity", watch)
+    watch = functools.partial(Watchdog, lambda: now[0])
+    monkeypatch.setattr("resonance.pipeline.worker.processor.Watchdog", watch)
     return now
 
 

@@ -10,7 +10,7 @@ import pytest
 from aiokafka.errors import KafkaConnectionError
 from confluent_kafka import Producer
 from faust.types import TP
-from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryError, DeniedError
 from resonance.pipeline.kafka.log_reader import RestoreCancelledError
@@ -47,7 +47,7 @@ def test_partitions_that_were_added_are_seen_with_the_next_assignment_and_answer
     (message,) = make_task(given, TOPIC, 3, 3).process([Record(TOPIC, 3, 0, STAMP, None, value_of([1, 2, 3]))]).routes
     route = Record(ROUTES, message.partition, 0, STAMP, message.key, message.value, message.headers)
     worker = process.Worker(given)
-    worker._source = before = Source.of(given, {}, Deployment(2, ids, routes=3))
+    worker._source = before = DeploymentContext.of(given, {}, Deployment(2, ids, routes=3))
     worker._delivery = SimpleNamespace(start=lambda: None)
 
     def restore_partitions(source, assigned, make_task, *_):
@@ -71,7 +71,7 @@ def test_partitions_that_were_added_are_seen_with_the_next_assignment_and_answer
 
 def test_topics_that_do_not_fit_yet_are_looked_at_again(monkeypatch, caplog):
     given, ids = streams.settings(stream="topic"), {TOPIC: "1", ROUTES: "2"}
-    source = Source.of(given, {}, Deployment(2, ids, routes=3))
+    source = DeploymentContext.of(given, {}, Deployment(2, ids, routes=3))
     left = [BrokerError("one topic has 2, the other 4"), BrokerError("no answer"), Deployment(4, ids, routes=3)]
 
     def look(*_):

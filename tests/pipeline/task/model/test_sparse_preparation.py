@@ -8,7 +8,7 @@ from resonance.engine import CAEA, SAART
 from resonance.engine.errors import StateError
 from resonance.engine.sparse_scale import REVISION
 from resonance.engine.state import pack, unpack
-from resonance.pipeline.checkpoint.deployment_context import Source
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.task.decode import json_records as decoding
 from resonance.pipeline.task.model import preparations
@@ -141,7 +141,7 @@ def test_the_revision_is_that_of_the_preparation_in_use(monkeypatch: pytest.Monk
     sparse_log = sparse_records([BY_NAME])
     for given, log, revision in ((sparse_settings(), sparse_log, 7), (settings(), records([(1, 2, 3)] * 60), dense)):
         engine = given.engine_class.revision
-        identity = Source.of(given, {}, Deployment(1, {TOPIC: "id"})).identities[TOPIC]
+        identity = DeploymentContext.of(given, {}, Deployment(1, {TOPIC: "id"})).identities[TOPIC]
         assert identity.revision == f"{engine}.{revision}.{decoding.REVISION}"
         worker = task(given)
         run(worker, log)

@@ -4,15 +4,15 @@ import threading
 
 import orjson
 from resonance.pipeline.checkpoint.changelog_records import Identity
-from resonance.pipeline.checkpoint.changelog_writer import SnapshotWriter
+from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
 from resonance.pipeline.records import Record
-from resonance.pipeline.worker.assignment import Partition
+from resonance.pipeline.worker.assignment import AssignedPartition
 from resonance.pipeline.worker.http.health import described
 
 from tests.pipeline.streams import points, records, run, settings, task
 from tests.pipeline.task.test_partition_task import array_records, array_settings
 
-WRITER = SnapshotWriter(Identity("pipe", ("features",), "features", "id-1", 1, "caea", "1"))
+WRITER = ChangelogWriter(Identity("pipe", ("features",), "features", "id-1", 1, "caea", "1"))
 
 
 def test_everything_that_was_counted_is_shown() -> None:
@@ -22,7 +22,7 @@ def test_everything_that_was_counted_is_shown() -> None:
     log[5] = log[5]._replace(value=None)
     log[7], log[100] = log[7]._replace(value=b"{"), log[100]._replace(value=b'{"features": [1e200, 1, 1]}')
     worker = task(array_settings())
-    partition = Partition(worker, WRITER, 0, -1)
+    partition = AssignedPartition(worker, WRITER, 0, -1)
     assert described(partition)["outside_range"] is None
     assert described(partition)["replay_from"] is None
     run(worker, log)
@@ -48,5 +48,5 @@ def test_it_can_be_asked_for_while_the_task_learns() -> None:
     learning = threading.Thread(target=run, args=(worker, log, 10))
     learning.start()
     while learning.is_alive():
-        described(Partition(worker, WRITER, 0, -1))
-    assert described(Partition(worker, WRITER, 0, -1))["streams"] == 3000
+        described(AssignedPartition(worker, WRITER, 0, -1))
+    assert described(AssignedPartition(worker, WRITER, 0, -1))["streams"] == 3000

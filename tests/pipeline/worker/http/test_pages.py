@@ -8,14 +8,14 @@ from types import SimpleNamespace
 import pytest
 from faust.types import TP
 from prometheus_client import parser
-from resonance.pipeline.checkpoint.restore import Progress
+from resonance.pipeline.checkpoint.restore import RestoreProgress
 from resonance.pipeline.errors import ConfigurationError, WorkerPageError
 from resonance.pipeline.worker.assignment import Destinations, Histograms
 from resonance.pipeline.worker.http.metrics import make_registry
 from resonance.pipeline.worker.http.page_client import resume
 from resonance.pipeline.worker.http.pages import Pages, address
 from resonance.pipeline.worker.http.samples import durations, samples
-from resonance.pipeline.worker.http.status import POLL_SECONDS, Status
+from resonance.pipeline.worker.http.status import POLL_SECONDS, WorkerStatus
 from resonance.pipeline.worker.processor import Processor
 from typer.testing import CliRunner
 
@@ -30,7 +30,7 @@ def processor():
 
 
 def running(**app):
-    made = Status("running", assigned=(P0,), processor=processor())
+    made = WorkerStatus("running", assigned=(P0,), processor=processor())
     made.app = SimpleNamespace(**({"rebalancing": False, "unassigned": False, "_consumer": None} | app))
     return made
 
@@ -82,7 +82,7 @@ def ready(status):
     ],
 )
 def test_a_worker_says_what_it_waits_for_and_is_alive_meanwhile(phase, words):
-    status = Status(phase, progress=Progress(3, 20_000, 1500))
+    status = WorkerStatus(phase, progress=RestoreProgress(3, 20_000, 1500))
     code, shown = ready(status)
     assert (code, shown["state"], shown["records"]) == (503, phase, 0)
     assert words in shown["problems"][0]
@@ -149,7 +149,7 @@ def test_metrics_are_text_for_prometheus():
 def test_a_port_that_is_taken_and_an_address_that_is_not_ours_are_refused():
     def second(address):
         async def start(host, port):
-            await Pages(Status(), None, None).start(host, port)
+            await Pages(WorkerStatus(), None, None).start(host, port)
 
         port = int(address.rsplit(":", 1)[1])
         with pytest.raises(ConfigurationError, match=f"worker.web_port = {port}: something listens on"):
@@ -157,7 +157,7 @@ def test_a_port_that_is_taken_and_an_address_that_is_not_ours_are_refused():
         with pytest.raises(ConfigurationError, match=r"web_host = 192\.0\.2\.1, .*cannot listen there \(.*address"):
             asyncio.run(start("192.0.2.1", port))
 
-    visit(Status(), second)
+    visit(WorkerStatus(), second)
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ from types import SimpleNamespace
 import pytest
 from faust.types import TP
 from resonance.pipeline.checkpoint.changelog_records import Identity
-from resonance.pipeline.checkpoint.changelog_writer import SnapshotWriter
+from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
 from resonance.pipeline.records import Outputs
-from resonance.pipeline.worker.assignment import Destinations, Partition
+from resonance.pipeline.worker.assignment import AssignedPartition, Destinations
 from resonance.pipeline.worker.http.metrics import DESCRIPTIONS
 from resonance.pipeline.worker.http.samples import samples
-from resonance.pipeline.worker.http.status import Status
+from resonance.pipeline.worker.http.status import WorkerStatus
 from resonance.pipeline.worker.processor import Processor
 
 from tests.pipeline.streams import TOPIC, join, payloads, points, records, restored, run, settings, states, task
@@ -19,15 +19,15 @@ AT = TP(TOPIC, 0)
 
 
 def owned(worker, position):
-    writer = SnapshotWriter(Identity("pipe", (TOPIC,), TOPIC, "id-1", 1, "caea", "1"))
-    return Partition(worker, writer, position, -1, learned_again=worker.counts)
+    writer = ChangelogWriter(Identity("pipe", (TOPIC,), TOPIC, "id-1", 1, "caea", "1"))
+    return AssignedPartition(worker, writer, position, -1, learned_again=worker.counts)
 
 
 def values(partition, ends=None):
     """Value of each metric of a partition, its other labels behind the name."""
     processor = Processor(None, Destinations("a", "e", "d", "c", "s"), commit_interval=1, done=print, failed=print)
     processor.partitions = {AT: partition}
-    status = Status("running", assigned=(AT,), processor=processor)
+    status = WorkerStatus("running", assigned=(AT,), processor=processor)
     consumer = SimpleNamespace(polled=None, flow_active=False, has_coordinator=True, ends=lambda: ends or {})
     status.app = SimpleNamespace(rebalancing=False, unassigned=False, _consumer=consumer)
     found = samples(status, "caea")
@@ -115,6 +115,6 @@ def test_before_anything_came_there_are_no_figures():
 
 
 def test_a_worker_that_starts_has_little_to_say():
-    found = samples(Status(), "caea")
+    found = samples(WorkerStatus(), "caea")
     assert found["resonance_ready"] == [((), False)]
     assert "resonance_poll_age_seconds" not in found

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError
 from resonance.pipeline.errors import DeniedError
 from resonance.pipeline.kafka.access import PAUSE_SECONDS, REFUSED_SECONDS, Refusals, right_refused
 from resonance.pipeline.kafka.acl import for_topic
-from resonance.pipeline.worker.transport.connections import Watch, refused
+from resonance.pipeline.worker.transport.connections import ConnectionMonitor, refused
 
 CLIENT = {"bootstrap.servers": "127.0.0.1:1", "sasl.username": "shop", "sasl.mechanism": "SCRAM-SHA-512"}
 
@@ -38,7 +38,7 @@ def connect(clock):
             raise outcome
         return outcome
 
-    watch = Watch(library, clock)
+    watch = ConnectionMonitor(library, clock)
 
     def once(outcome):
         outcomes.append(outcome)
