@@ -8,7 +8,7 @@ from resonance.engine.arithmetic import jit
 from resonance.engine.base import IntArray
 from resonance.engine.errors import RecordError
 
-MOST_CLASSES = 1000
+MAX_CLASSES = 1000
 """Classes of labels; every node has a count for each of those that have come."""
 
 
@@ -27,9 +27,9 @@ def record_labels(labels: Sequence[int] | NDArray[np.int64] | None, count: int) 
         raise RecordError(0, f"{count} records have labels of shape {array.shape}")
     if count and not np.issubdtype(array.dtype, np.integer):
         raise RecordError(0, f"labels are integers, not {array.dtype}")
-    wrong = np.flatnonzero((array < -1) | (array >= MOST_CLASSES))
+    wrong = np.flatnonzero((array < -1) | (array >= MAX_CLASSES))
     if len(wrong):
-        raise RecordError(int(wrong[0]), f"a label is a class number from 0 to {MOST_CLASSES - 1}, or -1 for none")
+        raise RecordError(int(wrong[0]), f"a label is a class number from 0 to {MAX_CLASSES - 1}, or -1 for none")
     return array.astype(np.int64)  # a copy: the kernels are compiled for arrays that may be written to
 
 

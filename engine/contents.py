@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from resonance.engine.base import FloatArray, IntArray
 from resonance.engine.errors import StateError
 
-MOST_RECORDS = 2**53
+MAX_RECORDS = 2**53
 """Counts up to here are exact as floats."""
 
 ROUNDING = 1e-9

@@ -13,7 +13,7 @@ from resonance.engine.errors import RecordError
 LabelSet = Collection[Label]
 """The labels of one record, in no order; a label that comes twice counts once."""
 
-MOST_CHARACTERS = 1000
+MAX_CHARACTERS = 1000
 """Length of a label that is text."""
 
 
@@ -91,9 +91,9 @@ def _one_set(index: int, given: Any) -> tuple[Label, ...]:
 def checked_label(index: int, label: object) -> Label:
     """Return a label of record `index` as plain text or integer, or raise `RecordError`."""
     if isinstance(label, str):
-        if len(label) > MOST_CHARACTERS:
+        if len(label) > MAX_CHARACTERS:
             raise RecordError(
-                index, f"a label of {len(label):,} characters begins {label[:20]!r}: {MOST_CHARACTERS:,} at most"
+                index, f"a label of {len(label):,} characters begins {label[:20]!r}: {MAX_CHARACTERS:,} at most"
             )
         return str(label)
     if not isinstance(label, int | np.integer) or isinstance(label, bool) or not -(2**63) <= label < 2**63:

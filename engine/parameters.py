@@ -9,7 +9,7 @@ from typing import Any
 
 from resonance.engine.errors import ParameterError
 
-MOST = 10**9
+MAX = 10**9
 """Bound of integers that need none of their own: sums of them stay far from the end of 64 bits."""
 
 

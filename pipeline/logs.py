@@ -26,7 +26,7 @@ LIBRARIES = {
 QUIET_SECONDS: Final = 30.0
 """How long a library's line is not repeated."""
 
-MOST_LINES: Final = 1_000
+MAX_LINES: Final = 1_000
 """Lines of libraries that are remembered for that."""
 
 
@@ -84,7 +84,7 @@ class Sparing:
         if now - last < self._seconds:
             self._said[line] = last, left_out + 1
             return False
-        if len(self._said) >= MOST_LINES:
+        if len(self._said) >= MAX_LINES:
             self._said.clear()
         self._said[line] = now, 0
         if left_out:

@@ -52,7 +52,7 @@ class Task(Protocol):
         """Return the present clusters of a stream."""
 
     @property
-    def replay_from(self) -> int | None:
+    def recovery_offset(self) -> int | None:
         """Lowest offset of a record that neither a snapshot nor `partition_state` contains; None when all are there."""
 
     def due(self) -> list[str]:
@@ -64,10 +64,10 @@ class Task(Protocol):
     def snapshot(self, stream: str) -> StreamSnapshot:
         """Return the state of a stream, which is clean then."""
 
-    def gone(self) -> list[str]:
+    def dropped(self) -> list[str]:
         """Return the streams that ended since the last call; their snapshots are to go."""
 
-    def is_whole(self, position: int) -> bool:
+    def is_consistent_at(self, position: int) -> bool:
         """Whether `states` and `partition_state` hold what the records below an offset left, and nothing else."""
 
     def states(self) -> Iterator[StreamSnapshot]:
@@ -82,10 +82,10 @@ class Task(Protocol):
     def restore_partition(self, state: bytes) -> None:
         """Continue from `partition_state`."""
 
-    def take_emission(self, other: Any) -> None:
+    def adopt_emission(self, other: Any) -> None:
         """Tell from where another task of the partition does."""
 
-    def take_place(self, other: Any) -> None:
+    def adopt_position(self, other: Any) -> None:
         """Go on, with other models, where another task of the partition stands."""
 
     def emit_from_setting(self, offset: int) -> None:

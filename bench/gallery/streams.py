@@ -12,7 +12,7 @@ from bench.streams import Classes
 
 Novelties = Callable[[Classes], dict[str, NDArray[np.bool_]]]
 
-MOST_TIMES = 10.0
+MAX_TIMES = 10.0
 """A length up to this is one in lengths of the stream, a longer one in records."""
 
 
@@ -46,8 +46,8 @@ class Stream:
     novelties: Novelties = _none
 
     def generated(self, length: float, seed: int | None) -> Labelled:
-        """Return the stream in a length: up to `MOST_TIMES` that many times its own, else records."""
-        n = round(length * self.records) if length <= MOST_TIMES else round(length)
+        """Return the stream in a length: up to `MAX_TIMES` that many times its own, else records."""
+        n = round(length * self.records) if length <= MAX_TIMES else round(length)
         return self.make(n, self.seed if seed is None else seed)
 
 

@@ -10,7 +10,7 @@ from resonance.engine.caea.block import (
     ID,
     LABELS,
     LINKS,
-    MOST_LINKS,
+    MAX_LINKS,
     WON,
     K,
     N,
@@ -69,7 +69,7 @@ def _learn_batch(
     sums, squares, gone, work, row = borrow(sums), borrow(squares), borrow(gone), borrow(work), borrow(row)
     floats, integers = borrow(own_floats), borrow(own_integers)
     for t in range(len(records)):
-        if integers[K] == integers[CAPACITY] or integers[MOST_LINKS] == integers[LINKS]:
+        if integers[K] == integers[CAPACITY] or integers[MAX_LINKS] == integers[LINKS]:
             own_floats, own_integers = with_room(own_floats, own_integers, d, rules.h)
             floats, integers = borrow(own_floats), borrow(own_integers)
         k = learn_one(floats, integers, rules, factors, records[t], integers[N] + 1, sums, squares, work, row)

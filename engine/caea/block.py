@@ -39,7 +39,7 @@ WAIT_FIRST = 12  # records that wait until there is a node for them: a chain in 
 WAIT_LAST = 13
 WAITING = 14
 LINKS = 15  # links a node has room for
-MOST_LINKS = 16  # no node has more
+MAX_LINKS = 16  # no node has more
 QUEUED = 17  # on the second level: leaves left in its queue, no part of the state
 READ_ID = 18  # next node id when clusters were last read
 NOVEL_RUN = 19  # readings in a row before which most records were novel
@@ -208,7 +208,7 @@ def resized(floats, integers, d, h, capacity, links, classes):
 def with_room(floats, integers, d, h):
     """Return the blocks of a model, larger ones where there is no room for another node or link."""
     capacity, links = integers[CAPACITY], integers[LINKS]
-    nodes_full, links_full = integers[K] == capacity, integers[MOST_LINKS] == links
+    nodes_full, links_full = integers[K] == capacity, integers[MAX_LINKS] == links
     if not nodes_full and not links_full:
         return floats, integers
     return resized(
@@ -242,7 +242,7 @@ def add_link(integers, k, other, age, wins):
     integers[at_link(k, WINS, capacity, links) + at] = wins
     integers[at_field(LINKED, capacity) + k] = at + 1
     integers[at_field(DEGREE, capacity) + k] += 1 if age > 0 else 0
-    integers[MOST_LINKS] = max(integers[MOST_LINKS], at + 1)
+    integers[MAX_LINKS] = max(integers[MAX_LINKS], at + 1)
 
 
 @inline
@@ -313,7 +313,7 @@ def _close_links(integers, gone, removed):
             count += 1
         integers[linked + node] = count
         most = max(most, count)
-    integers[MOST_LINKS] = most
+    integers[MAX_LINKS] = most
 
 
 @jit

@@ -41,12 +41,12 @@ from resonance.engine.caea.packing import model_lengths, packed_model, unpacked_
 from resonance.engine.caea.reading import CRITERIA, stored_shapes
 from resonance.engine.caea.state_checks import check_fault, opened
 from resonance.engine.caea.step import TOLD
-from resonance.engine.classes import MOST_CLASSES, record_labels
+from resonance.engine.classes import MAX_CLASSES, record_labels
 from resonance.engine.correntropy import bandwidth_factors
 from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.events import cluster_of, events_from
 from resonance.engine.facts import ModelFacts, Path
-from resonance.engine.parameters import MOST, Parameter, check_parameters
+from resonance.engine.parameters import MAX, Parameter, check_parameters
 from resonance.engine.state import pack
 
 READINGS = ("valley", "affinity", "components")
@@ -54,19 +54,19 @@ BANDWIDTHS = ("varying", "all")
 
 PARAMETERS = (
     Parameter("lambda", int, 50, "records between two deletions of isolated nodes, and two readings", 3, 10_000),
-    Parameter("age_max", int, 10, "an edge older than this is removed", 1, MOST),
-    Parameter("grace", int, 2, "intervals that a node without an edge is kept", 0, MOST),
-    Parameter("expire_records", int, 2000, "records after which a node that won none of them goes; 0: never", 0, MOST),
+    Parameter("age_max", int, 10, "an edge older than this is removed", 1, MAX),
+    Parameter("grace", int, 2, "intervals that a node without an edge is kept", 0, MAX),
+    Parameter("expire_records", int, 2000, "records after which a node that won none of them goes; 0: never", 0, MAX),
     Parameter(
         "bandwidth", str, "varying", "whose median the bandwidth is: features that vary, or all", choices=BANDWIDTHS
     ),
     Parameter(
-        "renew", int, 3, "readings of mostly novel records, after which bandwidths are taken anew; 0: never", 0, MOST
+        "renew", int, 3, "readings of mostly novel records, after which bandwidths are taken anew; 0: never", 0, MAX
     ),
     Parameter("reading", str, "valley", "how clusters are read from the nodes", choices=READINGS),
     Parameter("tau", float, 0.08, "affinity at which groups are still joined", 0, 1, open_low=True, open_high=True),
     Parameter("valley", float, 0.5, "natural logarithm of the least depth of a valley between clusters", 0, 10),
-    Parameter("min_cluster_records", int, 25, "records that the nodes of a cluster must have won", 1, MOST),
+    Parameter("min_cluster_records", int, 25, "records that the nodes of a cluster must have won", 1, MAX),
     Parameter("max_nodes", int, 1000, "nodes of one model; beyond it the one that won longest ago goes", 4, 100_000),
 )
 PAPER = {
@@ -267,7 +267,7 @@ class CAEA(Engine):
 
     @classmethod
     def from_state(cls, data: bytes) -> Self:  # noqa: D102
-        model, dimension, classes, floats, integers = opened(cls, data, MOST_CLASSES)
+        model, dimension, classes, floats, integers = opened(cls, data, MAX_CLASSES)
         if dimension:
             rules = rules_from(model._given, dimension)
             check_fault(cls.name, *model_fault(floats, 0, integers, 0, rules, classes))

@@ -5,7 +5,7 @@ from resonance.engine.arithmetic import jit
 from resonance.engine.caea.block import CLUSTER_FIELDS
 from resonance.engine.caea.packing import FIELDS_PACKED, HEAD_PACKED, model_lengths
 
-MOST_COUNTED = 2**53
+MAX_COUNTED = 2**53
 """No stream is longer, and events tell numbers up to here exactly."""
 
 SMALLEST_MODEL = len(HEAD_PACKED) + 2
@@ -44,17 +44,17 @@ def model_fault(floats, at_floats, packed, at, rules, classes):
     n, k, next_id, next_cluster, clusters = packed[at], packed[at + 1], packed[at + 2], packed[at + 3], packed[at + 4]
     events, level, leaves = packed[at + 5], packed[at + 7], packed[at + 8]
     joined, marks = packed[at + 11], packed[at + 12]
-    if n < 1 or n > MOST_COUNTED:
+    if n < 1 or n > MAX_COUNTED:
         return COUNT, at
     if k < 0 or k > rules.max_nodes or k > n:
         return NODES, at + 1
     if next_id < k or next_id > n:
         return NODE, at + 2
-    if next_cluster < 0 or next_cluster > MOST_COUNTED:
+    if next_cluster < 0 or next_cluster > MAX_COUNTED:
         return CLUSTERS, at + 3
     if clusters < 0 or clusters > min(next_cluster, rules.max_nodes // 2) or (k == 0 and clusters > 0):
         return NODES, at + 4
-    if events < 0 or events > MOST_COUNTED:
+    if events < 0 or events > MAX_COUNTED:
         return COUNT, at + 5
     if level < 0 or level >= rules.max_depth:
         return PLACE, at + 7
@@ -112,7 +112,7 @@ def _nodes_fault(packed, start, at_clusters, n, k, next_id, clusters):
             before = packed[where]
     for node in range(k):
         where = start + 3 * k + node
-        if packed[where] < 0 or packed[where] > MOST_COUNTED:
+        if packed[where] < 0 or packed[where] > MAX_COUNTED:
             return NODE, where
     for node in range(k):
         where = start + 4 * k + node
@@ -180,6 +180,6 @@ def _labels_fault(packed, start, marks, k, classes):
         if packed[at + 1] <= mark or packed[at + 1] >= classes:
             return LABEL, at + 1
         mark = packed[at + 1]
-        if packed[at + 2] < 1 or packed[at + 2] > MOST_COUNTED:
+        if packed[at + 2] < 1 or packed[at + 2] > MAX_COUNTED:
             return LABEL, at + 2
     return FITS, 0

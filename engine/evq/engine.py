@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from resonance.engine.base import BoolArray, Cluster, Engine, Event, IntArray, Prediction, Step, check_batch
-from resonance.engine.classes import MOST_CLASSES, record_labels
+from resonance.engine.classes import MAX_CLASSES, record_labels
 from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.events import cluster_of
 from resonance.engine.evq.batch import DONE, NO_SLOT, learn_batch, predict_batch
@@ -207,7 +207,7 @@ class EVQ(Engine):
             dimension = header["dimension"]
             if arrays or dimension:
                 clusters, classes = arrays["votes"].shape
-                if type(dimension) is not int or not 0 < dimension <= cls.most_features or classes > MOST_CLASSES:
+                if type(dimension) is not int or not 0 < dimension <= cls.most_features or classes > MAX_CLASSES:
                     raise ValueError(f"{dimension!r} features, {classes} classes")
                 if clusters != len(arrays["number"]):
                     raise ValueError("votes")

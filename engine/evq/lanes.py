@@ -14,7 +14,7 @@ from numba.extending import intrinsic
 from resonance.engine import arithmetic
 
 LANES = 8
-MOST_COMPONENTS = 8
+MAX_COMPONENTS = 8
 
 # Columns of the parameters of a component: exponent = TOP - HALF * (z - MEAN)^2.
 MEAN, HALF, TOP = 0, 1, 2

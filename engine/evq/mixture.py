@@ -9,13 +9,13 @@ import math
 import numpy as np
 from resonance.engine.arithmetic import jit, log
 from resonance.engine.evq import lanes
-from resonance.engine.evq.lanes import LANES, MOST_COMPONENTS, PARAMETERS, expect
+from resonance.engine.evq.lanes import LANES, MAX_COMPONENTS, PARAMETERS, expect
 
 _FLAT = 1e-12
 """A sample whose deviation is this share of its largest entry is one value."""
 _START_VARIANCE = 1e-5
-_LEAST_VARIANCE = 1e-6
-_LEAST_SUPPORT = 1.5
+_MIN_VARIANCE = 1e-6
+_MIN_SUPPORT = 1.5
 _ALIKE = 1e-9
 _FEW = 1000
 """Records times components up to which a product of their densities, each at most `components`, is a float."""
@@ -110,13 +110,13 @@ def _expect(components, z, live, b, share, mean, variance, table, out):
 def _maximise(b, components, share, mean, variance, out):
     """M-step; False where a component has too few records or no width."""
     for q in range(components):
-        if out[3 * q] < _LEAST_SUPPORT:
+        if out[3 * q] < _MIN_SUPPORT:
             return False
     for q in range(components):
         share[q] = out[3 * q] / b
         mean[q] = out[3 * q + 1] / out[3 * q]
         variance[q] = out[3 * q + 2] / out[3 * q] - mean[q] * mean[q]
-        if variance[q] < _LEAST_VARIANCE:
+        if variance[q] < _MIN_VARIANCE:
             return False
     return True
 
@@ -180,8 +180,8 @@ def _separation(components, share, mean, variance):
 def room_for(n):
     """Return what `score` needs for samples of up to `n`: sample, mask and prefix sums; components; cuts."""
     records = np.zeros((3, n + 1 + LANES))
-    components = np.empty((4 + PARAMETERS + 3) * MOST_COMPONENTS + 1 + LANES)
-    return records, components, np.empty((2, MOST_COMPONENTS + 1), dtype=np.int64)
+    components = np.empty((4 + PARAMETERS + 3) * MAX_COMPONENTS + 1 + LANES)
+    return records, components, np.empty((2, MAX_COMPONENTS + 1), dtype=np.int64)
 
 
 @jit
@@ -208,7 +208,7 @@ def score(p, b, rules, room):
     z, live, prefix = records[0], records[1], records[2]
     bound, where = places[0], places[1]
     gains, share, mean, variance = reals[:8], reals[8:16], reals[16:24], reals[24:32]
-    table, out = reals[32:56].reshape(MOST_COMPONENTS, PARAMETERS), reals[56:]
+    table, out = reals[32:56].reshape(MAX_COMPONENTS, PARAMETERS), reals[56:]
     centre = 0.0
     for i in range(b):
         centre += p[i]

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from resonance.engine.base import MAGNITUDE
 from resonance.engine.evq.model import EVENTS, HEAD, HELD, NEXT_ID, NUMBERS, K, Model, N, Rules, note_shape
 
-_MOST_RECORDS = 2**53
+_MAX_RECORDS = 2**53
 """No stream is longer, and what counts its records stays far from the end of an int64."""
 
 
@@ -56,7 +56,7 @@ def unpacked_model(model: Model, rules: Rules, arrays: Mapping[str, NDArray[Any]
     head, fields = arrays["head"], arrays["number"]
     count = len(fields)
     _require(head.shape == (HEAD,) and head[K] == count <= rules.max_clusters, "head")
-    _require(_within(head, 0, _MOST_RECORDS) and head[N] > 0 and head[NEXT_ID] <= head[N], "head")
+    _require(_within(head, 0, _MAX_RECORDS) and head[N] > 0 and head[NEXT_ID] <= head[N], "head")
     _require(head[EVENTS] <= 4 * head[N], "events")
     _require(count <= len(model.slot), "clusters")
     _require(fields.shape == (count, NUMBERS) and fields.dtype == np.int64, "number")
@@ -64,7 +64,7 @@ def unpacked_model(model: Model, rules: Rules, arrays: Mapping[str, NDArray[Any]
     _require(_within(ids, 0, head[NEXT_ID] - 1) and (np.diff(ids) > 0).all(), "ids")
     _require(_within(support, 1, head[N]) and _within(last, 0, head[N] - 1), "supports")
     _require(sum(support.tolist()) <= head[N], "supports")
-    _require(_within(made, 1, head[N]) and _within(fresh, 0, _MOST_RECORDS), "counts")
+    _require(_within(made, 1, head[N]) and _within(fresh, 0, _MAX_RECORDS), "counts")
     _require(_within(held, 1 if rules.splits else 0, rules.n_sub if rules.splits else 0), "buffers")
     waits = int(head[N]) if rules.running and head[N] < rules.warmup else 0
     _require(not (waits and count), "waiting")

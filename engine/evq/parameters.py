@@ -10,7 +10,7 @@ from resonance.engine.evq.model import NARROWEST, Rules
 from resonance.engine.parameters import Parameter
 
 MODES = ("evq-ams", "evq-am", "evq-a", "evq")
-_MOST = 10**9
+_MAX = 10**9
 
 PARAMETERS = (
     Parameter(
@@ -46,7 +46,7 @@ PARAMETERS = (
     ),
     Parameter("kap", float, 2.5, "widening of the mean covariance of a founder", 0, 1000, open_low=True),
     Parameter("frac", float, 100.0, "range over the least deviation of such a founder", 0, 1e6, open_low=True),
-    Parameter("check_every", int, 10, "records of a cluster between two checks for a merge or a split (M)", 1, _MOST),
+    Parameter("check_every", int, 10, "records of a cluster between two checks for a merge or a split (M)", 1, _MAX),
     Parameter("thr", float, 0.0, "overlap above which two clusters may merge", -100, 1, open_high=True),
     Parameter("volp", float, 1.0, "union over sum of the volumes, for each feature, up to which they do", 1e-100, 1e6),
     Parameter("n_sub", int, 300, "records of a cluster that are kept for the split test", 4, 2000),
@@ -60,11 +60,11 @@ PARAMETERS = (
     ),
     Parameter("em_iter", int, 100, "steps of EM, after which a mixture has failed", 1, 10_000),
     Parameter("em_tol", float, 1e-5, "change of the log-likelihood for each record at which EM is done", 0, 1),
-    Parameter("refresh", int, 100, "records of a cluster after which its inverse covariance is taken anew", 1, _MOST),
+    Parameter("refresh", int, 100, "records of a cluster after which its inverse covariance is taken anew", 1, _MAX),
     Parameter("max_clusters", int, 256, "clusters of one model; beyond it the one that won longest ago goes", 2, 10**4),
     Parameter("seed", int, 1, "of the sample that is kept of each cluster", 0, 2**64 - 1),
     Parameter(
-        "consolidate_every", int, None, "records between two searches for merges among all clusters", 1, _MOST,
+        "consolidate_every", int, None, "records between two searches for merges among all clusters", 1, _MAX,
         optional=True,
     ),
 )  # fmt: skip

@@ -11,7 +11,7 @@ from resonance.engine.caea.block import CAPACITY, CHILD, ID, K, at_field
 from resonance.engine.caea.engine import nodes_of, rules_from
 from resonance.engine.caea.reading import CRITERIA
 from resonance.engine.caea.state_checks import check_fault, opened
-from resonance.engine.classes import MOST_CLASSES, majority_label
+from resonance.engine.classes import MAX_CLASSES, majority_label
 from resonance.engine.errors import StateError
 from resonance.engine.events import events_from
 from resonance.engine.hcaea.batch import learn_batch, pack_tree, predict_clusters, predict_labels, unpack_tree
@@ -165,7 +165,7 @@ class HCAEA(RootedTree):
 
     @classmethod
     def from_state(cls, data: bytes) -> Self:  # noqa: D102
-        model, dimension, classes, floats, integers = opened(cls, data, MOST_CLASSES)
+        model, dimension, classes, floats, integers = opened(cls, data, MAX_CLASSES)
         if dimension:
             rules = rules_from({**model._given, "max_depth": model.depth}, dimension)
             check_fault(cls.name, *tree_fault(floats, integers, rules, classes, 0))

@@ -18,7 +18,7 @@ from resonance.engine.facts import ModelFacts, Path
 from resonance.engine.hcaea.batch import FLOATS, INDEX, INTEGERS
 from resonance.engine.hcaea.kept_records import new_pool
 from resonance.engine.hcaea.memory import ROOT, add, address, new_model
-from resonance.engine.parameters import MOST, Parameter, check_parameters
+from resonance.engine.parameters import MAX, Parameter, check_parameters
 
 NO_LIMIT = 64
 """Levels that a tree without `max_depth` may have: more than any stream has reached."""
@@ -44,13 +44,13 @@ class ModelTree:
             None,
             "records that a node needs before it gets a child model; by default d + 1",
             1,
-            MOST,
+            MAX,
             optional=True,
         ),
         Parameter(
             "orphans", str, "nearest", "where the last records of a removed node go", choices=("nearest", "drop")
         ),
-        Parameter("max_leaves", int, 1000, "leaves of the subtree of each root node", 2, MOST),
+        Parameter("max_leaves", int, 1000, "leaves of the subtree of each root node", 2, MAX),
     )
     presets: ClassVar[dict[str, dict[str, Any]]] = {"paper": PAPER}
 

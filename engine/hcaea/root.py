@@ -11,7 +11,7 @@ from resonance.engine.caea.block import CLUSTERS, K
 from resonance.engine.caea.engine import rules_from
 from resonance.engine.caea.reading import CRITERIA, stored_shapes
 from resonance.engine.caea.state_checks import check_fault, opened
-from resonance.engine.classes import MOST_CLASSES
+from resonance.engine.classes import MAX_CLASSES
 from resonance.engine.errors import StateError
 from resonance.engine.events import cluster_of, events_from
 from resonance.engine.hcaea.batch import pack_models, unpack_tree
@@ -134,7 +134,7 @@ class HCAEARoot(RootedTree):
 
     @classmethod
     def from_state(cls, data: bytes) -> Self:  # noqa: D102
-        model, dimension, classes, floats, integers = opened(cls, data, MOST_CLASSES)
+        model, dimension, classes, floats, integers = opened(cls, data, MAX_CLASSES)
         if dimension:
             rules = rules_from({**model._given, "max_depth": model.depth}, dimension)
             check_fault(cls.name, *tree_fault(floats, integers, rules, classes, 0))

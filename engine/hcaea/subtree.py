@@ -10,7 +10,7 @@ from resonance.engine.caea.engine import rules_from
 from resonance.engine.caea.packed_facts import state_facts
 from resonance.engine.caea.reading import CRITERIA
 from resonance.engine.caea.state_checks import check_fault, opened
-from resonance.engine.classes import MOST_CLASSES, record_labels
+from resonance.engine.classes import MAX_CLASSES, record_labels
 from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.events import events_from
 from resonance.engine.facts import ModelFacts, Path
@@ -23,7 +23,7 @@ from resonance.engine.hcaea.subtree_step import TOP, hold_place, learn_below, re
 from resonance.engine.parameters import check_parameters
 from resonance.engine.state import pack, unpack
 
-MOST_NODES = 2**53
+MAX_NODES = 2**53
 """Node ids stay below it: events hold them as floats on the way out of a kernel."""
 
 
@@ -179,9 +179,9 @@ class HCAEASubtree(ModelTree):
         """
         header, _ = unpack(data, cls.name, cls.revision)
         node = header.get("node")
-        if not isinstance(node, int) or isinstance(node, bool) or not 0 <= node < MOST_NODES:
+        if not isinstance(node, int) or isinstance(node, bool) or not 0 <= node < MAX_NODES:
             raise StateError(f"the state of {cls.name} is of a root node {node!r}")
-        model, dimension, classes, floats, integers = opened(cls, data, MOST_CLASSES)
+        model, dimension, classes, floats, integers = opened(cls, data, MAX_CLASSES)
         model.node = node
         if dimension:
             rules = rules_from({**model._given, "max_depth": model.depth}, dimension)

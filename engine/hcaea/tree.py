@@ -20,7 +20,7 @@ from resonance.engine.caea.block import (
     LAST,
     LEVEL,
     LINKS,
-    MOST_LINKS,
+    MAX_LINKS,
     WAIT_FIRST,
     WAIT_LAST,
     WAITING,
@@ -103,7 +103,7 @@ def learn_here(floats, integers, table, rules, factors, m, top, clock, x, label,
     """Learn a record with one model alone and let its node keep it; return the position of the node."""
     sums, squares, _, work, row = scratch
     head = head_of(table, m)
-    if head[K] == head[CAPACITY] or head[MOST_LINKS] == head[LINKS]:
+    if head[K] == head[CAPACITY] or head[MAX_LINKS] == head[LINKS]:
         larger, longer = with_room(floats[m], integers[m], rules.d, rules.h)
         put(floats, integers, table, m, larger, longer)
         head = head_of(table, m)

@@ -15,7 +15,7 @@ from resonance.engine.borrowed import borrow
 _EPSILON = 2.0**-52
 _NOTHING = 1e-280
 """What a square of an element is taken for 0 below: beside a largest element of 1 it is, and divisions stay sound."""
-_MOST_STEPS = 50
+_MAX_STEPS = 50
 """QL steps for one eigenvalue; two or three are usual. Beyond it what is left of the off-diagonal is rounding."""
 
 
@@ -71,7 +71,7 @@ def _reduce(own, d, lanes, diagonal, off, v, w):
 def _diagonalise(diagonal, off, d):
     """Take a tridiagonal matrix to its eigenvalues, in `diagonal`; `off` holds the squares beside it."""
     for low in range(d):
-        for _ in range(_MOST_STEPS):
+        for _ in range(_MAX_STEPS):
             end = low
             while end < d - 1:
                 if off[end] <= _EPSILON * _EPSILON * abs(diagonal[end] * diagonal[end + 1]) or off[end] < _NOTHING:

@@ -8,7 +8,7 @@ from numba import types
 from numba.typed import List
 from numpy.typing import ArrayLike, NDArray
 from resonance.engine.base import Cluster, Engine, IntArray, Prediction, Step, check_batch
-from resonance.engine.classes import MOST_CLASSES, record_labels
+from resonance.engine.classes import MAX_CLASSES, record_labels
 from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.events import cluster_of, events_from
 from resonance.engine.facts import ModelFacts, Path
@@ -31,7 +31,7 @@ from resonance.engine.ildn.model import (
 from resonance.engine.ildn.radius import squared_radii
 from resonance.engine.ildn.reading import CRITERIA, present_clusters, shapes_of
 from resonance.engine.ildn.state import packed, unpacked
-from resonance.engine.parameters import MOST, Parameter, check_parameters
+from resonance.engine.parameters import MAX, Parameter, check_parameters
 from resonance.engine.state import pack, unpack
 
 PARAMETERS = (
@@ -41,11 +41,11 @@ PARAMETERS = (
         "radius", str, "sq", "what widens for young nodes: the squared radius, or its root", choices=("sq", "sqrt")
     ),
     Parameter("rho", float, 0.95, "share of the variance whose directions the merge test takes", 0, 1, open_low=True),
-    Parameter("lambda", int, 1000, "records between two removals of thin nodes", 1, MOST),
+    Parameter("lambda", int, 1000, "records between two removals of thin nodes", 1, MAX),
     Parameter("k", float, 0.01, "a node is thin with fewer records than this share of the mean", 0, 1),
-    Parameter("min_cluster_records", int, 25, "records that the nodes of a cluster must have won", 1, MOST),
+    Parameter("min_cluster_records", int, 25, "records that the nodes of a cluster must have won", 1, MAX),
     Parameter("max_nodes", int, 1000, "nodes of one model; beyond it the one that won longest ago goes", 4, 10_000),
-    Parameter("expire_records", int, 20_000, "records after which a cluster without any vanishes; 0: never", 0, MOST),
+    Parameter("expire_records", int, 20_000, "records after which a cluster without any vanishes; 0: never", 0, MAX),
 )
 PAPER = {"min_cluster_records": 1, "expire_records": 0}
 
@@ -268,7 +268,7 @@ class ILDN(Engine):
             dimension, classes = header["dimension"], header.get("classes", 0)
         except (KeyError, TypeError, ValueError, AttributeError, ParameterError) as error:
             raise StateError(f"the state of {cls.name} has no parameters that it can have: {error}") from error
-        for name, value, most in (("dimension", dimension, cls.most_features), ("classes", classes, MOST_CLASSES)):
+        for name, value, most in (("dimension", dimension, cls.most_features), ("classes", classes, MAX_CLASSES)):
             if type(value) is not int or not 0 <= value <= most:
                 raise StateError(f"the state of {cls.name} has {name} = {value!r}")
         if dimension:

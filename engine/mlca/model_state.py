@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from resonance.engine.base import MAGNITUDE, FloatArray, IntArray, Label
-from resonance.engine.contents import MOST_RECORDS, ROUNDING, Contents
+from resonance.engine.contents import MAX_RECORDS, ROUNDING, Contents
 from resonance.engine.errors import RecordError, StateError
 from resonance.engine.labels import checked_label
 from resonance.engine.mlca.nodes import (
@@ -100,7 +100,7 @@ def unpacked(arrays: dict[str, NDArray[Any]], rules: Rules, labels: int, name: s
     """
     contents = Contents(arrays, name)
     check, d = contents.check, rules.d
-    records, next_id = contents.whole("head", 0, MOST_RECORDS, 2).tolist()
+    records, next_id = contents.whole("head", 0, MAX_RECORDS, 2).tolist()
     known = labels if records else 0
     ids = contents.whole("id", 0, next_id - 1, -1)
     k = len(ids)
@@ -113,7 +113,7 @@ def unpacked(arrays: dict[str, NDArray[Any]], rules: Rules, labels: int, name: s
     check((sigma > 0.0).all(), "sigma")
     weight = contents.within("weight", MAGNITUDE * (1.0 + ROUNDING), k, d)
     window = contents.within("window", MAGNITUDE, min(records, rules.interval), d)
-    triples = contents.whole("labels", 0, MOST_RECORDS, -1, 3)
+    triples = contents.whole("labels", 0, MAX_RECORDS, -1, 3)
     place, label, times = triples.T
     check((place < k).all() and (label < known).all(), "labels")
     check((np.diff(place * max(known, 1) + label, prepend=-1) > 0).all(), "labels out of order")
@@ -152,7 +152,7 @@ def _held(contents: Contents, rules: Rules, labels: int) -> Held:
     """Return the records that are held back, of a model that has learned none."""
     X = contents.within("held", MAGNITUDE, -1, rules.d)
     contents.check(0 < len(X) < rules.interval, f"{len(X)} records held back")
-    owner, label = contents.whole("held_labels", 0, MOST_RECORDS, -1, 2).T
+    owner, label = contents.whole("held_labels", 0, MAX_RECORDS, -1, 2).T
     contents.check((owner < len(X)).all() and (label < labels).all(), "labels of records held back")
     contents.check((np.diff(owner * max(labels, 1) + label, prepend=-1) > 0).all(), "labels out of order")
     contents.check(len(np.unique(label)) == labels, "a label that no record has")

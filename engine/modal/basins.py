@@ -20,9 +20,9 @@ _GOES_ON = 0.5
 """Share of the records that a cluster needs with which one goes on."""
 _HOLD = 0.7
 """What is apart stays apart until the valley is below this share of what made it one."""
-_MOST_ERRORS = 3.5
+_MAX_ERRORS = 3.5
 """Standard errors above which a valley needs no more."""
-_LEAST_ERRORS = 0.5
+_MIN_ERRORS = 0.5
 """Standard errors that a dip between two basins has at least, or they are one from the beginning."""
 _EARLY = 300.0
 """Records from which a valley needs more errors with every record."""
@@ -159,7 +159,7 @@ def _climb(rules, start, end, logs, hits, parent):
                 continue
             lower, higher = (other, own) if rank[own] < rank[other] else (own, other)
             error = np.sqrt(1.0 / hits[lower] + 1.0 / hits[i])
-            if logs[lower] - logs[i] < rules.valley + _LEAST_ERRORS * error:
+            if logs[lower] - logs[i] < rules.valley + _MIN_ERRORS * error:
                 parent[lower] = higher
                 own = higher
 
@@ -227,7 +227,7 @@ def _errors(model, rules, dimension):
     """Return how many standard errors a valley has to be deep."""
     older = log(max(float(model.head[CLOCK]), _EARLY) / _EARLY)
     half_square = _FIRST + _GROWTH * older - log(rules.doubt)
-    return min(_MOST_ERRORS, np.sqrt(2.0 * max(0.0, half_square))) * max(1.0, _PLANE / dimension)
+    return min(_MAX_ERRORS, np.sqrt(2.0 * max(0.0, half_square))) * max(1.0, _PLANE / dimension)
 
 
 @jit

@@ -21,7 +21,7 @@ END = 1  # positions that are used
 UNFILLED = -1
 """`END` of cells that are to be filled before they are looked into."""
 
-_MOST = 128
+_MAX = 128
 """Clusters that have a cell."""
 _NEW = 64
 """Room for landmarks that come after the cells were filled, and are in none of them; then they are filled anew."""
@@ -74,11 +74,11 @@ def new_cells(rules: Rules, slots: int) -> Cells:
     """Return cells, not filled yet, of a model with room for `slots` landmarks."""
     return Cells(
         head=np.array([0, UNFILLED]),
-        start=np.zeros(_MOST + 1, dtype=np.int64),
-        middle=np.zeros((rules.d, _MOST + STAGGER)),
-        reach=np.zeros(_MOST),
-        widest=np.zeros(_MOST),
-        apart=np.zeros(_MOST),
+        start=np.zeros(_MAX + 1, dtype=np.int64),
+        middle=np.zeros((rules.d, _MAX + STAGGER)),
+        reach=np.zeros(_MAX),
+        widest=np.zeros(_MAX),
+        apart=np.zeros(_MAX),
         column=np.zeros(slots + _NEW, dtype=np.int64),
         position=np.full(slots, -1, dtype=np.int64),
         at=np.zeros((rules.d, slots + _NEW + STAGGER)),
@@ -92,7 +92,7 @@ def fill_cells(model, cells):
     """Make a cell of every cluster, and copy the landmarks."""
     # Until it is done, whatever happens.
     cells.head[END] = UNFILLED
-    count, used = model.head[LANDMARKS], min(model.head[CLUSTERS], _MOST)
+    count, used = model.head[LANDMARKS], min(model.head[CLUSTERS], _MAX)
     own, gap, mean = np.empty(count, dtype=np.int64), np.zeros(count), np.zeros(used)
     nodes, size = np.zeros(used + 1, dtype=np.int64), np.zeros(used + 1, dtype=np.int64)
     for i in range(count):

@@ -18,7 +18,7 @@ _JUMP = 3.3
 
 In a place of even density the growth at the third neighbour exceeds it once in 20,000 landmarks (e**-9.9).
 """
-_LEAST_JUMP = 2.25
+_MIN_JUMP = 2.25
 """The least such growth in squared distance, in many dimensions."""
 _FEWEST = 3
 """Neighbours in a ball however far they are."""
@@ -45,9 +45,9 @@ def logarithm(x):
 def _jump(model):
     """Return the growth in squared distance from one neighbour to the next that ends a ball."""
     if model.dimension[0] <= 0.0:
-        return _LEAST_JUMP
+        return _MIN_JUMP
     # (r / r')^dimension = e^_JUMP, in squared distances.
-    return max(_LEAST_JUMP, 1.0 / exp_minus(2.0 * _JUMP / model.dimension[0]))
+    return max(_MIN_JUMP, 1.0 / exp_minus(2.0 * _JUMP / model.dimension[0]))
 
 
 @inline

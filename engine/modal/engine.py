@@ -8,7 +8,7 @@ from numba import types
 from numba.typed import List
 from numpy.typing import ArrayLike, NDArray
 from resonance.engine.base import MAGNITUDE, Cluster, Engine, FloatArray, IntArray, Prediction, Step, check_batch
-from resonance.engine.classes import MOST_CLASSES, record_labels
+from resonance.engine.classes import MAX_CLASSES, record_labels
 from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.events import SHAPE_HEAD, cluster_of, events_from
 from resonance.engine.facts import ModelFacts, Path
@@ -206,7 +206,7 @@ class Modal(Engine):
                 raise ValueError(f"{dimension!r} features")
             if arrays or dimension:
                 used, classes = arrays["votes"].shape
-                if classes > MOST_CLASSES:
+                if classes > MAX_CLASSES:
                     raise ValueError(f"{classes} classes")
                 # What is made room for is no larger than what is there.
                 if not 1 <= used == arrays["number"].shape[1] or arrays["at"].shape != (used, dimension):

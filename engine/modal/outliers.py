@@ -7,7 +7,7 @@ from resonance.engine.modal.model import LANDMARKS, MASS, PLACE
 
 _DEVIATIONS = 2.88
 """Standard deviations of a normal variable beyond which one of 500 lies on one side."""
-_MOST = 0.1
+_MAX = 0.1
 """Share of the records of a group that can be outliers; more of them are a part of it."""
 
 _INSIDE = 2.0
@@ -67,6 +67,6 @@ def without_outliers(model, logs, dimension, group, groups):
             thin[g] += mass[i]
             left[i] = -1
     for i in range(count):
-        if group[i] >= 0 and thin[group[i]] > _MOST * whole[group[i]]:
+        if group[i] >= 0 and thin[group[i]] > _MAX * whole[group[i]]:
             left[i] = group[i]
     return left

@@ -47,7 +47,7 @@ from resonance.engine.modal.parameters import Rules
 
 Arrays = dict[str, NDArray[Any]]
 
-_MOST_RECORDS = 2**53
+_MAX_RECORDS = 2**53
 """No stream is longer, and what counts its records stays far from the end of an int64."""
 _LONGEST_SPAN = 1e293
 _FEWEST_HITS = 1e-3
@@ -101,7 +101,7 @@ def unpacked(model: Model, rules: Rules, arrays: Mapping[str, NDArray[Any]]) -> 
     """
     head, number, real, cluster = (arrays[name] for name in ("head", "number", "real", "cluster"))
     used, classes, d = number.shape[1], model.votes.shape[1], rules.d
-    _require(head.shape == (HEAD,) and head.dtype == np.int64 and _within(head, 0, _MOST_RECORDS), "head")
+    _require(head.shape == (HEAD,) and head.dtype == np.int64 and _within(head, 0, _MAX_RECORDS), "head")
     n, clock = int(head[N]), int(head[CLOCK])
     _require(1 <= head[LANDMARKS] == used <= min(n, rules.landmarks), "landmarks")
     _require(1 <= clock <= n and head[UNPLACED] <= n - head[READ] and head[NEXT_ID] <= n, "counters")

@@ -2,7 +2,7 @@
 
 from resonance.engine.prepare.parameters import WARMUP_RECORDS
 from resonance.engine.prepare.preparation import REVISION, Preparation
-from resonance.engine.prepare.principal_axes import MOST_AXES
+from resonance.engine.prepare.principal_axes import MAX_AXES
 from resonance.engine.prepare.range_watch import LOOK
 
-__all__ = ["LOOK", "MOST_AXES", "REVISION", "WARMUP_RECORDS", "Preparation"]
+__all__ = ["LOOK", "MAX_AXES", "REVISION", "WARMUP_RECORDS", "Preparation"]

@@ -8,12 +8,12 @@ from typing import Any, Final, Literal, Self, get_args
 
 from resonance.engine.arithmetic import log1p
 from resonance.engine.errors import ParameterError
-from resonance.engine.prepare.principal_axes import MOST_AXES
+from resonance.engine.prepare.principal_axes import MAX_AXES
 from resonance.engine.prepare.scaling import bound
 
 Scale = Literal["warmup", "none", "given"]
 
-MOST_WARMUP_RECORDS: Final = 1_000_000
+MAX_WARMUP_RECORDS: Final = 1_000_000
 WARMUP_RECORDS: Final = 200
 """Records of a warm-up that no parameter says."""
 PROJECTED_RECORDS: Final = 500
@@ -82,8 +82,8 @@ class PreparationParameters:
         if self.scale not in get_args(Scale):
             raise ParameterError("scale", self.scale, "one of " + ", ".join(get_args(Scale)))
         records = self.warmup_records
-        if records is not None and not (_is_integer(records) and 1 <= records <= MOST_WARMUP_RECORDS):
-            raise ParameterError("warmup_records", records, f"an integer from 1 to {MOST_WARMUP_RECORDS:,}")
+        if records is not None and not (_is_integer(records) and 1 <= records <= MAX_WARMUP_RECORDS):
+            raise ParameterError("warmup_records", records, f"an integer from 1 to {MAX_WARMUP_RECORDS:,}")
         if isinstance(self.missing, str) and self.missing not in ("reject", "mean"):
             raise ParameterError("missing", self.missing, "reject, mean or a number")
         self._check_names()
@@ -123,8 +123,8 @@ class PreparationParameters:
         project = self.project
         if project == "auto":
             return
-        if not _is_integer(project) or not 0 <= project <= MOST_AXES:
-            raise ParameterError("project", project, f"auto, or an integer from 0 to {MOST_AXES}")
+        if not _is_integer(project) or not 0 <= project <= MAX_AXES:
+            raise ParameterError("project", project, f"auto, or an integer from 0 to {MAX_AXES}")
         if project and self.clip:
             raise ParameterError("project", project, "0 or auto, because the engine is defined on [0, 1] alone")
         if project > len(self.columns):

@@ -22,12 +22,12 @@ from resonance.engine.prepare.transform import (
     squared_lengths,
 )
 
-MOST_AXES: Final = 64
+MAX_AXES: Final = 64
 
 MIDDLE: Final = 0.5
 """What the warm-up's mean becomes on every axis: about the middle of [0, 1]."""
 
-_MOST_RECORDS: Final = 1000
+_MAX_RECORDS: Final = 1000
 """Records, evenly from the whole warm-up, that the axes are of: more change them little and cost with their square."""
 _NEGLIGIBLE: Final = 1e-10
 """Variance along an axis, as a share of the first axis', that is nothing but rounding."""
@@ -36,7 +36,7 @@ _LOWEST, _HIGHEST = -0.5, 1.5
 _SAME_LENGTH: Final = 1e-3
 _OTHERS: Final = 100
 """One record in so many may have another length: a text that could not be embedded has none."""
-_LEAST_VARIANCE: Final = 1e-2
+_MIN_VARIANCE: Final = 1e-2
 """Mean squared distance from the mean, as a share of the squared length: less, and one large value makes the length."""
 
 
@@ -100,7 +100,7 @@ class PrincipalAxes:
         if length:
             rows = rows.copy()
             rows_to_unit_length(rows)
-        taken = min(len(rows), _MOST_RECORDS)
+        taken = min(len(rows), _MAX_RECORDS)
         some = rows[np.arange(taken) * len(rows) // taken]
         if scaled and not length:
             some = np.clip(some, _LOWEST, _HIGHEST)
@@ -161,7 +161,7 @@ def common_length(rows: FloatArray) -> float:
     if not middle > 0.0 or others * _OTHERS > len(length):
         return 0.0
     variance = float(column_means(squared_lengths(rows, column_means(rows))[:, None])[0])
-    return middle if variance > _LEAST_VARIANCE * middle * middle else 0.0
+    return middle if variance > _MIN_VARIANCE * middle * middle else 0.0
 
 
 def _axes(around: FloatArray, most: int) -> tuple[FloatArray, FloatArray]:

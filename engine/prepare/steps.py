@@ -11,7 +11,7 @@ import numpy as np
 from resonance.engine.arithmetic import draw, jit
 from resonance.engine.base import FloatArray
 
-_LEAST_VALUES: Final = 5
+_MIN_VALUES: Final = 5
 """Different values from which on a feature is a quantity in steps; fewer may be a code for kinds of things."""
 _ON_GRID: Final = 1e-3
 """Part of a step by which a value may miss its point, from calculations before the record was sent."""
@@ -26,7 +26,7 @@ def step_of(values: FloatArray) -> float:
         Of the warm-up, in the input's units.
     """
     different = np.unique(values + 0.0)
-    if not _LEAST_VALUES <= len(different) <= len(values) // 2:
+    if not _MIN_VALUES <= len(different) <= len(values) // 2:
         return 0.0
     gaps = np.diff(different)
     step = float(gaps.min())

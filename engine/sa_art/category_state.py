@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numba.typed import List
 from numpy.typing import NDArray
-from resonance.engine.contents import MOST_RECORDS, ROUNDING, Contents
+from resonance.engine.contents import MAX_RECORDS, ROUNDING, Contents
 from resonance.engine.sa_art.categories import (
     ALL_FIELDS,
     COUNT,
@@ -82,7 +82,7 @@ def unpacked(
     head, ids = read("head", np.int64, 3), read("id", np.int64, -1)
     count = len(ids)
     size, won, used = (read(key, np.int64, count) for key in ("size", "won", "used"))
-    check((head >= 0).all() and (head < MOST_RECORDS).all(), "its head")
+    check((head >= 0).all() and (head < MAX_RECORDS).all(), "its head")
     check(count <= rules.max_clusters, f"{count} categories, more than max_clusters")
     records, next_id, _ = head.tolist()
     check((np.diff(ids, prepend=-1) > 0).all() and (ids < next_id).all(), "ids")

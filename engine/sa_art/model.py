@@ -18,7 +18,7 @@ from resonance.engine.base import (
     Step,
     check_batch,
 )
-from resonance.engine.classes import MOST_CLASSES, majority_label, record_labels
+from resonance.engine.classes import MAX_CLASSES, majority_label, record_labels
 from resonance.engine.errors import ParameterError, RecordError, StateError
 from resonance.engine.facts import ModelFacts, Path
 from resonance.engine.parameters import Parameter, check_parameters
@@ -58,7 +58,7 @@ from resonance.engine.sa_art.category_state import packed, unpacked
 from resonance.engine.sparse import SLACK, SparseBatch, SparseEngine, check_sparse, outside
 from resonance.engine.state import pack, unpack
 
-MOST_SALIENT = 10
+MAX_SALIENT = 10
 """Features that the description of a cluster names as its most salient."""
 
 SHARED = (
@@ -215,7 +215,7 @@ class AdaptiveResonance(SparseEngine):
         features = rows[0].astype(np.int64)
         salient: tuple[Salience, ...] = ()
         if self._kernel_rules.salient:
-            first = np.lexsort((features, -rows[3] * rows[4]))[:MOST_SALIENT]
+            first = np.lexsort((features, -rows[3] * rows[4]))[:MAX_SALIENT]
             salient = tuple(Salience(int(features[k]), float(rows[4, k]), float(rows[3, k])) for k in first)
         if not self._fixed:
             return Cluster(number, (), size, 1, rows[1].copy(), rows[2].copy(), features, salient)
@@ -259,7 +259,7 @@ class AdaptiveResonance(SparseEngine):
         if fixed is None:
             return model
         dimension = _whole(header, "dimension", model._given["max_features"], cls.name)
-        classes = _whole(header, "classes", MOST_CLASSES, cls.name)
+        classes = _whole(header, "classes", MAX_CLASSES, cls.name)
         if type(fixed) is not bool or (fixed and dimension == 0):
             raise StateError(f"the state of {cls.name} cannot be read: {dimension} features, fixed = {fixed!r}")
         model._begin(fixed, dimension)

@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 class ArchivedTask(Protocol):
     """What an archive needs of a partition task."""
 
-    def is_whole(self, position: int) -> bool:
+    def is_consistent_at(self, position: int) -> bool:
         """Whether `states` and `partition_state` hold what the records below an offset left, and nothing else."""
 
     def states(self) -> Iterator[StreamSnapshot]:
@@ -88,7 +88,7 @@ class ArchiveWriter:
 
     def is_due(self, task: ArchivedTask, position: int) -> bool:
         """Whether the time has come, something was learned since the last archive, and all of it can be told."""
-        return self._clock() >= self.due_at and position != self._position and task.is_whole(position)
+        return self._clock() >= self.due_at and position != self._position and task.is_consistent_at(position)
 
     def messages(self, task: ArchivedTask, position: int, timestamp: int) -> Iterator[Message]:
         """Yield an archive, in the order in which it must be written.
@@ -176,7 +176,7 @@ def archive_of(source: DeploymentContext, at: TopicPartition, task: ArchivedTask
     if not source.archive:
         return []
     with LogReader(source.client, source.group, source.patience) as reader:
-        if not reader.has((source.archive, at[1])) or not task.is_whole(position):
+        if not reader.has((source.archive, at[1])) or not task.is_consistent_at(position):
             return []
         first, _ = reader.bounds([at])[at]
         timestamp = -1

@@ -101,7 +101,7 @@ class PartitionRecord:
     ----------
     identity : Identity
         Who wrote it, for which log.
-    replay_from : int
+    recovery_offset : int
         Lowest offset of a record that no snapshot contains.
     position : int
         Every record below this offset was answered when the record was written.
@@ -117,7 +117,7 @@ class PartitionRecord:
     """
 
     identity: Identity
-    replay_from: int
+    recovery_offset: int
     position: int
     committed: int
     state: bytes
@@ -126,8 +126,8 @@ class PartitionRecord:
 
     def value(self) -> bytes:
         """Return the record as it stands on the bus."""
-        names = ("replay_from", "position", "committed", "epoch", "began")
-        own = {name: getattr(self, name) for name in names}
+        names = ("position", "committed", "epoch", "began")
+        own = {"replay_from": self.recovery_offset, **{name: getattr(self, name) for name in names}}
         state = base64.b64encode(self.state).decode("ascii")
         return orjson.dumps({"format": FORMAT, **own, **asdict(self.identity), "state": state})
 

@@ -167,11 +167,11 @@ class ChangelogTable:
         """Return the writer that continues here, for the streams of the identity's input topic."""
         manifests = {stream: self._manifests[stream] for stream in self.streams(identity.topic)}
         # A stray is touched only when its own stream is snapshotted: those of other inputs do no harm.
-        strays = {stream: set(chunks) for stream, chunks in self._chunks.items()}
+        orphan_chunks = {stream: set(chunks) for stream, chunks in self._chunks.items()}
         for stream, manifest in manifests.items():
             for version in (manifest.current, manifest.previous):
-                strays.get(stream, set()).difference_update(version.keys(stream) if version else ())
+                orphan_chunks.get(stream, set()).difference_update(version.keys(stream) if version else ())
         epoch = self._epochs.get(identity.topic, 0) + 1
         record = self._records.get(identity.topic)
         began = record.began if record is not None and record.identity == identity else -1
-        return ChangelogWriter(identity, manifests, strays, epoch, chunk_bytes, began)
+        return ChangelogWriter(identity, manifests, orphan_chunks, epoch, chunk_bytes, began)

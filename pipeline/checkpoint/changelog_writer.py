@@ -35,7 +35,7 @@ class Snapshotted(Protocol):
     """Offsets after which what it knows beside its streams is written also where no stream is due; 0 for never."""
 
     @property
-    def replay_from(self) -> int | None:
+    def recovery_offset(self) -> int | None:
         """Lowest offset of a record whose stream has not been snapshotted since; None when all are."""
 
     def due(self) -> list[str]:
@@ -47,7 +47,7 @@ class Snapshotted(Protocol):
     def snapshot(self, stream: str) -> StreamSnapshot:
         """Return the state of a stream, which is clean then."""
 
-    def gone(self) -> list[str]:
+    def dropped(self) -> list[str]:
         """Return the streams that ended since the last call; their snapshots are to go."""
 
     def partition_state(self) -> bytes:
@@ -90,16 +90,16 @@ class GivenStates:
         What is written.
     state : bytes
         What the partition knows beside its streams.
-    replay_from : int, optional
+    recovery_offset : int, optional
         Lowest offset of a record that none of them contains; None when all are there.
     """
 
     record_after = 0
 
-    def __init__(self, snapshots: Iterable[StreamSnapshot], state: bytes, replay_from: int | None = None) -> None:
+    def __init__(self, snapshots: Iterable[StreamSnapshot], state: bytes, recovery_offset: int | None = None) -> None:
         self._snapshots = {snapshot.stream: snapshot for snapshot in snapshots}
         self._state = state
-        self.replay_from = replay_from
+        self.recovery_offset = recovery_offset
 
     def due(self) -> list[str]:
         """Return all of them."""
@@ -113,7 +113,7 @@ class GivenStates:
         """Return one of them."""
         return self._snapshots[stream]
 
-    def gone(self) -> list[str]:
+    def dropped(self) -> list[str]:
         """Return no stream."""
         return []
 
@@ -131,7 +131,7 @@ class ChangelogWriter:
         What stands in every partition record.
     manifests : mapping of str to Manifest, optional
         Newest manifest of each stream that has one.
-    strays : mapping of str to collection of bytes, optional
+    orphan_chunks : mapping of str to collection of bytes, optional
         Chunk keys of each stream that no manifest names: a crash came between chunks and manifest.
     epoch : int
         Number of this owner of the partition.
@@ -142,7 +142,7 @@ class ChangelogWriter:
 
     Attributes
     ----------
-    replay_from : int or None
+    recovery_offset : int or None
         What the last partition record said; the health page shows it.
     """
 
@@ -150,7 +150,7 @@ class ChangelogWriter:
         self,
         identity: Identity,
         manifests: Mapping[str, Manifest] | None = None,
-        strays: Mapping[str, Collection[bytes]] | None = None,
+        orphan_chunks: Mapping[str, Collection[bytes]] | None = None,
         epoch: int = 1,
         chunk_bytes: int = CHUNK_BYTES,
         began: int = -1,
@@ -159,9 +159,9 @@ class ChangelogWriter:
         self.began = began
         self._recorded = 0
         self.epoch = epoch
-        self.replay_from: int | None = None
+        self.recovery_offset: int | None = None
         self._manifests = dict(manifests or {})
-        self._strays = {stream: set(keys) for stream, keys in (strays or {}).items()}
+        self._strays = {stream: set(keys) for stream, keys in (orphan_chunks or {}).items()}
         self._chunk_bytes = chunk_bytes
 
     def snapshot_at(self, stream: str) -> int | None:
@@ -190,18 +190,20 @@ class ChangelogWriter:
             Snapshot every dirty stream, as at a clean stop.
         """
         streams = task.dirty() if everything else task.due()
-        known = self.replay_from is not None and not 0 < task.record_after <= position - self._recorded
+        known = self.recovery_offset is not None and not 0 < task.record_after <= position - self._recorded
         if not streams and known and not everything:
             return
         for stream in streams:
             yield from self._stream(task.snapshot(stream))
         # What has ended says no more where a restart must begin: its snapshot goes before the record that says so.
-        for stream in task.gone():
+        for stream in task.dropped():
             yield from self._end(stream)
-        replay_from = task.replay_from
-        self.replay_from = position if replay_from is None else replay_from
+        recovery_offset = task.recovery_offset
+        self.recovery_offset = position if recovery_offset is None else recovery_offset
         state, self._recorded = task.partition_state(), position
-        record = PartitionRecord(self.identity, self.replay_from, position, committed, state, self.epoch, self.began)
+        record = PartitionRecord(
+            self.identity, self.recovery_offset, position, committed, state, self.epoch, self.began
+        )
         yield Message(partition_key(self.identity.topic), record.value(), [])
 
     def _end(self, stream: str) -> Iterator[Message]:

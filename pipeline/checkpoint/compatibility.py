@@ -18,7 +18,7 @@ from resonance.pipeline.timestamps import epoch_ms
 ADDED_LIMITS: Final = ("output.clusters_grace",)
 """Limits that partition records of earlier releases do not have."""
 
-NOT_OF_THE_LOG: Final = "the models are not of this log alone"
+NOT_REPRODUCIBLE: Final = "the models are not of this log alone"
 """Stands beside a committed offset, as long as that, where learning the log again would give other models."""
 
 _log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ def offset_note(began: int, first_version: int) -> str:
     first_version : int
         Version with which its streams begin.
     """
-    return "" if (began, first_version) == (0, 1) else NOT_OF_THE_LOG
+    return "" if (began, first_version) == (0, 1) else NOT_REPRODUCIBLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class ResumePoint:
 
     Attributes
     ----------
-    replay_from : int
+    recovery_offset : int
         Lowest offset that no snapshot contains.
     start : int
         Everything below it was answered.
@@ -55,7 +55,7 @@ class ResumePoint:
         No other start would choose another place.
     """
 
-    replay_from: int
+    recovery_offset: int
     start: int
     committed: int
     record: PartitionRecord | None
@@ -92,7 +92,7 @@ def locate(
     start = max(committed, record.position)
     if start > end:
         raise mismatches.offset_beyond_end(source.group, topic, partition, start, end)
-    return ResumePoint(record.replay_from, start, committed, record)
+    return ResumePoint(record.recovery_offset, start, committed, record)
 
 
 def _locate_unknown(source: DeploymentContext, at: TopicPartition, committed: int, first: int, end: int) -> ResumePoint:
@@ -163,7 +163,7 @@ def check_record(source: DeploymentContext, at: TopicPartition, record: Partitio
     _check_log(source, record.identity)
     check_settings(source, at, record)
     check_relearning(
-        source, at, ResumePoint(record.replay_from, record.position, NO_OFFSET, record), record.replay_from
+        source, at, ResumePoint(record.recovery_offset, record.position, NO_OFFSET, record), record.recovery_offset
     )
 
 
@@ -214,7 +214,7 @@ def check_settings(source: DeploymentContext, at: TopicPartition, record: Partit
         raise mismatches.settings_differ(f"{at[0]}[{at[1]}]", changed)
 
 
-def check_relearning(source: DeploymentContext, at: TopicPartition, place: ResumePoint, replay_from: int) -> None:
+def check_relearning(source: DeploymentContext, at: TopicPartition, place: ResumePoint, recovery_offset: int) -> None:
     """Stop where records must be learned again and would now come out otherwise.
 
     What a snapshot contains stays as it was learned, so after a clean stop these may change: the release, the limits,
@@ -225,7 +225,7 @@ def check_relearning(source: DeploymentContext, at: TopicPartition, place: Resum
     MismatchError
         Listing what changed.
     """
-    if place.record is None or replay_from >= place.start:
+    if place.record is None or recovery_offset >= place.start:
         return
     found, now = place.record.identity, source.identities[at[0]]
     # A release that did not know a setting yet learned nothing by it.
@@ -233,4 +233,4 @@ def check_relearning(source: DeploymentContext, at: TopicPartition, place: Resum
     before = {"revision of the engine": found.revision, **added, **found.limits}
     changed = mismatches.differences(before, {"revision of the engine": now.revision, **now.limits})
     if changed:
-        raise mismatches.unclean_change(*at, changed, replay_from, place.start)
+        raise mismatches.unclean_change(*at, changed, recovery_offset, place.start)

@@ -65,7 +65,7 @@ def read_states(source: DeploymentContext, reader: LogReader) -> list[StoredPart
     MismatchError
         They belong to another pipeline, were written by a newer release, or are damaged.
     """
-    tables = read_tables(reader, source, range(source.deployment.homes))
+    tables = read_tables(reader, source, range(source.deployment.state_partitions))
     committed = reader.committed(source.logs)
     found = []
     for at in source.logs:
@@ -75,7 +75,7 @@ def read_states(source: DeploymentContext, reader: LogReader) -> list[StoredPart
         # As a restore does: what a damaged snapshot contained, the one before it lacks.
         lacking = [snapshot.next for snapshot, relied_on in newest.values() if not relied_on]
         if record is not None and lacking:
-            record = replace(record, replay_from=min(record.replay_from, *lacking))
+            record = replace(record, recovery_offset=min(record.recovery_offset, *lacking))
         found.append(StoredPartition(at, committed[at], record, streams))
     return found
 

@@ -18,7 +18,7 @@ from resonance.pipeline import logs, mismatches
 from resonance.pipeline.checkpoint.changelog_table import ChangelogTable
 from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter, SnapshottedTask
 from resonance.pipeline.checkpoint.compatibility import (
-    NOT_OF_THE_LOG,
+    NOT_REPRODUCIBLE,
     ResumePoint,
     begin,
     check_owner,
@@ -137,7 +137,7 @@ def restore_partitions(
             topic, partition = at
             table, (first, end) = tables[partition], bounds[at]
             place = locate(source, table, at, committed[at], first, end)
-            if place.committed != NO_OFFSET and place.record is None and reader.notes([at])[at] == NOT_OF_THE_LOG:
+            if place.committed != NO_OFFSET and place.record is None and reader.notes([at])[at] == NOT_REPRODUCIBLE:
                 why = "the models did not come from this log alone (a file, a new version, a reset, other settings)"
                 raise mismatches.no_snapshot(topic, partition, place.committed, why)
             if place.committed == NO_OFFSET and place.record is None and source.start_of(topic) != "earliest":
@@ -147,19 +147,19 @@ def restore_partitions(
             task = make_task(topic, partition)
             task.event_bytes = source.event_bytes
             task.topic_ids = source.deployment.topic_ids
-            replay_from = _load(task, table, topic, place)
-            if first > replay_from:
-                raise mismatches.truncated(topic, partition, replay_from, first)
-            check_relearning(source, at, place, replay_from)
+            recovery_offset = _load(task, table, topic, place)
+            if first > recovery_offset:
+                raise mismatches.truncated(topic, partition, recovery_offset, first)
+            check_relearning(source, at, place, recovery_offset)
             identity = source.identities[topic]
             writer = table.writer(identity)
             if place.record is None:
-                writer.began = replay_from
+                writer.began = recovery_offset
             elif replace(place.record.identity, partitions=identity.partitions) == identity:
                 # Also where the input got partitions, which is a stop above unless it changes nothing here.
                 writer.began = place.record.began
             restored[at] = RestoredPartition(task, writer, place.start, place.committed, place.pinned)
-            ranges[at] = (replay_from, place.start)
+            ranges[at] = (recovery_offset, place.start)
         reach("during-restore")
         progress = progress or RestoreProgress()
         progress.wanted = sum(end - begin for begin, end in ranges.values())
@@ -198,7 +198,7 @@ def read_tables(
 
 def _load(task: SnapshottedTask, table: ChangelogTable, topic: str, place: ResumePoint) -> int:
     """Load the snapshots into `task`; return the offset from which the input must be read again."""
-    replay_from = place.replay_from
+    recovery_offset = place.recovery_offset
     if place.record is not None:
         task.restore_partition(place.record.state)
     for stream in table.streams(topic):
@@ -212,6 +212,6 @@ def _load(task: SnapshottedTask, table: ChangelogTable, topic: str, place: Resum
                 snapshot.next,
                 extra=logs.at(table.topic, table.partition),
             )
-            replay_from = min(replay_from, snapshot.next)
+            recovery_offset = min(recovery_offset, snapshot.next)
         task.restore(snapshot)
-    return replay_from
+    return recovery_offset

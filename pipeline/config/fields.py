@@ -11,7 +11,7 @@ from resonance import engine as engines
 from resonance.engine.base import Engine
 from resonance.engine.errors import ParameterError
 from resonance.engine.parameters import Parameter, check_parameters
-from resonance.engine.prepare import MOST_AXES, WARMUP_RECORDS, Preparation
+from resonance.engine.prepare import MAX_AXES, WARMUP_RECORDS, Preparation
 from resonance.engine.sparse import SparseEngine
 from resonance.pipeline.config.messages import STREAM_CHOICES, stream_not_set
 from resonance.pipeline.config.sections import (
@@ -171,7 +171,7 @@ class Fields(BaseSettings):
         most = self.engine_class.most_features
         if most is not None and features > most:
             allowed = (
-                f"from 1 to {MOST_AXES} principal axes, because a record has {features:,} features and "
+                f"from 1 to {MAX_AXES} principal axes, because a record has {features:,} features and "
                 f"{self.engine.name} takes at most {most:,}; or choose another engine.name, or leave features out"
             )
             raise ParameterError("project", self.prepare.project, allowed)

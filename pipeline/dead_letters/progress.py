@@ -14,7 +14,7 @@ from typing import Final, Self
 import orjson
 from resonance.pipeline.errors import ConfigurationError
 
-MOST_METADATA: Final = 4_000
+MAX_METADATA: Final = 4_000
 """Characters of a note: a broker takes 4,096 (offset.metadata.max.bytes)."""
 
 
@@ -73,7 +73,7 @@ class ReplayProgress:
             steps += [first - last, end - first]
             last = end
         packed = base64.b85encode(zlib.compress(orjson.dumps(steps), 9)).decode() if steps else ""
-        if len(topic_id) + 1 + len(packed) > MOST_METADATA:
+        if len(topic_id) + 1 + len(packed) > MAX_METADATA:
             raise ConfigurationError(
                 f"dlq replay: {len(self.ranges):,} separate ranges of letters would be done in one partition, more "
                 "than can be remembered; replay with fewer filters, such as everything of a partition"

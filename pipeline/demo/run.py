@@ -35,7 +35,7 @@ STALL_SECONDS = 60.0
 SENT_SECONDS = 72.0
 """When everything is to be sent, from the start: a worker that compiles first leaves less time for the telemetry."""
 
-LEAST_SECONDS = 20.0
+MIN_SECONDS = 20.0
 """Shortest time for the telemetry, however long the start took."""
 
 SLOW_SECONDS = 8.0
@@ -218,7 +218,7 @@ class _Demo:
                 "note", f"worker {worker.pid} has restored its models and goes on; {story.waiting:,} records wait"
             )
         else:
-            self._seconds = min(self._seconds, max(LEAST_SECONDS, SENT_SECONDS - story.seconds))
+            self._seconds = min(self._seconds, max(MIN_SECONDS, SENT_SECONDS - story.seconds))
             story.say("note", f"worker {worker.pid} answers; sending {self._rate():,.0f} records a second")
 
     def _kill(self, worker: WorkerProcess, follower: Follower, assignments: str) -> None:

@@ -10,13 +10,13 @@ from resonance.pipeline.files.survey import FEW, Column, FileSurvey
 from resonance.pipeline.json_paths import parse_path
 from resonance.pipeline.timestamps import TimeTexts
 
-MOST_STRANGE: Final = 0.1
+MAX_STRANGE: Final = 0.1
 """Share of values that are no number, at most, in a column that is taken for a feature."""
 
 FEWEST_SPARSE: Final = 40
 """Names of numbers in one object, at least, for it to be called sparse."""
 
-MOST_FULL: Final = 0.5
+MAX_FULL: Final = 0.5
 """Share of these that a record has, at most."""
 
 _ID = re.compile(r"(.*[_-])?([iI][dD]|[uUgG][uU][iI][dD])|.*[a-z]I[dD]")
@@ -76,7 +76,7 @@ def suggest(seen: FileSurvey) -> Suggestion:
         )
     numbers: list[str] = []
     for path, column in columns.items():
-        if path in ids or path in clocks or not column.numbers or column.strange > MOST_STRANGE * column.present:
+        if path in ids or path in clocks or not column.numbers or column.strange > MAX_STRANGE * column.present:
             continue
         numbers.append(path)
         if column.strange:
@@ -148,7 +148,7 @@ def _sparse_object(numbers: Sequence[str], seen: FileSurvey) -> str | None:
     groups.pop("", None)
     for parent, paths in sorted(groups.items(), key=lambda group: -len(group[1])):
         present = sum(seen.columns[path].present for path in paths)
-        if len(paths) >= FEWEST_SPARSE and present <= MOST_FULL * len(paths) * seen.records:
+        if len(paths) >= FEWEST_SPARSE and present <= MAX_FULL * len(paths) * seen.records:
             return parent
     return None
 

@@ -10,10 +10,10 @@ SAMPLE: Final = 500
 FEW: Final = 12
 """Different texts of a column, at most, for it to be called a category."""
 
-MOST_COLUMNS: Final = 5_000
+MAX_COLUMNS: Final = 5_000
 """Columns that are told apart; objects with a name for each thing have any number of them."""
 
-MOST_NAMES: Final = 10_000
+MAX_NAMES: Final = 10_000
 """Values that are compared to find out whether a column names its records."""
 
 
@@ -33,7 +33,7 @@ class Column:
     words : set of str
         Different texts; one more than `FEW` stand for any number.
     unique : bool
-        All of the first `MOST_NAMES` are texts or integers, none of them twice.
+        All of the first `MAX_NAMES` are texts or integers, none of them twice.
     """
 
     __slots__ = ("_seen", "kinds", "present", "sample", "stranger", "unique", "words")
@@ -75,7 +75,7 @@ class Column:
                     self.words.add(word)
                     if len(self.words) > FEW:
                         break
-        if self.unique and self.present < MOST_NAMES:
+        if self.unique and self.present < MAX_NAMES:
             self._compare(values)
         if len(self.sample) < SAMPLE:
             self.sample += values[: SAMPLE - len(self.sample)]
@@ -87,7 +87,7 @@ class Column:
         before = len(self._seen)
         self._seen.update(names)
         self.unique = len(self._seen) == before + len(values)
-        if not self.unique or len(self._seen) >= MOST_NAMES:
+        if not self.unique or len(self._seen) >= MAX_NAMES:
             self._seen.clear()
 
 
@@ -129,7 +129,7 @@ class FileSurvey:
         """Take values of a path, unless there are none or too many paths."""
         column = self.columns.get(path)
         if column is None:
-            if not values or len(self.columns) >= MOST_COLUMNS:
+            if not values or len(self.columns) >= MAX_COLUMNS:
                 return
             column = self.columns[path] = Column()
         column.add(values, Counter(map(type, values)) if kinds is None else kinds)

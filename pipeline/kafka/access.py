@@ -145,10 +145,10 @@ def right_refused(client: Mapping[str, Any], problem: KafkaError, right: Acl | N
     """
     if problem.code() not in RIGHTS:
         return None
-    return DeniedError(lacks(client, right, problem.str()))
+    return DeniedError(missing_right(client, right, problem.str()))
 
 
-def lacks(client: Mapping[str, Any], right: Acl | None, reason: str = "") -> str:
+def missing_right(client: Mapping[str, Any], right: Acl | None, reason: str = "") -> str:
     """Return the sentence about a right that the user lacks, with the command that gives it.
 
     Parameters

@@ -9,7 +9,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 from resonance.pipeline.errors import BrokerError, ConfigurationError, DeniedError
-from resonance.pipeline.kafka.access import Refusals, lacks, right_refused
+from resonance.pipeline.kafka.access import Refusals, missing_right, right_refused
 from resonance.pipeline.kafka.acl import Acl, for_group, for_topic
 from resonance.pipeline.kafka.embedded import is_embedded
 
@@ -219,7 +219,7 @@ class ClusterAdmin:
 
     def denied(self, right: Acl) -> str:
         """Return the sentence about a right that the user lacks, with the command that gives it."""
-        return lacks(self._client, right)
+        return missing_right(self._client, right)
 
     def check_group(self, group: str) -> None:
         """See whether the user may be a member of a consumer group.

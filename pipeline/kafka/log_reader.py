@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Place
 from resonance.pipeline.errors import BrokerError
-from resonance.pipeline.kafka.access import Refusals, lacks, right_refused
+from resonance.pipeline.kafka.access import Refusals, missing_right, right_refused
 from resonance.pipeline.kafka.acl import for_group, for_topic
 from resonance.pipeline.records import Record, TopicPartition
 
@@ -253,7 +253,7 @@ class LogReader:
                     # Kafka tells nobody of what he may not see.
                     raise BrokerError(
                         f"topic {topic} does not exist on {self._servers}, or lacks the partition asked for, or "
-                        f"{lacks(self._client, right)}"
+                        f"{missing_right(self._client, right)}"
                     ) from error
                 if not _passing(error.args[0]):
                     raise BrokerError(

@@ -24,7 +24,7 @@ LOOK_SECONDS = 2.0
 BATCH_BYTES = 1_000_000
 """Largest batch of outputs, below what a topic takes by default (max.message.bytes = 1,048,588)."""
 
-MOST_MESSAGE_BYTES = 1_000_000_000
+MAX_MESSAGE_BYTES = 1_000_000_000
 """What librdkafka takes for a message at most; a topic may allow more (max.message.bytes)."""
 
 _log = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ def producer_settings(
         # A batch counts for the topic's limit as a whole, 512 bytes of framing included.
         "batch.size": max(min([BATCH_BYTES + 512, *limits]) - 512, 1),
         # What a single message may have: more than the default where a topic takes more.
-        "message.max.bytes": min(max([BATCH_BYTES, *limits]), MOST_MESSAGE_BYTES),
+        "message.max.bytes": min(max([BATCH_BYTES, *limits]), MAX_MESSAGE_BYTES),
         "queue.buffering.max.messages": 1_000_000,
     }
 

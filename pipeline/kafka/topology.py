@@ -37,7 +37,7 @@ class Deployment:
     labels: int = 0
 
     @property
-    def homes(self) -> int:
+    def state_partitions(self) -> int:
         """Partitions of the topics of states, snapshots and archive: one for each task of a worker."""
         return max(self.partitions, self.routes, self.labels)
 

@@ -29,7 +29,7 @@ from resonance.pipeline.repartition.keyed.subtree_model import SubtreeModel
 from resonance.pipeline.repartition.keyed.subtree_task import SubtreeTask
 from resonance.pipeline.tasks import Task
 
-MOST_WAITING: Final = 200_000
+MAX_WAITING: Final = 200_000
 """Messages to subtrees that may wait; what becomes of them is held in memory."""
 
 _log = logging.getLogger(__name__)
@@ -114,7 +114,7 @@ class Below:
     ) -> Self:
         """Return what is below the roots as the snapshots topic has it; parameters as of the class."""
         with LogReader(source.client, source.group, source.patience) as reader:
-            tables = read_tables(reader, source, range(source.deployment.homes), settle=source.patience)
+            tables = read_tables(reader, source, range(source.deployment.state_partitions), settle=source.patience)
         return cls(settings, source, tables, make_task, begins, stream)
 
     def _part(
@@ -154,9 +154,9 @@ class Below:
         if begin < end:
             for _, records in reader.read({at: (begin, end)}):
                 waiting += [record for record in records if not self._comes_again(record)]
-                if len(waiting) > MOST_WAITING:
+                if len(waiting) > MAX_WAITING:
                     raise MismatchError(
-                        f"{at[0]}[{at[1]}]: more than {MOST_WAITING:,} messages to models below the roots wait; let "
+                        f"{at[0]}[{at[1]}]: more than {MAX_WAITING:,} messages to models below the roots wait; let "
                         "workers carry them out first, under the settings of before and without further input"
                     )
         return waiting

@@ -29,7 +29,7 @@ def open_source(settings: Settings) -> DeploymentContext:
     cluster = ClusterAdmin(client, settings.broker.answer_timeout)
     counts = cluster.partition_counts()
     snapshots = settings.topic("snapshots")
-    if counts.get(snapshots, 0) < deployment.homes:
+    if counts.get(snapshots, 0) < deployment.state_partitions:
         cluster.check_seen(snapshots)
         raise BrokerError(
             f"there is no topic {snapshots} with the snapshots of {settings.name} on "

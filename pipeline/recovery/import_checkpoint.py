@@ -75,10 +75,10 @@ def _beside(
             f"{where}: the file holds only some of its streams, and the deployment has none there; import a file of all"
         )
     stands = max(committed, record.position)
-    replay_from = min(record.replay_from, *(snapshot.next for snapshot in partition.snapshots))
+    recovery_offset = min(record.recovery_offset, *(snapshot.next for snapshot in partition.snapshots))
     for one in (partition.record, record):
         # What is learned again must come out as it would have, there and here.
-        check_record(source, at, replace(one, replay_from=replay_from, position=stands))
+        check_record(source, at, replace(one, recovery_offset=recovery_offset, position=stands))
     check_models(source, at, record.state, partition.snapshots, make_task)
     changes = []
     for snapshot in partition.snapshots:
@@ -97,7 +97,7 @@ def _beside(
         after = Standing(int(snapshot.header["version"]), snapshot.next)
         check_versions(at, {snapshot.stream: after}, {snapshot.stream: before} if before else {})
         changes.append(StreamChange(snapshot.stream, before, after))
-    given = GivenStates(partition.snapshots, record.state, replay_from)
+    given = GivenStates(partition.snapshots, record.state, recovery_offset)
     writer = table.writer(source.identities[at[0]])
     if partition.record.began != record.began:
         # Learned otherwise than the others: a reset that tells everything again would not tell the same.

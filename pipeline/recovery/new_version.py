@@ -74,7 +74,7 @@ def begin_versions(
         return 0
     alone()
     with LogReader(source.client, source.group, source.patience) as reader:
-        tables = read_tables(reader, source, range(source.deployment.homes), settle=source.patience)
+        tables = read_tables(reader, source, range(source.deployment.state_partitions), settle=source.patience)
         committed = reader.committed(logs)
         bounds = reader.bounds(logs)
     stopped = {at: found for at in logs if (found := stop(at)) is not None}
@@ -134,7 +134,7 @@ def _new_models(
         if record is not None:
             before.restore_partition(record.state)
         _pass_over(source, before, record.position if record else 0, first, start)
-    task.take_place(before)
+    task.adopt_position(before)
     # A stream that learned and was never snapshotted has used ids too, below this version.
     task.first_version = max([before.first_version, *known]) + (learned is None)
     for snapshot in old:
@@ -148,11 +148,11 @@ def _pass_over(source: DeploymentContext, before: Task, position: int, first: in
         return
     if first > position:
         # Deleted: any of them may be the predecessor of the next.
-        before.begin_anywhere()
+        before.accept_any_predecessor()
     at = before.topic, before.partition
     with LogReader(source.client, source.group, source.patience) as reader:
         for _, records in reader.read({at: (max(first, position), end)}):
-            before.pass_over(records)
+            before.mark_seen(records)
 
 
 def _take_over(settings: Settings, task: Task, record: PartitionRecord | None) -> None:

@@ -103,7 +103,7 @@ def _offsets_lost(source: DeploymentContext) -> dict[TopicPartition, tuple[int, 
     inputs = inputs_of(source)
     with LogReader(source.client, source.group, source.patience) as reader:
         # In this order a group that works meanwhile is never behind.
-        tables = read_tables(reader, source, range(source.deployment.homes), settle=source.patience)
+        tables = read_tables(reader, source, range(source.deployment.state_partitions), settle=source.patience)
         committed = reader.committed(inputs)
     lost = {}
     for at in inputs:

@@ -90,7 +90,7 @@ def plan_reset(source: DeploymentContext, make_task: Callable[[str, int], Snapsh
     versions = {at: _next_version(source, at, live[at[1]], bounds[at], committed[at], make_task) for at in inputs}
     if source.routes:
         # A stream that is re-keyed may have been learned in any of them, and has the same name in all.
-        beyond = [number for number in live if number >= source.deployment.homes]
+        beyond = [number for number in live if number >= source.deployment.state_partitions]
         used = [_next_version(source, (source.routes, n), live.pop(n), (0, 0), NO_OFFSET, make_task) for n in beyond]
         highest = max([version for at, version in versions.items() if at[0] == source.routes] + used)
         versions |= {at: highest for at in versions if at[0] == source.routes}
@@ -116,7 +116,7 @@ def plan_reset(source: DeploymentContext, make_task: Callable[[str, int], Snapsh
 
 def _live_clusters(reader: LogReader, source: DeploymentContext) -> dict[int, list[bytes]]:
     """Return by partition the clusters of which the compacted topic speaks; nobody else would ever remove them."""
-    places = [(source.clusters, partition) for partition in range(source.deployment.homes)]
+    places = [(source.clusters, partition) for partition in range(source.deployment.state_partitions)]
     live: dict[int, dict[bytes, None]] = {}
     for (_, partition), records in reader.read(reader.bounds([place for place in places if reader.has(place)])):
         keys = live.setdefault(partition, {})
@@ -130,7 +130,7 @@ def _live_clusters(reader: LogReader, source: DeploymentContext) -> dict[int, li
 
 def live_records(reader: LogReader, source: DeploymentContext) -> dict[int, dict[bytes, bytes]]:
     """Return the live records under keys of ours by partition, without asking what they mean."""
-    wanted = [(source.snapshots, partition) for partition in range(source.deployment.homes)]
+    wanted = [(source.snapshots, partition) for partition in range(source.deployment.state_partitions)]
     while source.routes and reader.has((source.snapshots, len(wanted))):
         # The routes had more partitions once.
         wanted.append((source.snapshots, len(wanted)))

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from confluent_kafka import OFFSET_END, Consumer, ConsumerGroupState, KafkaException
 from confluent_kafka import TopicPartition as Offset
 from confluent_kafka.admin import AdminClient
-from resonance.pipeline.checkpoint.compatibility import NOT_OF_THE_LOG
+from resonance.pipeline.checkpoint.compatibility import NOT_REPRODUCIBLE
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, DeliveryError
@@ -78,7 +78,7 @@ class Change:
     was: int = NO_OFFSET
     streams: Sequence[StreamChange] = ()
     clusters: Iterable[Message] = ()
-    note: str = NOT_OF_THE_LOG
+    note: str = NOT_REPRODUCIBLE
     outputs: Sequence[Batch] = ()
 
 
@@ -244,7 +244,7 @@ def forget_archives(source: DeploymentContext) -> None:
     if not source.archive:
         return
     with LogReader(source.client, source.group, source.patience) as reader:
-        places = [(source.archive, partition) for partition in range(source.deployment.homes)]
+        places = [(source.archive, partition) for partition in range(source.deployment.state_partitions)]
         ends = [Offset(*place, OFFSET_END) for place in places if reader.has(place)]
     if not ends:
         return

@@ -75,10 +75,10 @@ def put_back(
     told = max(record.position, committed)
     check_record(source, at, replace(record, position=told))
     first_version = check_models(source, at, record.state, snapshots, make_task)
-    if record.replay_from > record.position:
+    if record.recovery_offset > record.position:
         raise MismatchError(f"{at[0]}[{at[1]}]: offset {record.position}, where it is to go on, was not reached")
-    if record.replay_from < first:
-        raise mismatches.truncated(*at, record.replay_from, first)
+    if record.recovery_offset < first:
+        raise mismatches.truncated(*at, record.recovery_offset, first)
     if (furthest := max([record.position, *(snapshot.next for snapshot in snapshots)])) > end:
         raise mismatches.offset_beyond_end(source.group, *at, furthest, end)
     mine = {key: value for key, value in live.items() if _is_of(source, at, key)}
@@ -93,7 +93,7 @@ def put_back(
     writer = ChangelogWriter(
         now, epoch=checked_epoch(source, live) + 1, began=record.began if record.identity == now else NO_OFFSET
     )
-    given = GivenStates(snapshots, record.state, record.replay_from)
+    given = GivenStates(snapshots, record.state, record.recovery_offset)
     messages = list(writer.messages(given, record.position, acknowledged(committed, record.position), everything=True))
     stale = sorted({*mine} - {message.key for message in messages})
     streams = [

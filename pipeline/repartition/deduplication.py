@@ -52,7 +52,7 @@ class Deduplicator:
         self._forgotten = -1
         self._waiting: set[tuple[str, int]] = set()
 
-    def begin_anywhere(self) -> None:
+    def accept_any_predecessor(self) -> None:
         """Take the next record of each input partition whatever stood before it, as long as it is a later one."""
         self._met = set()
 
@@ -115,9 +115,9 @@ class Deduplicator:
         """Go on where another task of the partition stands; no route before that is read again."""
         self.restore(other.state(None))
 
-    def state(self, replay_from: int | None) -> dict[str, Any]:
+    def state(self, recovery_offset: int | None) -> dict[str, Any]:
         """Return what JSON can hold of it, for a restart that reads again from an offset on; None for from here on."""
-        needed = self._until if replay_from is None else replay_from
+        needed = self._until if recovery_offset is None else recovery_offset
         old = sum(last < needed for _, last in self._dropped) - KEPT
         if old > 0:
             self._forgotten = self._dropped[old - 1][1]

@@ -44,10 +44,10 @@ TOPIC_BYTES: Final = 249
 
 TOPIC_NAME: Final = re.compile(rf"[a-zA-Z0-9._-]{{1,{TOPIC_BYTES}}}")
 
-MOST_PARTITIONS: Final = 100_000
+MAX_PARTITIONS: Final = 100_000
 """Partitions of a topic whose records are routed: who names one behind them is no worker."""
 
-_MOST: Final = 2**63
+_MAX: Final = 2**63
 
 
 class Route(NamedTuple):
@@ -105,7 +105,7 @@ def read_route(record: SourceRecord) -> Route | None:
         return None
     if type(topic) is not str or not (type(partition) is type(offset) is type(timestamp) is type(before) is int):
         return None
-    if not (TOPIC_NAME.fullmatch(topic) and 0 <= partition < MOST_PARTITIONS and FIRST <= before < offset < _MOST):
+    if not (TOPIC_NAME.fullmatch(topic) and 0 <= partition < MAX_PARTITIONS and FIRST <= before < offset < _MAX):
         return None
     routed = RoutedRecord(
         topic, partition, record.offset, timestamp, key, record.value, headers[2:], record.key, offset

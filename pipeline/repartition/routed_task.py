@@ -119,24 +119,24 @@ class RoutedTask(PartitionTask):
         """Return what decides which of the routes that come next are learned; asking it changes nothing here."""
         return deepcopy(self._repeats)
 
-    def begin_anywhere(self) -> None:
+    def accept_any_predecessor(self) -> None:
         """Let the routes begin in the middle: their first records need no predecessor."""
-        self._repeats.begin_anywhere()
+        self._repeats.accept_any_predecessor()
 
-    def pass_over(self, records: Sequence[SourceRecord]) -> None:
+    def mark_seen(self, records: Sequence[SourceRecord]) -> None:
         """Take note of routes that other models have learned, so that repeats of them are known."""
         self._received(records)
 
-    def take_place(self, other: PartitionTask) -> None:
+    def adopt_position(self, other: PartitionTask) -> None:
         """Go on, with other models, where another task of the partition stands."""
-        super().take_place(other)
+        super().adopt_position(other)
         if isinstance(other, RoutedTask):
             self._repeats.take_over(other._repeats)
 
     def partition_state(self) -> bytes:
         """Return what the partition knows beside its streams, as JSON."""
         content = orjson.loads(super().partition_state())
-        return orjson.dumps(content | {"routes": self._repeats.state(self.replay_from)})
+        return orjson.dumps(content | {"routes": self._repeats.state(self.recovery_offset)})
 
     def restore_partition(self, state: bytes) -> None:
         """Continue from `partition_state`, before any stream is restored.

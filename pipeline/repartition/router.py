@@ -116,7 +116,7 @@ class RouterTask(WithDeadLetters):
             self._before[to] = record.offset
             if outputs is not None:
                 outputs.routes.append(route_message(record, self.topic, self.partition, stream, to, before))
-        self._letters.bury(records, faults, outputs)
+        self._letters.record(records, faults, outputs)
 
     def _stream(self, record: SourceRecord, value: bytes) -> bytes:
         """Return the key of a record's stream, or raise `FaultError`."""
@@ -189,7 +189,7 @@ class RouterTask(WithDeadLetters):
         return Counts(self._records, self._skipped, self._letters.by_stage_and_class)
 
     @property
-    def replay_from(self) -> int | None:
+    def recovery_offset(self) -> int | None:
         """Return None: `partition_state` has everything."""
         return None
 
@@ -205,7 +205,7 @@ class RouterTask(WithDeadLetters):
         """Raise `KeyError`: there is no stream."""
         raise KeyError(stream)
 
-    def gone(self) -> list[str]:
+    def dropped(self) -> list[str]:
         """Return no stream."""
         return []
 
@@ -213,7 +213,7 @@ class RouterTask(WithDeadLetters):
         """Yield nothing."""
         return iter(())
 
-    def is_whole(self, position: int) -> bool:
+    def is_consistent_at(self, position: int) -> bool:
         """Return True: nothing but `partition_state` is there."""
         return True
 
@@ -230,10 +230,10 @@ class RouterTask(WithDeadLetters):
     def emit_from_setting(self, offset: int) -> None:
         """Do nothing: what is told of a record is decided where it is learned."""
 
-    def take_emission(self, other: Any) -> None:
+    def adopt_emission(self, other: Any) -> None:
         """Do nothing: what is told of a record is decided where it is learned."""
 
-    def take_place(self, other: Any) -> None:
+    def adopt_position(self, other: Any) -> None:
         """Go on where another task of the partition stands."""
         if isinstance(other, RouterTask):
             self._before = dict(other._before)

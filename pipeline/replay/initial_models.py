@@ -116,7 +116,7 @@ def find_start(
 
 def _begin_anywhere(task: Task) -> None:
     if isinstance(task, RoutedTask):
-        task.begin_anywhere()
+        task.accept_any_predecessor()
 
 
 def later_version(
@@ -221,7 +221,7 @@ def _from_beginning(
         known.restore_partition(record.state)
         task.first_version = known.first_version
         # What was learned silently then is silent now.
-        task.take_emission(known)
+        task.adopt_emission(known)
     return InitialModels(task, origin, f"empty models at offset {origin:,}, where they began", notes)
 
 

@@ -44,7 +44,7 @@ class DeadLetters:
         # Copied in one step: the thread that learns goes on meanwhile.
         return Counter(self._seen.copy())
 
-    def bury(self, records: Sequence[SourceRecord], faults: list[Fault], outputs: Outputs | None) -> None:
+    def record(self, records: Sequence[SourceRecord], faults: list[Fault], outputs: Outputs | None) -> None:
         """Make dead letters of the faults of a batch.
 
         Parameters

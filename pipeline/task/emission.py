@@ -31,7 +31,7 @@ class Emission:
 
     Attributes
     ----------
-    told_from : int or None
+    emit_from_offset : int or None
         Offset of the first record that is told; None while it is not known.
     """
 
@@ -41,11 +41,11 @@ class Emission:
         # What counts for this partition: the time, and the offset from which on records are compared with it.
         self._emit_from = emit_from
         self._at = 0
-        self.told_from: int | None = None if emit_from else 0
+        self.emit_from_offset: int | None = None if emit_from else 0
 
     def tells(self, offset: int) -> bool:
         """Whether it is known that a record is told."""
-        return self.told_from is not None and offset >= self.told_from
+        return self.emit_from_offset is not None and offset >= self.emit_from_offset
 
     def begins_at(self, offset: int, time: str) -> bool:
         """Whether a usable record is told; the first that is sets the latch.
@@ -57,7 +57,12 @@ class Emission:
         time : str
             Its own time.
         """
-        if self.told_from is None and self._emit_from is not None and offset >= self._at and time >= self._emit_from:
+        if (
+            self.emit_from_offset is None
+            and self._emit_from is not None
+            and offset >= self._at
+            and time >= self._emit_from
+        ):
             self._latch(offset)
         return self.tells(offset)
 
@@ -71,7 +76,7 @@ class Emission:
         times : sequence of str
             Their own times.
         """
-        if self.told_from is not None or self._emit_from is None:
+        if self.emit_from_offset is not None or self._emit_from is None:
             return
         late = map(le, (self._emit_from,) * len(times), times)
         for offset in compress(offsets, late):
@@ -80,24 +85,24 @@ class Emission:
                 return
 
     def _latch(self, offset: int) -> None:
-        self.told_from = offset
+        self.emit_from_offset = offset
         told = (*self._place, offset, self._emit_from)
         extra = logs.at(*self._place, offset)
         _log.info("%s[%d]: told from offset %d on, the first record that is not before %s", *told, extra=extra)
 
     def go_on_at(self, offset: int) -> None:
         """Let the present setting count from an offset on where nothing was told yet under another one."""
-        if self.told_from is None and self._emit_from != self._setting:
+        if self.emit_from_offset is None and self._emit_from != self._setting:
             self.begin_at(offset)
 
     def begin_at(self, offset: int) -> None:
         """Tell nothing below an offset, and from there on what the setting says."""
         self._emit_from, self._at = self._setting, offset
-        self.told_from = None if self._setting else offset
+        self.emit_from_offset = None if self._setting else offset
 
     def state(self) -> dict[str, Any]:
         """Return what JSON can hold of it."""
-        return {"emit_from": self._emit_from, "at": self._at, "told_from": self.told_from}
+        return {"emit_from": self._emit_from, "at": self._at, "told_from": self.emit_from_offset}
 
     def restore(self, content: Any) -> None:
         """Continue from a `state`; from None where a release wrote it that told everything.
@@ -108,9 +113,9 @@ class Emission:
             It is not one.
         """
         if content is None:
-            self._emit_from, self._at, self.told_from = None, 0, 0
+            self._emit_from, self._at, self.emit_from_offset = None, 0, 0
             return
-        given, told_from = content["emit_from"], content["told_from"]
+        given, emit_from_offset = content["emit_from"], content["told_from"]
         self._emit_from = None if given is None else str(given)
         self._at = int(content["at"])
-        self.told_from = None if told_from is None else int(told_from)
+        self.emit_from_offset = None if emit_from_offset is None else int(emit_from_offset)

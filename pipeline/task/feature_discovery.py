@@ -100,9 +100,9 @@ class Probing:
         return self._until
 
     @property
-    def replay_from(self) -> int | None:
+    def recovery_offset(self) -> int | None:
         """Lowest offset of a record that `state` leaves out; None when it has them all."""
-        return self._first.replay_from
+        return self._first.recovery_offset
 
     def is_deciding(self, offset: int) -> bool:
         """Whether a record is one of the first, or the one that ends them."""
@@ -144,10 +144,10 @@ class Probing:
             if not self._is_known(key, record.offset):
                 self._hold(record, key, probe, outputs if told else None)
         except FaultError as error:
-            self._letters.bury([record], [error.at(0)], outputs if told else None)
+            self._letters.record([record], [error.at(0)], outputs if told else None)
             return
-        self._letters.bury([record], [], None)
-        telling = (EmitMode.AGAIN if outputs is None else EmitMode.ALOUD) if told else EmitMode.SILENT
+        self._letters.record([record], [], None)
+        telling = (EmitMode.RECOVER if outputs is None else EmitMode.EMIT) if told else EmitMode.SUPPRESS
         if self._mapping.layout is None:
             if len(self._first) == PROBED:
                 self._decide()

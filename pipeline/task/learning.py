@@ -22,14 +22,14 @@ from resonance.schemas import ClusterSnapshot
 
 
 class EmitMode(Enum):
-    """What the bus hears of records that are learned."""
+    """Whether outputs are produced for the records that are learned."""
 
-    ALOUD = "aloud"
-    """Everything, now."""
-    AGAIN = "again"
-    """Nothing, because it has heard it: they are learned again."""
-    SILENT = "silent"
-    """Nothing: the first record that is told then brings a list of the clusters."""
+    EMIT = "emit"
+    """Normal processing."""
+    RECOVER = "recover"
+    """The records were processed before: only the state is updated."""
+    SUPPRESS = "suppress"
+    """Before `emit_from`: the first record that is emitted announces the current clusters."""
 
 
 @dataclass(slots=True, eq=False)
@@ -156,9 +156,9 @@ class Learner:
         if model.ended is not None or model.listing is not None or model.unlisted:
             self._open(model, EventCause(own, 0), telling, learned)
         learned.fed = model.feed(rows, taught)
-        self._health.learned(model, learned.fed, told=telling is EmitMode.ALOUD)
+        self._health.learned(model, learned.fed, told=telling is EmitMode.EMIT)
         for change in learned.fed.rescaled:
-            if telling is EmitMode.ALOUD:
+            if telling is EmitMode.EMIT:
                 learned.drifts.append((0, self._encoder.rescaled(model, change, EventCause(own, 0))))
             model.drifts += 1
         looked = 0
@@ -171,9 +171,9 @@ class Learner:
             began = event.kind in ("emerged", "split")
             if began:
                 since[name] = cause.time
-            if telling is EmitMode.ALOUD:
+            if telling is EmitMode.EMIT:
                 learned.tell(at, self._encoder.event(model, texts, event, cause, since))
-            elif telling is EmitMode.SILENT and model.listing is None:
+            elif telling is EmitMode.SUPPRESS and model.listing is None:
                 model.listing = []
             if not began:
                 self._end(model, [name], cause, telling, learned)
@@ -181,7 +181,7 @@ class Learner:
         if model.lifetimes:
             self._remove(model, own, looked, len(own.offsets), telling, learned)
         for at, regrouping in learned.fed.groups:
-            if telling is EmitMode.ALOUD:
+            if telling is EmitMode.EMIT:
                 cause = EventCause(own, at if len(own.offsets) == len(rows) else 0)
                 learned.drifts.append((at, self._encoder.regrouped(model, regrouping, cause)))
             model.drifts += 1
@@ -192,18 +192,18 @@ class Learner:
         """Tell what is still to be told of the time before, with the first of some records."""
         if model.ended is not None:
             ended, model.ended = model.ended, None
-            if telling is EmitMode.SILENT:
+            if telling is EmitMode.SUPPRESS:
                 model.listing = [*(model.listing or ()), *ended]
             else:
                 self._start(model, model.seq, ended, [], cause, telling, learned)
                 # Nothing is there yet, so nothing is left to be heard of later.
-                model.unlisted = model.unlisted and telling is not EmitMode.ALOUD
+                model.unlisted = model.unlisted and telling is not EmitMode.EMIT
             model.seq += 1
-        elif model.listing is not None and telling is not EmitMode.SILENT:
+        elif model.listing is not None and telling is not EmitMode.SUPPRESS:
             ended, model.listing = model.listing, None
             self._start(model, model.seq - 1, ended, self._present(model), cause, telling, learned)
             model.unlisted = False
-        elif model.unlisted and telling is EmitMode.ALOUD:
+        elif model.unlisted and telling is EmitMode.EMIT:
             present = self._encoder.present(model, self._present(model), cause, model.lifetimes.since)
             learned.clusters += [(0, message) for message in present]
             model.unlisted = False
@@ -218,7 +218,7 @@ class Learner:
         telling: EmitMode,
         learned: Learned,
     ) -> None:
-        if telling is EmitMode.ALOUD:
+        if telling is EmitMode.EMIT:
             since = model.lifetimes.since
             learned.tell(0, self._encoder.version_started(model, seq, ended, present, cause, since))
             self._health.count("version_started")
@@ -235,7 +235,7 @@ class Learner:
         for cluster in clusters:
             model.lifetimes.end(cluster, cause.time, self._grace)
         for cluster in model.lifetimes.overdue():
-            if telling is EmitMode.ALOUD:
+            if telling is EmitMode.EMIT:
                 learned.clusters.append((cause.position, self._encoder.tombstone(cluster, cause)))
 
     def _remove(
@@ -244,7 +244,7 @@ class Learner:
         """Remove the clusters whose tombstones are due with the records of some positions."""
         before = own.offsets[start - 1] if start else model.next - 1
         for at, cluster in model.lifetimes.due(own.times, own.offsets, start, stop, before):
-            if telling is EmitMode.ALOUD:
+            if telling is EmitMode.EMIT:
                 learned.clusters.append((at, self._encoder.tombstone(cluster, EventCause(own, at))))
 
     def texts_of(self, model: StreamModel) -> StreamTexts:

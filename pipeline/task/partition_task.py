@@ -183,21 +183,21 @@ class PartitionTask(WithDeadLetters):
 
     def _piece(self, records: Sequence[SourceRecord], outputs: Outputs | None, *, silent: bool) -> None:
         """Learn records, cut where telling begins among them."""
-        telling = EmitMode.AGAIN if outputs is None else EmitMode.ALOUD
+        telling = EmitMode.RECOVER if outputs is None else EmitMode.EMIT
         if silent:
-            self._batch(records, self._decode(records), None, EmitMode.SILENT)
+            self._batch(records, self._decode(records), None, EmitMode.SUPPRESS)
             return
         if self._emission.tells(records[0].offset):
             self._batch(records, self._decode(records), outputs, telling)
             return
         decoded = self._decode(records)
         self._emission.look(*own_times(decoded, records))
-        place = self._emission.told_from
+        place = self._emission.emit_from_offset
         cut = len(records) if place is None else bisect_left(records, place, key=attrgetter("offset"))
         if cut == len(records):
-            self._batch(records, decoded, None, EmitMode.SILENT)
+            self._batch(records, decoded, None, EmitMode.SUPPRESS)
             return
-        for part, to, how in ((records[:cut], None, EmitMode.SILENT), (records[cut:], outputs, telling)):
+        for part, to, how in ((records[:cut], None, EmitMode.SUPPRESS), (records[cut:], outputs, telling)):
             if part:
                 self._batch(part, self._decode(part), to, how)
 
@@ -246,7 +246,7 @@ class PartitionTask(WithDeadLetters):
             outputs.events += _by_position(events)
             outputs.clusters += _by_position(clusters)
             outputs.drift_events += _by_position(drifts)
-        self._letters.bury(records, decoded.faults, outputs)
+        self._letters.record(records, decoded.faults, outputs)
 
     def _groups(self, batch: _Batch) -> Iterable[tuple[bytes | None, Sequence[int]]]:
         """Return the positions of each stream's records, streams in the order of their first record."""
@@ -331,9 +331,11 @@ class PartitionTask(WithDeadLetters):
     # Snapshots
 
     @property
-    def replay_from(self) -> int | None:
+    def recovery_offset(self) -> int | None:
         """Lowest offset of a record that neither a snapshot nor `partition_state` contains; None when all are there."""
-        offsets = [offset for offset in (self._streams.replay_from, self._probing.replay_from) if offset is not None]
+        offsets = [
+            offset for offset in (self._streams.recovery_offset, self._probing.recovery_offset) if offset is not None
+        ]
         return min(offsets, default=None)
 
     def due(self) -> list[str]:
@@ -348,13 +350,13 @@ class PartitionTask(WithDeadLetters):
         """Return the state of a stream, which is clean then."""
         return self._streams.snapshot(stream, self._probing.layout, self._probing.until)
 
-    def gone(self) -> list[str]:
+    def dropped(self) -> list[str]:
         """Return the streams that ended since the last call; their snapshots are to go."""
         return []
 
-    def is_whole(self, position: int) -> bool:
+    def is_consistent_at(self, position: int) -> bool:
         """Whether `states` and `partition_state` hold what the records below an offset left, and nothing else."""
-        return self._probing.replay_from is None and all(model.next <= position for model in self._streams)
+        return self._probing.recovery_offset is None and all(model.next <= position for model in self._streams)
 
     def states(self) -> Iterator[StreamSnapshot]:
         """Yield the state of every stream; none counts as snapshotted by that."""
@@ -396,13 +398,13 @@ class PartitionTask(WithDeadLetters):
     def first_version(self, version: int) -> None:
         self._streams.first_version = self._letters.version = version
 
-    def take_emission(self, other: "PartitionTask") -> None:
+    def adopt_emission(self, other: "PartitionTask") -> None:
         """Tell from where another task of the partition does."""
         self._emission.restore(other._emission.state())
 
-    def take_place(self, other: "PartitionTask") -> None:
+    def adopt_position(self, other: "PartitionTask") -> None:
         """Go on, with other models, where another task of the partition stands."""
-        self.take_emission(other)
+        self.adopt_emission(other)
 
     def partition_state(self) -> bytes:
         """Return what the partition knows beside its streams, as JSON."""

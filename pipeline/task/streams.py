@@ -149,7 +149,7 @@ class Streams:
                 self._new_at[name] = self._seen
 
     @property
-    def replay_from(self) -> int | None:
+    def recovery_offset(self) -> int | None:
         """Lowest offset of a record whose stream has not been snapshotted since; None when all are."""
         # Not the first entry: streams that were restored at different places become dirty in any order.
         return min(self._dirty.values(), default=None)

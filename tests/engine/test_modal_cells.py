@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from resonance.engine import Modal
 from resonance.engine.modal import engine
-from resonance.engine.modal.cells import _MOST, CELLS, END, find_nearest
+from resonance.engine.modal.cells import _MAX, CELLS, END, find_nearest
 from resonance.engine.modal.model import CLUSTERS, HITS, LANDMARKS, RADIUS2, READ, N
 from resonance.engine.modal.neighbours import NOWHERE, squared_distances
 
@@ -68,8 +68,8 @@ def test_what_is_found_is_what_a_look_at_all_landmarks_finds(name):
         model.learn(part)
         check(model, queries(model, X, rng))
     held, cells = model._model, model._cells
-    assert held.head[CLUSTERS] > (_MOST if name == "more clusters than cells" else 1)
-    assert 1 < cells.head[CELLS] <= min(_MOST, held.head[CLUSTERS])
+    assert held.head[CLUSTERS] > (_MAX if name == "more clusters than cells" else 1)
+    assert 1 < cells.head[CELLS] <= min(_MAX, held.head[CLUSTERS])
     factor, shift = np.linspace(0.5, 1.5, d), np.full(d, np.abs(X).max() / 8)
     model.rescale(factor, shift)
     model.learn(X[:50] * factor + shift)

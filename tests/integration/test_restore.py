@@ -75,7 +75,7 @@ def test_the_start_of_the_next_worker_of_the_same_id_ends_it_at_once(pipeline):
 def test_an_input_truncated_under_a_committed_offset_is_a_stop(pipeline):
     pipeline.feed(30)
     pipeline.work(pipeline.transactional("worker"), until=25)
-    needed = min(part.task.replay_from for part in pipeline.restored().values())
+    needed = min(part.task.recovery_offset for part in pipeline.restored().values())
     admin = AdminClient(pipeline.client)
     for answer in admin.delete_records([TopicPartition(*at, needed + 1) for at in pipeline.assigned]).values():
         answer.result(10)

@@ -44,7 +44,7 @@ class ToyTask:
         return (stream, record.offset, model["crc"], model["count"])
 
     @property
-    def replay_from(self):
+    def recovery_offset(self):
         return min((first for first, _ in self.since.values()), default=None)
 
     def dirty(self):
@@ -63,7 +63,7 @@ class ToyTask:
             raise MismatchError(f"{snapshot.stream}: header {snapshot.header}")
         self.models[snapshot.stream] = orjson.loads(snapshot.body)
 
-    def gone(self):
+    def dropped(self):
         return []
 
     def partition_state(self):

@@ -27,11 +27,11 @@ from typing import Final, NamedTuple, TypeVar
 import numpy as np
 import orjson
 from resonance.engine.base import MAGNITUDE
-from resonance.engine.classes import MOST_CLASSES
-from resonance.engine.hcaea.subtree import MOST_NODES
+from resonance.engine.classes import MAX_CLASSES
+from resonance.engine.hcaea.subtree import MAX_NODES
 from resonance.pipeline import mismatches
 from resonance.pipeline.records import SourceRecord
-from resonance.pipeline.repartition.envelope import MOST_PARTITIONS, TOPIC_NAME
+from resonance.pipeline.repartition.envelope import MAX_PARTITIONS, TOPIC_NAME
 from resonance.pipeline.repartition.keyed.operation_sizes import NUMBER_BYTES
 from resonance.pipeline.task.encode.assignments import KEPT
 from resonance.pipeline.task.encode.message_sizes import ANSWER_BYTES, CAUSE_BYTES
@@ -260,8 +260,8 @@ def _part_of(key: bytes) -> Part | None:
     except ValueError:
         return None
     canonical_name = part.name.encode() == key and bool(stream) and stream.isascii() and stream.isprintable()
-    there = canonical_name and not set(stream) & {'"', "\\"} and 1 <= part.version < MOST_NODES
-    return part if there and 0 <= part.node < MOST_NODES else None
+    there = canonical_name and not set(stream) & {'"', "\\"} and 1 <= part.version < MAX_NODES
+    return part if there and 0 <= part.node < MAX_NODES else None
 
 
 def _trace_of(record: SourceRecord) -> bytes | None:
@@ -272,7 +272,7 @@ def _trace_of(record: SourceRecord) -> bytes | None:
 def _makes_sense(ask: SubtreeOperation) -> bool:
     """Whether a worker could have written what stands in a message."""
     count, number, told, answered = ask.rows, ask.number, ask.told, ask.answered
-    if not 0 <= ask.partition < MOST_PARTITIONS or ask.source_offset < 0:
+    if not 0 <= ask.partition < MAX_PARTITIONS or ask.source_offset < 0:
         return False
     if count and (number <= 0 or not ask.dimension):
         return False
@@ -312,7 +312,7 @@ def _is_json(text: bytes, kind: type = object) -> bool:
 
 def _are_classes(labels: bytes) -> bool:
     found = np.frombuffer(labels, "<i8")
-    return bool(((found >= -1) & (found < MOST_CLASSES)).all())
+    return bool(((found >= -1) & (found < MAX_CLASSES)).all())
 
 
 def _can_be_learned(vectors: bytes) -> bool:

@@ -17,7 +17,7 @@ VECTORS_BYTES: Final = 100_000
 NUMBER_BYTES: Final = 8
 """Bytes of a number, and of a label."""
 
-LEAST_BYTES: Final = 1_000_000
+MIN_BYTES: Final = 1_000_000
 """What the topic takes at least, whatever `limits.record_bytes` is."""
 
 _FRAME: Final = 20_000
@@ -31,7 +31,7 @@ def most_vectors(dimension: int) -> int:
 
 def ask_bytes(settings: Settings) -> int:
     """Return what the topic of the routes must take in one message, as far as the settings say it."""
-    usual, features = max(settings.limits.record_bytes, LEAST_BYTES) + REST_BYTES, settings.features
+    usual, features = max(settings.limits.record_bytes, MIN_BYTES) + REST_BYTES, settings.features
     if features is None and settings.input.dimension is not None:
         features = Layout(settings, Shape(settings.input.dimension, ())).features
     if features is None:

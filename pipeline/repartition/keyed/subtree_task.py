@@ -183,7 +183,7 @@ class SubtreeTask(PartitionTask):
             own, asks = batch.origins.take(fitting), batch.asks_of(fitting)
             rows: Any = asks
             size = sum(ask.size for ask in asks)
-            telling = EmitMode.ALOUD if aloud else EmitMode.AGAIN
+            telling = EmitMode.EMIT if aloud else EmitMode.RECOVER
             learned = self._learner.learn(model, rows, own.offsets, size, own, telling)
             if isinstance(learned.fed, SubtreeResult):
                 batch.fill(fitting, learned.fed)
@@ -254,14 +254,14 @@ class SubtreeTask(PartitionTask):
 
     # Snapshots
 
-    def gone(self) -> list[str]:
+    def dropped(self) -> list[str]:
         """Return the subtrees whose snapshots are to go, each once."""
-        return self._subtrees.gone()
+        return self._subtrees.dropped()
 
     @property
-    def replay_from(self) -> int | None:
+    def recovery_offset(self) -> int | None:
         """Lowest offset of a message that no snapshot contains; None when all are there."""
-        return self._subtrees.replay_from
+        return self._subtrees.recovery_offset
 
     def snapshot(self, stream: str) -> StreamSnapshot:
         """Return the state of a subtree, which is clean then."""
@@ -271,7 +271,7 @@ class SubtreeTask(PartitionTask):
         """Yield the state of every subtree; none counts as snapshotted by that."""
         return self._subtrees.all_states()
 
-    def is_whole(self, position: int) -> bool:
+    def is_consistent_at(self, position: int) -> bool:
         """Whether `states` hold what the messages below an offset left, and nothing else."""
         return all(model.next <= position for model in self._subtrees)
 

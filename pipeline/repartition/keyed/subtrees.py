@@ -84,7 +84,7 @@ class Subtrees(Streams):
         """Let the snapshot of a subtree go that nobody has."""
         self._gone[name] = None
 
-    def gone(self) -> list[str]:
+    def dropped(self) -> list[str]:
         """Return the subtrees whose snapshots are to go, each once."""
         gone, self._gone = list(self._gone), {}
         return gone

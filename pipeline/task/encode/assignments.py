@@ -305,7 +305,7 @@ def _size(headers: Sequence[Header]) -> int:
     return sum(len(name.encode()) + len(value or b"") for name, value in headers)
 
 
-LEAST_TEXTS: Final = 1_000
+MIN_TEXTS: Final = 1_000
 """Streams that are kept at least, however few a partition may have."""
 
 
@@ -321,7 +321,7 @@ class LatestTexts:
     """
 
     def __init__(self, streams: int) -> None:
-        self._most = max(streams, LEAST_TEXTS)
+        self._most = max(streams, MIN_TEXTS)
         self._texts: dict[str, StreamTexts] = {}
 
     def __len__(self) -> int:

@@ -13,7 +13,7 @@ from resonance.schemas import SalientFeature
 CENTRE_BYTES: Final = 200_000
 """Bytes of centre and spread of a cluster of sparse records; beyond it features are left out, see `_fitting`."""
 
-MOST_SALIENT: Final = 10
+MAX_SALIENT: Final = 10
 """Salient features that are named, at most."""
 
 NUMBER_BYTES: Final = 24
@@ -68,7 +68,7 @@ def describe_features(preparation: AnyPreparation, cluster: Cluster) -> Describe
 
 
 def _salient(preparation: AnyPreparation, cluster: Cluster) -> list[SalientFeature]:
-    some = cluster.salient[:MOST_SALIENT]
+    some = cluster.salient[:MAX_SALIENT]
     places = np.array([each.feature for each in some], np.int64)
     if isinstance(preparation, SparsePreparation):
         names: Sequence[str] = preparation.names_of(places)
@@ -96,4 +96,4 @@ def _fitting(names: Sequence[str], centre: FloatArray) -> IntArray:
 
 def salient_bytes(name_bytes: int) -> int:
     """Return the largest size of the salient features of a cluster whose features have names of so many bytes."""
-    return MOST_SALIENT * (name_bytes + 2 * NUMBER_BYTES + 50) + 50
+    return MAX_SALIENT * (name_bytes + 2 * NUMBER_BYTES + 50) + 50

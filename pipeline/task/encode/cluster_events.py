@@ -28,7 +28,7 @@ from resonance.schemas import (
     source_uri,
 )
 
-_MOST_PARTS: Final = 10**9
+_MAX_PARTS: Final = 10**9
 """No list comes in more parts: for the room that their numbers take."""
 
 
@@ -184,7 +184,7 @@ class EventEncoder:
         if len(messages[0].value or b"") > most:
             # Only ordinary events are bounded, and these the topic is known to take.
             brief: ClusterEvent = {**payload, "before": _brief(before), "after": _brief(after)}
-            frame: ClusterEvent = {**payload, "before": [], "after": [], "part": _MOST_PARTS, "parts": _MOST_PARTS}
+            frame: ClusterEvent = {**payload, "before": [], "after": [], "part": _MAX_PARTS, "parts": _MAX_PARTS}
             room = most - len(self._event_message(frame, cause, name).value or b"")
             messages = [
                 self._event_message(part, cause, name if number == 1 else f"{name}/{number}")

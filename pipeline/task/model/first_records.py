@@ -69,7 +69,7 @@ class FirstRecords:
         return len(self._held)
 
     @property
-    def replay_from(self) -> int | None:
+    def recovery_offset(self) -> int | None:
         """Lowest offset of a record that `state` leaves out; None when it has them all."""
         return self._state_and_rest()[1]
 

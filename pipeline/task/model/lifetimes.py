@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from resonance.pipeline.timestamps import later
 
-MOST_ENDED: Final = 1_000
+MAX_ENDED: Final = 1_000
 """Ended clusters of a stream that wait for their tombstones; beyond it the oldest goes early."""
 
 
@@ -65,9 +65,9 @@ class Lifetimes:
 
     def overdue(self) -> list[str]:
         """Return the clusters that are too many, the oldest first; they wait no longer."""
-        if len(self._waiting) <= MOST_ENDED:
+        if len(self._waiting) <= MAX_ENDED:
             return []
-        gone = self._waiting[: len(self._waiting) - MOST_ENDED]
+        gone = self._waiting[: len(self._waiting) - MAX_ENDED]
         self._keep(self._waiting[len(gone) :])
         return [cluster for _, cluster in gone]
 

@@ -23,7 +23,7 @@ from resonance.pipeline.errors import (
     FencedError,
     ResonanceError,
 )
-from resonance.pipeline.kafka.access import lacks, right_refused
+from resonance.pipeline.kafka.access import missing_right, right_refused
 from resonance.pipeline.kafka.acl import Acl, for_group, for_topic, for_transactions
 from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.producer import ABORT_SECONDS, LOOK_SECONDS, Batch, Outlet
@@ -280,7 +280,7 @@ class ExactlyOnce:
         denied = self._denied(problem, at_once=True)
         # A call that comes after the refused one is told of a wrong state alone.
         if denied is None and problem.code() == KafkaError._STATE and (right := self._refused_topic()):
-            denied = DeniedError(lacks(self._client, right))
+            denied = DeniedError(missing_right(self._client, right))
         if denied:
             return denied
         if time.monotonic() - self._began >= self._timeout:

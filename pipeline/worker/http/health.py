@@ -24,7 +24,7 @@ def described(partition: AssignedPartition) -> dict[str, Any]:
     share = counts.values_outside / counts.values_compared if counts.values_compared else None
     return {
         "position": partition.position,
-        "replay_from": partition.writer.replay_from,
+        "replay_from": partition.writer.recovery_offset,
         "records": counts.records,
         "skipped": counts.skipped,
         "dead_letters": dict(counts.dead_letters),

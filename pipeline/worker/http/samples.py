@@ -65,7 +65,7 @@ def _of(partition: AssignedPartition) -> dict[str, float | None]:
     task, now = partition.task, time.monotonic()
     seen, before = task.counts, _before(partition)
     figures = task.health.figures()
-    replay_from = partition.writer.replay_from
+    recovery_offset = partition.writer.recovery_offset
     return {
         "resonance_records_total": seen.records - before.records,
         "resonance_skipped_nulls_total": seen.skipped - before.skipped,
@@ -79,7 +79,7 @@ def _of(partition: AssignedPartition) -> dict[str, float | None]:
         "resonance_clusters": task.health.clusters,
         "resonance_snapshot_age_seconds": now - partition.last_snapshot,
         "resonance_snapshot_bytes": seen.snapshot_bytes,
-        "resonance_replay_from_lag_records": None if replay_from is None else partition.position - replay_from,
+        "resonance_replay_from_lag_records": None if recovery_offset is None else partition.position - recovery_offset,
         "resonance_last_record_age_seconds": now - partition.last_record,
         "resonance_window_records": figures.records,
         "resonance_novelty_ratio": figures.novelty,

@@ -12,7 +12,7 @@ from typing import Any, Final
 from aiokafka import client as aiokafka_client
 from aiokafka import errors as aiokafka_errors
 from resonance.pipeline.errors import DeniedError
-from resonance.pipeline.kafka.access import RefusalWindow, lacks, login_refused, no_secure_connection
+from resonance.pipeline.kafka.access import RefusalWindow, login_refused, missing_right, no_secure_connection
 from resonance.pipeline.kafka.acl import for_group, for_topic
 
 LOGIN_ERRORS: Final = (
@@ -78,7 +78,7 @@ def refused(client: Mapping[str, Any], error: BaseException) -> DeniedError | No
     if isinstance(error, aiokafka_errors.TopicAuthorizationFailedError):
         topics = error.args[0] if error.args else ""
         name = topics if isinstance(topics, str) else ", ".join(sorted(topics))
-        return DeniedError(lacks(client, for_topic(name, ["Read"])))
+        return DeniedError(missing_right(client, for_topic(name, ["Read"])))
     if isinstance(error, aiokafka_errors.GroupAuthorizationFailedError):
-        return DeniedError(lacks(client, for_group(str(error.args[0])) if error.args else None, str(error)))
+        return DeniedError(missing_right(client, for_group(str(error.args[0])) if error.args else None, str(error)))
     return None

@@ -47,7 +47,7 @@ def test_a_snapshot_comes_back_as_it_was():
     assert (snapshot.next, snapshot.header) == (10, {"version": 1})
     assert orjson.loads(snapshot.body) == task.models["p0:a"]
     found = table.records()["in"]
-    assert (found.identity, found.replay_from, found.position, found.committed) == (IDENTITY, 10, 10, 10)
+    assert (found.identity, found.recovery_offset, found.position, found.committed) == (IDENTITY, 10, 10, 10)
     assert found.state == b"state of 0"
 
 
@@ -69,7 +69,7 @@ def test_the_first_call_writes_a_record_even_when_nothing_is_due():
     learn(task, 5, 8)
     (first,) = writer.messages(task, 8, 8)
     found = table_of([first]).records()["in"]
-    assert (found.replay_from, found.position) == (5, 8)
+    assert (found.recovery_offset, found.position) == (5, 8)
     assert list(writer.messages(task, 8, 8)) == []
 
 
@@ -79,10 +79,10 @@ def test_replay_begins_at_the_lowest_record_without_a_snapshot():
     learn(task, 3, 14, b"quick")
     table = table_of(writer.messages(task, 14, 14))
     assert table.streams("in") == ["p0:quick"]
-    assert table.records()["in"].replay_from == writer.replay_from == 0
+    assert table.records()["in"].recovery_offset == writer.recovery_offset == 0
     table = table_of(writer.messages(task, 14, 14, everything=True))
     assert table.streams("in") == ["p0:slow"]
-    assert table.records()["in"].replay_from == 14
+    assert table.records()["in"].recovery_offset == 14
 
 
 def test_two_versions_stay_and_older_chunks_get_tombstones():
@@ -112,7 +112,7 @@ def test_a_write_that_stops_anywhere_leaves_a_usable_snapshot(size):
         whole = sum(messages[-1] in [m for _, m in flat[:stop]] for messages in written)
         assert relied_on
         assert snapshot.next in (whole * 10, whole * 10 + 10)
-        assert snapshot.next >= table.records()["in"].replay_from
+        assert snapshot.next >= table.records()["in"].recovery_offset
 
 
 def test_a_writer_after_a_crash_clears_chunks_that_no_manifest_names():
@@ -194,7 +194,7 @@ def test_what_an_owner_taken_for_dead_appends_is_not_relied_on():
         table.apply(message.key, message.value)
     snapshot, relied_on = table.newest("p0:a")
     assert (snapshot.next, relied_on) == (25, False)
-    assert table.records()["in"].replay_from == 40
+    assert table.records()["in"].recovery_offset == 40
     learn(new_task, 40, 50)
     for message in new_owner.messages(new_task, 50, 50):
         table.apply(message.key, message.value)

@@ -5,7 +5,7 @@ import tomllib
 import pytest
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.files.suggest import as_file, suggest
-from resonance.pipeline.files.survey import FEW, MOST_COLUMNS, SAMPLE, FileSurvey
+from resonance.pipeline.files.survey import FEW, MAX_COLUMNS, SAMPLE, FileSurvey
 
 
 def flows(count=60):
@@ -114,6 +114,6 @@ def test_a_survey_remembers_no_more_than_it_needs():
     survey = FileSurvey()
     for start in range(0, 6_000, 1_000):
         survey.add([{f"of {n}": n, "text": f"t{n}", "x": n} for n in range(start, start + 1_000)])
-    assert len(survey.columns) == MOST_COLUMNS
+    assert len(survey.columns) == MAX_COLUMNS
     text = survey.columns["text"]
     assert (text.present, len(text.sample), len(text.words), text.unique) == (6_000, SAMPLE, FEW + 1, True)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from resonance.engine.errors import StateError
 from resonance.engine.state import pack, unpack
-from resonance.pipeline.config.label_checks import LABELS as MOST
+from resonance.pipeline.config.label_checks import LABELS as MAX
 from resonance.pipeline.records import RoutedRecord
 from resonance.pipeline.task.decode.faults import FaultError
 from resonance.pipeline.task.model.label_memory import ID_BYTES, KIND, REVISION, LabelMemory
@@ -88,11 +88,11 @@ def test_labels_wait_no_longer_than_the_settings_of_now_say():
 
 def test_a_stream_has_so_many_labels_at_most():
     made = memory()
-    made.take_in(tuple(map(str, range(MOST))))
+    made.take_in(tuple(map(str, range(MAX))))
     made.take_in(("1", "2"))
     with pytest.raises(FaultError, match="would have 1,001, and a stream can have 1,000"):
         made.take_in(("1", "more"))
-    assert len(made.known) == MOST
+    assert len(made.known) == MAX
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_a_stream_has_so_many_labels_at_most():
         ({"known": ["y"]}, {}),
         ({"known": ["x", 7]}, {}),
         ({"known": ["x", "y" * 101]}, {}),
-        ({"known": ["x", *map(str, range(MOST))]}, {}),
+        ({"known": ["x", *map(str, range(MAX))]}, {}),
         ({"held": [[None, None], ["5", ["z"]], ["6", []]]}, {}),
         ({"held": [[None, None], ["5", ["x" * 101]], ["6", []]]}, {}),
         ({}, {"features": np.zeros((1, 3))}),

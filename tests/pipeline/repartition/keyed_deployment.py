@@ -21,7 +21,7 @@ class _Held:
         self.position = 0
         self.snapshots: dict[str, StreamSnapshot] = {}
         self.state: bytes | None = None
-        self.replay_from = 0
+        self.recovery_offset = 0
 
     def write(self, streams: Sequence[str]) -> None:
         """Write snapshots as a worker does, with what the partition knows beside them."""
@@ -29,10 +29,10 @@ class _Held:
             snapshot = self.task.snapshot(stream)
             header = orjson.loads(orjson.dumps(snapshot.header))
             self.snapshots[stream] = StreamSnapshot(stream, snapshot.next, header, snapshot.body)
-        for stream in self.task.gone():
+        for stream in self.task.dropped():
             self.snapshots.pop(stream, None)
-        replay_from = self.task.replay_from
-        self.replay_from = self.position if replay_from is None else replay_from
+        recovery_offset = self.task.recovery_offset
+        self.recovery_offset = self.position if recovery_offset is None else recovery_offset
         self.state = self.task.partition_state()
 
 
@@ -115,7 +115,7 @@ class KeyedDeployment:
             task.restore_partition(held.state)
             for snapshot in held.snapshots.values():
                 task.restore(snapshot)
-        task.catch_up(self.logs[at][held.replay_from : held.position])
+        task.catch_up(self.logs[at][held.recovery_offset : held.position])
         return task
 
 

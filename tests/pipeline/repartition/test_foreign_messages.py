@@ -12,7 +12,7 @@ from resonance.engine.prepare import Preparation
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.records import Outputs, Record
-from resonance.pipeline.repartition.envelope import MOST_PARTITIONS
+from resonance.pipeline.repartition.envelope import MAX_PARTITIONS
 from resonance.pipeline.repartition.keyed.operation_records import COPIED, HEAD, LABELLED, Reader
 from resonance.pipeline.tasks import make_task
 
@@ -54,12 +54,12 @@ def mutated(record: Record, rng: random.Random) -> Record:
 def test_no_route_that_a_worker_could_not_have_written_ends_a_worker():
     rng, routes = random.Random(5), routed()
     for _ in range(30):
-        task = make_task(settings("field:country"), ROUTES, 0, 2, inputs=MOST_PARTITIONS)
+        task = make_task(settings("field:country"), ROUTES, 0, 2, inputs=MAX_PARTITIONS)
         chosen = [mutated(record, rng) if rng.random() < 0.3 else record for record in routes]
         said = task.process(chosen)
         assert [task.snapshot(stream) for stream in task.streams]
         assert task.partition_state()
-        assert all((m.partition or 0) in range(MOST_PARTITIONS) for m in said.assignments + said.dead_letters)
+        assert all((m.partition or 0) in range(MAX_PARTITIONS) for m in said.assignments + said.dead_letters)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_no_route_that_a_worker_could_not_have_written_ends_a_worker():
     [
         ["a b", 0, 4, STAMP, -1],
         [TOPIC, -1, 4, STAMP, -1],
-        [TOPIC, MOST_PARTITIONS, 4, STAMP, -1],
+        [TOPIC, MAX_PARTITIONS, 4, STAMP, -1],
         [TOPIC, 0, -4, STAMP, -5],
         [TOPIC, 0, 4, STAMP, 4],
         [TOPIC, 0, 2**63, STAMP, 4],
@@ -127,10 +127,10 @@ def test_no_message_that_a_worker_could_not_have_written_ends_a_worker(keyed: An
     given, log = keyed
     rng, foreign = random.Random(7), 0
     for _ in range(25):
-        task = make_task(given, log[0].topic, log[0].partition, ROUTE_PARTITIONS, inputs=MOST_PARTITIONS)
+        task = make_task(given, log[0].topic, log[0].partition, ROUTE_PARTITIONS, inputs=MAX_PARTITIONS)
         said = task.process([altered(record, rng) if rng.random() < 0.2 else record for record in log])
         for message in said.assignments + said.events + said.clusters:
-            assert message.partition in range(MOST_PARTITIONS)
+            assert message.partition in range(MAX_PARTITIONS)
             assert message.value is None or orjson.loads(message.value)
         assert all(task.snapshot(stream).body for stream in task.streams)
         foreign += task.counts.foreign
@@ -152,7 +152,7 @@ def test_a_message_that_cannot_be_carried_out_is_left_aside(keyed: Any, change: 
     elif change == "dimension":
         fields["dimension"], body = ask.dimension + 1, body + b"\0" * (8 * ask.rows)
     elif change == "partition":
-        fields["partition"] = MOST_PARTITIONS
+        fields["partition"] = MAX_PARTITIONS
     elif change == "class":
         fields["flags"] |= LABELLED
         body = body[: -len(ask.vectors)] + struct.pack("<q", 10**9) * ask.rows + ask.vectors

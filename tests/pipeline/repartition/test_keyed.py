@@ -376,7 +376,7 @@ def test_a_file_is_replayed_through_both_hops(logs: list[list[Record]], expected
 
 
 def test_a_record_that_no_message_has_room_for_is_refused_before_it_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operation_sizes, "LEAST_BYTES", 0)
+    monkeypatch.setattr(operation_sizes, "MIN_BYTES", 0)
     own = {"input__id_path": None, "output__include": [], "input__features": "x", "limits__record_bytes": 900_000}
     task = KeyedDeployment(given("keyed", **own), []).make((TOPIC, 0))
     log = [Record(TOPIC, 0, number, STAMP, b"a", b'{"x": [1, 2, 3]}') for number in range(30)]

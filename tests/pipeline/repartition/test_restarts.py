@@ -148,7 +148,7 @@ def test_the_oldest_runs_are_forgotten_and_nobody_guesses_then(monkeypatch):
 
 def test_a_log_that_begins_in_the_middle_takes_the_first_of_each_partition():
     repeats = Deduplicator(ROUTES, 0)
-    repeats.begin_anywhere()
+    repeats.accept_any_predecessor()
     assert numbers(repeats, (9, 8), (12, 9), (15, 13), (13, 12), (15, 13)) == [9, 12, 13, 15]
 
 

@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 from resonance.engine.state import pack, unpack
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.records import Message, StreamSnapshot
-from resonance.pipeline.task.model.lifetimes import CLOCK_OFFSETS, MOST_ENDED, Lifetimes
+from resonance.pipeline.task.model.lifetimes import CLOCK_OFFSETS, MAX_ENDED, Lifetimes
 from resonance.pipeline.task.model.stream_model import STATE_REVISION
 from resonance.pipeline.timestamps import canonical, later
 from resonance.schemas import Cluster, load_schema
@@ -205,7 +205,7 @@ def test_such_a_state_behind_which_a_version_begins_gives_the_same_however_the_l
 
 def test_what_waits_for_its_tombstone_is_bounded() -> None:
     lifetimes = Lifetimes()
-    for number in range(MOST_ENDED + 3):
+    for number in range(MAX_ENDED + 3):
         lifetimes.end(f"p0/1/{number}", "2026-01-01T00:00:00.000Z", 60.0)
     assert lifetimes.overdue() == ["p0/1/0", "p0/1/1", "p0/1/2"]
     assert lifetimes.overdue() == []
@@ -214,7 +214,7 @@ def test_what_waits_for_its_tombstone_is_bounded() -> None:
     offsets = [CLOCK_OFFSETS - 2, CLOCK_OFFSETS - 1, 2 * CLOCK_OFFSETS + 5]
     assert again.due(times, offsets, 0, 2, -1) == []
     assert again.due(times, offsets, 2, 3, 2 * CLOCK_OFFSETS) == []
-    assert again.due(times, offsets, 0, 3, -1) == [(2, f"p0/1/{number}") for number in range(3, MOST_ENDED + 3)]
+    assert again.due(times, offsets, 0, 3, -1) == [(2, f"p0/1/{number}") for number in range(3, MAX_ENDED + 3)]
     assert len(again) == 0
 
 

@@ -118,19 +118,19 @@ class Crashes:
         self.given, self.log, self.rng = given, log, random.Random(seed)
         self.snapshots: dict[str, StreamSnapshot] = {}
         self.state: bytes | None = None
-        self.replay_from = 0
+        self.recovery_offset = 0
 
     def save(self, worker: PartitionTask, streams: list[str], position: int) -> None:
         for stream in streams:
             self.snapshots[stream] = worker.snapshot(stream)
         self.state = worker.partition_state()
-        self.replay_from = position if worker.replay_from is None else worker.replay_from
+        self.recovery_offset = position if worker.recovery_offset is None else worker.recovery_offset
 
     def restore(self, committed: int) -> PartitionTask:
         worker = task(self.given)
         if self.state is not None:
             worker = restored(self.given, self.state, self.snapshots.values())
-        again = [record for record in self.log if self.replay_from <= record.offset < committed]
+        again = [record for record in self.log if self.recovery_offset <= record.offset < committed]
         size = self.rng.choice((1, 30, 1000))
         for start in range(0, len(again), size):
             worker.catch_up(again[start : start + size])
@@ -287,7 +287,7 @@ def test_what_was_learned_beforehand_is_listed_and_the_rest_equals_one_run_over_
     for start in range(0, 800, 100):
         boot.learn_silently(log[start : start + 100])
     state, snapshots = boot.partition_state(), [boot.snapshot(stream) for stream in boot.dirty()]
-    assert boot.replay_from is None
+    assert boot.recovery_offset is None
     live = restored(given, state, snapshots)
     outputs = run(live, log[800:])
     told, lists = split(outputs)
@@ -338,12 +338,12 @@ def test_a_list_that_no_message_would_hold_describes_no_centres(monkeypatch: pyt
 def test_the_latch_is_the_first_record_that_is_not_too_early() -> None:
     emission = Emission("2026-01-01T00:00:00.000Z", TOPIC, 0)
     emission.look([3, 5], ["2025-12-31T23:59:59.999Z", "2025-01-01T00:00:00.000Z"])
-    assert emission.told_from is None
+    assert emission.emit_from_offset is None
     emission.look([7, 9, 11], ["2025-12-31T23:59:59.999Z", "2026-01-01T00:00:00.000Z", "2027-01-01T00:00:00.000Z"])
-    assert emission.told_from == 9
+    assert emission.emit_from_offset == 9
     assert [emission.tells(offset) for offset in (8, 9, 10)] == [False, True, True]
     again = Emission(None, TOPIC, 0)
     again.restore(orjson.loads(orjson.dumps(emission.state())))
-    assert again.told_from == 9
+    assert again.emit_from_offset == 9
     again.go_on_at(100)
-    assert again.told_from == 9
+    assert again.emit_from_offset == 9

@@ -35,18 +35,18 @@ class Bus:
         self.log = log
         self.snapshots: dict[str, StreamSnapshot] = {}
         self.state: bytes | None = None
-        self.replay_from = 0
+        self.recovery_offset = 0
 
     def take(self, worker: PartitionTask, streams: list[str], position: int, *, always: bool = False) -> None:
         for stream in streams:
             self.snapshots[stream] = worker.snapshot(stream)
         if streams or always:
             self.state = worker.partition_state()
-            self.replay_from = position if worker.replay_from is None else worker.replay_from
+            self.recovery_offset = position if worker.recovery_offset is None else worker.recovery_offset
 
     def restore(self, committed: int, size: int) -> PartitionTask:
         worker = task(self.given) if self.state is None else restored(self.given, self.state, self.snapshots.values())
-        silent = [record for record in self.log if self.replay_from <= record.offset < committed]
+        silent = [record for record in self.log if self.recovery_offset <= record.offset < committed]
         for start in range(0, len(silent), size):
             worker.catch_up(silent[start : start + size])
         return worker
@@ -128,7 +128,7 @@ def test_a_clean_stop_while_the_dimension_is_being_decided_leaves_nothing_to_rea
         worker = task(array_settings(**given))
         outputs = run(worker, log[:stop])
         snapshots = [worker.snapshot(stream) for stream in worker.dirty()]
-        assert worker.replay_from is None
+        assert worker.recovery_offset is None
         fresh = restored(array_settings(**given, limits__record_bytes=5_000), worker.partition_state(), snapshots)
         assert fresh.partition_state() == worker.partition_state()
         join(outputs, run(fresh, log[stop:]))
@@ -156,14 +156,14 @@ def test_records_that_are_too_long_for_the_state_are_read_again() -> None:
     wide = array_records(points(30, dimension=4_000).tolist())
     worker = task(array_settings())
     run(worker, wide[:2])
-    assert worker.replay_from is None
+    assert worker.recovery_offset is None
     run(worker, wide[2:15])
     assert worker.dirty() == []
-    assert worker.replay_from == wide[0].offset
+    assert worker.recovery_offset == wide[0].offset
     assert len(worker.partition_state()) < 1_000
     run(worker, wide[15:])
     worker.snapshot("p0")
-    assert worker.replay_from is None
+    assert worker.recovery_offset is None
 
 
 def test_a_snapshot_ahead_of_the_partition_record_brings_the_decision_with_it() -> None:
@@ -246,7 +246,7 @@ def test_a_stream_that_fell_silent_does_not_hold_the_place_where_a_restore_begin
         fed += len(record.value or b"")
         for stream in worker.due():
             written += len(worker.snapshot(stream).body)
-        furthest = max(furthest, record.offset - (worker.replay_from or record.offset))
+        furthest = max(furthest, record.offset - (worker.recovery_offset or record.offset))
     assert worker.dirty() == ["p0:loud"]
     assert furthest < 1000
     assert 0.3 * fed < written < 1.1 * fed
@@ -277,15 +277,15 @@ def test_the_longest_dirty_stream_is_first_and_replay_begins_there() -> None:
     worker = task(settings(stream="key", snapshots__records=2, snapshots__ratio=0.0))
     run(worker, log)
     assert worker.dirty() == worker.due() == ["p0:a", "p0:b", "p0:c"]
-    assert worker.replay_from == log[0].offset
+    assert worker.recovery_offset == log[0].offset
     worker.snapshot("p0:a")
-    assert worker.replay_from == log[1].offset
+    assert worker.recovery_offset == log[1].offset
     worker.process([log[-1]._replace(offset=1000, key=b"a")])
     assert worker.dirty() == ["p0:b", "p0:c", "p0:a"]
     assert worker.due() == ["p0:b", "p0:c"]
     for stream in worker.dirty():
         worker.snapshot(stream)
-    assert worker.replay_from is None
+    assert worker.recovery_offset is None
 
 
 def test_catching_up_skips_what_each_stream_has_seen() -> None:
@@ -313,7 +313,7 @@ def test_a_replay_begins_with_the_stream_that_needs_it_first() -> None:
     fresh = restored(given, worker.partition_state(), [worker.snapshot("p0:a"), early])
     # Stream a is met first and has seen most of the batch.
     fresh.catch_up(log[:210])
-    assert fresh.replay_from == log[101].offset
+    assert fresh.recovery_offset == log[101].offset
 
 
 # What does not belong together
@@ -375,7 +375,7 @@ def test_a_new_version_begins_new_models_and_says_so() -> None:
     assert ended
     fresh = task(settings(engine__memory=240))
     fresh.restore(snapshot, new_version=True)
-    assert fresh.replay_from == snapshot.next
+    assert fresh.recovery_offset == snapshot.next
     outputs = run(fresh, log[500:])
     started, *later = payloads(outputs.events)
     assert started == {

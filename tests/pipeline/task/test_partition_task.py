@@ -92,7 +92,7 @@ def test_an_empty_batch_has_no_outputs() -> None:
     assert worker.process([]) == run(worker, [])
     assert worker.process([Record(TOPIC, 0, 0, STAMP, None, None)]).assignments == []
     assert worker.counts.skipped == 1
-    assert worker.replay_from is None
+    assert worker.recovery_offset is None
 
 
 # Answers

@@ -63,7 +63,7 @@ def test_what_goes_with_streams_has_as_many_partitions_as_the_routes(wanted, the
     for kind in ("assignments", "dead-letters"):
         assert cluster.topics[f"shop.{kind}"][0] == 3
     found = checked(survey(cluster, topics))
-    assert (found.partitions, found.routes, found.homes) == (3, routes, events)
+    assert (found.partitions, found.routes, found.state_partitions) == (3, routes, events)
     assert set(found.topic_ids) == {"in", "shop.routes"}
     if there is None:
         assert cluster.topics["shop.routes"][1]["retention.ms"] == "-1"
@@ -239,7 +239,7 @@ def test_the_topic_of_labels_may_have_any_number_of_partitions():
     }
     assert cluster.topics["shop.routes"][1]["retention.ms"] == "9"
     found = checked(survey(cluster, wanted))
-    assert (found.partitions, found.labels, found.routes, found.homes, found.letters) == (3, 4, 3, 4, 4)
+    assert (found.partitions, found.labels, found.routes, found.state_partitions, found.letters) == (3, 4, 3, 4, 4)
     assert found.topic_ids.keys() == {"in", "said", "shop.routes"}
     cluster.topics["said"] = 4, {"cleanup.policy": "compact"}
     assert any(

@@ -22,7 +22,7 @@ class Task:
     def __init__(self, size: int) -> None:
         self.size = size
 
-    def is_whole(self, position: int) -> bool:
+    def is_consistent_at(self, position: int) -> bool:
         return True
 
     def states(self):
