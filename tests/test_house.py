@@ -10,21 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.floors import FLOORS, PICTURE, drawing, imported, imports_up
+
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("engine", "schemas", "pipeline")
 MAY_IMPORT = {"engine": {"engine"}, "schemas": {"schemas"}, "pipeline": {"engine", "schemas", "pipeline"}}
-
-
-def imported(path: Path) -> set[str]:
-    """Every module that a file imports, by its full name."""
-    names = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names.add(node.module)
-            names |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return names
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
@@ -34,33 +24,14 @@ def test_imports_go_one_way(folder):
         assert used <= MAY_IMPORT[folder], path
 
 
-FLOORS = (
-    {"crash_points", "errors", "interrupts", "json_paths", "logs", "machine", "records", "timestamps"},
-    {"config", "kernels", "mismatches"},
-    {"kafka", "task"},
-    {"files", "repartition"},
-    {"tasks"},
-    {"checkpoint"},
-    {"topics"},
-    {"dead_letters", "recovery"},
-    {"watch", "worker"},
-    {"demo", "replay"},
-    {"verify"},
-    {"cli"},
-)
-"""The rooms of the pipeline, from the ground up: each imports only what stands below it."""
-
-
 def test_no_import_of_the_pipeline_runs_up():
-    floor = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
     rooms = {path.stem for path in (ROOT / "pipeline").iterdir() if path.suffix == ".py" or path.is_dir()}
-    assert floor.keys() == {room for room in rooms if not room.startswith("_")}
-    for path in (ROOT / "pipeline").rglob("*.py"):
-        own = path.relative_to(ROOT / "pipeline").parts[0].removesuffix(".py")
-        for name in imported(path):
-            parts = name.split(".")
-            if parts[:2] == ["resonance", "pipeline"] and len(parts) > 2 and parts[2] != own:
-                assert floor[parts[2]] < floor[own], f"{path} imports {name}"
+    assert sorted(room for floor in FLOORS for room in floor) == sorted(rooms - {"__init__", "__pycache__"})
+    assert list(imports_up()) == []
+
+
+def test_the_picture_of_the_floors_is_of_now():
+    assert PICTURE.read_text() == drawing(), "draw it anew: .venv/bin/python -m tests.floors"
 
 
 def test_a_class_name_means_one_thing():
