@@ -1,5 +1,6 @@
 """The preparation of a stream's records: learned from its warm-up, frozen, and undone in what is described."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final, Literal, Self, TypeGuard
@@ -26,8 +27,11 @@ from resonance.engine.prepare.transform import (
 )
 from resonance.engine.state import pack, unpack
 
-REVISION: Final = 2
+REVISION: Final = 3
 """Raised with every change that alters prepared bits, or the members of a state."""
+
+MAX_NUMBER: Final = 2**53
+"""Records that are counted exactly; no stream has as many."""
 
 _KIND = "prepare"
 _ADDED = ("robust", "rescale")
@@ -77,9 +81,11 @@ class Preparation:
         With ``warmup``, not with `clip`. A feature that has at most two values in the held records, and a category,
         count a fiftieth of the others, where there are others. A feature whose 99th percentile is more than 2.5 times
         as far from the median as the 1st, or the other way round, is bent before it is scaled: by the inverse
-        hyperbolic sine, in units of the shorter way. A feature with five or more values in the held records, which
-        repeat and stand on an even grid, is rounded or counts: each value is moved by up to half a step of the grid, by
-        a number that follows from the record's number alone. Not where a logarithm is taken.
+        hyperbolic sine, in units of the shorter way. A feature with five or more values on an even grid (half of the
+        neighbours one step apart) that repeat (half as many values as records, at most) is rounded or counts: each
+        value is moved by up to half a step, by a number that follows from the record's number alone. Not where one
+        value, twice as frequent as those beside it, has more than half of the records; nor where a logarithm is taken;
+        and a value that was filled in stays.
     rescale : bool
         With ``warmup``, not with `clip`; without effect where records are projected. Where more than half of 1,000
         records lie outside [0, 1] by more than its width, a feature's range is frozen anew from the last 200 of them;
@@ -231,7 +237,7 @@ class Preparation:
         if self._parameters.scale == "warmup" and not length:
             self._learn_scale(raw)
         if self._parameters.axes and len(raw):
-            columns, *_ = self._columns_of(raw, clip=False)
+            columns, *_ = self._columns_of(self._spread(raw), clip=False)
             is_scaled = self._parameters.scale != "none"
             self._axes = PrincipalAxes.of(columns, self._parameters.axes, scaled=is_scaled, length=length)
         self._ready = True
@@ -252,9 +258,12 @@ class Preparation:
 
     def _learn_scale(self, raw: FloatArray) -> None:
         present = ~np.isnan(raw)
-        unscaled, *_ = self._columns_of(raw, clip=False)
         flags: list[int] = []
         plain = np.flatnonzero(self._values == 0).tolist()
+        if self._parameters.robust:
+            for c in np.flatnonzero((self._values == 0) & ~self._logs).tolist():
+                self._step[c] = step_of(raw[present[:, c], c])
+        unscaled, *_ = self._columns_of(self._spread(raw), clip=False)
         for c in plain:
             column = unscaled[:, self._first[c]]
             # A number that the user put in place of missing ones is a value like others; a mean says nothing new.
@@ -263,7 +272,6 @@ class Preparation:
                 if is_flag(column):
                     flags.append(c)
                 self._pivot[c], self._bend[c] = bend_of(column)
-                self._step[c] = 0.0 if self._logs[c] else step_of(column)
                 if self._bend[c] > 0.0:
                     column = np.array([asinh(value) for value in ((column - self._pivot[c]) / self._bend[c]).tolist()])
             self._low[c], self._width[c] = range_of(column)
@@ -338,7 +346,8 @@ class Preparation:
         """
         if self._watch is None or self.room:
             return None
-        low, width = self._watch.look(self._low, self._width)
+        # Two values at most, each spread over its step, are as good as none: a range of them would be all noise.
+        low, width = self._watch.look(self._low, self._width, 2.0 * self._step)
         c = np.flatnonzero((low != self._low) | (width != self._width))
         if not len(c):
             return None
@@ -401,7 +410,8 @@ class Preparation:
         for c in np.flatnonzero(self._step > 0.0):
             j = self._first[c]
             # A uniform number within a step has a twelfth of its square as variance.
-            width[j] = np.sqrt(max(float(width[j]) ** 2 - self._step[c] ** 2 / 12.0, 0.0))
+            own, added = min(float(width[j]), LARGEST / 2.0), float(self._step[c]) / math.sqrt(12.0)
+            width[j] = math.sqrt(max(own - added, 0.0)) * math.sqrt(own + added)
         for c in np.flatnonzero(self._logs):
             j = self._first[c]
             middle[j], slope = inverse_log1p(float(middle[j]))
@@ -455,10 +465,14 @@ class Preparation:
                 arrays[name].reshape(d) for name in ("low", "width", "fill")
             )
             if preparation._parameters.robust:
-                preparation._pivot, preparation._bend, preparation._step = (
-                    arrays[name].reshape(d) for name in ("pivot", "bend", "step")
-                )
-            preparation._number = int(number)
+                preparation._pivot, preparation._bend = (arrays[name].reshape(d) for name in ("pivot", "bend"))
+                # The second revision knew no steps.
+                preparation._step = arrays.get("step", np.zeros(d)).reshape(d)
+            if type(number) is not int or not 0 <= number <= MAX_NUMBER:
+                raise ValueError(f"{number!r} records prepared")
+            if not ((preparation._step >= 0.0) & (preparation._step <= MAGNITUDE)).all():
+                raise ValueError("steps of features")
+            preparation._number = number
             preparation._held = [arrays["held"].reshape(-1, d)] if len(arrays["held"]) else []
             preparation._ready, preparation._outside, preparation._compared = bool(ready), int(outside), int(compared)
             if not 0 <= sum(map(len, preparation._held)) <= (0 if ready else preparation.warmup_records):

@@ -87,13 +87,15 @@ class RangeWatch:
         )
         self.seen += len(prepared)
 
-    def look(self, low: FloatArray, width: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def look(self, low: FloatArray, width: FloatArray, narrowest: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the ranges of the features from now on; they are those given where nothing has changed for long.
 
         Parameters
         ----------
         low, width : ndarray of shape (features,)
             The present ranges.
+        narrowest : ndarray of shape (features,)
+            What the width of a new range has to be above.
         """
         new_low, new_width = low.copy(), width.copy()
         for k, c in enumerate(self._features.tolist()):
@@ -103,7 +105,7 @@ class RangeWatch:
             elif 2 * self._far[k] > LOOK and not is_flag(self._recent[:, k]):
                 begins, wide = range_of(self._recent[:, k])
                 found = float(low[c] + begins * width[c]), float(wide * width[c])
-                if abs(found[0]) <= MAGNITUDE and 0.0 < found[1] <= MAGNITUDE:
+                if abs(found[0]) <= MAGNITUDE and narrowest[c] < found[1] <= MAGNITUDE:
                     new_low[c], new_width[c] = found
         self._begin()
         return new_low, new_width

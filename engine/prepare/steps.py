@@ -5,16 +5,22 @@ looks like many small clusters. A number from within its step, uniform as in sub
 the reading had before it was rounded (Schuchman 1964, "Dither signals and their effect on quantization noise").
 """
 
+import math
 from typing import Final
 
 import numpy as np
 from resonance.engine.arithmetic import draw, jit
-from resonance.engine.base import FloatArray
+from resonance.engine.base import MAGNITUDE, FloatArray
+from resonance.engine.prepare.scaling import percentile
 
 _MIN_VALUES: Final = 5
-"""Different values from which on a feature is a quantity in steps; fewer may be a code for kinds of things."""
-_ON_GRID: Final = 1e-3
-"""Part of a step by which a value may miss its point, from calculations before the record was sent."""
+"""Different values from which on a feature is a quantity; fewer may be codes for kinds of things."""
+_MIN_WIDTH: Final = 2.0
+"""Steps that the 1st and the 99th percentile lie apart at least: a narrower range would be filled by the moving."""
+_ON_GRID: Final = 0.01
+"""Part of a step by which neighbours may miss their distance, from calculations before the record was sent."""
+_SALT: Final = 1 << 62
+"""Keeps these numbers apart from those that an engine draws for the same record."""
 
 
 def step_of(values: FloatArray) -> float:
@@ -23,17 +29,32 @@ def step_of(values: FloatArray) -> float:
     Parameters
     ----------
     values : ndarray of shape (n,)
-        Of the warm-up, in the input's units.
+        Those that the records of the warm-up have, in the input's units.
     """
-    different = np.unique(values + 0.0)
-    if not _MIN_VALUES <= len(different) <= len(values) // 2:
+    ordered = np.sort(values + 0.0)
+    different = np.unique(ordered)
+    if len(different) < _MIN_VALUES:
         return 0.0
     gaps = np.diff(different)
-    step = float(gaps.min())
+    # At least half of the neighbours on a grid are one step apart; values that differ by an error of rounding are one.
+    typical = float(np.sort(gaps[gaps > _ON_GRID * float(np.sort(gaps)[len(gaps) // 2])])[0])
+    points = different[np.concatenate([[True], gaps > _ON_GRID * typical])]
+    gaps = np.diff(points)
+    near = gaps[gaps < 1.5 * typical]
+    step = math.fsum(near.tolist()) / len(near)
     steps = gaps / step
-    is_grid = bool(np.all(np.abs(steps - np.rint(steps)) <= _ON_GRID))
-    # Most neighbours on a grid are one step apart; numbers that are whole for another reason are not.
-    return step if is_grid and 2 * np.count_nonzero(steps < 1.5) >= len(gaps) else 0.0
+    is_grid = bool(np.all(np.abs(steps - np.rint(steps)) <= _ON_GRID)) and 2 * len(near) >= len(gaps)
+    repeats = 2 * len(points) <= len(ordered)
+    # A value that more than half of the records have, far more than its neighbours, means something of its own, as 0
+    # errors do: around it is no hill.
+    counts = np.diff(np.append(np.searchsorted(ordered, points), len(ordered)))
+    most = int(np.argmax(counts))
+    beside = int(counts[max(most - 1, 0) : most + 2].sum()) - int(counts[most])
+    is_common = 2 * int(counts[most]) > len(ordered) and 2 * beside < int(counts[most])
+    is_wide = percentile(ordered, 99) - percentile(ordered, 1) >= (_MIN_WIDTH - _ON_GRID) * step
+    is_quantity = len(points) >= _MIN_VALUES and is_wide
+    far = max(abs(float(points[0])), abs(float(points[-1])))
+    return step if is_grid and repeats and is_quantity and not is_common and far + step <= MAGNITUDE else 0.0
 
 
 @jit
@@ -47,5 +68,9 @@ def spread_steps(X, step, number):
     for i in range(n):
         for c in range(d):
             v = X[i, c]
-            out[i, c] = v + step[c] * (draw((number + i) * d + c) - 0.5) if step[c] > 0.0 else v
+            out[i, c] = v
+            if step[c] > 0.0:
+                moved = v + step[c] * (draw((number + i) * d + c + _SALT) - 0.5)
+                if abs(moved) <= MAGNITUDE:
+                    out[i, c] = moved
     return out

@@ -153,10 +153,10 @@ def read_topic(
         first = start or {}
         open_ = set(partitions)
         reached: dict[int, int] = {}
+        settled: dict[int, float] = {}
         consumer.assign([TopicPartition(topic, p, first.get(p, 0)) for p in partitions])
         found: dict[int, list[Message]] = {p: [] for p in partitions}
         end = time.monotonic() + timeout
-        settled = time.monotonic() + SETTLING_SECONDS
         # The end of a partition is an event of its own: offsets have gaps, so no record can be known to be the last.
         while open_:
             for message in consumer.consume(10_000, 0.1):
@@ -165,9 +165,10 @@ def read_topic(
                     found[message.partition()].append(message)
                 elif error.code() == KafkaError._PARTITION_EOF:
                     reached[message.partition()] = message.offset()
+                    settled.setdefault(message.partition(), time.monotonic() + SETTLING_SECONDS)
                 else:
                     raise KafkaException(error)
-            open_ -= {p for p, at in reached.items() if at >= ends[p] or time.monotonic() > settled}
+            open_ -= {p for p, at in reached.items() if at >= ends[p] or time.monotonic() > settled[p]}
             if time.monotonic() > end:
                 raise NoBrokerError(f"{topic}: partitions {sorted(open_)} not read to the end in {timeout:g} s")
         return [message for p in partitions for message in found[p]]

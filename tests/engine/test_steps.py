@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 from resonance.engine import Modal
-from resonance.engine.errors import RecordError
-from resonance.engine.prepare import Preparation
+from resonance.engine.errors import RecordError, StateError
+from resonance.engine.prepare import REVISION, Preparation
 from resonance.engine.prepare.steps import step_of
+from resonance.engine.state import pack, unpack
 from sklearn.metrics import adjusted_rand_score
 
 RNG = np.random.default_rng
@@ -30,6 +31,12 @@ def rounded(n, seed=0):
         (RNG(0).poisson(4, 200), 1.0),
         (np.arange(200) % 24 * 5 + 2.5, 5.0),
         (np.arange(200) % 7 * 0.1 + 1e6, 0.1),
+        (np.concatenate([np.arange(200) % 20 * 0.1, np.arange(200) % 20 / 10.0]), 0.1),
+        ((np.arange(200) % 20 * 0.1 + 1013).astype(np.float32), 0.1),
+        (np.concatenate([np.zeros(196), [1e4, 2e4, 3e4, 4e4]]), 0.0),
+        (np.concatenate([np.zeros(120), np.arange(80) % 10]), 0.0),
+        (np.concatenate([np.zeros(80), np.arange(120) % 10]), 1.0),
+        (np.arange(200) % 11 * 1e149, 0.0),
         (RNG(0).normal(size=200), 0.0),
         (RNG(0).normal(size=200).round(3), 0.0),
         (np.arange(200) % 2, 0.0),
@@ -42,7 +49,7 @@ def rounded(n, seed=0):
     ],
 )
 def test_the_step_of_a_feature(values, step):
-    assert step_of(np.asarray(values, float)) == pytest.approx(step, rel=1e-6)
+    assert step_of(np.asarray(values, float)) == pytest.approx(step, rel=1e-3 if values.dtype == np.float32 else 1e-6)
 
 
 def test_a_value_is_moved_within_its_step_and_a_feature_without_steps_is_not():
@@ -93,23 +100,94 @@ def test_what_is_filled_in_stays_where_it_is():
     assert len(np.unique(Z)) == 1 + np.count_nonzero(~np.isnan(X[:, 1]))
 
 
-def test_a_spread_is_that_of_the_rounded_values():
+def test_a_number_that_is_filled_in_does_not_decide_the_step():
+    X = rounded(400)
+    X[::3, 1] = np.nan
+    assert warmed(X, missing=7.25)[0].state() == warmed(X, missing=7.25)[0].state()
+    first = warmed(X, missing=7.25)[1][:, 1]
+    assert len(np.unique(first)) == 1 + np.count_nonzero(~np.isnan(X[:200, 1]))
+
+
+@pytest.mark.parametrize("project", [0, 8])
+def test_a_spread_is_that_of_the_rounded_values(project):
     X = rounded(20_000)
-    preparation, _ = warmed(X, held=1000)
+    if project:
+        X = np.hstack([X, rounded(20_000, 1), rounded(20_000, 2), rounded(20_000, 3)])
+    preparation, _ = warmed(X, held=1000, project=project)
     Z = preparation.apply(X[1000:])
     _, spread = preparation.to_input_units(Z.mean(axis=0), Z.std(axis=0))
-    assert spread == pytest.approx(X.std(axis=0), rel=0.02)
-    _, none = preparation.to_input_units(Z[0], np.zeros(3))
-    assert none[:2] == pytest.approx(0.0)
+    assert spread == pytest.approx(X.std(axis=0), rel=0.1 if project else 0.02)
+    if not project:
+        _, none = preparation.to_input_units(Z[0], np.zeros(3))
+        assert none[:2] == pytest.approx(0.0)
+
+
+def test_a_bent_spread_stays_finite():
+    preparation, _ = warmed(np.floor(RNG(0).exponential(20, size=(200, 1))))
+    assert preparation._bend[0] > 0
+    centre, spread = preparation.to_input_units(np.array([500.0]), np.array([1.0]))
+    assert np.isfinite(centre).all()
+    assert np.isfinite(spread).all()
+
+
+def test_as_many_values_are_outside_the_range_as_of_any_feature():
+    X = np.stack([np.arange(4000) % 24, np.arange(4000) % 5], axis=1).astype(float)
+    X = RNG(0).permuted(X, axis=0)
+    preparation, _ = warmed(X)
+    preparation.apply(X[200:])
+    assert preparation.outside / preparation.compared < 0.04
+
+
+@pytest.mark.parametrize("stuck", [[500.0], [500.0, 501.0]])
+def test_a_feature_that_is_stuck_gets_no_range_of_its_noise(stuck):
+    X = RNG(0).poisson(9, size=(1200, 1)).astype(float)
+    X[200:, 0] = np.resize(stuck, 1000)
+    preparation, _ = warmed(X, rescale=True)
+    preparation.apply(X[200:])
+    assert preparation.room == 0
+    assert preparation.rescale() is None
+
+
+def test_a_rare_counter_does_not_hide_the_others():
+    rng = RNG(1)
+    kind = rng.integers(3, size=6000)
+    X = np.hstack([rng.random((3, 5))[kind] + 0.02 * rng.normal(size=(6000, 5)), np.zeros((6000, 1))])
+    X[[20, 90, 160, 190], 5] = [4096.0, 8192.0, 12288.0, 16384.0]
+    preparation, first = warmed(X)
+    model = Modal()
+    model.learn(np.concatenate([first, preparation.apply(X[200:3000])]))
+    late = model.learn(preparation.apply(X[3000:]))
+    assert adjusted_rand_score(kind[3000:], late.cluster[:, 0]) > 0.95
+
+
+@pytest.mark.parametrize(
+    ("header", "step"),
+    [({"number": -1}, 1.0), ({"number": 2.9}, 1.0), ({"number": 2**63}, 1.0), ({}, -1.0), ({}, np.inf), ({}, np.nan)],
+)
+def test_a_state_with_impossible_members_is_refused(header, step):
+    preparation, _ = warmed(rounded(200))
+    before, arrays = unpack(preparation.state(), "prepare", REVISION)
+    arrays = {**arrays, "step": np.where(arrays["step"] > 0, step, 0.0)}
+    with pytest.raises(StateError):
+        Preparation.from_state(pack("prepare", REVISION, {**before, **header}, arrays))
+
+
+def test_a_state_without_steps_goes_on_with_its_bits():
+    preparation, _ = warmed(rounded(200))
+    header, arrays = unpack(preparation.state(), "prepare", REVISION)
+    del header["number"], arrays["step"]
+    old = Preparation.from_state(pack("prepare", 2, header, arrays))
+    X = rounded(300)[200:]
+    assert not old._step.any()
+    np.testing.assert_array_equal(old.apply(X[:, :])[:, 2], preparation.apply(X)[:, 2])
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("step", [0.5, 1.25])
-def test_groups_that_are_rounded_coarsely_are_found_and_stay(seed, step):
+def test_groups_that_are_rounded_coarsely_are_found_and_stay(seed):
     rng = RNG(seed)
     kind = rng.integers(3, size=12_000)
     X = rng.permutation(3)[kind, None] * 8.0 * rng.random(4).round(1) + rng.normal(size=(12_000, 4))
-    X = np.round(X / step) * step
+    X = np.round(X / 1.25) * 1.25
     preparation, first = warmed(X)
     model = Modal()
     model.learn(np.concatenate([first, preparation.apply(X[200:6000])]))

@@ -67,6 +67,20 @@ def crashed(patch: pytest.MonkeyPatch) -> MemoryDeployment:
     return made
 
 
+def rounded(patch: pytest.MonkeyPatch) -> MemoryDeployment:
+    """Features in steps, which are spread by the number of each record, over a crash."""
+    made = MemoryDeployment(patch)
+    log = made.logs[TOPIC, 0]
+    for i, record in enumerate(log):
+        value = orjson.loads(record.value or b"")
+        value |= {"cpu": round(value["cpu"], 1), "latency_ms": round(value["latency_ms"], -1)}
+        log[i] = record._replace(value=orjson.dumps(value))
+    made.work(200, everything=True)
+    made.work(330, snapshots=False)
+    made.work(600, everything=True)
+    return made
+
+
 def reset(patch: pytest.MonkeyPatch) -> MemoryDeployment:
     """Everything begins anew."""
     made = MemoryDeployment(patch)
@@ -174,7 +188,7 @@ def keyed(patch: pytest.MonkeyPatch) -> MemoryDeployment:
 SCENARIOS: dict[str, Scenario] = {
     scenario.__name__: scenario
     for scenario in (
-        *(dense, caea, crashed, reset, reset_stream, rolled_back),
+        *(dense, caea, crashed, rounded, reset, reset_stream, rolled_back),
         *(imported, new_version, sparse, labels, rekeyed, keyed),
     )
 }

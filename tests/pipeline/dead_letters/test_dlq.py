@@ -243,7 +243,7 @@ def test_the_ids_of_the_inputs_are_asked_for(monkeypatch):
         def find(self, topics):
             return {topic: FoundTopic(f"id of {topic}", 1, []) for topic in topics}
 
-    monkeypatch.setattr("resonance.pipeline.kafka.admin.Cluster", Cluster)
+    monkeypatch.setattr("resonance.pipeline.kafka.admin.ClusterAdmin", Cluster)
     made = dlq.replay_source(Settings.of({"name": "shop", "input.topics": "orders"}), Choice())
     assert (made.topic_id, made.input_ids) == ("id of shop.dead-letters", {"orders": "id of orders"})
 
@@ -291,6 +291,6 @@ def test_an_input_that_the_user_may_not_see_is_told(monkeypatch):
         def check_seen(self, topic):
             raise BrokerError(f"no right to Describe topic {topic}")
 
-    monkeypatch.setattr("resonance.pipeline.kafka.admin.Cluster", Cluster)
+    monkeypatch.setattr("resonance.pipeline.kafka.admin.ClusterAdmin", Cluster)
     with pytest.raises(BrokerError, match="no right to Describe topic orders"):
         dlq.replay_source(Settings.of({"name": "shop", "input.topics": "orders"}), Choice())

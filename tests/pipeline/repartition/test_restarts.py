@@ -247,7 +247,7 @@ def test_with_a_keyed_hierarchy_the_input_may_not(monkeypatch):
     for kind in ("input", "assignments", "dead_letters"):
         deployment.logs[TOPIC if kind == "input" else deployment.given.topic(kind), 2] = []
     more = replace(deployment.source.deployment, partitions=3)
-    deployment.source = restore.Source.of(deployment.given, {}, more)
+    deployment.source = restore.DeploymentContext.of(deployment.given, {}, more)
     # Keys are in other partitions now than their models.
     with pytest.raises(MismatchError, match=r"has 3 partitions, .* when it had 2") as stopped:
         deployment.turn()
@@ -299,7 +299,7 @@ def test_a_new_version_learns_what_timed_out_before_it(monkeypatch, seen):
     if seen:
         deployment.turn(only=ROUTES)
     deployment.given = settings("field:country", input__id_path="id", snapshots__records=10_000, engine__memory=300)
-    deployment.source = restore.Source.of(deployment.given, {}, deployment.source.deployment)
+    deployment.source = restore.DeploymentContext.of(deployment.given, {}, deployment.source.deployment)
     assert recovery.recover(mismatches.NEW_VERSION, deployment.given, deployment.source) == 5
     deployment.turn()
     answered = sources_of_answers(deployment)
@@ -320,7 +320,7 @@ def test_a_new_version_without_the_old_models_learns_no_repeat(monkeypatch, dele
             log[:] = log[len(log) // 2 :]
             deployment.firsts[at] = log[0].offset
     deployment.given = settings("field:country", input__id_path="id", engine__memory=300, **MORE)
-    deployment.source = restore.Source.of(deployment.given, {}, deployment.source.deployment)
+    deployment.source = restore.DeploymentContext.of(deployment.given, {}, deployment.source.deployment)
     monkeypatch.setattr(past_models, "settings_then", lambda *_: settings("field:country", engine__memory=310))
     assert recovery.recover(mismatches.NEW_VERSION, deployment.given, deployment.source) == 5
     deployment.turn()

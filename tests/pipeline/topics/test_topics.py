@@ -198,7 +198,7 @@ def test_the_embedded_broker_has_its_topics_touched():
 )
 def test_a_start_that_is_refused_has_made_no_topics(monkeypatch, given, told):
     cluster = FakeCluster({"in": (3, {})})
-    monkeypatch.setattr("resonance.pipeline.topics.topics.Cluster", lambda *_: cluster)
+    monkeypatch.setattr("resonance.pipeline.topics.topics.ClusterAdmin", lambda *_: cluster)
     with pytest.raises(ResonanceError, match=told):
         check_start(Settings.of({"input.topics": ["in"], **given}), {}, create=True)
     assert set(cluster.topics) == {"in"}

@@ -191,7 +191,7 @@ def test_who_waits_is_told_so_once_and_sees_what_comes(broker):
     assert said[0] == "nothing yet; waiting for outputs on later.assignments (Ctrl-C ends it); look back"
 
 
-@pytest.mark.parametrize("place", ["log_reader.LogReader.__enter__", "admin.Cluster.partition_counts"])
+@pytest.mark.parametrize("place", ["log_reader.LogReader.__enter__", "admin.ClusterAdmin.partition_counts"])
 def test_ctrl_c_is_how_it_ends_while_it_connects_too(monkeypatch, capsys, broker, place):
     def stopped(*_):
         raise KeyboardInterrupt
