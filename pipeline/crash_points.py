@@ -1,7 +1,7 @@
-"""Named places where the kill test ends the process, as a crash of the machine would.
+"""Fault points at which the kill test ends the process as a machine crash would.
 
-The environment variable ``RESONANCE_FAULT_POINT`` names one of `FAULT_POINTS`, optionally with ``:<count>`` behind it
-(``after-produce:3`` dies on the third arrival). Without the variable `reach` costs one comparison.
+The environment variable ``RESONANCE_FAULT_POINT`` names one of `FAULT_POINTS`, optionally followed by ``:<count>``:
+``after-produce:3`` kills the process at the third arrival. Without the variable `reach` costs one comparison.
 """
 
 import os
@@ -21,7 +21,7 @@ FAULT_POINTS: Final = (
 
 
 def _armed(text: str) -> tuple[str, int]:
-    """Name and number of arrivals that the variable's `text` asks for."""
+    """Return the fault point and the number of arrivals that `text`, the value of the variable, names."""
     name, _, count = text.partition(":")
     if name not in FAULT_POINTS or not (count or "1").isdecimal():
         message = f"{VARIABLE} = {text!r}: must be one of {', '.join(FAULT_POINTS)}, with :<count> behind it or not"
@@ -33,12 +33,12 @@ _name, _left = _armed(text) if (text := os.environ.get(VARIABLE, "")) else ("", 
 
 
 def armed(name: str) -> bool:
-    """Whether the next arrival at the point `name` is the last, for places that take preparation to hit."""
+    """Return whether the next arrival at `name` is the last, for fault points that need preparation."""
     return name == _name and _left <= 1
 
 
 def reach(name: str) -> None:
-    """Kill this process with SIGKILL if the environment asked for it at the point `name`; else do nothing."""
+    """Kill this process with SIGKILL if the variable selects this arrival at `name`; otherwise do nothing."""
     global _left  # noqa: PLW0603 - one process, one point
     if name != _name:
         return

@@ -1,4 +1,4 @@
-"""Ctrl-C that reaches the code that has to answer it."""
+"""Ctrl-C that reaches the code that must handle it."""
 
 import signal
 import sys
@@ -10,15 +10,9 @@ from typing import Any, NoReturn
 
 @contextmanager
 def interruptible(*, requests: bool = False) -> Iterator[None]:
-    """Raise `KeyboardInterrupt` at Ctrl-C wherever it comes, and leave alone who ignores or handles it.
+    """Raise `KeyboardInterrupt` at Ctrl-C wherever it arrives, unless SIGINT is already ignored or handled.
 
-    Python's own handler of SIGINT raises the class without an instance. confluent-kafka keeps what a delivery callback
-    raises by its instance, so while `poll` or `flush` runs callbacks, Ctrl-C would come out as a `SystemError`.
-
-    Parameters
-    ----------
-    requests : bool
-        Treat a request to end (SIGTERM) and a terminal that is closed (SIGHUP) like Ctrl-C.
+    With `requests`, a request to end (SIGTERM) and a closed terminal (SIGHUP) count as Ctrl-C, too.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -26,6 +20,9 @@ def interruptible(*, requests: bool = False) -> Iterator[None]:
     names = ["SIGINT"] if signal.getsignal(signal.SIGINT) is signal.default_int_handler else []
     if requests:
         names += ["SIGTERM"] if sys.platform == "win32" else ["SIGTERM", "SIGHUP"]
+    # Up to Python 3.11 the SIGINT handler of Python raises the class without an instance. confluent-kafka keeps what a
+    # delivery callback raises by its instance, so Ctrl-C during the callbacks of `poll` or `flush` would surface as a
+    # `SystemError`.
     before = {name: signal.signal(getattr(signal, name), _interrupt) for name in names}
     try:
         yield

@@ -1,4 +1,4 @@
-r"""Dotted paths into JSON objects: ``geo.lat``; a dot that belongs to a name is written ``\.``."""
+r"""Dotted paths into JSON objects, such as ``geo.lat``; a dot inside a name is written ``\.``."""
 
 import re
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ _SEPARATOR = re.compile(r"(?<!\\)\.")
 
 
 class _Absent:
-    """What `find` gives where there is nothing; None is a value of JSON."""
+    """Type of `ABSENT`, which marks a missing member because None is a JSON value."""
 
     def __repr__(self) -> str:
         return "absent"
@@ -20,13 +20,7 @@ ABSENT = _Absent()
 
 
 def parse_path(text: str) -> Path:
-    """Return the names that lead to a member.
-
-    Raises
-    ------
-    ValueError
-        The text, or one of its names, is empty.
-    """
+    """Return the names that lead to a member; an empty text or name is a `ValueError`."""
     names = tuple(part.replace("\\.", ".") for part in _SEPARATOR.split(text))
     if not all(names):
         raise ValueError("a path is names joined by dots, such as geo.lat, none of them empty")
@@ -34,7 +28,7 @@ def parse_path(text: str) -> Path:
 
 
 def path_name(text: str) -> str:
-    """Return how a path reads in outputs: without the backslashes."""
+    """Return a path as outputs show it: without the backslashes."""
     return text.replace("\\.", ".")
 
 

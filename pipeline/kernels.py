@@ -1,4 +1,4 @@
-"""The kernels of all engines, compiled before anybody waits for them."""
+"""Compilation of the kernels of all engines, before any work waits for them."""
 
 import contextlib
 import logging
@@ -21,49 +21,35 @@ from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.machine import cores
 
 TOLD_EVERY: Final = 30.0
-"""Seconds between two lines that say that kernels are still being compiled."""
+"""Seconds between two log lines about kernels that are still compiling."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Kernels:
-    """Where compiled kernels are, and for what.
-
-    Attributes
-    ----------
-    folder : Path
-        The cache.
-    engines : tuple of str
-        Names of the engines whose kernels are there.
-    cpu : str
-        Processor they were compiled for: ``host`` or a name that LLVM knows.
-    """
+    """Compiled kernels: where they are, and for which engines and processor."""
 
     folder: Path
+    """The numba cache."""
     engines: tuple[str, ...]
+    """Names of the engines whose kernels are in the folder."""
     cpu: str
+    """Processor that they were compiled for: ``host`` or a name that LLVM knows."""
 
 
 def compile_all(told: Callable[[str], None] = lambda name: None) -> Kernels:
-    """Compile every kernel that is not in the cache yet, on all cores.
+    """Compile, on all cores, every kernel that is not cached yet.
 
-    Parameters
-    ----------
-    told : callable
-        Is called with the name of each engine, or part of one, when its kernels are there.
-
-    Raises
-    ------
-    ConfigurationError
-        The folder cannot be written.
+    `told` is called with the name of each engine, or part of one, when its kernels are ready. A cache folder that
+    cannot be written is a `ConfigurationError`.
     """
     folder = Path(os.environ["NUMBA_CACHE_DIR"])
     Preparation.compile()
     SparseScale.compile()
     families = _families()
     if families:
-        # Spawned: a fork would not survive what numba holds in this process. Leaving the pool ends its processes.
+        # Spawn, because a fork would not survive numba's state in this process. Leaving the pool ends its processes.
         context = multiprocessing.get_context("spawn")
         with context.Pool(min(cores(), len(families)), signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
             for names in pool.imap_unordered(_compile, families):
@@ -75,7 +61,7 @@ def compile_all(told: Callable[[str], None] = lambda name: None) -> Kernels:
 
 
 def _families() -> list[list[str]]:
-    """Return the names of engines and parts whose kernels call one another."""
+    """Return the names of engines and parts in groups whose kernels call one another."""
     families: dict[str, list[str]] = defaultdict(list)
     for name, engine in {**ENGINES, **PARTS}.items():
         families[engine.__module__.removeprefix("resonance.engine.").rpartition(".")[0]].append(name)
@@ -90,15 +76,7 @@ def _compile(names: Sequence[str]) -> Sequence[str]:
 
 @contextlib.contextmanager
 def told_while_compiling(engine: str, seconds: float = TOLD_EVERY) -> Iterator[None]:
-    """Say now and then that kernels are still being compiled: on a busy machine it takes minutes.
-
-    Parameters
-    ----------
-    engine : str
-        Whose kernels they are.
-    seconds : float
-        How long it may last in silence.
-    """
+    """Log every `seconds` that the kernels of `engine` are still compiling: on a busy machine it takes minutes."""
     done = threading.Event()
     began = time.monotonic()
 

@@ -1,4 +1,4 @@
-"""One style of log for everything that runs in a worker: our own lines and those of the libraries under it."""
+"""One log style for everything that runs in a worker: the product's own lines and those of its libraries."""
 
 import json
 import logging
@@ -10,39 +10,39 @@ from typing import Any, Final, Literal
 import orjson
 
 LIBRARIES = {
-    # Their information is about their inside; what a user needs of it is said in our own lines.
+    # Their INFO lines describe internals; the worker logs what a user needs of them.
     "faust": logging.WARNING,
     "mode": logging.WARNING,
     "aiokafka": logging.ERROR,
     "aiohttp": logging.ERROR,
     "asyncio": logging.ERROR,
     "numba": logging.WARNING,
-    # librdkafka calls its own reports critical; the worker says what follows from them.
+    # librdkafka logs its own reports as critical; the worker logs their consequences.
     "resonance.librdkafka": logging.CRITICAL + 1,
 }
-"""Least serious messages of each library, unless everything is asked for."""
+"""Lowest level that is shown of each library, except at level ``debug``."""
 
 
 QUIET_SECONDS: Final = 30.0
-"""How long a library's line is not repeated."""
+"""Seconds during which the same line of a library is not repeated."""
 
 MAX_LINES: Final = 1_000
-"""Lines of libraries that are remembered for that."""
+"""Number of library lines that are remembered for this."""
 
 
 def lower(record: logging.LogRecord) -> bool:
-    """Call a library's error a warning: it tries again by itself, and where it cannot the worker says so."""
+    """Turn a library's error into a warning: the library retries, and the worker reports where it cannot."""
     if record.levelno == logging.ERROR:
         record.levelno, record.levelname = logging.WARNING, "WARNING"
     return True
 
 
 LATE: Final = ("Thread keepalive is not responding", "is overlapping (interval=")
-"""Parts of what mode says, under Faust, where its threads and timers had to wait for the processor."""
+"""Parts of the messages of mode, under Faust, when its threads and timers had to wait for the processor."""
 
 
 def explain_late(record: logging.LogRecord) -> bool:
-    """Say what mode's reports of late threads and timers mean to a user: nothing failed, but the machine is busy."""
+    """Explain mode's reports of late threads and timers: nothing failed, but the machine is busy."""
     if record.levelno in (logging.WARNING, logging.ERROR) and any(part in str(record.msg) for part in LATE):
         lower(record)
         record.msg = (
@@ -54,31 +54,26 @@ def explain_late(record: logging.LogRecord) -> bool:
 
 
 def hide(record: logging.LogRecord) -> bool:
-    """Leave out of a library's line what it sends to log in: under PLAIN that is the password as it is."""
+    """Remove the log-in bytes from a library's line: under PLAIN they contain the password as it is."""
     if "sasl_auth_bytes" in record.getMessage():
         record.msg, record.args = "a request or an answer of the log-in, which no log shows", None
     return True
 
 
 class Sparing:
-    """Lets a library say the same again only after a while: without brokers aiokafka repeats itself all the time.
+    """Filter that shows the same line of a logger once every `seconds`, by a monotonic `clock`.
 
-    Parameters
-    ----------
-    seconds : float
-        How long the same line of a logger is left out.
-    clock : callable
-        Seconds that only grow.
+    Without brokers aiokafka repeats its lines all the time.
     """
 
     def __init__(self, seconds: float = QUIET_SECONDS, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds
         self._clock = clock
-        # When each was last said, and how often it was left out since.
+        # Per logger and message: when it was last shown, and how often it was left out since.
         self._said: dict[tuple[str, str], tuple[float, int]] = {}
 
     def __call__(self, record: logging.LogRecord) -> bool:
-        """Whether a line is shown; what was left out before is counted at its end."""
+        """Return whether a line is shown; it then ends with the number of times that it was left out before."""
         now, line = self._clock(), (record.name, record.getMessage())
         last, left_out = self._said.get(line, (now - self._seconds, 0))
         if now - last < self._seconds:
@@ -93,7 +88,7 @@ class Sparing:
 
 
 class Format(logging.Formatter):
-    """``2025-01-31T12:00:00.123Z INFO    text``; tracebacks only where everything is asked for."""
+    """``2025-01-31T12:00:00.123Z INFO    text``; tracebacks only at level ``debug``."""
 
     def __init__(self, tracebacks: bool) -> None:
         self.converter = time.gmtime
@@ -101,18 +96,18 @@ class Format(logging.Formatter):
         self._tracebacks = tracebacks
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return one line, and the traceback behind it where there is one to show."""
+        """Return one line, followed by the traceback where it is shown."""
         if record.exc_info and not self._tracebacks:
             record = logging.makeLogRecord(record.__dict__ | {"exc_info": None, "exc_text": None})
         return super().format(record)
 
 
 OWN: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
-"""What every log record has; whatever else it has was given as `extra`, such as topic and partition."""
+"""Attributes of every log record; all others were passed as `extra`, such as topic and partition."""
 
 
 class JsonFormat(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, what the line was given besides, and the traceback."""
+    """One JSON object per line: time, level, logger, message, the `extra` fields, and the traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
@@ -129,25 +124,20 @@ class JsonFormat(logging.Formatter):
         try:
             return orjson.dumps(fields, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
         except TypeError:
-            # Half a surrogate pair, as in the name of a file that is not UTF-8: it has no bytes, but an escape.
+            # Half a surrogate pair, as in a file name that is not UTF-8, has no UTF-8 bytes, but a JSON escape.
             return json.dumps(fields, default=str)
 
 
 def at(topic: str, partition: int, offset: int | None = None) -> dict[str, Any]:
-    """Return the fields (`extra`) of a line that is about a partition, or about a place in it."""
+    """Return the `extra` fields of a line about a partition, or about an offset in it."""
     fields: dict[str, Any] = {"topic": topic, "partition": partition}
     return fields if offset is None else fields | {"offset": offset}
 
 
 def configure(level: str, style: Literal["text", "json"] = "text") -> None:
-    """Send everything to standard error in one style.
+    """Log everything to standard error in one style.
 
-    Parameters
-    ----------
-    level : {"debug", "info", "warning", "error"}
-        Least serious messages of ours; ``debug`` shows those of the libraries and tracebacks, too.
-    style : {"text", "json"}
-        Lines for people, or one JSON object a line.
+    `level` is the lowest level of the product's own lines; ``debug`` also shows those of the libraries, and tracebacks.
     """
     debug = level == "debug"
     handler = logging.StreamHandler(sys.stderr)
@@ -158,7 +148,7 @@ def configure(level: str, style: Literal["text", "json"] = "text") -> None:
     sparing = Sparing(0.0 if debug else QUIET_SECONDS)
 
     def shown(record: logging.LogRecord) -> bool:
-        # A filter of a logger is asked for its own records only: aiokafka has one for each of its modules.
+        # On the handler: a logger's filter sees its own records only, and aiokafka has a logger for each module.
         explain_late(record)
         return not record.name.startswith("aiokafka") or (hide(record) and lower(record) and sparing(record))
 

@@ -1,10 +1,10 @@
-"""What the machine has, and how a process uses it."""
+"""Cores of the machine, and garbage collection in the process."""
 
 import gc
 import os
 
 YOUNG = 100_000
-"""New objects after which the collector looks at them: some ten thousand records."""
+"""New objects before the collector looks at them: some ten thousand records."""
 MIDDLE, OLD = 50, 100
 
 
@@ -14,11 +14,9 @@ def cores() -> int:
 
 
 def collect_rarely() -> None:
-    """Leave what is loaded by now out of collections, and let these come rarely.
-
-    A chunk of records becomes thousands of tuples and lists without a single cycle. At Python's defaults the collector
-    walks through those that wait every 700 new objects: that took a third of the worker's time (measured).
-    """
+    """Exclude everything that is loaded by now from garbage collection, and collect rarely."""
+    # A chunk of records becomes thousands of tuples and lists without a single cycle. At Python's defaults the
+    # collector walks through the waiting ones every 700 new objects: a third of the worker's time (measured).
     gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG, MIDDLE, OLD)

@@ -1,7 +1,7 @@
-"""The named stops: input log, committed offset and snapshots do not belong together.
+"""Startup mismatches: input log, committed offset and snapshots do not belong together.
 
-Going on would give answers that no replay of the log gives, so the worker stops and says what does not fit, where,
-and which command mends it. None of these commands is run by the program on its own: each gives something up.
+A worker that continued would give outputs that no replay of the log gives. It stops instead and reports what does not
+fit, where, and which command recovers from it. No such command runs by itself, because each gives something up.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ _MEANING: Final = {
 
 
 def _stop(problem: str, *commands: str, advice: str = "") -> MismatchError:
-    """Return the error: the problem, what else would help, then each command with what it does."""
+    """Return the error: the problem, other advice, then each command with its effect."""
     remedies = "; or ".join(f"`resonance worker {command}` ({_MEANING[command]})" for command in commands)
     before = f"{advice}, or" if advice else "To mend it,"
     text = f"{problem}. {before} stop every worker of the group and start one with {remedies}"
@@ -32,7 +32,7 @@ def _stop(problem: str, *commands: str, advice: str = "") -> MismatchError:
 
 
 def truncated(topic: str, partition: int, needed: int, first: int) -> MismatchError:
-    """Return the stop for an input whose records, needed to rebuild the models, are deleted."""
+    """Return the mismatch of an input whose records are deleted although the models must be rebuilt from them."""
     return _stop(
         f"{topic}[{partition}]: the log begins at offset {first}, but the models must be rebuilt from offset {needed} "
         f"on: {first - needed} offsets were deleted by the topic's retention before a snapshot covered them",
@@ -42,7 +42,7 @@ def truncated(topic: str, partition: int, needed: int, first: int) -> MismatchEr
 
 
 def truncated_ahead(positions: Mapping[tuple[str, int], int]) -> MismatchError:
-    """Return the stop for an input that lost records under a running worker, before it had read them."""
+    """Return the mismatch of an input that lost records before a running worker had read them."""
     where = ", ".join(f"{topic}[{partition}]@{offset}" for (topic, partition), offset in positions.items())
     return _stop(
         f"the input was truncated before it was read: {where} is gone. Give the topic a longer retention",
@@ -52,7 +52,7 @@ def truncated_ahead(positions: Mapping[tuple[str, int], int]) -> MismatchError:
 
 
 def no_snapshot(topic: str, partition: int, committed: int, why: str) -> MismatchError:
-    """Return the stop for a committed offset without any snapshot, where the log alone does not give the models."""
+    """Return the mismatch of a committed offset without any snapshot, where the log alone does not give the models."""
     return _stop(
         f"{topic}[{partition}]: offset {committed} is committed, but the snapshots topic knows nothing of this "
         f"partition and {why}, so the models cannot be rebuilt",
@@ -62,7 +62,7 @@ def no_snapshot(topic: str, partition: int, committed: int, why: str) -> Mismatc
 
 
 def offset_missing(group: str, topic: str, partition: int, position: int) -> MismatchError:
-    """Return the stop for a group without an offset, where snapshots prove that it had one."""
+    """Return the mismatch of a group without a committed offset although its snapshots prove that it had one."""
     return _stop(
         f"{topic}[{partition}]: group {group} has no committed offset, but its snapshots reach offset {position}: the "
         "offset has expired or was deleted, or the group was renamed",
@@ -72,7 +72,7 @@ def offset_missing(group: str, topic: str, partition: int, position: int) -> Mis
 
 
 def offset_behind(group: str, topic: str, partition: int, committed: int, proven: int) -> MismatchError:
-    """Return the stop for a committed offset below what the group had committed before."""
+    """Return the mismatch of a committed offset below one that the group had committed before."""
     return _stop(
         f"{topic}[{partition}]: group {group} is at offset {committed}, but its snapshots prove that it had committed "
         f"{proven}: the offset was set back",
@@ -82,7 +82,7 @@ def offset_behind(group: str, topic: str, partition: int, committed: int, proven
 
 
 def offset_beyond_end(group: str, topic: str, partition: int, committed: int, end: int) -> MismatchError:
-    """Return the stop for a committed offset that the log does not reach."""
+    """Return the mismatch of a committed offset that the log does not reach."""
     return _stop(
         f"{topic}[{partition}]: group {group} is at offset {committed}, but the log ends at {end}: records were lost, "
         "or the offset was set too far",
@@ -91,7 +91,7 @@ def offset_beyond_end(group: str, topic: str, partition: int, committed: int, en
 
 
 def partitions_changed(topic: str, before: int, now: int) -> MismatchError:
-    """Return the stop for an input that got other partitions, so that keys are somewhere else."""
+    """Return the mismatch of an input whose number of partitions changed, so that keys are in other partitions."""
     return _stop(
         f"input topic {topic} has {now} partitions, the snapshots were written when it had {before}: its keys are in "
         "other partitions than their models",
@@ -101,7 +101,7 @@ def partitions_changed(topic: str, before: int, now: int) -> MismatchError:
 
 
 def routes_changed(topic: str, before: int, now: int) -> MismatchError:
-    """Return the stop for routes that got other partitions, so that streams are somewhere else."""
+    """Return the mismatch of routes whose number of partitions changed, so that streams are in other partitions."""
     return _stop(
         f"the routes {topic} have {now} partitions, the snapshots were written when they had {before}: streams are in "
         "other partitions than their models, and new models there would use the ids of clusters again",
@@ -110,7 +110,7 @@ def routes_changed(topic: str, before: int, now: int) -> MismatchError:
 
 
 def stream_changed(where: str, before: str, now: str) -> MismatchError:
-    """Return the stop for a change of which records share a model, from or to streams that are re-keyed."""
+    """Return the mismatch of a changed `stream` setting, from or to streams that are re-keyed."""
     return _stop(
         f"{where}: the models were learned with stream = {before}, it is {now}, and none of the streams of before goes "
         "on. Set it back, or give the pipeline another name",
@@ -119,7 +119,7 @@ def stream_changed(where: str, before: str, now: str) -> MismatchError:
 
 
 def hierarchy_changed(where: str, before: str, now: str) -> MismatchError:
-    """Return the stop for a change of where the levels of a hierarchy learn; no command mends it."""
+    """Return the mismatch of a changed `hierarchy` setting; no command recovers from it."""
     return MismatchError(
         f"{where}: the models were learned with hierarchy = {before}, it is {now}, and they do not go on in other "
         "places; set it back, or give the pipeline another name, under which it learns the topic from its beginning"
@@ -127,7 +127,7 @@ def hierarchy_changed(where: str, before: str, now: str) -> MismatchError:
 
 
 def topic_made_again(topic: str, before: str, now: str) -> MismatchError:
-    """Return the stop for an input topic that was deleted and made again: another log under the old name."""
+    """Return the mismatch of an input topic that was deleted and made again: another log under the old name."""
     return _stop(
         f"input topic {topic} was deleted and made again (its id is {now}, the snapshots were written for {before}): "
         "their offsets belong to another log",
@@ -136,7 +136,7 @@ def topic_made_again(topic: str, before: str, now: str) -> MismatchError:
 
 
 def inputs_changed(snapshots: str, before: Sequence[str], now: Sequence[str]) -> MismatchError:
-    """Return the stop for a change of input topics that changes the names of streams."""
+    """Return the mismatch of changed input topics that change the names of streams."""
     return _stop(
         f"the snapshots in {snapshots} were written for input.topics = {', '.join(before)}, now they are "
         f"{', '.join(now)}, and the same stream names would mean other streams; give the pipeline another name, "
@@ -146,7 +146,7 @@ def inputs_changed(snapshots: str, before: Sequence[str], now: Sequence[str]) ->
 
 
 def other_pipeline(snapshots: str, owner: str, name: str) -> MismatchError:
-    """Return the stop for a snapshots topic that another pipeline writes."""
+    """Return the mismatch of a snapshots topic that another pipeline writes."""
     return MismatchError(
         f"snapshots topic {snapshots} belongs to pipeline {owner}, this one is {name}: set topics.snapshots to a topic "
         f"of its own, or name = {owner!r} if it is the same pipeline"
@@ -154,7 +154,7 @@ def other_pipeline(snapshots: str, owner: str, name: str) -> MismatchError:
 
 
 def newer_format(where: str, found: int, known: int) -> MismatchError:
-    """Return the stop for a snapshot that a newer release wrote."""
+    """Return the mismatch of a snapshot that a newer release wrote."""
     return _stop(
         f"{where}: the snapshot has format {found}, this release reads formats up to {known}: it was written by a "
         "newer release. Start that release again, or give the models up",
@@ -163,7 +163,7 @@ def newer_format(where: str, found: int, known: int) -> MismatchError:
 
 
 def damaged(where: str, stream: str, problems: Sequence[str]) -> MismatchError:
-    """Return the stop for a stream none of whose snapshots is whole."""
+    """Return the mismatch of a stream without a single intact snapshot."""
     return _stop(
         f"{where}: no snapshot of stream {stream} can be used ({'; '.join(problems)}): the topic was "
         "damaged or written by another program",
@@ -172,13 +172,13 @@ def damaged(where: str, stream: str, problems: Sequence[str]) -> MismatchError:
 
 
 def unreadable(where: str, what: str) -> MismatchError:
-    """Return the stop for a record under one of our keys that is not ours."""
+    """Return the mismatch of a record under one of the product's keys that cannot be read."""
     return _stop(f"{where}: {what} cannot be read: the topic was damaged or written by another program", RESET)
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return one phrase for each setting that differs, by name; lists and tuples of the same values do not."""
-    # As they come back from the bus: tuples are lists there.
+    """Return one phrase for each setting that differs, by name; a list equals a tuple of the same values."""
+    # In the form that Kafka returns: JSON turns tuples into lists.
     old, new = (orjson.loads(orjson.dumps(values)) for values in (before, now))
     absent = object()
 
@@ -190,7 +190,7 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 def settings_differ(where: str, changed: Sequence[str]) -> MismatchError:
-    """Return the stop for settings under which the models would have been others."""
+    """Return the mismatch of settings under which the models would differ."""
     listed = "; ".join(changed)
     return _stop(
         f"{where}: the models were learned with other settings: {listed}",
@@ -200,7 +200,7 @@ def settings_differ(where: str, changed: Sequence[str]) -> MismatchError:
 
 
 def unclean_change(topic: str, partition: int, changed: Sequence[str], replay: int, start: int) -> MismatchError:
-    """Return the stop for records to be learned again under another release or other limits."""
+    """Return the mismatch of records that must be learned again under another release or other limits."""
     listed = "; ".join(changed)
     return _stop(
         f"{topic}[{partition}]: offsets {replay} to {start - 1} must be learned again and would now give other models: "

@@ -1,4 +1,4 @@
-"""What enters and leaves a partition task."""
+"""Records that enter a partition task, and outputs that leave it."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 TopicPartition = tuple[str, int]
-"""Topic and partition."""
 
 
 class SourceRecord(Protocol):
@@ -14,15 +13,15 @@ class SourceRecord(Protocol):
 
     @property
     def topic(self) -> str:
-        """Topic it was read from."""
+        """Topic that it was read from."""
 
     @property
     def partition(self) -> int:
-        """Partition it was read from."""
+        """Partition that it was read from."""
 
     @property
     def offset(self) -> int:
-        """Its place in the log."""
+        """Offset in its partition."""
 
     @property
     def timestamp(self) -> int:
@@ -30,15 +29,15 @@ class SourceRecord(Protocol):
 
     @property
     def key(self) -> bytes | None:
-        """Key as it stands on the bus."""
+        """Key as Kafka stores it."""
 
     @property
     def value(self) -> bytes | None:
-        """Value as it stands on the bus."""
+        """Value as Kafka stores it."""
 
     @property
     def headers(self) -> Sequence[tuple[str, bytes | None]]:
-        """Headers as they stand on the bus."""
+        """Headers as Kafka stores them."""
 
 
 class Record(NamedTuple):
@@ -56,88 +55,62 @@ class Record(NamedTuple):
 class RoutedRecord(NamedTuple):
     """A feature record that came over the routes: a `SourceRecord` whose offset is that of its route.
 
-    Attributes
-    ----------
-    topic, partition : str, int
-        Where the feature record was read.
-    offset : int
-        Its place among the routes, which is the order of learning.
-    timestamp, key, value, headers
-        The feature record's own.
-    stream : bytes
-        Key of its stream.
-    source_offset : int
-        Its place in its own log.
+    All other fields, topic and partition included, are the feature record's own.
     """
 
     topic: str
     partition: int
     offset: int
+    """Offset among the routes, which is the order of learning."""
     timestamp: int
     key: bytes | None
     value: bytes | None
     headers: Sequence[tuple[str, bytes | None]]
     stream: bytes
+    """Key of the stream."""
     source_offset: int
+    """Offset of the feature record in its own partition."""
 
 
 def stream_key(record: SourceRecord) -> bytes | None:
-    """Return the key by which a record's stream is found where a partition has several."""
+    """Return the key that selects a record's stream where a partition has several streams."""
     return record.stream if isinstance(record, RoutedRecord) else record.key
 
 
 def bytes_beside(record: SourceRecord) -> int:
-    """Return the bytes of what a record has beside its value: its key, and the names and values of its headers."""
+    """Return the bytes of a record without its value: its key, and the names and values of its headers."""
     own = sum(len(name.encode()) + len(value or b"") for name, value in record.headers or ())
     return len(record.key or b"") + own
 
 
 class Message(NamedTuple):
-    """An output, in the order given.
-
-    Attributes
-    ----------
-    key, value, headers
-        As they stand on the bus.
-    partition : int or None
-        Where it goes; None for the partition number of the task that made it.
-    """
+    """An output record."""
 
     key: bytes | None
     value: bytes | None
     headers: list[tuple[str, bytes | None]]
     partition: int | None = None
+    """Target partition; None for the partition number of the task that made the message."""
 
 
 @dataclass(slots=True)
 class Outputs:
-    """What a batch of records became; every record is an assignment or a dead letter.
-
-    Attributes
-    ----------
-    assignments : list of Message
-        Answers.
-    events : list of Message
-        Events of clusters.
-    dead_letters : list of Message
-        Records that could not be used.
-    clusters : list of Message
-        What the compacted topic says of the clusters, keyed by their ids; without a value where one is removed.
-    routes : list of Message
-        Records on their way to the task that learns them, each with its partition.
-    drift_events : list of Message
-        Changes of the data themselves.
-    """
+    """Outputs of a batch of records; every record is an assignment or a dead letter."""
 
     assignments: list[Message] = field(default_factory=list)
     events: list[Message] = field(default_factory=list)
+    """Events of clusters."""
     dead_letters: list[Message] = field(default_factory=list)
+    """Records that could not be used."""
     clusters: list[Message] = field(default_factory=list)
+    """Messages of the compacted topic, keyed by cluster id; without a value where a cluster is removed."""
     routes: list[Message] = field(default_factory=list)
+    """Records on their way to the task that learns them, each with its partition."""
     drift_events: list[Message] = field(default_factory=list)
+    """Changes of the data themselves."""
 
     def add(self, other: "Outputs") -> None:
-        """Take in the outputs of the records that follow."""
+        """Append the outputs of the records that follow."""
         self.assignments += other.assignments
         self.events += other.events
         self.dead_letters += other.dead_letters
@@ -148,72 +121,47 @@ class Outputs:
 
 @dataclass(frozen=True, slots=True)
 class StreamSnapshot:
-    """The state of one stream at a place in the log.
-
-    Attributes
-    ----------
-    stream : str
-        Name of the stream, unique in the deployment.
-    next : int
-        Offset of the first record of the partition that the state does not contain.
-    header : dict
-        What the state depends on besides the log: engine, parameters, features, revision, version.
-    body : bytes
-        The state.
-    """
+    """State of one stream at an offset of its partition."""
 
     stream: str
+    """Name of the stream, unique in the deployment."""
     next: int
+    """Offset of the first record of the partition that the state does not contain."""
     header: dict[str, Any]
+    """What the state depends on besides the log: engine, parameters, features, revision, version."""
     body: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What a partition task has seen since it was made, silent records included.
-
-    Attributes
-    ----------
-    records : int
-        Records.
-    skipped : int
-        Records with a null value.
-    letters : Counter of (str, str)
-        Dead letters by stage and class.
-    outvoted : int
-        Records that were answered ``warming_up`` and then had other features than most.
-    streams : int
-        Streams.
-    values_compared, values_outside : int
-        Values of features that have a frozen range, and how many of them were outside it; since the streams began.
-    snapshot_bytes : int
-        Bytes of the newest snapshots of all streams.
-    taught : bool
-        The models are taught by labels.
-    labelled : int
-        Records that were learned with labels; since the streams began.
-    labels_waiting : int
-        Messages of labels whose record has not come yet.
-    label_buffer : int
-        Records whose features are kept for late labels.
-    foreign, repeated : int
-        Of the routes: messages that no worker wrote, and those that were dropped because they had come, or come again.
-    """
+    """Counters of a partition task since it was made, suppressed records included."""
 
     records: int = 0
     skipped: int = 0
+    """Records with a null value."""
     letters: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Dead letters by stage and class."""
     outvoted: int = 0
+    """Records that were answered ``warming_up`` and then had other features than most."""
     streams: int = 0
     values_compared: int = 0
+    """Values of features that have a frozen range, since the streams began."""
     values_outside: int = 0
+    """Compared values that were outside their range."""
     snapshot_bytes: int = 0
+    """Bytes of the newest snapshots of all streams."""
     taught: bool = False
+    """The models learn from labels."""
     labelled: int = 0
+    """Records that were learned with labels, since the streams began."""
     labels_waiting: int = 0
+    """Label messages whose record has not come yet."""
     label_buffer: int = 0
+    """Records whose features are kept for late labels."""
     foreign: int = 0
+    """Messages on the routes that no worker wrote."""
     repeated: int = 0
+    """Routes that were dropped because their record had come already, or will come again."""
 
     @property
     def dead_letters(self) -> Counter[str]:

@@ -1,4 +1,4 @@
-"""Which task a partition gets: the one place that decides it, for workers, replays, recovery and inspection alike."""
+"""Choice of the task for a partition: the same for workers, replays, recovery and inspection."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
@@ -17,7 +17,7 @@ from resonance.schemas import ClusterSnapshot
 
 
 class Task(Protocol):
-    """What every task of a partition can be asked; the meaning of each member stands at `PartitionTask`."""
+    """Interface of the task of a partition; `PartitionTask` documents each member."""
 
     topic: str
     partition: int
@@ -28,18 +28,18 @@ class Task(Protocol):
     record_after: int
 
     def process(self, records: Sequence[SourceRecord]) -> Outputs:
-        """Take records in offset order and return what becomes of them."""
+        """Process records in offset order and return their outputs."""
 
     def catch_up(self, records: Sequence[SourceRecord]) -> None:
-        """Take records again, without any output."""
+        """Process records again, without any output."""
 
     @property
     def counts(self) -> Counts:
-        """What was seen so far; may be asked for in another thread."""
+        """Counters so far; other threads may read them."""
 
     @property
     def dead_letter_run(self) -> tuple[str, int]:
-        """Class and number of the dead letters in a row at the end of what was seen."""
+        """Class and number of the dead letters in a row at the end of the processed records."""
 
     @property
     def streams(self) -> list[str]:
@@ -53,43 +53,43 @@ class Task(Protocol):
 
     @property
     def recovery_offset(self) -> int | None:
-        """Lowest offset of a record that neither a snapshot nor `partition_state` contains; None when all are there."""
+        """Lowest offset of a record that neither a snapshot nor `partition_state` contains; None if there is none."""
 
     def due(self) -> list[str]:
         """Return the streams whose next snapshot is due."""
 
     def dirty(self) -> list[str]:
-        """Return the streams that have learned since their snapshot."""
+        """Return the streams that have learned since their last snapshot."""
 
     def snapshot(self, stream: str) -> StreamSnapshot:
-        """Return the state of a stream, which is clean then."""
+        """Return the state of a stream and mark it clean."""
 
     def dropped(self) -> list[str]:
-        """Return the streams that ended since the last call; their snapshots are to go."""
+        """Return the streams that ended since the last call; their snapshots must be deleted."""
 
     def is_consistent_at(self, position: int) -> bool:
-        """Whether `states` and `partition_state` hold what the records below an offset left, and nothing else."""
+        """Return whether `states` and `partition_state` hold exactly the effect of the records below an offset."""
 
     def states(self) -> Iterator[StreamSnapshot]:
         """Yield the state of every stream."""
 
     def restore(self, snapshot: StreamSnapshot, *, new_version: bool = False) -> None:
-        """Continue a stream from a snapshot, after `restore_partition`."""
+        """Restore a stream from a snapshot, after `restore_partition`."""
 
     def partition_state(self) -> bytes:
-        """Return what the partition knows beside its streams."""
+        """Return the state of the partition beside its streams."""
 
     def restore_partition(self, state: bytes) -> None:
-        """Continue from `partition_state`."""
+        """Restore a `partition_state`."""
 
     def adopt_emission(self, other: Any) -> None:
-        """Tell from where another task of the partition does."""
+        """Emit from the same offset as another task of the partition."""
 
     def adopt_position(self, other: Any) -> None:
-        """Go on, with other models, where another task of the partition stands."""
+        """Continue, with other models, at the position of another task of the partition."""
 
     def emit_from_setting(self, offset: int) -> None:
-        """Let the present setting say from when on to tell, of the records from an offset on."""
+        """Apply the present `emit_from` setting to the records from an offset on."""
 
 
 MakeTask = Callable[[str, int], Task]
@@ -103,17 +103,13 @@ def make_task(
 
     Parameters
     ----------
-    settings : Settings
-        The deployment's.
     topic : str
-        An input topic, that of the labels, or that of the routes.
-    partition : int
-        Partition of it.
+        An input topic, the labels topic or the routes topic.
     routes : int
-        Partitions of the topic of the routes, where there is one.
+        Number of partitions of the routes topic, where there is one.
     inputs, labels : int
-        Partitions of every input, and of the topic of labels, where outputs are written (`Deployment.counts`): what no
-        output has a place for stops the task. 0 where nothing is written.
+        Number of partitions of every input topic, and of the labels topic (`Deployment.counts`); 0 where no outputs are
+        written. A record that no output partition exists for stops the task.
     """
     if not settings.is_routed:
         return PartitionTask(settings, topic, partition)
@@ -129,5 +125,5 @@ def make_task(
 
 
 def task_maker(settings: Settings, routes: int = 0) -> MakeTask:
-    """Return what makes the tasks of a deployment; parameters as in `make_task`."""
+    """Return the function that makes the tasks of a deployment; the parameters are those of `make_task`."""
     return lambda topic, partition: make_task(settings, topic, partition, routes)

@@ -1,11 +1,11 @@
-"""Times of records as RFC 3339 text in UTC with milliseconds, from Kafka timestamps and from members of the input."""
+"""Record times as RFC 3339 text in UTC with milliseconds, from Kafka timestamps and from members of the input."""
 
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 CACHED = 50_000
-"""Texts that are kept; records of one batch share most of theirs."""
+"""Number of texts that are kept; records of one batch share most of theirs."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -20,10 +20,10 @@ _CANONICAL = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\
 
 
 class TimeTexts(dict[Any, str]):
-    """Text of a time: ``texts[value]``, remembered.
+    """Cache of the texts of times: ``texts[value]``.
 
-    A key is milliseconds since 1970, as an integer or a float, or RFC 3339 text; what cannot be a time raises
-    `ValueError`. Kafka's -1, no timestamp, is 1970.
+    A key is milliseconds since 1970, as an integer or a float, or RFC 3339 text; a number or text that is no time is a
+    `ValueError`.
     """
 
     def __init__(self) -> None:
@@ -41,6 +41,7 @@ class TimeTexts(dict[Any, str]):
         if not _FIRST <= value <= _LAST:
             raise ValueError(f"{value!r} is no time in milliseconds between the years 1 and 9999")
         milliseconds = int(value // 1)
+        # Kafka's -1 means no timestamp and becomes 1970.
         if milliseconds == -1:
             milliseconds = 0
         second, rest = divmod(milliseconds, 1000)
@@ -59,7 +60,7 @@ class TimeTexts(dict[Any, str]):
         year, month, day, hour, minute, second = map(int, match.groups()[:6])
         fraction, sign, ahead_hours, ahead_minutes = match.groups()[6:]
         try:
-            # A leap second, 60, is the same instant as the next minute's beginning.
+            # A leap second (60) is the same instant as the start of the next minute.
             leap = second == 60
             moment = datetime(year, month, day, hour, minute, 59 if leap else second, tzinfo=UTC)
             if sign:
@@ -76,17 +77,10 @@ class TimeTexts(dict[Any, str]):
 
 
 def milliseconds(value: Any) -> int | None:
-    """Return a time of a file as a Kafka timestamp.
+    """Return a time of a file as a Kafka timestamp, or None where there is no time.
 
-    Parameters
-    ----------
-    value : object
-        Milliseconds since 1970, or ISO 8601 text, in UTC where it names no zone; None or no text for none.
-
-    Raises
-    ------
-    ValueError
-        It is no time.
+    A time is milliseconds since 1970, or ISO 8601 text in UTC unless it names a zone; any other value but None and
+    empty text is a `ValueError`.
     """
     if value is None or value == "":
         return None
@@ -106,18 +100,15 @@ def milliseconds(value: Any) -> int | None:
 
 
 def canonical(value: Any) -> str:
-    """Return a time as the bus has it, from RFC 3339 text or milliseconds since 1970; two of them sort as texts do.
+    """Return a time as outputs contain it, from RFC 3339 text or milliseconds since 1970.
 
-    Raises
-    ------
-    ValueError
-        It is neither.
+    Such texts sort in the order of their times; a number or text that is no time is a `ValueError`.
     """
     return TimeTexts()[value]
 
 
 def is_canonical(text: str) -> bool:
-    """Whether a text is a `canonical` time."""
+    """Return whether a text is a `canonical` time."""
     try:
         return _CANONICAL.fullmatch(text) is not None and datetime.fromisoformat(text) is not None
     except ValueError:
@@ -130,5 +121,5 @@ def epoch_ms(text: str) -> int:
 
 
 def later(text: str, seconds: float) -> str:
-    """Return the `canonical` time so many seconds behind another; at most the last that there is."""
+    """Return the `canonical` time that is `seconds` after another, at most the end of the year 9999."""
     return canonical(min(epoch_ms(text) + round(1000 * seconds), _LAST))

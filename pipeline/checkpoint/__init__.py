@@ -1,1 +1,1 @@
-"""States on their topics: snapshots, archives, and what a start makes of them."""
+"""Snapshots and archives of the models: written, read back, restored and compared."""

@@ -1,4 +1,4 @@
-"""Archives as they are read back: the newest one at or before an offset, found without reading the topic."""
+"""Read archives back: find the newest one at or before an offset without reading the whole topic."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -14,16 +14,16 @@ from resonance.pipeline.kafka.log_search import first_offset
 from resonance.pipeline.records import Record, StreamSnapshot, TopicPartition
 
 LOOK_BACK: Final = 4
-"""Records read at first where a manifest should be: it and the marker of its transaction."""
+"""Records to read first where a manifest should be: room for it and the marker of its transaction."""
 
 _log = logging.getLogger(__name__)
 
 
 class RestoredTask(Protocol):
-    """What an archive needs of a partition task."""
+    """The part of a partition task that restoring an archive needs."""
 
     def restore_partition(self, state: bytes) -> None:
-        """Continue from `partition_state`, before any stream is restored."""
+        """Continue from `partition_state`; comes before any stream is restored."""
 
     def restore(self, snapshot: StreamSnapshot) -> None:
         """Continue a stream from a snapshot."""
@@ -31,38 +31,24 @@ class RestoredTask(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """All that an input partition had learned at one offset.
-
-    Attributes
-    ----------
-    at : (topic, partition)
-        The input partition.
-    position : int
-        Everything below this offset was learned, and nothing else.
-    timestamp : int
-        Kafka timestamp of the newest record that was learned, in milliseconds; -1 where it is not known.
-    identity : Identity
-        Who learned it, under which settings.
-    state : bytes
-        `PartitionTask.partition_state` there.
-    snapshots : list of StreamSnapshot
-        Every stream.
-    """
+    """Everything that an input partition had learned at one offset."""
 
     at: TopicPartition
     position: int
+    """Every record below this offset was learned, and no other."""
     timestamp: int
+    """Kafka timestamp of the newest learned record, in milliseconds; -1 where it is not known."""
     identity: Identity
+    """Pipeline, log and settings of the models."""
     state: bytes
+    """`PartitionTask.partition_state` at `position`."""
     snapshots: list[StreamSnapshot]
+    """One for each stream."""
 
     def restore(self, task: RestoredTask) -> None:
-        """Let an empty task of this partition go on from here; the next record it needs is that at `position`.
+        """Restore an empty task of this partition; the next record that it needs is the one at `position`.
 
-        Raises
-        ------
-        MismatchError
-            The models were learned with other settings than the task's, which are named; or cannot be read.
+        Raises MismatchError where the models cannot be read, or were learned with other settings, which it names.
         """
         task.restore_partition(self.state)
         for snapshot in self.snapshots:
@@ -71,13 +57,7 @@ class Archived:
 
 @dataclass(frozen=True, slots=True)
 class ListedArchive:
-    """An archive of which its manifest has been read, and nothing else yet.
-
-    Attributes
-    ----------
-    manifest : ArchiveManifest
-        What it says of itself.
-    """
+    """An archive of which only the manifest has been read."""
 
     manifest: ArchiveManifest
     _reader: LogReader
@@ -87,13 +67,7 @@ class ListedArchive:
     _at: TopicPartition
 
     def read(self) -> Archived | None:
-        """Read all of it; None where it is not whole.
-
-        Raises
-        ------
-        BrokerError
-            The broker does not answer.
-        """
+        """Read the whole archive; None where it is incomplete."""
         found = _gather(self._reader, self._place, self._at, self._first, self._entry, self.manifest)
         if found is None:
             place, position = self._place, self.manifest.position
@@ -104,20 +78,12 @@ class ListedArchive:
 def archives_before(
     reader: LogReader, source: DeploymentContext, at: TopicPartition, offset: int
 ) -> Iterator[ListedArchive]:
-    """Yield the archives of an input partition at or before an offset, the newest first, without reading them.
+    """Yield the archives of an input partition at or before an offset, the newest first; only manifests are read.
 
-    Where positions went back, after a reset or a resume, those of the newest line of archives come first.
-
-    Parameters
-    ----------
-    reader : LogReader
-        Reads the archive topic.
-    source : DeploymentContext
-        The deployment.
-    at : (topic, partition)
-        The input partition.
-    offset : int
-        Highest position.
+    Yields
+    ------
+    ListedArchive
+        Those of the newest lineage first, where a reset or a resume has moved positions back.
 
     Raises
     ------
@@ -145,7 +111,7 @@ def newest_archive(reader: LogReader, source: DeploymentContext, at: TopicPartit
 
 
 def _line(reader: LogReader, archive: TopicPartition, topic: str, epoch: int, offset: int) -> tuple[int, int]:
-    """Return where a line of archives begins, and where in it positions are beyond an offset."""
+    """Return where a lineage begins, and where positions in it pass an offset."""
 
     def asked(holds: Callable[[ArchiveKey], bool]) -> Callable[[Record], bool | None]:
         def told(record: Record) -> bool | None:
@@ -164,7 +130,7 @@ def _last_key(reader: LogReader, archive: TopicPartition, topic: str, first: int
 
 
 def _back(reader: LogReader, archive: TopicPartition, first: int, end: int) -> Iterator[tuple[Record, ArchiveKey]]:
-    """Yield the entries of a range, the last first; of an archive that stands there in one piece its manifest alone."""
+    """Yield the entries of a range, the last first; of an archive in one piece only the manifest."""
     width = LOOK_BACK
     while first < end:
         start = max(first, end - width)
@@ -182,35 +148,28 @@ def _back(reader: LogReader, archive: TopicPartition, first: int, end: int) -> I
 
 
 def _begin_of(reader: LogReader, archive: TopicPartition, first: int, entry: Record, key: ArchiveKey) -> int | None:
-    """Return where an archive begins; None where others stand between its records, or some are deleted."""
+    """Return where an archive begins; None where other records stand between its own, or some are deleted."""
     try:
         begin = entry.offset - ArchiveManifest.parse(entry.value or b"", "").records
     except (*UNREADABLE, MismatchError):
         return None
     if begin < first:
         return None
-    # As many records as it has lie between: if the first of them is its own, all are.
+    # The range is as long as the archive: if its first record belongs to the archive, all of them do.
     found = (record for _, some in reader.read({archive: (begin, begin + 1)}) for record in some)
     keys = (ArchiveKey.of(record.key) for record in found)
     return begin if any(one is not None and one[1:] == key[1:] for one in keys) else None
 
 
 class ArchiveLine(NamedTuple):
-    """Where the archives of an input partition stand.
-
-    Attributes
-    ----------
-    epoch : int
-        Their present line.
-    position : int
-        What is archived below this offset begins another one.
-    next_epoch : int
-        That one; higher than all that were used.
-    """
+    """Lineages of the archives of an input partition."""
 
     epoch: int = 0
+    """Current lineage."""
     position: int = 0
+    """An archive below this offset begins a new lineage."""
     next_epoch: int = 0
+    """Number of that new lineage, higher than all that were used."""
 
 
 FIRST_LINE: Final = ArchiveLine()
@@ -218,21 +177,21 @@ FIRST_LINE: Final = ArchiveLine()
 
 
 def present_line(reader: LogReader, source: DeploymentContext, at: TopicPartition) -> ArchiveLine:
-    """Return the line that new archives of an input partition continue; a new one where it has no archive."""
+    """Return the lineage that new archives of an input partition continue; a new one where it has no archive."""
     archive = (source.archive, at[1])
     first, end = reader.bounds([archive])[archive]
     if first == end:
         return FIRST_LINE
-    # Epochs are ends of the partition as they were, so none has been used that is as high as this one.
+    # Every epoch is a former end of the partition, so the present end is higher than all of them.
     last = _last_key(reader, archive, at[0], first, end)
     return ArchiveLine(end, 0, end) if last is None else ArchiveLine(last.epoch, last.position, end)
 
 
 def last_manifest(reader: LogReader, source: DeploymentContext, at: TopicPartition) -> tuple[int, int] | None:
-    """Return position and Kafka timestamp, in milliseconds, of the last archive that was begun and finished.
+    """Return position and Kafka timestamp, in milliseconds, of the archive that was begun last.
 
-    None where there is none, or what was begun last was not finished. Archives of other inputs, or of the routes, may
-    stand behind it.
+    None where there is none, or where it was not finished. Archives of other inputs, or of the routes, may stand behind
+    it.
     """
     archive = (source.archive, at[1])
     first, end = reader.bounds([archive])[archive]
@@ -247,7 +206,7 @@ def last_manifest(reader: LogReader, source: DeploymentContext, at: TopicPartiti
 
 
 def _is_ours(source: DeploymentContext, at: TopicPartition, manifest: ArchiveManifest) -> bool:
-    """Whether an archive belongs to this deployment and to the log that is there now."""
+    """Return whether an archive belongs to this deployment and to the log that exists now."""
     found, now = manifest.identity, source.identities[at[0]]
     named = (found.pipeline, len(found.inputs) == 1)
     return named == (now.pipeline, len(now.inputs) == 1) and source.is_same_log(found)
@@ -279,7 +238,7 @@ def _is_manifest(record: Record, topic: str) -> bool:
 def _gather(
     reader: LogReader, archive: TopicPartition, at: TopicPartition, first: int, entry: Record, manifest: ArchiveManifest
 ) -> Archived | None:
-    """Read what belongs to a manifest, None where it is not whole."""
+    """Read the records of a manifest's archive; None where it is incomplete."""
     width = manifest.records + LOOK_BACK
     while True:
         start = max(first, entry.offset - width)
@@ -292,12 +251,12 @@ def _gather(
         archived = _whole(at, manifest, found)
         if archived is not None or start == first:
             return archived
-        # Archives of other inputs, or transactions that were aborted, stand between its records.
+        # Archives of other inputs, or aborted transactions, stand between its records.
         width *= 4
 
 
 def _whole(at: TopicPartition, manifest: ArchiveManifest, found: dict[bytes, bytes]) -> Archived | None:
-    """Put an archive together, None where something is missing."""
+    """Assemble an archive; None where a part is missing."""
     listed = manifest.streams.join(manifest.list_keys(), found)
     if listed is None:
         return None

@@ -1,20 +1,20 @@
-"""The records of the archive topic, their keys and their values.
+"""Records of the archive topic: their keys and values.
 
-An archive holds all that one input partition had learned at one offset, its position. Of each one there are, in this
-order, in the partition of that number:
+An archive holds everything that one input partition had learned at one offset, its position. Its records stand in the
+archive topic's partition of the same number, in this order:
 
 =============================================  =======================================================================
 key                                            value
 =============================================  =======================================================================
 ``["chunk", topic, position, stream, i]``      bytes of part i of the state of a stream
 ``["streams", topic, position, i]``            bytes of part i of the list of the streams
-``["archive", topic, position]``               the manifest: whose archive it is, and what belongs to it
+``["archive", topic, position]``               the manifest: identity of the archive, and what belongs to it
 =============================================  =======================================================================
 
-Every key has the position, so that an archive is found by halving. After a reset or a resume positions go back: then a
-new line of archives begins, its number, the epoch, stands at the end of every key, and within a line positions go up.
-The list has parts of its own because that of 10,000 streams is larger than a message. A manifest stands behind
-everything it names; what has none does not count.
+Every key contains the position, so a binary search finds an archive. A reset or a resume moves positions back and so
+begins a new lineage; its number, the epoch, is the last member of every key. Within a lineage positions only grow. The
+list of the streams has parts of its own because that of 10,000 streams is larger than a message. The manifest is
+written last; records without a manifest do not count.
 """
 
 import base64
@@ -37,12 +37,12 @@ _PLACE: Final = {"chunk": 2, "streams": 1, "archive": 0}
 
 
 def _key(epoch: int, *members: Any) -> bytes:
-    """Return a key; the first line of archives has those of releases that know of no other."""
+    """Return a key; in the first lineage it has no epoch, as in releases without lineages."""
     return orjson.dumps([*members, epoch] if epoch else members)
 
 
 class ArchiveKey(NamedTuple):
-    """What the key of a record says."""
+    """The parts of a key that every kind of record has."""
 
     kind: str
     topic: str
@@ -64,7 +64,7 @@ class ArchiveKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Bytes that stand in several messages."""
+    """Bytes that are split over several messages."""
 
     chunks: int
     size: int
@@ -76,35 +76,28 @@ class Parts:
         return cls(-(-len(body) // chunk_bytes), len(body), hashlib.sha256(body).hexdigest())
 
     def join(self, keys: Sequence[bytes], found: Mapping[bytes, bytes]) -> bytes | None:
-        """Return the bytes, None where some are missing or damaged."""
+        """Return the bytes; None where some are missing or damaged."""
         body = b"".join(found.get(key, b"") for key in keys)
         return body if len(body) == self.size and hashlib.sha256(body).hexdigest() == self.sha256 else None
 
 
 @dataclass(frozen=True, slots=True)
 class ArchivedStream:
-    """One stream of an archive.
-
-    Attributes
-    ----------
-    stream, next, header
-        As in `StreamSnapshot`.
-    parts : Parts
-        Its state.
-    """
+    """One stream of an archive; `stream`, `next` and `header` are as in `StreamSnapshot`."""
 
     stream: str
     next: int
     header: dict[str, Any]
     parts: Parts
+    """The stream's state."""
 
     def keys(self, topic: str, position: int, epoch: int = 0) -> list[bytes]:
-        """Keys of its chunks, in order."""
+        """Return the keys of its chunks, in order."""
         return [_key(epoch, "chunk", topic, position, self.stream, number) for number in range(self.parts.chunks)]
 
 
 def list_of(streams: Sequence[ArchivedStream]) -> bytes:
-    """Return the list of the streams as it is cut into parts; each header stands there once."""
+    """Return the list of the streams, before it is split; each header stands in it once."""
     places: dict[bytes, int] = {}
     rows = []
     for stream in streams:
@@ -114,13 +107,7 @@ def list_of(streams: Sequence[ArchivedStream]) -> bytes:
 
 
 def streams_of(body: bytes) -> list[ArchivedStream]:
-    """Read what `list_of` wrote.
-
-    Raises
-    ------
-    ValueError, KeyError, TypeError, IndexError
-        It did not write this.
-    """
+    """Read what `list_of` wrote; any other bytes raise one of `UNREADABLE`, or IndexError."""
     data = orjson.loads(body)
     return [
         ArchivedStream(name, next_, dict(data["headers"][place]), Parts(chunks, size, sha256))
@@ -130,45 +117,34 @@ def streams_of(body: bytes) -> list[ArchivedStream]:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveManifest:
-    """What belongs to an archive.
-
-    Attributes
-    ----------
-    identity : Identity
-        Who wrote it, for which log.
-    position : int
-        It holds what every record below this offset left, and nothing else.
-    timestamp : int
-        Kafka timestamp of the newest of these records, in milliseconds; -1 where it is not known.
-    state : bytes
-        What the partition knows beside its streams.
-    records : int
-        Messages of the archive before this one.
-    streams : Parts
-        The list of the streams.
-    epoch : int
-        Its line of archives; 0 where a release wrote it that knew of one only.
-    """
+    """The identity of an archive, and what belongs to it."""
 
     identity: Identity
+    """Pipeline, log and settings of the models."""
     position: int
+    """The archive contains every record below this offset, and no other."""
     timestamp: int
+    """Kafka timestamp of the newest of these records, in milliseconds; -1 where it is not known."""
     state: bytes
+    """What the partition knows beside its streams."""
     records: int
+    """Messages of the archive before the manifest."""
     streams: Parts
+    """The list of the streams."""
     epoch: int = 0
+    """Its lineage; 0 in manifests of releases without lineages."""
 
     def key(self) -> bytes:
         """Return the key of the manifest."""
         return _key(self.epoch, "archive", self.identity.topic, self.position)
 
     def list_keys(self) -> list[bytes]:
-        """Keys of the parts of the list."""
+        """Return the keys of the parts of the list."""
         topic, position = self.identity.topic, self.position
         return [_key(self.epoch, "streams", topic, position, number) for number in range(self.streams.chunks)]
 
     def value(self) -> bytes:
-        """Return the manifest as it stands on the bus."""
+        """Return the manifest as it is stored."""
         own = {"position": self.position, "timestamp": self.timestamp, "records": self.records}
         own |= {"epoch": self.epoch} if self.epoch else {}
         state = base64.b64encode(self.state).decode("ascii")

@@ -1,8 +1,8 @@
-"""Archives on their way to their topic: all of a partition's models at one offset, every so often.
+"""Write archives: all models of a partition at one offset, once an interval.
 
-A snapshot replaces the one before it; an archive stays for as long as the input's records do, so that any range of
-them can be learned again from what was known at its beginning. It is written with the commit of its position, and
-changes nothing about the snapshots.
+A snapshot replaces the one before it. An archive stays as long as the input's records, so that any range of them can be
+learned again from the state at its beginning. It is written with the commit of its position, and does not change the
+snapshots.
 """
 
 import logging
@@ -24,10 +24,10 @@ _log = logging.getLogger(__name__)
 
 
 class ArchivedTask(Protocol):
-    """What an archive needs of a partition task."""
+    """The part of a partition task that writing an archive needs."""
 
     def is_consistent_at(self, position: int) -> bool:
-        """Whether `states` and `partition_state` hold what the records below an offset left, and nothing else."""
+        """Return whether `states` and `partition_state` contain every record below an offset, and no other."""
 
     def states(self) -> Iterator[StreamSnapshot]:
         """Yield the state of every stream; none counts as snapshotted by that."""
@@ -43,26 +43,24 @@ class ArchiveWriter:
     ----------
     topic : str
         The archive topic.
-    partition : int
-        The input partition.
     identity : Identity
-        What stands in every manifest.
+        Identity that every manifest contains.
     interval : float
         Seconds between two archives.
     last : (int, float) or None
-        Position of the last archive and how many seconds ago it was written; None where there is none. Nothing is
-        known at offset 0, and never archived.
+        Position of the last archive and its age in seconds; None where there is none. Offset 0 is never archived,
+        because nothing is known there.
     line : ArchiveLine
-        Where the archives of the partition stand.
+        Lineage that the archives continue.
     clock : callable
-        Seconds that only grow.
+        Returns seconds that only grow.
     chunk_bytes : int
         Longest value of a chunk.
 
     Attributes
     ----------
     due_at : float
-        When the time of the next archive comes, by the clock.
+        Time of the next archive, by the clock.
     """
 
     def __init__(
@@ -87,20 +85,15 @@ class ArchiveWriter:
         self.due_at = clock() + interval - age
 
     def is_due(self, task: ArchivedTask, position: int) -> bool:
-        """Whether the time has come, something was learned since the last archive, and all of it can be told."""
+        """Return whether the interval ended, something was learned since, and the task is consistent at `position`."""
         return self._clock() >= self.due_at and position != self._position and task.is_consistent_at(position)
 
     def messages(self, task: ArchivedTask, position: int, timestamp: int) -> Iterator[Message]:
         """Yield an archive, in the order in which it must be written.
 
-        Parameters
-        ----------
-        task : ArchivedTask
-            Has learned every record below `position`.
-        position : int
-            The outputs of every record below this offset are delivered before these messages, or with them.
-        timestamp : int
-            Kafka timestamp of the newest of them, in milliseconds; -1 where it is not known.
+        The task has learned every record below `position`, whose outputs are delivered before these messages, or with
+        them. `timestamp` is the Kafka timestamp of the newest of these records, in milliseconds; -1 where it is not
+        known.
         """
         topic, streams, written, size = self._identity.topic, [], 0, 0
         epoch = self._line.epoch if position >= self._line.position else self._line.next_epoch
@@ -129,14 +122,10 @@ class ArchiveWriter:
 def archive_writers(
     source: DeploymentContext, assigned: Collection[TopicPartition], interval: float, cancelled: Event | None = None
 ) -> dict[TopicPartition, ArchiveWriter]:
-    """Return the writers of the assigned partitions: the interval goes on from each one's last archive.
+    """Return the writers of the assigned partitions; each interval counts from the partition's last archive.
 
     Parameters
     ----------
-    source : DeploymentContext
-        The deployment.
-    assigned : collection of (topic, partition)
-        Input partitions.
     interval : float
         Seconds between two archives; 0 for none.
     cancelled : Event, optional
@@ -145,7 +134,7 @@ def archive_writers(
     Returns
     -------
     dict of (topic, partition) to ArchiveWriter
-        Empty where nothing is to be archived, or nowhere.
+        Empty where archives are off, or there is no topic for them.
 
     Raises
     ------
@@ -169,7 +158,7 @@ def archive_writers(
 
 
 def archive_of(source: DeploymentContext, at: TopicPartition, task: ArchivedTask, position: int) -> list[Message]:
-    """Return the archive of a task of which a new history begins; nothing where there is no topic for it.
+    """Return the archive of a task that begins a new history; empty without an archive topic or a consistent state.
 
     Without it a replay from there on would start from an archive of the models before.
     """

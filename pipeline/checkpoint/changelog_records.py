@@ -1,16 +1,16 @@
-"""The records of the snapshots topic, their keys and their values.
+"""Records of the snapshots topic, the changelog of the models: their keys and values.
 
-Records of a partition of the snapshots topic (keys are JSON arrays, so that no two of them can be confused):
+Keys are JSON arrays, so that no two of them can be confused:
 
 =========================================  ===========================================================================
 key                                        value
 =========================================  ===========================================================================
 ``["chunk", stream, next, i]``             bytes of part i of the state that contains the records below ``next``
-``["manifest", stream]``                   which chunks make up the newest version and the one before, checksum, header
-``["partition", topic]``                   where a rebuild of the models of an input partition begins, and for whom
+``["manifest", stream]``                   chunks of the newest version and of the one before, checksum, header
+``["partition", topic]``                   where recovery of the models of an input partition begins, and its identity
 =========================================  ===========================================================================
 
-A manifest describes the version before the newest as well, because compaction keeps only the newest manifest and its
+A manifest also describes the version before the newest, because compaction keeps only the newest manifest and its
 chunks may turn out to be damaged.
 """
 
@@ -27,18 +27,15 @@ FORMAT: Final = 1
 """Raised with every change that an older release would read wrongly."""
 
 UNREADABLE: Final = (ValueError, KeyError, TypeError)
-"""What parsing a record raises that another program wrote under one of our keys."""
+"""Errors of parsing a record that another program wrote under one of this program's keys."""
 
 RecordT = TypeVar("RecordT")
 
 
 def typed(record: RecordT) -> RecordT:
-    """Return a dataclass that was read, if each of its fields is what it is declared to be.
+    """Return a dataclass that was read; TypeError where a field is not what it is declared to be.
 
-    Raises
-    ------
-    TypeError
-        One is not; taken as it is it would end a worker wherever it is used first.
+    Unchecked, such a field would end a worker wherever it is used first.
     """
     for entry in fields(record):  # type: ignore[arg-type]
         kind: Any = entry.type if isinstance(entry.type, UnionType) else get_origin(entry.type) or entry.type
@@ -50,43 +47,28 @@ def typed(record: RecordT) -> RecordT:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Whose snapshots they are, and of which log.
-
-    Attributes
-    ----------
-    pipeline : str
-        Name of the pipeline.
-    inputs : tuple of str
-        All its input topics.
-    topic : str
-        The input topic concerned.
-    topic_id : str
-        Kafka's id of it; ``""`` where there is none.
-    partitions : int
-        Partitions of it.
-    engine : str
-        Name of the engine.
-    revision : str
-        Its revision, and that of everything else that decides bits.
-    settings : mapping of str to object
-        Everything else on which the models depend besides the log.
-    limits : mapping of str to object
-        Settings that decide which records are learned at all; they may change where nothing has to be learned again.
-    """
+    """The pipeline, log, engine and settings that snapshots belong to."""
 
     pipeline: str
     inputs: tuple[str, ...]
+    """All input topics of the pipeline."""
     topic: str
+    """The input topic that the snapshots are of."""
     topic_id: str
+    """Kafka's id of `topic`; ``""`` where there is none."""
     partitions: int
+    """Partition count of `topic`."""
     engine: str
     revision: str
+    """Revision of the engine, and of everything else in the program that decides bits."""
     settings: Mapping[str, Any] = field(default_factory=dict)
+    """Everything else on which the models depend besides the log."""
     limits: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that decide which records are learned; they may change where nothing has to be learned again."""
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Self:
-        """Read it out of a record; raises what `UNREADABLE` lists."""
+        """Read it from a parsed record; raises one of `UNREADABLE` where a member is missing or wrong."""
         found = cls(**{entry.name: data[entry.name] for entry in fields(cls)} | {"inputs": tuple(data["inputs"])})
         if not all(isinstance(topic, str) for topic in found.inputs):
             raise TypeError(f"inputs = {found.inputs!r}")
@@ -95,37 +77,24 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class PartitionRecord:
-    """Where a rebuild of the models of an input partition begins.
-
-    Attributes
-    ----------
-    identity : Identity
-        Who wrote it, for which log.
-    recovery_offset : int
-        Lowest offset of a record that no snapshot contains.
-    position : int
-        Every record below this offset was answered when the record was written.
-    committed : int
-        The group's committed offset was at least this; -1 when it had none.
-    state : bytes
-        What the partition knows beside its streams, at `position`.
-    epoch : int
-        Number of the owner that wrote it.
-    began : int
-        Offset from which on everything was learned under this identity, with one version of each stream; -1 where
-        something was learned otherwise.
-    """
+    """Where recovery of the models of an input partition begins."""
 
     identity: Identity
     recovery_offset: int
+    """Lowest offset of a record that no snapshot contains."""
     position: int
+    """The outputs of every record below this offset were delivered when this was written."""
     committed: int
+    """Lower bound of the group's committed offset; -1 when it had none."""
     state: bytes
+    """What the partition knows beside its streams, at `position`."""
     epoch: int = 0
+    """Number of the owner that wrote it."""
     began: int = -1
+    """Offset from which all was learned under this identity, with one version of each stream; -1 otherwise."""
 
     def value(self) -> bytes:
-        """Return the record as it stands on the bus."""
+        """Return the record as it is stored."""
         names = ("position", "committed", "epoch", "began")
         own = {"replay_from": self.recovery_offset, **{name: getattr(self, name) for name in names}}
         state = base64.b64encode(self.state).decode("ascii")
@@ -153,7 +122,7 @@ class Version:
     header: dict[str, Any]
 
     def keys(self, stream: str) -> list[bytes]:
-        """Keys of its chunks, in order."""
+        """Return the keys of its chunks, in order."""
         return [chunk_key(stream, self.next, number) for number in range(self.chunks)]
 
 
@@ -167,7 +136,7 @@ class Manifest:
     epoch: int = 0
 
     def value(self) -> bytes:
-        """Return the manifest as it stands on the bus."""
+        """Return the manifest as it is stored."""
         return orjson.dumps({"format": FORMAT, **asdict(self)})
 
     @classmethod
@@ -182,15 +151,15 @@ class Manifest:
 
 
 def chunk_key(stream: str, next_: int, number: int) -> bytes:
-    """Key of part `number` of the state of `stream` that contains the records below `next_`."""
+    """Return the key of part `number` of the state of `stream` that contains the records below `next_`."""
     return orjson.dumps(["chunk", stream, next_, number])
 
 
 def manifest_key(stream: str) -> bytes:
-    """Key of the manifest of `stream`."""
+    """Return the key of the manifest of `stream`."""
     return orjson.dumps(["manifest", stream])
 
 
 def partition_key(topic: str) -> bytes:
-    """Key of the partition record of an input topic."""
+    """Return the key of the partition record of an input topic."""
     return orjson.dumps(["partition", topic])

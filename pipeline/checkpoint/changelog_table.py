@@ -1,4 +1,4 @@
-"""Snapshots as they are read back: what is live, what is whole, and what may be relied on."""
+"""Read snapshots back: which records are live, which snapshots are complete, and which can be relied on."""
 
 import hashlib
 
@@ -20,12 +20,7 @@ from resonance.pipeline.records import StreamSnapshot
 class ChangelogTable:
     """The live records of one partition of the snapshots topic, gathered by reading it once from its beginning.
 
-    Parameters
-    ----------
-    topic : str
-        The snapshots topic.
-    partition : int
-        Its partition, which is that of the inputs.
+    The partition has the number of the input partitions whose snapshots it holds.
     """
 
     def __init__(self, topic: str, partition: int) -> None:
@@ -41,19 +36,14 @@ class ChangelogTable:
         self._written: dict[str, int] = {}
 
     def apply(self, key: bytes | None, value: bytes | None, timestamp: int = -1) -> None:
-        """Take the next record of the topic in; the newest value of a key counts, as compaction has it.
+        """Apply the next record of the topic; the newest value of a key counts, as in compaction.
 
-        Parameters
-        ----------
-        key, value : bytes or None
-            The record.
-        timestamp : int
-            When it was written, in milliseconds since 1970; -1 where nobody asks.
+        `timestamp` is the time of writing, in milliseconds since 1970; -1 where it is not needed.
         """
         try:
             kind, name, *_ = orjson.loads(key or b"")
         except UNREADABLE:
-            # Not a key of ours: another program wrote it, and it is in nobody's way.
+            # Another program wrote this key; it does no harm.
             return
         if key is None or kind not in ("chunk", "manifest", "partition"):
             return
@@ -67,16 +57,13 @@ class ChangelogTable:
             else:
                 self._apply_record(name, value)
         except MismatchError as stop:
-            # A reset may have put a tombstone behind it.
+            # A tombstone behind it, as of a reset, may still remove it.
             self._broken[key] = stop
 
     def check(self) -> None:
-        """Raise what is wrong with a record, once all are there.
+        """Check the live records, once all are applied.
 
-        Raises
-        ------
-        MismatchError
-            A live record was written by a newer release, or by another program under a key of ours.
+        Raises MismatchError where a newer release wrote one, or another program under one of this program's keys.
         """
         for stop in self._broken.values():
             raise stop
@@ -103,7 +90,7 @@ class ChangelogTable:
             record = PartitionRecord.parse(value, self._where)
         except UNREADABLE:
             raise mismatches.unreadable(self._where, f"the record of input topic {topic}") from None
-        # An owner taken for dead knows less than the one whose record stands before its own.
+        # An owner that was taken for dead knows less than its successor, whose record stands before its own.
         if self._is_latest(topic, record.epoch) or before is None:
             before = record
         self._records[topic] = before
@@ -116,21 +103,21 @@ class ChangelogTable:
             chunks[key] = value
 
     def _is_latest(self, topic: str, epoch: int) -> bool:
-        """Whether no later owner wrote before this epoch's present record."""
+        """Return whether no record of a later owner was applied before this one."""
         highest = self._epochs[topic] = max(epoch, self._epochs.get(topic, 0))
         return epoch == highest
 
     def live_keys(self) -> list[bytes]:
-        """Keys of all live records."""
+        """Return the keys of all live records."""
         chunks = [key for keys in self._chunks.values() for key in keys]
         return [*chunks, *map(manifest_key, self._manifests), *map(partition_key, self._records)]
 
     def records(self) -> dict[str, PartitionRecord]:
-        """Partition record of each input topic that has one."""
+        """Return the partition record of each input topic that has one."""
         return dict(self._records)
 
     def streams(self, topic: str) -> list[str]:
-        """Streams of an input topic that have a manifest, by name."""
+        """Return the streams of an input topic that have a manifest, by name."""
         return sorted(stream for stream, manifest in self._manifests.items() if manifest.topic == topic)
 
     def written(self, stream: str) -> int:
@@ -138,12 +125,9 @@ class ChangelogTable:
         return self._written[stream]
 
     def newest(self, stream: str) -> tuple[StreamSnapshot, bool]:
-        """Return the newest complete snapshot of a stream, and whether the partition record was written for it.
+        """Return the newest complete snapshot of a stream, and whether the partition record takes it into account.
 
-        Raises
-        ------
-        MismatchError
-            No version that the manifest names is whole.
+        Raises MismatchError where no version that the manifest names is complete.
         """
         manifest = self._manifests[stream]
         chunks = self._chunks.get(stream, {})
@@ -166,7 +150,7 @@ class ChangelogTable:
     def writer(self, identity: Identity, chunk_bytes: int = CHUNK_BYTES) -> ChangelogWriter:
         """Return the writer that continues here, for the streams of the identity's input topic."""
         manifests = {stream: self._manifests[stream] for stream in self.streams(identity.topic)}
-        # A stray is touched only when its own stream is snapshotted: those of other inputs do no harm.
+        # An orphan chunk is removed only when its own stream is snapshotted: those of other inputs do no harm.
         orphan_chunks = {stream: set(chunks) for stream, chunks in self._chunks.items()}
         for stream, manifest in manifests.items():
             for version in (manifest.current, manifest.previous):

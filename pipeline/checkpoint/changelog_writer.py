@@ -1,12 +1,11 @@
-"""Snapshots on their way to the compacted topic (`snapshot_records`), in an order that a crash cannot spoil.
+"""Write snapshots to the compacted topic (`changelog_records`), in an order that a crash cannot spoil.
 
-They are written in this order: chunks, their manifest, tombstones of chunks that no manifest names any more, and the
-partition record behind them all. A reader that sees a record therefore sees everything it relies on, also where no
-transaction binds them together.
+The order is: chunks, their manifest, tombstones of chunks that no manifest names any more, and the partition record
+last. A reader that sees a record therefore sees everything that the record relies on, even without transactions.
 
 Without transactions nothing keeps a worker that was taken for dead from writing once more. Every owner of a partition
-therefore counts its epoch one up from what it found: what an earlier owner appends behind a later one is recognised,
-and the input is read again from there.
+therefore counts its epoch one up from the one it found. Records that an earlier owner appends behind those of a later
+one are recognised, and the input is read again from there.
 """
 
 import hashlib
@@ -29,44 +28,44 @@ CHUNK_BYTES: Final = 512_000
 
 
 class Snapshotted(Protocol):
-    """What a snapshot needs of a partition task."""
+    """The part of a partition task that writing snapshots needs."""
 
     record_after: int
-    """Offsets after which what it knows beside its streams is written also where no stream is due; 0 for never."""
+    """Offsets after which the partition's state is written even where no stream is due; 0 for never."""
 
     @property
     def recovery_offset(self) -> int | None:
-        """Lowest offset of a record whose stream has not been snapshotted since; None when all are."""
+        """Lowest offset of a record that its stream's snapshot lacks; None where there is none."""
 
     def due(self) -> list[str]:
-        """Streams whose next snapshot is due, the longest dirty first."""
+        """Return the streams whose next snapshot is due, the longest dirty first."""
 
     def dirty(self) -> list[str]:
-        """Streams that have learned since their snapshot, the longest dirty first."""
+        """Return the streams that have learned since their snapshot, the longest dirty first."""
 
     def snapshot(self, stream: str) -> StreamSnapshot:
-        """Return the state of a stream, which is clean then."""
+        """Return the state of a stream, which is clean afterwards."""
 
     def dropped(self) -> list[str]:
-        """Return the streams that ended since the last call; their snapshots are to go."""
+        """Return the streams that ended since the last call; their snapshots must be removed."""
 
     def partition_state(self) -> bytes:
         """Return what the partition knows beside its streams."""
 
 
 class SnapshottedTask(Snapshotted, Protocol):
-    """What a snapshot, and a restore, need of a partition task."""
+    """The part of a partition task that snapshots and a restore need."""
 
     event_bytes: int
-    """What the topics of the events and of the clusters take in one message."""
+    """Bytes that the topics of events and clusters take in one message."""
     first_version: int
-    """Version of the models of streams that are new."""
+    """Version of the models of new streams."""
     topic_ids: Mapping[str, str]
     """Kafka's id of each input topic, as far as it is known."""
 
     @property
     def counts(self) -> Counts:
-        """What was seen so far; may be asked for in another thread."""
+        """What the task has seen so far; can be read from another thread."""
 
     def restore(self, snapshot: StreamSnapshot) -> None:
         """Continue a stream from a snapshot."""
@@ -75,23 +74,17 @@ class SnapshottedTask(Snapshotted, Protocol):
         """Continue from `partition_state`."""
 
     def catch_up(self, records: Sequence[SourceRecord]) -> None:
-        """Learn records again without answering."""
+        """Learn records again without emitting."""
 
     def emit_from_setting(self, offset: int) -> None:
-        """Let the present setting say from when on to tell, of the records from an offset on."""
+        """Apply the present `Settings.emit_from` to the records from an offset on."""
 
 
 class GivenStates:
     """States that were made elsewhere, to be written as a task's own are.
 
-    Parameters
-    ----------
-    snapshots : iterable of StreamSnapshot
-        What is written.
-    state : bytes
-        What the partition knows beside its streams.
-    recovery_offset : int, optional
-        Lowest offset of a record that none of them contains; None when all are there.
+    `state` is what the partition knows beside its streams. `recovery_offset` is the lowest offset of a record that no
+    snapshot contains; None where there is none.
     """
 
     record_after = 0
@@ -102,15 +95,15 @@ class GivenStates:
         self.recovery_offset = recovery_offset
 
     def due(self) -> list[str]:
-        """Return all of them."""
+        """Return all streams."""
         return list(self._snapshots)
 
     def dirty(self) -> list[str]:
-        """Return all of them."""
+        """Return all streams."""
         return list(self._snapshots)
 
     def snapshot(self, stream: str) -> StreamSnapshot:
-        """Return one of them."""
+        """Return the snapshot of a stream."""
         return self._snapshots[stream]
 
     def dropped(self) -> list[str]:
@@ -118,7 +111,7 @@ class GivenStates:
         return []
 
     def partition_state(self) -> bytes:
-        """Return what was given."""
+        """Return the given state."""
         return self._state
 
 
@@ -128,11 +121,11 @@ class ChangelogWriter:
     Parameters
     ----------
     identity : Identity
-        What stands in every partition record.
+        Identity that every partition record contains.
     manifests : mapping of str to Manifest, optional
         Newest manifest of each stream that has one.
     orphan_chunks : mapping of str to collection of bytes, optional
-        Chunk keys of each stream that no manifest names: a crash came between chunks and manifest.
+        Keys of each stream's chunks that no manifest names: a crash came between chunks and manifest.
     epoch : int
         Number of this owner of the partition.
     chunk_bytes : int
@@ -143,7 +136,7 @@ class ChangelogWriter:
     Attributes
     ----------
     recovery_offset : int or None
-        What the last partition record said; the health page shows it.
+        That of the last partition record; the health page shows it.
     """
 
     def __init__(
@@ -165,7 +158,7 @@ class ChangelogWriter:
         self._chunk_bytes = chunk_bytes
 
     def snapshot_at(self, stream: str) -> int | None:
-        """Return where the newest snapshot of a stream stands; None where it has none."""
+        """Return the offset of the newest snapshot of a stream; None where it has none."""
         manifest = self._manifests.get(stream)
         return manifest.current.next if manifest else None
 
@@ -174,12 +167,12 @@ class ChangelogWriter:
     ) -> Iterator[Message]:
         """Snapshot the streams that are due and yield the messages in the order in which they must be written.
 
-        The first call after a start yields a partition record in any case: from then on it is known where the models
-        began and which revision of the engine learned what follows.
+        The first call after a start always yields a partition record: from then on it is known where the models began
+        and which revision of the engine learned what follows.
 
         Parameters
         ----------
-        task : SnapshottedTask
+        task : Snapshotted
             Has learned every record below `position`.
         position : int
             The outputs of every record below this offset are delivered before these messages, or with them.
@@ -195,7 +188,7 @@ class ChangelogWriter:
             return
         for stream in streams:
             yield from self._stream(task.snapshot(stream))
-        # What has ended says no more where a restart must begin: its snapshot goes before the record that says so.
+        # An ended stream no longer counts in the recovery offset: its snapshot goes before the record that shows that.
         for stream in task.dropped():
             yield from self._end(stream)
         recovery_offset = task.recovery_offset
@@ -207,7 +200,7 @@ class ChangelogWriter:
         yield Message(partition_key(self.identity.topic), record.value(), [])
 
     def _end(self, stream: str) -> Iterator[Message]:
-        """Remove what stands of a stream: first its manifest, without which nobody looks for the chunks."""
+        """Remove the records of a stream: its manifest first, because without it the chunks are never read."""
         manifest, known = self._manifests.pop(stream, None), self._strays.pop(stream, set())
         if manifest is not None:
             yield Message(manifest_key(stream), None, [])
@@ -228,7 +221,7 @@ class ChangelogWriter:
         kept: Version | None = None
         known = self._strays.pop(stream, set())
         if before is not None:
-            # A snapshot at the same place overwrites the chunks of the current one.
+            # A snapshot at the same offset overwrites the chunks of the current one.
             kept = before.current if before.current.next != version.next else before.previous
             for old in (before.current, before.previous):
                 known.update(old.keys(stream) if old else ())

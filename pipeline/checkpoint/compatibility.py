@@ -1,6 +1,6 @@
-"""Where a partition stands in its log, and whether log, offset, snapshots and settings belong together.
+"""Find where a partition stands in its log, and check that log, offset, snapshots and settings belong together.
 
-What does not belong together is a named stop (`mismatches`).
+Where they do not, the start ends with a startup mismatch (`mismatches`).
 """
 
 import logging
@@ -19,66 +19,41 @@ ADDED_LIMITS: Final = ("output.clusters_grace",)
 """Limits that partition records of earlier releases do not have."""
 
 NOT_REPRODUCIBLE: Final = "the models are not of this log alone"
-"""Stands beside a committed offset, as long as that, where learning the log again would give other models."""
+"""Note on a committed offset for as long as learning the log again would give other models."""
 
 _log = logging.getLogger(__name__)
 
 
 def offset_note(began: int, first_version: int) -> str:
-    """Return what is committed beside the offset of a partition.
+    """Return the note that is committed with the offset of a partition.
 
-    Parameters
-    ----------
-    began : int
-        As in `PartitionRecord`.
-    first_version : int
-        Version with which its streams begin.
+    `began` is as in `PartitionRecord`; `first_version` is the version with which the partition's streams begin.
     """
     return "" if (began, first_version) == (0, 1) else NOT_REPRODUCIBLE
 
 
 @dataclass(frozen=True, slots=True)
 class ResumePoint:
-    """Where a partition stands in its log, by the broker and by its snapshots.
-
-    Attributes
-    ----------
-    recovery_offset : int
-        Lowest offset that no snapshot contains.
-    start : int
-        Everything below it was answered.
-    committed : int
-        The group's offset, or `NO_OFFSET`.
-    record : PartitionRecord or None
-        What the snapshots topic has of the partition.
-    pinned : bool
-        No other start would choose another place.
-    """
+    """Where a partition stands in its log, according to the broker and to its snapshots."""
 
     recovery_offset: int
+    """Lowest offset that no snapshot contains."""
     start: int
+    """The outputs of every record below this offset were delivered."""
     committed: int
+    """The group's offset, or `NO_OFFSET`."""
     record: PartitionRecord | None
+    """Partition record on the snapshots topic; None where there is none."""
     pinned: bool = True
+    """False where a setting chose `start`: another start may choose another offset."""
 
 
 def locate(
     source: DeploymentContext, table: ChangelogTable, at: TopicPartition, committed: int, first: int, end: int
 ) -> ResumePoint:
-    """Return where a partition stands, or stop where its log, offset and snapshots contradict each other.
+    """Return where a partition stands; `first` and `end` are where its log begins and ends.
 
-    Parameters
-    ----------
-    source : DeploymentContext
-        What is restored from.
-    table : ChangelogTable
-        Of the partition.
-    at : (topic, partition)
-        The input partition.
-    committed : int
-        Its committed offset, or `NO_OFFSET`.
-    first, end : int
-        Where its log begins and ends.
+    Raises MismatchError where log, offset and snapshots contradict each other.
     """
     topic, partition = at
     record = table.records().get(topic)
@@ -96,7 +71,7 @@ def locate(
 
 
 def _locate_unknown(source: DeploymentContext, at: TopicPartition, committed: int, first: int, end: int) -> ResumePoint:
-    """Place a partition of which the snapshots topic has no record."""
+    """Locate a partition that has no record on the snapshots topic."""
     topic, partition = at
     if committed == NO_OFFSET:
         if first > 0 and source.start_of(topic) == "earliest":
@@ -111,7 +86,7 @@ def _locate_unknown(source: DeploymentContext, at: TopicPartition, committed: in
     if first > 0:
         raise mismatches.no_snapshot(topic, partition, committed, f"the log begins at offset {first}")
     if source.start_of(topic) != "earliest":
-        # Whatever begins with the log's first record would give the ids of clusters to others.
+        # Models that begin with the log's first record would give the ids of clusters to other clusters.
         why = f"with start = {source.start} they did not begin where the log does"
         raise mismatches.no_snapshot(topic, partition, committed, why)
     if committed > end:
@@ -120,19 +95,7 @@ def _locate_unknown(source: DeploymentContext, at: TopicPartition, committed: in
 
 
 def begin(source: DeploymentContext, reader: LogReader, at: TopicPartition, first: int, end: int) -> ResumePoint:
-    """Place a partition of a new group where the settings say that it begins.
-
-    Parameters
-    ----------
-    source : DeploymentContext
-        What is restored from.
-    reader : LogReader
-        Knows the offset of a time.
-    at : (topic, partition)
-        The input partition.
-    first, end : int
-        Where its log begins and ends.
-    """
+    """Locate a partition of a new group where `start` says, between `first` and `end` of its log."""
     chosen = end
     if source.start != "latest":
         found = reader.offsets_at([at], epoch_ms(source.start))[at]
@@ -143,22 +106,7 @@ def begin(source: DeploymentContext, reader: LogReader, at: TopicPartition, firs
 
 
 def check_record(source: DeploymentContext, at: TopicPartition, record: PartitionRecord) -> None:
-    """Stop where snapshots that come from elsewhere are not those of this partition, or cannot go on in it.
-
-    Parameters
-    ----------
-    source : DeploymentContext
-        The deployment.
-    at : (topic, partition)
-        An input partition of it.
-    record : PartitionRecord
-        What stands beside the snapshots.
-
-    Raises
-    ------
-    MismatchError
-        As a restore would.
-    """
+    """Raise MismatchError, as a restore would, where snapshots from elsewhere do not fit a partition."""
     check_owner(source, record.identity)
     _check_log(source, record.identity)
     check_settings(source, at, record)
@@ -168,17 +116,11 @@ def check_record(source: DeploymentContext, at: TopicPartition, record: Partitio
 
 
 def check_owner(source: DeploymentContext, found: Identity) -> None:
-    """Stop where the snapshots topic is another pipeline's, or its streams mean others.
-
-    Raises
-    ------
-    MismatchError
-        Naming both.
-    """
+    """Raise MismatchError where the snapshots are another pipeline's, or their stream names mean other streams."""
     now = next(iter(source.identities.values()))
     if found.pipeline != now.pipeline:
         raise mismatches.other_pipeline(source.snapshots, found.pipeline, now.pipeline)
-    # Streams carry the topic in their names where there are several inputs; names without it mean the only one.
+    # With several inputs the name of a stream contains its topic; a name without one means the only input.
     only = [inputs[0] if len(inputs) == 1 else None for inputs in (found.inputs, now.inputs)]
     if only[0] != only[1]:
         raise mismatches.inputs_changed(source.snapshots, found.inputs, now.inputs)
@@ -195,13 +137,7 @@ def _check_log(source: DeploymentContext, found: Identity) -> None:
 
 
 def check_settings(source: DeploymentContext, at: TopicPartition, record: PartitionRecord) -> None:
-    """Stop where the models would have been others under the present settings.
-
-    Raises
-    ------
-    MismatchError
-        Listing the settings.
-    """
+    """Raise MismatchError, which lists the settings, where the present ones would have given other models."""
     found, now = record.identity, source.identities[at[0]]
     streams = [str(identity.settings.get("stream")) for identity in (found, now)]
     if streams[0] != streams[1] and any(stream == "topic" or stream.startswith("field:") for stream in streams):
@@ -215,20 +151,15 @@ def check_settings(source: DeploymentContext, at: TopicPartition, record: Partit
 
 
 def check_relearning(source: DeploymentContext, at: TopicPartition, place: ResumePoint, recovery_offset: int) -> None:
-    """Stop where records must be learned again and would now come out otherwise.
+    """Raise MismatchError, which lists the changes, where records to be learned again would now give other models.
 
-    What a snapshot contains stays as it was learned, so after a clean stop these may change: the release, the limits,
-    and where in a record its id, its time and what is copied stand.
-
-    Raises
-    ------
-    MismatchError
-        Listing what changed.
+    What a snapshot contains stays as it was learned. After a clean stop these may therefore change: the release, the
+    limits, and where in a record its id, its time and what is copied stand.
     """
     if place.record is None or recovery_offset >= place.start:
         return
     found, now = place.record.identity, source.identities[at[0]]
-    # A release that did not know a setting yet learned nothing by it.
+    # A release without these settings learned nothing by them, so their present values are no change.
     added = {name: now.limits[name] for name in ADDED_LIMITS if name in now.limits}
     before = {"revision of the engine": found.revision, **added, **found.limits}
     changed = mismatches.differences(before, {"revision of the engine": now.revision, **now.limits})

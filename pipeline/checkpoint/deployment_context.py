@@ -1,4 +1,4 @@
-"""What models are restored from: a deployment as its settings and the broker describe it."""
+"""Describe what models are restored from: a deployment according to its settings and to the broker."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,58 +15,41 @@ from resonance.pipeline.task.model.preparations import revision_of
 
 
 def program_revision(settings: Settings) -> str:
-    """Return the revision of all in this program that decides the bits of models under some settings."""
+    """Return the revision of everything in this program that decides the bits of models under some settings."""
     return f"{settings.engine_class.revision}.{revision_of(settings)}.{DECODE_REVISION}"
 
 
 @dataclass(frozen=True, slots=True)
 class DeploymentContext:
-    """What is restored from: the deployment as settings and broker describe it.
-
-    Attributes
-    ----------
-    client : mapping
-        librdkafka configuration of the connection.
-    group : str
-        The consumer group.
-    snapshots : str
-        The snapshots topic.
-    deployment : Deployment
-        Partition count and topic ids.
-    identities : mapping of str to Identity
-        Of each input topic, under the present settings.
-    patience : float
-        Seconds without any progress after which the broker is given up.
-    session_timeout : float
-        Seconds after which the group forgets a member that is gone.
-    event_bytes : int
-        What the topics of the events and of the clusters take in one message.
-    archive : str
-        The archive topic, ``""`` for none; it need not be there.
-    start : str
-        Where a new group begins: ``earliest``, ``latest`` or a time.
-    clusters : str
-        The topic of the clusters, ``""`` for none; it need not be there.
-    routes : str
-        The topic of the routes, ``""`` where streams are learned where they are read.
-    """
+    """The deployment that models are restored from, according to its settings and to the broker."""
 
     client: Mapping[str, Any]
+    """librdkafka configuration of the connection."""
     group: str
     snapshots: str
+    """The snapshots topic."""
     deployment: Deployment
+    """Partition counts and topic ids."""
     identities: Mapping[str, Identity]
+    """Of each topic that workers process, under the present settings."""
     patience: float = 90.0
+    """Seconds without any progress after which the broker is given up."""
     session_timeout: float = 45.0
+    """Seconds after which the group drops a member that is gone."""
     event_bytes: int = EVENT_BYTES
+    """Bytes that the topics of events and clusters take in one message."""
     archive: str = ""
+    """The archive topic, ``""`` for none; it need not exist."""
     start: str = "earliest"
+    """Where a new group begins: ``earliest``, ``latest`` or a time."""
     clusters: str = ""
+    """The clusters topic, ``""`` for none; it need not exist."""
     routes: str = ""
+    """The routes topic; ``""`` if streams are learned in the partition that they are read from."""
 
     @classmethod
     def of(cls, settings: Settings, client: Mapping[str, Any], deployment: Deployment) -> Self:
-        """Return the source that `settings` and the checked `deployment` describe."""
+        """Return the context that `settings` and the checked `deployment` describe."""
         models = {
             "stream": settings.check_stream(deployment.partitions),
             **({"hierarchy": settings.hierarchy} if settings.is_keyed else {}),
@@ -97,7 +80,7 @@ class DeploymentContext:
                 partitions=counts.get(topic, deployment.partitions),
                 engine=settings.engine.name,
                 revision=program_revision(settings),
-                # As they come back from the bus: what is compared must have gone through the same mill.
+                # Through JSON and back, because they are compared with identities that were.
                 settings=orjson.loads(orjson.dumps(models)),
                 limits=orjson.loads(orjson.dumps(limits)),
             )
@@ -123,13 +106,13 @@ class DeploymentContext:
 
     @property
     def is_rekeyed(self) -> bool:
-        """Whether no stream is learned where the inputs are read, but all of them where the routes lead."""
+        """Whether every stream is learned where the routes lead, and none where the inputs are read."""
         return bool(self.routes) and "hierarchy" not in next(iter(self.identities.values())).settings
 
     def is_same_log(self, found: Identity) -> bool:
-        """Whether somebody's log is the one that is there now, with its keys in the same partitions."""
+        """Return whether an identity's log is the present one, with its keys in the same partitions."""
         now = self.identities[found.topic]
-        # Where streams are re-keyed a partition that was added routes its records to where their models are.
+        # With re-keyed streams an added partition routes its records to where their models are.
         grown = self.is_rekeyed and found.topic != self.routes
         return found.topic_id == now.topic_id and (grown or found.partitions == now.partitions)
 
@@ -139,18 +122,18 @@ class DeploymentContext:
         return [(topic, number) for topic, identity in self.identities.items() for number in range(identity.partitions)]
 
     def start_of(self, topic: str) -> str:
-        """Return where a new group begins in a topic: the routes, which are its own, count from their beginning."""
+        """Return where a new group begins in a topic; in the deployment's own routes it is always their beginning."""
         return "earliest" if topic == self.routes else self.start
 
 
 def settings_then(settings: Settings, identity: Identity) -> Settings:
-    """Return the settings under which models were learned."""
+    """Return the settings under which the models of an identity were learned."""
     values = settings.model_dump()
     for name in ("features", "sparse"):
-        # One of them stands there, not always the one of now.
+        # The identity has one of the two, not always the present one.
         values["input"].pop(name, None)
     if "labels.topic" not in identity.limits:
-        # Their engine was not taught by labels.
+        # Their engine did not learn from labels.
         values.pop("labels", None)
         values["input"].pop("label_path", None)
     values["engine"] = {"name": identity.engine}

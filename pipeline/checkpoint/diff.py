@@ -1,4 +1,4 @@
-"""Two sets of snapshots beside each other: which streams differ, and in what."""
+"""Compare two sets of snapshots: which streams differ, and in what."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -12,66 +12,47 @@ from resonance.pipeline.records import StreamSnapshot
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A stream on one side.
-
-    Attributes
-    ----------
-    version, next, size : int
-        Version of its model, offset behind its last record, bytes of its state.
-    """
+    """A stream on one side."""
 
     version: int
     next: int
+    """Offset behind its last record."""
     size: int
+    """Bytes of its state."""
 
 
 @dataclass(frozen=True, slots=True)
 class StateDifference:
-    """A stream that is not the same on both sides.
-
-    Attributes
-    ----------
-    stream : str
-        Its name.
-    before, after : Side or None
-        None where it is not there.
-    appeared, gone : list of str
-        Clusters that only the second, or only the first one has.
-    """
+    """A stream that is not the same on both sides."""
 
     stream: str
     before: Side | None
+    """None where the first side does not have the stream."""
     after: Side | None
+    """None where the second side does not have the stream."""
     appeared: list[str]
+    """Ids of clusters that only the second side has."""
     gone: list[str]
+    """Ids of clusters that only the first side has."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return everything as plain values."""
+        """Return all fields as plain values."""
         return asdict(self)
 
 
 def compare(
     settings: Settings, before: Sequence[ExportedPartition], after: Sequence[ExportedPartition]
 ) -> tuple[int, list[StateDifference]]:
-    """Return how many streams are identical, byte for byte, and what the others differ in.
+    """Return how many streams are identical, byte for byte, and how the others differ.
 
-    Parameters
-    ----------
-    settings : Settings
-        The deployment's; models are read under those they were learned with.
-    before, after : sequence of ExportedPartition
-        The two.
-
-    Raises
-    ------
-    MismatchError, ConfigurationError
-        A snapshot cannot be read by this release.
+    Models are read under the settings with which they were learned. Raises MismatchError or ConfigurationError where
+    this release cannot read a snapshot.
     """
     sides = [_by_stream(partitions) for partitions in (before, after)]
     asked = {*sides[0], *sides[1]}
     for partitions, side in zip((before, after), sides, strict=True):
         if not all(partition.whole for partition in partitions):
-            # It was never meant to have the others.
+            # A partial export was never meant to contain the other streams.
             asked &= {*side}
     same, differences = 0, []
     for stream in sorted(asked):

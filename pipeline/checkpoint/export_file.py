@@ -1,8 +1,8 @@
-"""Snapshots in a file: JSON lines that say what they are, to keep, to compare and to bring back.
+"""Export snapshots to a file of self-describing JSON lines, to keep, to compare and to import.
 
-The first line names format and deployment; then comes a line for each input partition, and behind it one for each of
-its streams, the state as Base64 with its checksum; the last line has the checksum of all before. Nothing in it can run
-code, and the bytes are a function of what was exported but for the time in the first line.
+The first line names format and deployment. A line for each input partition follows, and behind it one for each of its
+streams, with the state as Base64 and its checksum. The last line has the checksum of everything before it. Nothing in
+the file can run code. Its bytes are a function of what was exported, except for the time in the first line.
 """
 
 import base64
@@ -25,28 +25,19 @@ FORMAT: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class ExportedPartition:
-    """An input partition in a file.
-
-    Attributes
-    ----------
-    at : (topic, partition)
-        The input partition.
-    record : PartitionRecord
-        Whose snapshots they are, and where the partition stood.
-    whole : bool
-        All its streams are there.
-    snapshots : list of StreamSnapshot
-        By name.
-    """
+    """An input partition in a file."""
 
     at: TopicPartition
     record: PartitionRecord
+    """Identity of the snapshots, and where the partition stood."""
     whole: bool
+    """Whether all streams of the partition are included."""
     snapshots: list[StreamSnapshot]
+    """By name of the stream."""
 
 
 def chosen(states: Sequence[StoredPartition], stream: str | None = None) -> list[ExportedPartition]:
-    """Return what of a deployment is exported: every partition that a worker has had, or one stream."""
+    """Return what is exported of a deployment: every partition that a worker has had, or one stream."""
     found = []
     for state in states:
         streams = [entry.snapshot for entry in state.streams if stream in (None, entry.snapshot.stream)]
@@ -56,23 +47,19 @@ def chosen(states: Sequence[StoredPartition], stream: str | None = None) -> list
 
 
 def write_file(path: Path, name: str, created: str, partitions: Sequence[ExportedPartition]) -> int:
-    """Write a file and return its size; one that is there is never written over.
+    """Write a file and return its size; an existing file is never overwritten.
 
     Parameters
     ----------
-    path : Path
-        The file.
     name : str
         Name of the deployment.
     created : str
-        The time.
-    partitions : sequence of ExportedPartition
-        What it shall hold.
+        Time of the export.
 
     Raises
     ------
     ConfigurationError
-        It exists, or cannot be written.
+        The file exists, or cannot be written.
     """
     digest = hashlib.sha256()
     try:
@@ -88,7 +75,7 @@ def write_file(path: Path, name: str, created: str, partitions: Sequence[Exporte
                 file.write(line)
             file.write(orjson.dumps({"end": digest.hexdigest()}) + b"\n")
     except BaseException as error:
-        # Half a file would only be in the way of the next try.
+        # The next try would refuse to overwrite half a file.
         path.unlink(missing_ok=True)
         if not isinstance(error, OSError):
             raise
@@ -112,12 +99,9 @@ def _lines(name: str, created: str, partitions: Sequence[ExportedPartition]) -> 
 
 
 def read_file(path: Path) -> list[ExportedPartition]:
-    """Return what a file holds.
+    """Return the partitions that a file holds.
 
-    Raises
-    ------
-    InputFileError
-        It cannot be read, is no such file, was cut off or damaged, or written by a newer release.
+    Raises InputFileError where it cannot be read, is no export, is cut off or damaged, or is of a newer release.
     """
     digest = hashlib.sha256()
     found: list[ExportedPartition] = []

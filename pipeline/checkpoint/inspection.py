@@ -1,4 +1,4 @@
-"""The clusters of the streams as their newest snapshots have them, described for people."""
+"""Describe the clusters of the streams for users, as the newest snapshots have them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -21,86 +21,57 @@ from resonance.schemas import SalientFeature
 
 @dataclass(frozen=True, slots=True)
 class Emergence:
-    """How a cluster began, as its event says.
-
-    Attributes
-    ----------
-    offset : int
-        Record that caused it.
-    time : str
-        Time of that record.
-    split_from : str or None
-        The cluster that it came from.
-    """
+    """How a cluster began, according to its event."""
 
     offset: int
+    """Offset of the record that caused it."""
     time: str
+    """Time of that record."""
     split_from: str | None
+    """The cluster that it split from."""
 
 
 @dataclass(frozen=True, slots=True)
 class InspectedCluster:
-    """A cluster of a stream.
-
-    Attributes
-    ----------
-    id : str
-        As on the bus.
-    level : int
-        1 for the first; deeper ones only in a tree.
-    parent : str or None
-        Cluster of the level above to which the node belongs that leads here.
-    size, nodes : int
-        As in a cluster event.
-    records : int or None
-        Records that its model has learned since it emerged.
-    emerged : Emergence or None
-        None where no event of it is left, or nobody looked.
-    centre, spread : dict of str to float
-        In the input's units.
-    omitted : int
-        Features of sparse records that these leave out, because they are too many for a message.
-    salient : list of SalientFeature
-        As in a cluster event; empty for engines that do not weigh features.
-    """
+    """A cluster of a stream; `size`, `nodes` and `salient` are as in a cluster event."""
 
     id: str
+    """As in the outputs."""
     level: int
+    """1 for the first level; only trees have deeper ones."""
     parent: str | None
+    """Cluster of the level above that contains the node above this cluster."""
     size: int
     nodes: int
     records: int | None
+    """Records that its model has learned since the cluster emerged."""
     emerged: Emergence | None
+    """None where its event is no longer stored, or was not searched for."""
     centre: Mapping[str, float]
     spread: Mapping[str, float]
+    """Like `centre`, in the input's units."""
     omitted: int
+    """Features of sparse records that `centre` and `spread` leave out because a message has no room for them."""
     salient: Sequence[SalientFeature]
+    """Empty for engines that do not weigh features."""
 
 
 @dataclass(frozen=True, slots=True)
 class InspectedLabels:
-    """What a stream knows of labels.
-
-    Attributes
-    ----------
-    known : list of str
-        Labels that its model has learned, in the order in which they came.
-    records : int
-        Records that were learned with labels.
-    buffered : int
-        Records that late labels can still reach.
-    waiting : int
-        Labels that wait for a record that has not come.
-    """
+    """The labels of a stream."""
 
     known: list[str]
+    """Labels that its model has learned, in the order in which they came."""
     records: int
+    """Records that were learned with labels."""
     buffered: int
+    """Records that late labels can still reach."""
     waiting: int
+    """Labels that wait for a record that has not come."""
 
     @classmethod
     def of(cls, model: StreamModel) -> Self | None:
-        """Return what a stream's model knows; None where its engine is not taught by labels."""
+        """Return the labels of a stream's model; None where its engine does not learn from labels."""
         memory, engine = model.labels, model.engine
         if memory is None or not isinstance(engine, LabelEngine):
             return None
@@ -109,71 +80,51 @@ class InspectedLabels:
 
 @dataclass(frozen=True, slots=True)
 class InspectedStream:
-    """A stream as its newest snapshot has it.
-
-    Attributes
-    ----------
-    stream : str
-        Its name.
-    topic, partition
-        Where its records come from.
-    engine : str
-        Engine of its model.
-    version : int
-        Version of its model.
-    next : int
-        Offset behind the last record that the snapshot contains.
-    time : str or None
-        Kafka timestamp of that record; None where it is deleted, or nobody looked.
-    written : str
-        When the snapshot was written.
-    committed : int
-        Where the group stands in the partition; -1 where it has no offset.
-    records : int
-        Records that its model has learned; those of a warm-up are learned at its end.
-    features : list of str
-        Names of the features: of dense records in their order, of sparse ones the stream's dictionary in the order of
-        its indices, empty where records have indices.
-    clusters : list of InspectedCluster
-        By level, in the order of their ids; below its parent in a tree.
-    labels : InspectedLabels or None
-        What it knows of labels; None where its engine is not taught by labels.
-    """
+    """A stream as its newest snapshot has it."""
 
     stream: str
     topic: str
+    """Topic that its records are read from: an input, or the routes."""
     partition: int
     engine: str
     version: int
     next: int
+    """Offset behind the last record that the snapshot contains."""
     time: str | None
+    """Kafka timestamp of that record; None where it is deleted, or was not read."""
     written: str
+    """Time at which the snapshot was written."""
     committed: int
+    """The group's committed offset in the partition; -1 where it has none."""
     records: int
+    """Records that its model has learned; those of a warm-up are learned at its end."""
     features: Sequence[str]
+    """Names, in the order of dense records or of a sparse stream's dictionary; empty where records have indices."""
     clusters: list[InspectedCluster]
+    """By level, in the order of their ids; in a tree each below its parent."""
     labels: InspectedLabels | None = None
+    """None where its engine does not learn from labels."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return everything as plain values."""
+        """Return all fields as plain values."""
         return asdict(self)
 
 
 def inspect(
     settings: Settings, reader: LogReader, states: Sequence[StoredPartition], stream: str | None = None
 ) -> list[InspectedStream]:
-    """Return one stream, with its times and how its clusters began, or all without these.
+    """Return one stream, with its times and how its clusters began, or all streams without these.
 
     Parameters
     ----------
     settings : Settings
-        The deployment's; snapshots that were made under other ones are read under those.
+        The deployment's; snapshots that were made under other settings are read under those.
     reader : LogReader
         Reads times and events.
     states : sequence of StoredPartition
         What `read_states` found.
     stream : str, optional
-        The one.
+        Name of the one stream.
 
     Raises
     ------
@@ -196,11 +147,11 @@ def inspect(
                 below.setdefault(model.stream, []).append(model)
     found = []
     for state, entry, model in chosen:
-        # Of many streams this would take long.
+        # For many streams this would take long.
         time = None if stream is None else _time(reader, state.at, entry.snapshot.next)
         began = {} if stream is None else _emergences(settings, reader, state.at, entry)
         subtrees = [tree for tree in below.get(model.name, ()) if tree.version == model.version]
-        # A root that learns apart is still the tree's: people know it by the name that they gave.
+        # A root that learns apart still belongs to the tree: users know it by the name in the settings.
         engine = settings.engine.name if settings.hierarchy == "keyed" else model.engine.name
         found.append(_inspected([model, *subtrees], engine, state, entry, time, began))
     return found
@@ -214,7 +165,7 @@ def _inspected(
     time: str | None,
     began: Mapping[str, Emergence],
 ) -> InspectedStream:
-    """Describe a stream by its model, which comes first, and the models of its subtrees where these learn apart."""
+    """Describe a stream by its model, which comes first, and by the models of its subtrees where these learn apart."""
     model = parts[0]
     name = model.name
     texts = StreamTexts(name, model.version, model.engine.depth)
@@ -258,7 +209,7 @@ def _inspected(
 
 
 def _as_tree(clusters: Sequence[InspectedCluster]) -> list[InspectedCluster]:
-    """Return clusters with those below each behind it; those whose parent is in no cluster come last."""
+    """Return each cluster followed by those below it; those whose parent is in no cluster come last."""
     below: dict[str | None, list[InspectedCluster]] = {}
     for cluster in clusters:
         below.setdefault(cluster.parent if cluster.level > 1 else "", []).append(cluster)
@@ -275,7 +226,7 @@ def _as_tree(clusters: Sequence[InspectedCluster]) -> list[InspectedCluster]:
 
 
 def _time(reader: LogReader, at: TopicPartition, next_: int) -> str | None:
-    """Return the time of the record before an offset, if it is still there."""
+    """Return the time of the record before an offset; None where it is deleted."""
     first, _ = reader.bounds([at])[at]
     if next_ > first:
         for _, records in reader.read({at: (next_ - 1, next_)}, 1):
@@ -285,7 +236,7 @@ def _time(reader: LogReader, at: TopicPartition, next_: int) -> str | None:
 
 
 def _emergences(settings: Settings, reader: LogReader, at: TopicPartition, entry: StoredStream) -> dict[str, Emergence]:
-    """Return how the clusters of a stream began, from the events that are left."""
+    """Return how the clusters of a stream began, from the events that are still stored."""
     events = (settings.topic("cluster_events"), at[1])
     if not reader.has(events):
         return {}
@@ -297,18 +248,18 @@ def _emergences(settings: Settings, reader: LogReader, at: TopicPartition, entry
                 continue
             event = orjson.loads(record.value)
             offset = event["cause"]["source"]["offset"]
-            # What emerged behind a snapshot is not in it. Subtrees have snapshots of their own, which may be newer than
-            # the root's, and routes are counted otherwise than the records that cause events.
+            # A snapshot does not contain what emerged behind it. Subtrees have snapshots of their own, which may be
+            # newer than the root's, and offsets of routes differ from those of the records that cause events.
             apart = "subtree" in event or at[0] == settings.topic("routes")
             known = apart or offset < entry.snapshot.next
             if event["kind"] in ("emerged", "split") and known:
-                # The first one: where delivery is at least once it can come again.
+                # The first one counts: delivered at least once, it can come again.
                 found.setdefault(event["cluster"], Emergence(offset, event["time"], event.get("other")))
     return found
 
 
 def overview(streams: Sequence[InspectedStream]) -> list[dict[str, Any]]:
-    """Return one line for each stream."""
+    """Return one row for each stream."""
     return [
         {
             "stream": stream.stream,

@@ -1,10 +1,11 @@
-"""The models of the assigned partitions, as they were at the place where the group stands.
+"""Restore the models of the assigned partitions, as they were at the place where the group stands.
 
-Newest snapshots first; then the input is read again, silently, from where a snapshot no longer covers it up to the
-committed offset, each stream skipping what its snapshot contains. State and outputs then equal those of a run that
-never stopped. Where log, offsets and snapshots do not belong together the restore ends with one of `mismatches`.
+The newest snapshots are loaded first. Then the input is read again, without emitting, from where a snapshot no longer
+covers it up to the committed offset, and each stream skips what its snapshot contains. State and outputs then equal
+those of a run that never stopped. Where log, offsets and snapshots do not belong together, the restore ends with a
+startup mismatch (`mismatches`).
 
-A restore changes nothing on the broker, so it can be cancelled at any time and done again.
+A restore changes nothing on the broker, so it can be cancelled at any time and repeated.
 """
 
 import logging
@@ -32,8 +33,10 @@ from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
 from resonance.pipeline.records import TopicPartition
 
 SETTLE_SECONDS: Final = 1.0
-"""How long a restore waits for transactions on the snapshots topic to end; what they hold saves reading input again,
-and without it the models come out the same."""
+"""Longest wait of a restore for transactions on the snapshots topic to end.
+
+What they hold saves reading input again; without it the models come out the same.
+"""
 
 TaskT = TypeVar("TaskT", bound=SnapshottedTask)
 
@@ -42,50 +45,31 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class RestoredPartition(Generic[TaskT]):
-    """A partition that can go on.
-
-    Attributes
-    ----------
-    task : PartitionTask
-        Has learned every record below `start`.
-    writer : ChangelogWriter
-        Continues its snapshots.
-    start : int
-        Offset of the first record to process and to answer.
-    committed : int
-        The group's committed offset, -1 when there is none. Below `start` where a worker that delivers at least once
-        ended between its snapshots and its commit; everything below `start` was answered.
-    pinned : bool
-        No other start would choose another place; False where the setting chose it, until it is committed.
-    replayed : int
-        Records that were learned again silently.
-    """
+    """A partition that can go on."""
 
     task: TaskT
+    """Has learned every record below `start`."""
     writer: ChangelogWriter
+    """Continues the snapshots of the partition."""
     start: int
+    """First offset to process; the outputs of every record below it were delivered."""
     committed: int
+    """-1 for none; below `start` where an at-least-once worker ended between its snapshots and its commit."""
     pinned: bool = True
+    """False where a setting chose `start`, until it is committed: another start may choose another offset."""
     replayed: int = 0
+    """Records that were learned again without emitting."""
 
 
 @dataclass(slots=True)
 class RestoreProgress:
-    """How far a restore is; written by its thread, for any to read.
-
-    Attributes
-    ----------
-    partitions : int
-        Partitions to restore.
-    wanted : int
-        Offsets that are to be read again; 0 until the snapshots are read. Fewer records may stand there.
-    replayed : int
-        Records that were learned again so far.
-    """
+    """Progress of a restore; written by its thread, readable from any."""
 
     partitions: int = 0
     wanted: int = 0
+    """Offsets to read again, which may hold fewer records; 0 until the snapshots are read."""
     replayed: int = 0
+    """Records learned again so far."""
 
 
 def restore_partitions(
@@ -101,8 +85,6 @@ def restore_partitions(
     ----------
     source : DeploymentContext
         What to restore from.
-    assigned : collection of (topic, partition)
-        Input partitions.
     make_task : callable
         Makes an empty task for an input partition.
     cancelled : Event, optional
@@ -118,7 +100,7 @@ def restore_partitions(
     Raises
     ------
     MismatchError
-        A named stop.
+        Log, offsets, snapshots or settings do not belong together; the error names the remedies.
     BrokerError
         The broker does not answer.
     RestoreCancelledError
@@ -128,7 +110,7 @@ def restore_partitions(
         return {}
     began = time.monotonic()
     with LogReader(source.client, source.group, source.patience, cancelled) as reader:
-        # The offsets first: what the snapshots say can then only be as new or newer.
+        # Offsets come first: the snapshots can then only be as new or newer.
         committed = reader.committed(assigned)
         tables = read_tables(reader, source, {partition for _, partition in assigned})
         bounds = reader.bounds(assigned)
@@ -156,7 +138,7 @@ def restore_partitions(
             if place.record is None:
                 writer.began = recovery_offset
             elif replace(place.record.identity, partitions=identity.partitions) == identity:
-                # Also where the input got partitions, which is a stop above unless it changes nothing here.
+                # Added partitions of the input count as no change: where they matter, the checks above have raised.
                 writer.began = place.record.began
             restored[at] = RestoredPartition(task, writer, place.start, place.committed, place.pinned)
             ranges[at] = (recovery_offset, place.start)
@@ -169,7 +151,7 @@ def restore_partitions(
             progress.replayed += len(records)
             reach("during-restore")
     for part in restored.values():
-        # With the first partition record, which may stand there long before the first record comes.
+        # The state of the first partition record needs it, which may be written long before the first record comes.
         part.task.emit_from_setting(part.start)
     replayed = sum(part.replayed for part in restored.values())
     seconds = time.monotonic() - began
@@ -180,9 +162,9 @@ def restore_partitions(
 def read_tables(
     reader: LogReader, source: DeploymentContext, partitions: Collection[int], settle: float = SETTLE_SECONDS
 ) -> dict[int, ChangelogTable]:
-    """Read partitions of the snapshots topic to their end, and check whose they are.
+    """Read partitions of the snapshots topic to their end, and check which pipeline they belong to.
 
-    A transaction that is being ended when the reading begins is waited for, `settle` seconds at most.
+    Transactions that are open when the reading begins are waited for, `settle` seconds at most.
     """
     tables = {partition: ChangelogTable(source.snapshots, partition) for partition in partitions}
     wanted = [(source.snapshots, partition) for partition in partitions]
@@ -197,7 +179,7 @@ def read_tables(
 
 
 def _load(task: SnapshottedTask, table: ChangelogTable, topic: str, place: ResumePoint) -> int:
-    """Load the snapshots into `task`; return the offset from which the input must be read again."""
+    """Load the snapshots into `task` and return the offset from which the input must be read again."""
     recovery_offset = place.recovery_offset
     if place.record is not None:
         task.restore_partition(place.record.state)

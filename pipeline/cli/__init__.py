@@ -1,1 +1,1 @@
-"""The commands of ``resonance``, one file each; what they do stands elsewhere, so that a program can do it, too."""
+"""The commands of ``resonance``, one file each; their work is done in other packages, for programs to call as well."""

@@ -15,9 +15,9 @@ def add_to(app: typer.Typer) -> None:
 def compile_kernels(as_json: Json = False) -> None:
     """Compile the kernels of all engines into the cache, so that every later start is warm.
 
-    For the build of an image, and before several workers start at once on a fresh machine: some minutes, and
-    seconds where they are compiled already. The cache is below $XDG_CACHE_HOME or ~/.cache, or is $NUMBA_CACHE_DIR;
-    $NUMBA_CPU_NAME=generic makes kernels that every processor of the architecture runs.
+    For the build of an image, and before several workers start at once on a fresh machine. It takes some minutes, or
+    seconds where the kernels are compiled already. The cache is below $XDG_CACHE_HOME or ~/.cache, or is
+    $NUMBA_CACHE_DIR; $NUMBA_CPU_NAME=generic makes kernels that run on every processor of the architecture.
     """
     from resonance.pipeline.kernels import compile_all  # noqa: PLC0415 - imports not for --help
 

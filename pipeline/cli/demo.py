@@ -16,7 +16,7 @@ def demo(
     folder: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the results go.")] = Path("demo-results"),
     seconds: Annotated[float, typer.Option(min=5, max=600, metavar="N", help="How long the telemetry takes.")] = 42.0,
 ) -> None:
-    """Watch a worker cluster the telemetry of four regions, be killed, and go on as if nothing had happened."""
+    """Watch a worker cluster the telemetry of four regions, be killed, and recover as if nothing had happened."""
     from resonance.pipeline.demo.run import Options, run  # noqa: PLC0415 - imports not for --help
 
     end(run(Options(folder, seconds)))

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from resonance.pipeline.dead_letters.replay import ReplaySource
 
 FORGOTTEN_MS = 7 * 86_400_000
-"""How long a broker knows, by default, what was replayed."""
+"""Milliseconds for which a broker keeps the progress of replays by default."""
 
 PATIENCE = 30.0
-"""Seconds without any progress after which the broker is given up."""
+"""Seconds without progress after which a command gives up on the broker."""
 
 REPLAYING = "stopped; what was replayed so far counts, and the same command goes on behind it"
 RESUMING = "stopped before the worker answered: its page /readyz says which partitions are still paused"
@@ -66,7 +66,7 @@ def list_letters(
     settings: Set = None,
     as_json: Json = False,
 ) -> None:
-    """List dead letters: where the record stands, what is wrong with it, and how many there are of each class."""
+    """List dead letters: the place of the record, what is wrong with it, and how many there are of each class."""
     import orjson  # noqa: PLC0415
     from resonance.pipeline.dead_letters.letters import read_letters  # noqa: PLC0415 - imports that --help can do without
     from resonance.pipeline.kafka.log_reader import LogReader  # noqa: PLC0415
@@ -131,9 +131,9 @@ def replay_letters(
 ) -> None:
     """Produce dead letters into their input topic again, after a fix: same partition, key, value and headers.
 
-    They go in the order of their originals, each once: what was replayed before is left out, and a replay that was
-    interrupted goes on where it stopped. Letters that were cut cannot be replayed and are listed, and so are letters
-    of an input topic that was deleted and made again since.
+    They are replayed in the order of their originals, each once: what was replayed before is left out, and an
+    interrupted replay continues where it stopped. Letters that were cut cannot be replayed and are listed, and so are
+    letters of an input topic that was deleted and made again since.
     """
     from resonance.pipeline.cli.progress import progress  # noqa: PLC0415
     from resonance.pipeline.dead_letters import replay as work  # noqa: PLC0415 - imports that --help can do without
@@ -197,13 +197,7 @@ def replay_letters(
 
 
 def replay_source(settings: "Settings", choice: "Choice") -> "ReplaySource":
-    """Return the dead letters of a deployment, and where they came from.
-
-    Raises
-    ------
-    BrokerError
-        The broker does not answer, or a topic is not there.
-    """
+    """Return the dead letters of a deployment, and the topics that they came from."""
     from resonance.pipeline.dead_letters.replay import ReplaySource  # noqa: PLC0415
     from resonance.pipeline.kafka.admin import ClusterAdmin  # noqa: PLC0415
     from resonance.pipeline.topics.kinds import Topics  # noqa: PLC0415
@@ -233,12 +227,10 @@ def replay_source(settings: "Settings", choice: "Choice") -> "ReplaySource":
 
 
 def chosen(kinds: list[str] | None, stages: list[str] | None, partition: str | None, start: str) -> "Choice":
-    """Return which letters the options mean.
+    """Return the choice of letters that the options make.
 
-    Raises
-    ------
-    ConfigurationError
-        A class or a stage that there is not (offers the nearest), no partition, or no time.
+    Raises `ConfigurationError`, with what is allowed, for an unknown class or stage, and for an unreadable partition or
+    time.
     """
     from typing import get_args  # noqa: PLC0415
 
@@ -265,14 +257,9 @@ def chosen(kinds: list[str] | None, stages: list[str] | None, partition: str | N
 
 
 def connected(settings: "Settings", choice: "Choice") -> tuple[dict[str, Any], list[tuple[str, int]]]:
-    """Return the connection's configuration, and the partitions of the dead letters that are meant.
+    """Return the connection's configuration, and the chosen partitions of the dead-letter topic.
 
-    Raises
-    ------
-    BrokerError
-        The broker does not answer, or the topic is not there.
-    ConfigurationError
-        A partition that the topic has not.
+    Raises `ConfigurationError`, with the range of partitions, for one that the topic does not have.
     """
     from resonance.pipeline.kafka.admin import ClusterAdmin  # noqa: PLC0415
     from resonance.pipeline.kafka.clients import librdkafka  # noqa: PLC0415
@@ -299,10 +286,10 @@ def resume(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Let partitions go on that a worker paused because most of their records were dead letters.
+    """Resume partitions that a worker paused because most of their records were dead letters.
 
-    They go on at the very next record, with a fresh window (dlq.window) before they can pause again. Which ones wait,
-    and why, is on the worker's page /readyz and in its log.
+    They continue at the very next record, with a fresh window (dlq.window) before they can pause again. The worker's
+    page /readyz and its log show which ones wait, and why.
     """
     from resonance.pipeline.worker.http.page_client import resume as ask  # noqa: PLC0415 - imports that --help can do without
 

@@ -1,4 +1,4 @@
-"""What the commands take that read files of records."""
+"""Options of the commands that read files of records."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -28,10 +28,7 @@ def as_columns(
 ) -> "Columns":
     """Return the columns that the options choose.
 
-    Raises
-    ------
-    ConfigurationError
-        A ``--map`` that is not ``name=column``, or two for one name.
+    Raises `ConfigurationError`, with the correct form, for an incomplete ``--map`` and for a name given twice.
     """
     from resonance.pipeline.files.rows import Columns  # noqa: PLC0415
 
@@ -48,6 +45,6 @@ def as_columns(
 
 
 def topic_from(file: Path) -> str:
-    """Return the name of a topic for a file's records, where nobody names one."""
+    """Return the default name of the topic for a file's records."""
     stem = file.name.partition(".")[0]
     return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "_-") else "-" for letter in stem)

@@ -26,7 +26,7 @@ SHOWN = 6
 """Features that the table shows; --json has them all."""
 
 ROUNDING = 1e-12
-"""A spread below this share of the centre is what additions in floating point leave of equal values."""
+"""Share of the centre below which a spread is what floating-point additions leave of equal values."""
 
 OneStream = Annotated[str | None, typer.Option("--stream", metavar="STREAM", help="The stream, such as p0.")]
 
@@ -49,7 +49,7 @@ def inspect(
     settings: Set = None,
     as_json: Json = False,
 ) -> None:
-    """Show clusters."""
+    """Show the clusters of a stream, or all streams."""
     loaded = load_settings(config, settings, name=name, broker=broker, topics=topics)
     from resonance.pipeline.checkpoint import inspection, listing  # noqa: PLC0415 - imports that --help can do without
     from resonance.pipeline.kafka.log_reader import LogReader  # noqa: PLC0415
@@ -78,12 +78,12 @@ def inspect(
 
 
 def place(centre: float, spread: float) -> str:
-    """Return where a cluster lies in one feature; a spread that is nothing but rounding is none."""
+    """Return centre and spread of a cluster in one feature; a spread that is only rounding becomes 0."""
     return f"{cell(centre)} ± {cell(spread) if spread > ROUNDING * abs(centre) else '0'}"
 
 
 def _show(stream: "InspectedStream") -> None:
-    """Print a stream."""
+    """Print a stream and its clusters."""
     at = f"{stream.topic}[{stream.partition}]"
     count = len(stream.clusters)
     typer.echo(
@@ -120,7 +120,7 @@ def _show(stream: "InspectedStream") -> None:
 
 
 def _portraits(clusters: "Sequence[InspectedCluster]") -> tuple[list[str], list[list[str]]]:
-    """Return the columns that say what clusters are like, and their cells: some features of all, or of each its own."""
+    """Return columns and cells that describe clusters: the same features for all, or for each cluster its own."""
     if any(cluster.salient for cluster in clusters):
         told = [", ".join(map(_salient, cluster.salient[:SHOWN])) for cluster in clusters]
         return ["most salient features (salience x weight)"], [[text] for text in told]

@@ -1,4 +1,4 @@
-"""The command line."""
+"""Entry point of the command line."""
 
 import os
 import signal
@@ -44,14 +44,14 @@ COMMANDS = (
     kernels,
     demo,
 )
-"""In the order of their help: what comes first, and what is done every day, before the rest."""
+"""In the order of the help: first steps and daily use before the rest."""
 
 
 class InOrder(TyperGroup):
-    """Lists commands and groups as they were added; by itself typer puts the groups behind."""
+    """Lists commands and groups in the order of `COMMANDS`; by default Typer lists the groups last."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names in the order of `COMMANDS`."""
+        """Return the names of the commands in their order."""
         known = super().list_commands(ctx)
         return sorted(known, key=[module.__name__.rpartition(".")[2] for module in COMMANDS].index)
 
@@ -74,19 +74,16 @@ for command in COMMANDS:
 def root(
     show_version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
-    """Show what there is."""
+    """Show the commands, or the version."""
     if show_version:
         typer.echo(f"resonance {version('resonance-streams')}")
         raise typer.Exit
 
 
 def as_options(arguments: Sequence[str]) -> Iterator[str]:
-    """Yield the arguments with ``--section.key value``, another way to write a setting, as ``--set``.
+    """Yield the arguments, with ``--section.key value`` rewritten as ``--set section.key=value``.
 
-    Raises
-    ------
-    ConfigurationError
-        A setting without a value: the next option, or nothing, stands in its place.
+    Raises `ConfigurationError`, with an example, for a setting that another option or nothing follows.
     """
     waiting = iter(arguments)
     for argument in waiting:
@@ -103,9 +100,9 @@ def as_options(arguments: Sequence[str]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Run the command line; errors that a user can act on are one line and an exit code."""
+    """Run the command line; errors that a user can act on become one line and an exit code."""
     if os.getpid() == 1:
-        # The first process of a container, to which the kernel gives no signal that it has no handler for.
+        # The kernel delivers a signal to the first process of a container only where that process handles it.
         signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
     try:
         with interruptible():

@@ -1,4 +1,4 @@
-"""What several commands take, and how it becomes settings."""
+"""Options that several commands share, and how they become settings."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -44,24 +44,10 @@ Json = Annotated[bool, typer.Option("--json", help="For machines: JSON instead o
 def load_settings(
     config: Path | None, pairs: Sequence[str] | None, otherwise: Mapping[str, Any] | None = None, **named: Any
 ) -> "Settings":
-    """Return the settings of a command.
+    """Return the settings of a command from ``--config``, from ``--set`` (`pairs`), and from options of their own.
 
-    Parameters
-    ----------
-    config : Path or None
-        What ``--config`` gave.
-    pairs : sequence of str or None
-        What ``--set`` gave.
-    otherwise : mapping, optional
-        Settings by dotted name that count where no source has them.
-    **named : object
-        Settings that have an option of their own, by its name (`OPTIONS`), or by theirs with ``__`` for the dot; None
-        where it was not given.
-
-    Raises
-    ------
-    ConfigurationError
-        Naming setting, value, what is allowed, and what to do.
+    The last are `named` by option (`OPTIONS`), or by setting with ``__`` for the dot; None counts as not given.
+    `otherwise` has settings, by dotted name, that apply where no source has them.
     """
     from resonance.pipeline.config.settings import Settings  # noqa: PLC0415 - seconds of imports that --help can do without
 
@@ -70,19 +56,16 @@ def load_settings(
 
 
 def given(pairs: Sequence[str] | None, named: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a command line: ``--set`` and the options of their own.
+    """Return the settings of a command line: from ``--set``, and from options of their own.
 
-    Raises
-    ------
-    ConfigurationError
-        Something that is not ``key=value``, or a setting given twice.
+    Raises `ConfigurationError`, with what to do, for what is not ``key=value`` and for a setting given twice.
     """
     flags = {name: value for name, value in named.items() if value is not None}
     for pair in pairs or ():
         key, separator, value = pair.partition("=")
         key = key.strip()
         if not separator or not key:
-            # Of what cannot be read only the name: behind it may stand a password.
+            # Show only the name of what cannot be read, because a password may follow it.
             shown = re.match(r"[\w.-]*", key)
             raise ConfigurationError(
                 f"--set {shown[0] if shown else ''}: write it as key=value, such as --set engine.valley=0.5"

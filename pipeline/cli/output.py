@@ -1,4 +1,4 @@
-"""Results on standard output, everything else on standard error."""
+"""Print results to standard output, and everything else to standard error."""
 
 import os
 import sys
@@ -10,20 +10,12 @@ import typer
 
 
 def print_json(value: Any) -> None:
-    """Print one JSON document for machines."""
+    """Print one JSON document."""
     typer.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table: numbers to the right, and as wide as it is where nobody looks at it on a terminal.
-
-    Parameters
-    ----------
-    columns : sequence of str
-        Headings.
-    rows : iterable of sequence
-        Cells; numbers get separators of thousands, None an empty cell.
-    """
+    """Print a table with numbers aligned right; it is wrapped to the width of a terminal, and nowhere else."""
     from rich.console import Console  # noqa: PLC0415 - not needed by --help
     from rich.table import Table  # noqa: PLC0415
 
@@ -38,7 +30,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
 
 
 def cell(value: object) -> str:
-    """Return a cell of a table as text."""
+    """Return a cell of a table as text: integers with thousands separators, None as empty text."""
     if value is None:
         return ""
     if isinstance(value, int) and not isinstance(value, bool):
@@ -47,12 +39,12 @@ def cell(value: object) -> str:
 
 
 def say(text: str) -> None:
-    """Tell people something that is no result."""
+    """Print a message that is no result."""
     typer.echo(text, err=True)
 
 
 def end(code: int) -> NoReturn:
-    """End the process at once: threads of the Kafka clients that still run have nothing left to do."""
+    """End the process at once: running threads of the Kafka clients have nothing left to do."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

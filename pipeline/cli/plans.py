@@ -1,4 +1,4 @@
-"""What a command that changes a deployment would do, shown before it is done."""
+"""Show what a command would change in a deployment, before it is done."""
 
 import shlex
 import sys
@@ -13,19 +13,13 @@ if TYPE_CHECKING:
     from resonance.pipeline.recovery.rewrite import Change, Standing
 
 WRITING = "stopped while it was being written: it may be done, in part or as a whole; give the same command again"
-"""What is said where somebody stops a command that changes a deployment, once it has begun to."""
+"""Message of a command that is stopped after it has begun to change a deployment."""
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it; without this it is only shown what would be done.")]
 
 
 def alone(source: "DeploymentContext") -> None:
-    """Return once the group has no members.
-
-    Raises
-    ------
-    BrokerError
-        Somebody is still there.
-    """
+    """Wait until the group has no members; raise `BrokerError` where workers do not leave it in time."""
     import threading  # noqa: PLC0415 - imports that --help can do without
 
     from resonance.pipeline.recovery.rewrite import wait_for_empty_group  # noqa: PLC0415
@@ -34,7 +28,7 @@ def alone(source: "DeploymentContext") -> None:
 
 
 def warn_of_members(source: "DeploymentContext") -> None:
-    """Say that workers of the group run, where they do and the user may know."""
+    """Print a warning where workers of the group run and the user has the right to see them."""
     from resonance.pipeline.errors import DeniedError  # noqa: PLC0415
     from resonance.pipeline.recovery.rewrite import WAITING_SECONDS, members_of  # noqa: PLC0415
 
@@ -53,18 +47,7 @@ def show(
 ) -> None:
     """Print what was changed, or would be.
 
-    Parameters
-    ----------
-    source : DeploymentContext
-        The deployment.
-    changes : sequence of Change
-        By input partition.
-    topics : mapping of str to str
-        Topics that are written to, or whose records are deleted, and in a few words what becomes of each.
-    done : bool
-        It was done.
-    as_json : bool
-        For machines.
+    `topics` maps the topics that are written to, or whose records are deleted, to a few words on what becomes of each.
     """
     command = None if done else _command()
     if as_json:
@@ -115,7 +98,7 @@ def _told(standing: "Standing | None") -> str:
 
 
 def _command() -> str:
-    """Return the command line that was given, with --yes; without what nobody should read over a shoulder."""
+    """Return the given command line with --yes; one with a password is not repeated."""
     if any("password" in argument.lower() for argument in sys.argv):
         return "the same command with --yes"
     return shlex.join(["resonance", *sys.argv[1:], "--yes"])

@@ -83,7 +83,7 @@ def produce(
     columns = as_columns(mapping, key, time, null)
     loaded = load_settings(
         config,
-        # The file may be one of labels, for a topic that is no input otherwise.
+        # The file may hold labels, and the input topic must differ from labels.topic.
         [*(settings or ()), "labels.topic=none"],
         otherwise={"input.topics": topic_from(file)},
         name=name,
@@ -174,7 +174,7 @@ def _send(
 
 
 def _described(settings: Any) -> bool:
-    """Return whether the settings say already where the features stand."""
+    """Return whether the settings already say where the features stand."""
     given = settings.input
     return bool(given.sparse is not None or given.features != type(given).model_fields["features"].default)
 
@@ -182,7 +182,7 @@ def _described(settings: Any) -> bool:
 def _looked_at(
     batches: "Iterable[list[FileRecord]]", survey: "FileSurvey | None", limit: int | None
 ) -> "Iterator[list[FileRecord]]":
-    """Yield the batches, no more records than the limit, and show them to the survey."""
+    """Yield the batches, with no more records than the limit, and add their records to the survey."""
     from orjson import loads  # noqa: PLC0415
 
     left = limit
@@ -200,7 +200,7 @@ def _looked_at(
 def _suggestion(
     survey: "FileSurvey | None", settings: Any, topic: str, *, keyed: bool, more: bool = False
 ) -> str | None:
-    """Return a settings file for the records that were looked at; nothing where the settings describe them already."""
+    """Return a settings file for the surveyed records; None where the settings already describe them."""
     from resonance.pipeline.files.suggest import as_file, suggest  # noqa: PLC0415
 
     if survey is None:
@@ -217,7 +217,7 @@ def _suggestion(
 
 
 def _check_new(save: Path | None, settings: Any) -> None:
-    """Refuse to write settings over a file, or where there are none to suggest, before anything is produced."""
+    """Refuse, before anything is produced, a settings file that exists, has no folder, or would have no content."""
     if save is None:
         return
     if _described(settings):
@@ -230,7 +230,7 @@ def _check_new(save: Path | None, settings: Any) -> None:
 
 
 def _tell(suggestion: str | None, save: Path | None, command: str) -> None:
-    """Show the suggested settings, or write them and say what command reads them."""
+    """Print the suggested settings, or write them and print the command that reads them."""
     if suggestion is None:
         return
     if save is None:

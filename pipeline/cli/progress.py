@@ -1,4 +1,4 @@
-"""How far a long command has come: a bar on standard error, where somebody looks at it."""
+"""Progress bars of long commands, on standard error where it is a terminal."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -7,14 +7,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def progress(text: str, total: float | None) -> Iterator[Callable[[float], None]]:
-    """Give a function that is told how much of the total is done; it draws nothing unless on a terminal.
+    """Yield a function that takes how much of the total is done; it draws nothing unless on a terminal.
 
-    Parameters
-    ----------
-    text : str
-        What is going on.
-    total : float or None
-        When it is done; None where nobody knows.
+    `total` is None where it is unknown.
     """
     if not sys.stderr.isatty():
         yield lambda _: None
@@ -29,13 +24,7 @@ def progress(text: str, total: float | None) -> Iterator[Callable[[float], None]
 
 @contextmanager
 def records_bar(text: str) -> Iterator[Callable[[int], None]]:
-    """Give a function that is told how many more records are done; it draws nothing unless on a terminal.
-
-    Parameters
-    ----------
-    text : str
-        What is going on.
-    """
+    """Yield a function that takes how many more records are done; it draws nothing unless on a terminal."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return

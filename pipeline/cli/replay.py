@@ -120,7 +120,7 @@ def replay(
 
 
 def _require_answers(summary: "Summary", file: Path) -> None:
-    """Raise ConfigurationError where every record of a file became a dead letter: the settings are for another one."""
+    """Raise `ConfigurationError` where every record of a file became a dead letter: the settings fit another file."""
     unusable = summary.dead_letters
     if summary.records and unusable.total() >= summary.records:
         why = ", ".join(f"{kind} {count:,}" for kind, count in unusable.most_common())
@@ -151,21 +151,9 @@ def load_for(
     *,
     otherwise: str | None = None,
 ) -> "Settings":
-    """Return the settings for a source; it stands in for ``input.topics`` where these are not set.
+    """Return the settings for a source: `topic`, or else `otherwise`, applies where ``input.topics`` is not set.
 
-    Parameters
-    ----------
-    topic : str or None
-        The input topic that is named.
-    config, pairs, name, broker, topics, stream
-        What the options gave.
-    otherwise : str, optional
-        What stands in where no topic is named.
-
-    Raises
-    ------
-    ConfigurationError
-        A topic that the deployment does not read.
+    Raises `ConfigurationError`, which lists the input topics, for a topic that the deployment does not read.
     """
     instead = topic or otherwise
     loaded = load_settings(

@@ -62,7 +62,7 @@ def reset(
     settings: Set = None,
     as_json: Json = False,
 ) -> None:
-    """Reset."""
+    """Reset a deployment or a stream, or return to an archive."""
     if stream is not None and to_archive is not None:
         raise ConfigurationError(
             "--stream and --to-archive: an archive has all streams of a partition, and they stand at one offset; "
@@ -81,7 +81,7 @@ def reset(
 
     source = open_source(loaded)
     if yes:
-        # What others do meanwhile would be given up unseen.
+        # Plan on an empty group, because what workers do after the plan would be given up unseen.
         plans.alone(source)
     changes = _plan(loaded, source, stream, to_archive)
     if stream is not None:
@@ -101,14 +101,14 @@ def reset(
             carry_out_reset(source, changes, atomic=is_atomic(loaded, source))
         elif yes:
             write(source, changes, atomic=is_atomic(loaded, source))
-        # What was planned is written once: its messages are used up, what is told of it is not.
+        # Writing uses up the planned messages, but not what is shown of the changes.
         plans.show(source, changes, written, done=yes, as_json=as_json)
 
 
 def _plan(
     settings: "Settings", source: "DeploymentContext", stream: str | None, to_archive: str | None
 ) -> "list[Change]":
-    """Return what the options ask for."""
+    """Return the changes that the options choose."""
     from resonance.pipeline.recovery.reset import plan_reset  # noqa: PLC0415
     from resonance.pipeline.recovery.reset_stream import plan_stream_reset  # noqa: PLC0415
     from resonance.pipeline.recovery.rollback import parse_place, plan_return  # noqa: PLC0415

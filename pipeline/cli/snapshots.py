@@ -49,7 +49,7 @@ def list_snapshots(
     settings: Set = None,
     as_json: Json = False,
 ) -> None:
-    """List the newest snapshot of every stream: where it stands, its size, its version, and how old it is."""
+    """List the newest snapshot of every stream: its offset, its size, its version, and its age."""
     loaded = load_settings(config, settings, name=name, broker=broker, topics=topics)
     now = time.time()
     rows: list[dict[str, Any]] = []
@@ -101,7 +101,7 @@ def export_snapshots(
     settings: Set = None,
     as_json: Json = False,
 ) -> None:
-    """Write the newest snapshots into one file, with what they belong to and where they stand."""
+    """Write the newest snapshots into one file, with the deployment they belong to and their offsets."""
     loaded = load_settings(config, settings, name=name, broker=broker, topics=topics)
     partitions = _present(loaded, stream)
     from resonance.pipeline.checkpoint.export_file import write_file  # noqa: PLC0415
@@ -127,10 +127,10 @@ def import_snapshots(
     settings: Set = None,
     as_json: Json = False,
 ) -> None:
-    """Make the snapshots of a file those of the deployment, whose workers must be stopped; they go on from there.
+    """Restore the snapshots of a file into the deployment, whose workers must be stopped; they continue from there.
 
-    Without --yes it is only shown what would be changed. Partitions of which the file has every stream are put back to
-    where they stood; single streams are put beside what is there.
+    Without --yes it is only shown what would be changed. Partitions of which the file has every stream return to the
+    offset where they stood; single streams are added beside what is there.
     """
     loaded = load_settings(config, settings, name=name, broker=broker, topics=topics)
     loaded.check_local(
@@ -174,7 +174,7 @@ def diff_snapshots(
     settings: Set = None,
     as_json: Json = False,
 ) -> None:
-    """Compare two files, or a file and what is stored now; exit code 0 says identical, 3 that something differs."""
+    """Compare two files, or a file and what is stored now; exit code 0 means identical, 3 that something differs."""
     loaded = load_settings(config, settings, name=name, broker=broker, topics=topics)
     from resonance.pipeline.checkpoint.diff import compare  # noqa: PLC0415
     from resonance.pipeline.checkpoint.export_file import read_file  # noqa: PLC0415
@@ -214,7 +214,7 @@ def _side(side: "Side | None") -> str:
 
 
 def _duration(seconds: float) -> str:
-    """Return a duration as people say it."""
+    """Return a duration as text, in days, hours, minutes or seconds."""
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"

@@ -1,4 +1,4 @@
-"""What a command says when somebody stops it before its end: in which state it leaves things."""
+"""Messages and exit codes of a command that is stopped before its end: in which state it leaves the deployment."""
 
 import signal
 from collections.abc import Iterator
@@ -12,20 +12,14 @@ INTERRUPTED = 130
 """Exit code after Ctrl-C."""
 
 TERMINATED = 143
-"""Exit code after SIGTERM, of commands that say something then, too."""
+"""Exit code after SIGTERM, of commands that then print their state as well."""
 
 UNCHANGED = "stopped; nothing was changed"
 
 
 @contextmanager
 def says_when_stopped(state: str) -> Iterator[None]:
-    """Say at Ctrl-C in which state things are, and end with the exit code for it.
-
-    Parameters
-    ----------
-    state : str
-        What is said.
-    """
+    """Print `state` at Ctrl-C, and end with the exit code for it."""
     try:
         yield
     except KeyboardInterrupt:
@@ -34,20 +28,10 @@ def says_when_stopped(state: str) -> Iterator[None]:
 
 
 class SigtermAsCtrlC:
-    """Lets SIGTERM do what Ctrl-C does, from ``with`` to its end, as `says_when_stopped`.
-
-    Parameters
-    ----------
-    state : str
-        What is said.
-
-    Attributes
-    ----------
-    exit_code : int
-        What a command that was stopped ends with.
-    """
+    """Context in which SIGTERM acts like Ctrl-C: `state` is printed, and the exit code shows which of them came."""
 
     def __init__(self, state: str) -> None:
+        # A stopped command ends with it, also where the command has caught the KeyboardInterrupt.
         self.exit_code = INTERRUPTED
         self._state = state
 

@@ -53,10 +53,10 @@ def plan(
     principal: Principal = None,
     as_json: Json = False,
 ) -> None:
-    """Show what there is and what is wanted.
+    """Show the topics as they are and as wanted.
 
-    Each topic as it is or would be made; with --rate the bytes it grows by; with --acls the rights that are needed.
-    Nothing is changed.
+    Each topic as it is or would be made; with --rate the bytes by which it grows; with --acls the rights that are
+    needed. Nothing is changed.
     """
     if principal is not None and not acls:
         raise ConfigurationError("--principal: only --acls names one; add --acls")
@@ -109,7 +109,7 @@ def create(
 ) -> None:
     """Make the topics that are missing.
 
-    Topics that exist are never changed: one that does not fit is an error with the command that mends it.
+    Topics that exist are never changed: one that does not fit is an error with the command that corrects it.
     """
     loaded = _load(config, settings, name, broker, topics)
     from resonance.pipeline.kafka.clients import librdkafka  # noqa: PLC0415
@@ -147,7 +147,7 @@ def check(
 ) -> None:
     """Check what a worker checks at its start.
 
-    The topics, the settings that must go with them, and the rights of the user. Nothing is changed.
+    The topics, the settings that must fit them, and the rights of the user. Nothing is changed.
     """
     loaded = _load(config, settings, name, broker, topics, stream)
     from resonance.pipeline.kafka.clients import faust_credentials, librdkafka  # noqa: PLC0415

@@ -46,7 +46,7 @@ def add_to(app: typer.Typer) -> None:
     app.command(help=TEXT, short_help="Follow the outputs as they come.")(watch)
 
 
-# Whatever it is at: it has no end of its own, so that Ctrl-C is how it ends.
+# The command has no end of its own: Ctrl-C is its regular end, at every point.
 @contextmanager
 def _until_stopped() -> Iterator[None]:
     with suppress(KeyboardInterrupt):
@@ -97,7 +97,7 @@ def watch(
                 if shown == limit:
                     return
         except BrokenPipeError:
-            # Whoever read the lines has seen enough; nothing is left to be written at the end of the program, either.
+            # The reader of the pipe has closed it. Redirect the output, or the flush at exit would fail again.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return
     if until_end and not shown:
@@ -105,7 +105,7 @@ def watch(
 
 
 def _places(settings: "Settings", wanted: "Filter", *, chosen: bool) -> tuple[dict[str, str], list[tuple[str, int]]]:
-    """Return kind by topic, and the partitions; of what nobody chose only topics that are there."""
+    """Return kind by topic, and the partitions; unless kinds were chosen, only of topics that exist."""
     from resonance.pipeline.kafka.admin import ClusterAdmin  # noqa: PLC0415
     from resonance.pipeline.kafka.clients import librdkafka  # noqa: PLC0415
     from resonance.pipeline.kafka.positions import partitions_of  # noqa: PLC0415
@@ -115,7 +115,7 @@ def _places(settings: "Settings", wanted: "Filter", *, chosen: bool) -> tuple[di
     topics = {settings.topic(OUTPUTS[kind]): kind for kind in wanted.kinds}
     if not chosen:
         counts = cluster.partition_counts()
-        # Where there is none at all, the first one is missed by name.
+        # Where none exists, keep the first one, so that the error names it.
         topics = {topic: kind for topic, kind in topics.items() if topic in counts} or dict(list(topics.items())[:1])
     return topics, [at for topic in topics for at in partitions_of(cluster, topic, settings.name)]
 
@@ -134,6 +134,6 @@ def _print(outputs: "list[WatchedOutput]", *, as_json: bool) -> None:
             kind = output.kind.ljust(width)
             kind = typer.style(kind, fg=COLOURS[output.kind]) if coloured else kind
             lines.append(f"{told.time_of(output):19}  {kind}  {told.as_line(output)}")
-    # One write for many lines: there may be thousands a second.
+    # One write for many lines, because there may be thousands a second.
     sys.stdout.write("\n".join(lines) + "\n")
     sys.stdout.flush()

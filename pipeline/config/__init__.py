@@ -1,1 +1,1 @@
-"""Settings: what may be set, where it is read from, and what is said of a value that cannot be used."""
+"""Settings: their values and checks, the sources they are read from, and the errors for unusable values."""

@@ -1,4 +1,4 @@
-"""What settings must keep among themselves, each of them being right alone."""
+"""Check the settings against each other, once each is valid alone."""
 
 from collections.abc import Sequence
 
@@ -15,10 +15,7 @@ from resonance.pipeline.errors import nearest
 def check(settings: Fields, origins: ValueOrigins) -> None:
     """Refuse settings that do not go together.
 
-    Raises
-    ------
-    ConfigurationError
-        Naming the setting, its value, what is allowed, and what to do.
+    The `ConfigurationError` names the setting, its value, what is allowed, and what to do.
     """
     _check_broker(settings, origins)
     _check_engine(settings, origins)
@@ -88,9 +85,9 @@ def _check_engine(settings: Fields, origins: ValueOrigins) -> None:
 
 
 def _other_engine(settings: Fields, setting: str, word: str, having: Sequence[str]) -> str:
-    """Return what to do about something that only other engines have; nothing where no engine, or this one, has it.
+    """Return the remedy for a value that only other engines have; empty where no engine, or this one, has it.
 
-    Settings that were written for another engine meet this one where `engine.name` is left out.
+    Settings that were written for another engine apply to the default engine where `engine.name` is left out.
     """
     name = settings.engine.name
     if name in having or not having:
@@ -127,7 +124,7 @@ def _check_prepare(settings: Fields, origins: ValueOrigins) -> None:
     prepare = settings.prepare
     features = settings.features
     if features is None:
-        # The names come with the data: what can be checked now are the settings among themselves.
+        # The names come with the data: until then the settings can only be checked against each other.
         features = tuple(dict.fromkeys((*prepare.ranges, *prepare.log1p, *prepare.categories))) or ("feature",)
         if prepare.scale == "given" and not prepare.ranges:
             raise configuration_error(
@@ -137,7 +134,7 @@ def _check_prepare(settings: Fields, origins: ValueOrigins) -> None:
                 origins.of(("prepare", "scale")),
             )
         if prepare.scale != "given":
-            # As many as there must be; where ranges are given they name all.
+            # Pad to the number that a record must have; given ranges name every feature already.
             axes = 1 if prepare.project == "auto" else prepare.project
             others = range(len(features), settings.input.dimension or axes)
             features = (*features, *(f"feature {number}" for number in others))

@@ -1,4 +1,4 @@
-"""The fields of the settings, and what follows from them; `settings` reads and checks them."""
+"""The fields of the settings, and the values derived from them; `settings` reads and checks them."""
 
 import socket
 from collections.abc import Sequence
@@ -35,11 +35,11 @@ from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.json_paths import parse_path, path_name
 
 FIELD: Final = "field:"
-"""How a choice of `Settings.stream` begins that names a member of the record."""
+"""Prefix of a `Settings.stream` that names a member of the record."""
 
 
 class Fields(BaseSettings):
-    """Everything that can be set, and what follows from it."""
+    """Every setting, and the values derived from the settings."""
 
     model_config = SettingsConfigDict(
         frozen=True,
@@ -54,7 +54,7 @@ class Fields(BaseSettings):
     """Name of the deployment: consumer group, transactional ids and topics derive from it."""
     stream: str | None = None
     """Which records share one model: ``partition``, ``key``, ``topic`` or ``field:<path>``, a member of the record. The
-    last two cost a hop over the topic of the routes. Needed when the input has several partitions."""
+    last two add a stage over the topic of the routes. Needed when the input has several partitions."""
     hierarchy: Literal["local", "keyed"] = "local"
     """Where the models below the root of ``hcaea`` learn: ``local``, beside the root, or ``keyed``, each wherever the
     routes of its root node lead, so that all workers share one stream (docs/keyed.md)."""
@@ -63,7 +63,8 @@ class Fields(BaseSettings):
     begin with the first record whose Kafka timestamp is not before it. A group with offsets goes on where it is."""
     emit_from: OptionalMoment = None
     """Records of a partition before the first one whose own time is not before this are learned and not answered; then
-    the clusters that exist are listed, and everything is told. Counts for partitions that have told nothing yet."""
+    the clusters that exist are listed, and everything is emitted. Counts for partitions that have emitted nothing
+    yet."""
     broker: BrokerSection = Field(default_factory=BrokerSection)
     """The Kafka cluster."""
     worker: WorkerSection = Field(default_factory=WorkerSection)
@@ -100,7 +101,7 @@ class Fields(BaseSettings):
 
     @cached_property
     def engine_class(self) -> type[Engine]:
-        """The class of what learns where the input is read: the chosen engine, or its root alone."""
+        """Class of the engine that learns where the input is read: the chosen engine, or its root alone."""
         return engines.HCAEARoot if self.is_keyed else engines.ENGINES[self.engine.name]
 
     def compile_engine(self) -> None:
@@ -113,12 +114,12 @@ class Fields(BaseSettings):
 
     @cached_property
     def engine_parameters(self) -> dict[str, Any]:
-        """Every parameter of the engine with its checked value: defaults, then the preset, then what is given."""
+        """Checked value of every engine parameter: given values win over the preset, the preset over the defaults."""
         declared = self.engine_class.parameters
         preset = self.engine_class.presets[self.engine.preset] if self.engine.preset else {}
         by_name = {parameter.name: parameter for parameter in declared}
         given = {name: _from_text(value, by_name.get(name)) for name, value in self.engine.given.items()}
-        # Where ranges are given the engine sees 0 to 1; one that asks for the range need not take it from the stream.
+        # With given ranges the engine sees 0 to 1, so an engine that needs the range does not take it from the stream.
         is_given = self.prepare.scale == "given" and self.project == 0
         asks = is_given and {"low", "high", "ranges"} <= by_name.keys()
         known = {"low": 0.0, "high": 1.0} if asks and not {"low", "high", "ranges"} & given.keys() else {}
@@ -126,24 +127,17 @@ class Fields(BaseSettings):
 
     @property
     def features(self) -> tuple[str, ...] | None:
-        """Names of the features where the settings say them; None where the data do."""
+        """Names of the features from the settings; None where they come with the data."""
         given = self.input.features
         if not isinstance(given, str):
             return tuple(map(path_name, given))
         return None
 
     def preparation(self, features: Sequence[str]) -> Preparation:
-        """Return a new preparation for a stream.
+        """Return a new preparation for a stream with these features.
 
-        Parameters
-        ----------
-        features : sequence of str
-            Names of the features.
-
-        Raises
-        ------
-        ParameterError
-            The settings name a feature that there is not, or lack one, or leave more than the engine takes.
+        Raises `ParameterError` where the settings name an unknown feature, lack one, or leave more than the engine
+        takes.
         """
         prepare = self.prepare
         missing: Any = prepare.missing
@@ -180,30 +174,30 @@ class Fields(BaseSettings):
             raise ParameterError("engine.max_features", most, f"at least {features:,}, the features of a record")
 
     def _decides(self, wanted: bool) -> bool:
-        """Whether something that the engine wants is done where the user says nothing: it follows from a warm-up."""
+        """Return whether a step that the engine wants is done under ``auto``: only with a warm-up, on dense records."""
         return wanted and self.prepare.scale == "warmup" and self.input.sparse is None
 
     @property
     def project(self) -> int | Literal["auto"]:
-        """Principal axes that records are projected on; ``auto`` where their features decide it."""
+        """Number of principal axes that records are projected on; ``auto`` where their features decide it."""
         project = self.prepare.project
         return 0 if project == "auto" and not self._decides(self.engine_class.projects) else project
 
     @property
     def robust(self) -> bool:
-        """Whether flags count little and skewed features are bent."""
+        """Whether features with two values count little, and skewed features are bent."""
         robust = self.prepare.robust
         return self._decides(self.engine_class.robust) if robust == "auto" else robust
 
     @property
     def rescale(self) -> bool:
-        """Whether ranges that records have left are frozen anew."""
+        """Whether a range that records have left is frozen anew."""
         rescale = self.prepare.rescale
         return self._decides(self.engine_class.rescales) if rescale == "auto" else rescale
 
     @cached_property
     def may_project(self) -> bool:
-        """Whether records of any stream can be projected, as far as the settings say it."""
+        """Whether records of any stream can be projected, as far as the settings decide it."""
         features, count = self.features, self.input.dimension
         if features is None and count is not None:
             features = tuple(f"f{number}" for number in range(count))
@@ -212,14 +206,14 @@ class Fields(BaseSettings):
         try:
             return self.preparation(features).projects
         except ParameterError:
-            # They do not fit together, which the first record says by name.
+            # Settings and features do not fit together; the error of the first record names them.
             return True
 
     @property
     def preparing(self) -> dict[str, Any]:
-        """The settings of the preparation as a snapshot has them.
+        """Settings of the preparation as a snapshot stores them.
 
-        Where nothing is projected, whatever the features, they are those of the releases that never did.
+        Where no record is projected, whatever its features, they equal those of the releases without projection.
         """
         values = self.prepare.model_dump(mode="json")
         if self.project == 0:
@@ -232,24 +226,17 @@ class Fields(BaseSettings):
 
     @property
     def finds_features(self) -> bool:
-        """Whether a partition's first records show what features all of them have."""
+        """Whether the first records of a partition show which features all its records have."""
         return self.features is None and self.input.sparse is None
 
     @property
     def learns_zeros(self) -> bool:
-        """Whether the engine takes sparse records, and learns one without any entry."""
+        """Whether the engine takes sparse records, and learns those without any entry."""
         engine = self.engine_class
         return issubclass(engine, SparseEngine) and engine.learns_zeros(self.engine_parameters)
 
     def topic(self, kind: str) -> str:
-        """Return the name of a topic of the deployment.
-
-        Parameters
-        ----------
-        kind : str
-            ``assignments``, ``cluster_events``, ``drift_events``, ``dead_letters``, ``clusters``, ``snapshots``,
-            ``archive`` or ``routes``.
-        """
+        """Return the name of a topic of the deployment, by its kind (`TopicsSection.KINDS`)."""
         if kind not in TopicsSection.KINDS:
             raise ValueError(f"{kind!r} is no kind of topic: {', '.join(TopicsSection.KINDS)}")
         override: str | None = getattr(self.topics, kind)
@@ -277,94 +264,73 @@ class Fields(BaseSettings):
 
     @property
     def stream_field(self) -> tuple[str, ...] | None:
-        """Where in a record the key of its stream stands; None where it stands elsewhere."""
+        """Path of the member that is the key of a record's stream; None where no member is."""
         given = self.stream or ""
         return parse_path(given.removeprefix(FIELD)) if given.startswith(FIELD) else None
 
     @property
     def is_rekeyed(self) -> bool:
-        """Whether records are learned where their stream lives, and not where they were read."""
+        """Whether records are repartitioned by stream, instead of learned where they are read."""
         return self.stream == "topic" or self.stream_field is not None
 
     @property
     def is_keyed(self) -> bool:
-        """Whether the models below a stream's root live wherever the routes of its nodes lead."""
+        """Whether the models below a stream's root learn in the partitions that the routes of its nodes lead to."""
         return self.hierarchy == "keyed"
 
     @property
     def is_routed(self) -> bool:
-        """Whether the deployment has a topic of routes: a second hop that learns."""
+        """Whether the deployment has a topic of routes, and with it a second stage that learns."""
         return self.is_rekeyed or self.is_keyed
 
     @property
     def takes_labels(self) -> bool:
-        """Whether the engine is taught by labels."""
+        """Whether the engine learns from labels."""
         return issubclass(self.engine_class, engines.LabelEngine)
 
     @property
     def tells_drift(self) -> bool:
-        """Whether changes of the data themselves are emitted: of ranges, or of how the engine groups the features."""
+        """Whether drift events are emitted: changes of ranges, or of how the engine groups the features."""
         return self.rescale or bool(getattr(self.engine_class, "clustered", False))
 
     @property
     def logs(self) -> tuple[str, ...]:
-        """Every topic that workers process: the inputs, that of the labels, and the routes, where there are any."""
+        """Every topic that workers process: the inputs, and the topics of labels and routes where there are any."""
         labels = () if self.labels.topic is None else (self.labels.topic,)
         return (*self.input.topics, *labels, *((self.topic("routes"),) if self.is_routed else ()))
 
     def check_local(self, what: str, instead: str) -> None:
-        """Refuse what cannot be done where the levels of a hierarchy learn apart.
-
-        Parameters
-        ----------
-        what : str
-            Command or option.
-        instead : str
-            What can be done.
-
-        Raises
-        ------
-        ConfigurationError
-            `hierarchy` is ``keyed``.
-        """
+        """Refuse the command or option `what` where `hierarchy` is ``keyed``; the error names `instead` as remedy."""
         if self.is_keyed:
             raise ConfigurationError(f"{what} is not available with hierarchy = keyed: {instead}")
 
     def check_stream(self, partitions: int) -> str:
-        """Return which records share a model, or stop the start.
+        """Return which records share a model, for input topics with this number of partitions.
 
-        Parameters
-        ----------
-        partitions : int
-            Partitions of the input topics.
-
-        Raises
-        ------
-        ConfigurationError
-            `stream` is not set and there are several partitions.
+        Raises `ConfigurationError`, which lists the choices, where there are several and `stream` is not set.
         """
         if self.stream is None and partitions > 1:
             raise stream_not_set(self.input.topics, partitions)
         return self.stream or "partition"
 
     def derived(self) -> dict[str, str]:
-        """Return the values, by name, that settings have which are not given: names of topics, the worker's id."""
+        """Return, by name, the derived values of settings that are not given: names of topics, the worker's id."""
         names = {
             f"topics.{kind}": self.topic(kind) for kind in TopicsSection.KINDS if getattr(self.topics, kind) is None
         }
         return names if self.worker.id else {"worker.id": self.worker_id, **names}
 
     def dump(self) -> dict[str, Any]:
-        """Return all settings as plain values for people to read: secrets masked, engine parameters complete."""
+        """Return all settings as plain values for display: secrets masked, engine parameters complete."""
         values = self.model_dump(mode="json")
-        # A parameter without a limit is not one that is not set.
+        # None means no limit here, and would be shown as not set.
         parameters = {name: "none" if value is None else value for name, value in self.engine_parameters.items()}
         values["engine"] = {"name": self.engine.name, "preset": self.engine.preset, **parameters}
         return values
 
 
 def _from_text(value: Any, parameter: Parameter | None) -> Any:
-    """Read a parameter that was written as text, in the environment or on the command line."""
+    """Return the value of a parameter; text, from the environment or the command line, is read as its kind."""
     if parameter is None or not isinstance(value, str):
         return value
     if parameter.optional and value.strip().lower() == "none":

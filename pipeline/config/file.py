@@ -1,4 +1,4 @@
-"""Settings written as the file that they can be read from."""
+"""Write settings as the TOML file that they can be read from."""
 
 import re
 from collections.abc import Mapping
@@ -9,14 +9,9 @@ from resonance.pipeline.config.messages import MASK
 
 
 def as_toml(values: Mapping[str, Any], derived: Mapping[str, str] | None = None) -> str:
-    """Return nested values as TOML; what is not set, and secrets that are masked, are comments.
+    """Return nested values as TOML; settings that are not set, and masked secrets, become comments.
 
-    Parameters
-    ----------
-    values : mapping of str to object
-        Text, numbers, booleans, None, and lists and mappings of them.
-    derived : mapping of str to str, optional
-        What settings that are not set come to, by dotted name.
+    `derived` has the effective values of settings that are not set, by dotted name.
     """
     return "\n".join(_lines(values, "", derived or {})) + "\n"
 
@@ -42,12 +37,12 @@ def _line(key: str, value: Any, derived: str | None) -> str:
 
 
 def _key(name: str) -> str:
-    # A bare key with a dot would be a table, and one with a space an error.
+    # A bare key with a dot would be a table, one with a space an error.
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _written(name)
 
 
 def _written(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_written, value))}]"
-    # JSON's text, numbers and booleans are TOML, too, but for one character that must be escaped.
+    # JSON text, numbers and booleans are valid TOML, except for one character that must be escaped.
     return orjson.dumps(value).decode().replace("\x7f", "\\u007f")

@@ -1,4 +1,4 @@
-"""What does not go together with labels."""
+"""Check the settings that concern labels."""
 
 from typing import Final
 
@@ -6,11 +6,11 @@ from resonance import engine as engines
 from resonance.pipeline.config.fields import Fields
 
 LABELS: Final = 1_000
-"""Labels that a stream can have: every assignment names all of them."""
+"""Most labels of a stream; there is a bound because every assignment names all of them."""
 
 
 def label_problem(settings: Fields) -> tuple[str, str, str] | None:
-    """Return the setting of labels that cannot be, its value, and why; None where all can."""
+    """Return the first unusable setting of labels, its value and what is wrong; None where all are usable."""
     path, topic = settings.input.label_path, settings.labels.topic
     if not settings.takes_labels:
         taught = sorted(name for name, each in engines.ENGINES.items() if issubclass(each, engines.LabelEngine))

@@ -1,4 +1,4 @@
-"""What is said when settings cannot be used: setting, where it was given, value, what is allowed, what to do."""
+"""Errors for unusable settings: setting, where it was given, value, what is allowed, what to do."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from resonance.pipeline.errors import ConfigurationError, nearest
 SECRETS = frozenset({"broker.sasl_password", "broker.ssl_key_password"})
 MASK = "**********"
 EXAMPLES = {"input.topics": "a,b"}
-"""What a setting that must be given may look like on the command line."""
+"""Example values of required settings, as the command line takes them."""
 
 
 def variable(setting: str) -> str:
@@ -19,19 +19,9 @@ def variable(setting: str) -> str:
 
 
 class ValueOrigins:
-    """Where each value came from, for the errors.
+    """Where each value was given, for the errors.
 
-    Parameters
-    ----------
-    flags, environment, file : mapping
-        Nested values of each source.
-    file_name : str or None
-        What to call the file; empty where there is none, None where nobody looked for one.
-
-    Attributes
-    ----------
-    missing : str
-        Why a setting is not there, in brackets; may be empty.
+    `file_name` is empty where there is no file, and None where none was looked for.
     """
 
     def __init__(
@@ -42,11 +32,12 @@ class ValueOrigins:
         file_name: str | None,
     ) -> None:
         reason = f"{file_name} does not have it" if file_name else "there is no resonance.toml in this folder"
+        # Why a setting is not there, in brackets; may be empty.
         self.missing = "" if file_name is None else f" ({reason})"
         self._sources = ((flags, "on the command line"), (environment, "in the environment"), (file, f"in {file_name}"))
 
     def of(self, location: Sequence[Any], *, table: bool = True) -> str:
-        """Return where a setting was given, or where it was given as something else than a table; or an empty text."""
+        """Return where a setting was given, or empty text; without `table`, where it was given as no table."""
         for values, place in self._sources:
             current: Any = values
             for name in location:
@@ -69,16 +60,14 @@ def configuration_error(
 
     Parameters
     ----------
-    setting : str
-        Its name.
     value : object
-        What was given; not shown for a secret.
+        The given value; not shown for a secret.
     allowed : str
         What would be accepted, in words.
     origin : str
-        Where the value was given.
+        Where the value was given, as `ValueOrigins.of` returns it.
     remedy : str
-        What to do.
+        What to do, where `allowed` does not say it.
     """
     shown = MASK if setting in SECRETS else _short(value)
     text = f"{setting} = {shown}{origin}: {allowed}"
@@ -86,7 +75,7 @@ def configuration_error(
 
 
 def prepared_setting(error: ParameterError) -> str:
-    """Return the setting that cannot be, where a stream's records cannot be prepared for its engine."""
+    """Return the setting that is to blame where a stream's records cannot be prepared for its engine."""
     if error.name == "features":
         return "input.features"
     return error.name if error.name.startswith("engine.") else f"prepare.{error.name}"
@@ -95,16 +84,9 @@ def prepared_setting(error: ParameterError) -> str:
 def from_validation(
     error: ValidationError, known: Mapping[str, Sequence[str]], origins: ValueOrigins
 ) -> ConfigurationError:
-    """Say everything that pydantic found, a line for each setting.
+    """Return one error for everything that pydantic found, with a line for each setting.
 
-    Parameters
-    ----------
-    error : ValidationError
-        What it found.
-    known : mapping of str to sequence of str
-        Names that each section has; the sections and the settings outside them under ``""``.
-    origins : ValueOrigins
-        Where values were given.
+    `known` has the names in each section, and under ``""`` the sections and the settings outside them.
     """
     lines: list[str] = []
     for problem in error.errors(include_url=False):
@@ -115,7 +97,7 @@ def from_validation(
 
 
 def _sentence(problem: Any, known: Mapping[str, Sequence[str]], origins: ValueOrigins) -> str:
-    # A location is section, setting, then inner places (an element of a list, a member of a union).
+    # A location is section, setting, then inner places: an element of a list, a member of a union.
     location = [str(part) for part in problem["loc"]][:2]
     if location and location[0] not in known:
         location = location[:1]
@@ -135,7 +117,7 @@ def _sentence(problem: Any, known: Mapping[str, Sequence[str]], origins: ValueOr
             f"the {what} can have {', '.join(names)}"
         )
     if kind in ("model_type", "model_attributes_type"):
-        # Not the value: it may be a whole section as text, passwords and all.
+        # Without the value, which may be a whole section as text, with its passwords.
         return (
             f"{setting}{origins.of(location, table=False)}: must be a table of settings; give them one by one, "
             f"as {setting}.<name> in the file or {variable(setting)}__<NAME> in the environment"
@@ -191,15 +173,7 @@ STREAM_CHOICES = (
 
 
 def stream_not_set(topics: Sequence[str], partitions: int) -> ConfigurationError:
-    """Return the error for an input of several partitions and no decision which records share a model.
-
-    Parameters
-    ----------
-    topics : sequence of str
-        The input topics.
-    partitions : int
-        Partitions that each of them has.
-    """
+    """Return the error, with the choices, for input topics of several partitions where `stream` is not set."""
     choices = "\n".join(f"  {choice}" for choice in STREAM_CHOICES)
     return ConfigurationError(
         f"stream is not set, and {', '.join(topics)} {'has' if len(topics) == 1 else 'have'} {partitions} partitions: "

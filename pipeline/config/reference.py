@@ -1,4 +1,4 @@
-"""The reference of all settings, as it stands in the documentation: what is written where each setting is defined."""
+"""The settings reference of the documentation, made from the text where each setting is defined."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple, get_args, get_origin
@@ -28,15 +28,16 @@ environment lists are `a,b` or JSON, tables JSON, and nothing is `none`.
 
 
 class SettingReference(NamedTuple):
-    """What the documentation says of a setting."""
+    """One setting in the documentation."""
 
     name: str
     default: str
+    """As the settings file has it; ``required`` or ``none`` where there is no value."""
     meaning: str
 
 
 def reference() -> dict[str, list[SettingReference]]:
-    """Return every setting by section; those outside sections under ``""``, an engine's own under ``engine: name``."""
+    """Return every setting by section: those outside sections under ``""``, an engine's own under ``engine: name``."""
     sections: dict[str, list[SettingReference]] = {"": []}
     for name, field in Settings.model_fields.items():
         section = field.annotation
@@ -51,7 +52,7 @@ def reference() -> dict[str, list[SettingReference]]:
 
 
 def as_markdown() -> str:
-    """Return the page of the documentation."""
+    """Return the reference as the Markdown page of the documentation."""
     lines = [INTRODUCTION]
     for section, rows in reference().items():
         lines += [*_heading(section), "| setting | default | meaning |", "|---|---|---|"]
@@ -75,7 +76,7 @@ def _heading(section: str) -> Iterator[str]:
 
 def _row(name: str, field: FieldInfo) -> SettingReference:
     default = field.get_default(call_default_factory=True, validated_data={})
-    # One line: a row of a table ends with it.
+    # A row of a Markdown table must be one line.
     meaning = " ".join((field.description or "").split()).replace("``", "`")
     return SettingReference(name, _written(default), f"{meaning} {_allowed(field, meaning)}".rstrip())
 
@@ -87,7 +88,7 @@ def _parameter(parameter: Parameter) -> SettingReference:
 
 
 def _allowed(field: FieldInfo, meaning: str) -> str:
-    """Return the choices or the range of a setting in words, where its meaning does not name them."""
+    """Return the range of a setting in words, or its choices where its meaning does not name them."""
     choices = [str(choice) for choice in _choices(field.annotation)]
     if choices:
         return "" if all(f"`{choice}`" in meaning for choice in choices) else f"One of {', '.join(choices)}."
@@ -112,7 +113,7 @@ def _code(default: str) -> str:
 
 
 def _written(default: Any) -> str:
-    """Return a default as the file would have it."""
+    """Return a default as the settings file has it."""
     if default is PydanticUndefined:
         return "required"
     if default is None:

@@ -1,7 +1,7 @@
 """The sections of the settings, each setting documented where it is defined.
 
-Under each attribute stands its meaning; its name is ``section.attribute``, its environment variable
-``RESONANCE_SECTION__ATTRIBUTE``, its default the value it is assigned.
+The text under an attribute is its meaning in the settings reference. The setting's name is ``section.attribute``, its
+environment variable ``RESONANCE_SECTION__ATTRIBUTE``, its default the assigned value.
 """
 
 from functools import cached_property
@@ -38,7 +38,7 @@ OptionalSecret = Annotated[SecretStr | None, BeforeValidator(lambda value: value
 
 
 class Section(BaseModel):
-    """A table of settings: frozen, and without unknown keys."""
+    """A frozen table of settings that refuses unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
@@ -47,7 +47,7 @@ class BrokerSection(Section):
     """The Kafka cluster."""
 
     bootstrap: str = Field(default="localhost:9092", min_length=1)
-    """Brokers to ask first, as host:port, separated by commas."""
+    """Brokers to connect to first, as host:port, separated by commas."""
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     """How to talk to the brokers."""
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
@@ -86,7 +86,7 @@ class WorkerSection(Section):
 
 
 class InputSection(Section):
-    """Other people's topics as they are: where in a JSON object the record stands. Paths are dotted."""
+    """The input topics, and where in a JSON object the parts of a record stand; paths are dotted."""
 
     topics: Names = Field(min_length=1)
     """Topics to read, all with the same number of partitions."""
@@ -116,7 +116,7 @@ class InputSection(Section):
 
     @model_serializer(mode="wrap")
     def _only_what_counts(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out the default that `sparse` stands in place of, so that what is written can be read again."""
+        """Leave out the default of `features` where `sparse` replaces it: written settings must be readable again."""
         values: dict[str, Any] = serialize(self)
         if self.sparse is not None:
             values.pop("features", None)
@@ -145,7 +145,7 @@ class LabelsSection(Section):
 
 
 class PrepareSection(Section):
-    """What is done to the features before every engine, deterministically; part of a stream's state."""
+    """How features are prepared before every engine: deterministic, and part of a stream's state."""
 
     scale: Literal["warmup", "given", "none"] = "warmup"
     """``warmup``: the 1st to 99th percentile of the first records becomes [0, 1]; ``given``: `ranges` do; ``none``.
@@ -188,7 +188,7 @@ class EngineSection(BaseModel):
 
     @cached_property
     def given(self) -> dict[str, Any]:
-        """The engine's own parameters, as they were written."""
+        """The engine's own parameters, as they were given."""
         return dict(self.__pydantic_extra__ or {})
 
 
@@ -204,7 +204,7 @@ class DeliverySection(Section):
 
 
 class SnapshotsSection(Section):
-    """How often the states of streams are written: one by one, the one that has waited longest first."""
+    """How often snapshots of streams are written: one at a time, the longest waiting first."""
 
     records: Count = Field(default=10_000, ge=1)
     """Records of the partition that a changed stream waits for its snapshot, at least; for its first at most 500."""
@@ -215,7 +215,7 @@ class SnapshotsSection(Section):
 
 
 class LimitsSection(Section):
-    """What one partition may cost; beyond it records become dead letters."""
+    """Limits of one partition; records beyond them become dead letters."""
 
     streams: Count = Field(default=10_000, ge=1)
     """Streams of a partition."""
@@ -230,7 +230,7 @@ class LimitsSection(Section):
 
 
 class DlqSection(Section):
-    """When a partition pauses because its records are mostly dead letters; `resonance dlq resume` lets it go on."""
+    """When a partition pauses because its records are mostly dead letters; `resonance dlq resume` resumes it."""
 
     max_share: Seconds = Field(default=0.5, gt=0.0, le=1.0)
     """Share of dead letters among the last `window` records above which a partition pauses; 1 never does."""
@@ -239,7 +239,7 @@ class DlqSection(Section):
 
 
 class TopicsSection(Section):
-    """Names of the topics of the deployment, where ``<name>.<kind>`` will not do, and how they are made."""
+    """Names of the deployment's topics, where ``<name>.<kind>`` does not fit, and how topics are created."""
 
     assignments: OptionalText = None
     """Answers, one a record; default ``<name>.assignments``."""
@@ -314,7 +314,7 @@ class OutputSection(Section):
 
 
 def check_topic(topic: str) -> None:
-    """Raise `ValueError` unless Kafka takes this name for a topic."""
+    """Raise `ValueError` unless Kafka accepts the name for a topic."""
     if (
         not topic
         or len(topic) > 249

@@ -19,9 +19,9 @@ from resonance.pipeline.config.sources import merged, nested, read_file, refuse_
 
 
 class Settings(Fields):
-    """Everything that can be set, checked once and frozen.
+    """All settings, checked once and frozen.
 
-    Calling the class reads neither the environment nor a file: `load` does, `of` checks given values alone.
+    The constructor reads neither the environment nor a file: `load` reads both, `of` checks given values alone.
     """
 
     @classmethod
@@ -33,7 +33,7 @@ class Settings(Fields):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Take what the constructor is given and nothing else: `load` joins the sources."""
+        """Use the values given to the constructor and no others, because `load` joins the sources."""
         return (init_settings,)
 
     @classmethod
@@ -43,21 +43,10 @@ class Settings(Fields):
         flags: Mapping[str, Any] | None = None,
         otherwise: Mapping[str, Any] | None = None,
     ) -> Self:
-        """Read the settings from all sources.
+        """Read the settings from the file, the environment and the flags; `otherwise` applies before the defaults.
 
-        Parameters
-        ----------
-        file : Path, optional
-            The file; without it ``resonance.toml`` of the working folder, if there is one.
-        flags : mapping of str to object, optional
-            Values of the command line, by name (``input.topics``) or nested.
-        otherwise : mapping of str to object, optional
-            Values for what no source says, before the defaults.
-
-        Raises
-        ------
-        ConfigurationError
-            Naming setting, value, what is allowed, and what to do.
+        Without `file`, ``resonance.toml`` of the working folder is read where it exists; mappings may be nested or have
+        dotted names. The `ConfigurationError` names setting, value, what is allowed, and what to do.
         """
         file_name, file_values = read_file(file)
         flag_values = nested(flags or {})
@@ -68,19 +57,13 @@ class Settings(Fields):
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
-        """Check values, nested or with dotted names, with no other source.
-
-        Raises
-        ------
-        ConfigurationError
-            As in `load`.
-        """
+        """Return the settings of these values alone, nested or with dotted names, checked as in `load`."""
         return cls._checked(nested(values), ValueOrigins({}, {}, {}, None))
 
     @classmethod
     def _checked(cls, values: dict[str, Any], origins: ValueOrigins) -> Self:
         try:
-            # An absent section is an empty one: what it lacks is then named in full.
+            # An absent [input] counts as empty, so that the error names the settings that it lacks.
             settings = cls(**{"input": {}, **sparse.with_defaults(values)})
         except ValidationError as error:
             raise from_validation(error, cls._known(), origins) from None
@@ -89,7 +72,7 @@ class Settings(Fields):
 
     @classmethod
     def _known(cls) -> dict[str, list[str]]:
-        """Return the names of each section; of the whole under ``""``."""
+        """Return the names in each section, and under ``""`` the sections and the settings outside them."""
         known = {"": list(cls.model_fields)}
         for name, field in cls.model_fields.items():
             section = field.annotation

@@ -1,4 +1,4 @@
-"""Where settings come from: the file, the environment, the command line, and how they are joined."""
+"""Read the settings file, join the sources of settings, and refuse unknown environment variables."""
 
 import difflib
 import os
@@ -13,21 +13,14 @@ from resonance.pipeline.errors import ConfigurationError
 DEFAULT_FILE = Path("resonance.toml")
 PREFIX = "RESONANCE_"
 OTHER_VARIABLES = frozenset({"FAULT_POINT", "KILL_TEST", "KILL_SEED"})
-"""What follows the prefix in variables of the tests: where a worker dies, and how long the kill test goes on."""
+"""Names behind the prefix that belong to the tests: where a worker dies, and how long the kill test runs."""
 
 
 def read_file(file: Path | None) -> tuple[str, dict[str, Any]]:
-    """Return name and content of the settings file; both are empty where nobody named one and there is none.
+    """Return name and content of the settings file, by default ``resonance.toml`` of the working folder.
 
-    Parameters
-    ----------
-    file : Path or None
-        The file; None takes ``resonance.toml`` of the working folder, if there is one.
-
-    Raises
-    ------
-    ConfigurationError
-        It cannot be read, or is not TOML.
+    Both are empty where no file is named and the default does not exist. Raises `ConfigurationError`, with what to do,
+    for a file that cannot be read or is not TOML.
     """
     path = file or DEFAULT_FILE
     if file is None and not path.exists():
@@ -45,7 +38,7 @@ def read_file(file: Path | None) -> tuple[str, dict[str, Any]]:
 
 
 def _not_toml(path: Path, error: Exception) -> str:
-    """Return what is wrong with a file that cannot be parsed, and in which line."""
+    """Return the message for a file that cannot be parsed, with the line where it is known."""
     found = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", str(error))
     if found:
         return f"{path}:{found[2]}: not TOML: {found[1][0].lower()}{found[1][1:]}, at column {found[3]}; mend this line"
@@ -58,10 +51,7 @@ def _not_toml(path: Path, error: Exception) -> str:
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return values with dotted names as tables; None counts as not given.
 
-    Raises
-    ------
-    ConfigurationError
-        A name stands for a value and for a table.
+    Raises `ConfigurationError`, with what to write instead, where one name is given as a value and as a table.
     """
     tables: dict[str, Any] = {}
     for name, value in values.items():
@@ -82,9 +72,9 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def merged(*sources: Mapping[str, Any]) -> dict[str, Any]:
-    """Join sources section by section; the later win.
+    """Join sources section by section; later ones win.
 
-    A section that is no table stays as it is, whatever comes later: it is refused then, and not left out in silence.
+    A section that is no table is not replaced by a later table, so that it is refused instead of ignored.
     """
     joined: dict[str, Any] = {}
     for source in sources:
@@ -97,19 +87,10 @@ def merged(*sources: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def refuse_unknown_variables(known: Mapping[str, Sequence[str]]) -> None:
-    """Refuse environment variables that look like settings and are none.
+    """Refuse environment variables with the prefix that name no section and no setting outside sections.
 
-    Unknown names inside a section are found later, with the file's.
-
-    Parameters
-    ----------
-    known : mapping of str to sequence of str
-        Names of each section; of the sections, and of the settings outside them, under ``""``.
-
-    Raises
-    ------
-    ConfigurationError
-        Naming the first such variable.
+    `known` has the names in each section, and under ``""`` the sections and the settings outside them. Unknown names
+    inside a section are found later, with those of the file.
     """
     for name, value in os.environ.items():
         if not name.upper().startswith(PREFIX):
@@ -128,7 +109,7 @@ def refuse_unknown_variables(known: Mapping[str, Sequence[str]]) -> None:
 
 
 def _of_kubernetes(name: str, value: str) -> bool:
-    """Whether Kubernetes set a variable, for a service that is called resonance or resonance-something."""
+    """Return whether Kubernetes set the variable, for a service called ``resonance`` or ``resonance-...``."""
     if re.fullmatch(r"(.+_)?SERVICE_(HOST|PORT(_.+)?)", name):
         return True
     if re.fullmatch(r"(.+_)?PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?", name):

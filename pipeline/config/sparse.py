@@ -1,4 +1,4 @@
-"""What the settings mean where records are sparse (``input.sparse``), and what of them is refused there."""
+"""Defaults and checks of the settings where records are sparse (``input.sparse``)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,33 +13,27 @@ from resonance.pipeline.config.sections import InputSection, PrepareSection
 
 
 def with_defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return values that are not checked yet with the defaults that sparse records have, where theirs are sparse."""
+    """Return unchecked values, with the defaults for sparse records added where ``input.sparse`` is set."""
     given, prepare = values.get("input"), values.get("prepare", {})
     path = given.get("sparse") if isinstance(given, Mapping) else None
-    # The word for nothing, as the environment has it.
+    # In the environment, "none" and empty text stand for no value.
     if path is None or str(path).strip().lower() in ("", "none") or not isinstance(prepare, Mapping):
         return values
     return {**values, "prepare": {"scale": "none", **prepare}}
 
 
 def scale_of(prepare: PrepareSection, engine: type[Engine]) -> SparseScale:
-    """Return what is done to the values of sparse records.
+    """Return the scale for the values of sparse records.
 
-    Raises
-    ------
-    ParameterError
-        The settings ask for what sparse records do not have.
+    Raises `ParameterError`, with what is allowed, for settings that have no meaning for sparse records.
     """
     return SparseScale(prepare.scale, prepare.log1p, prepare.ranges, clip=engine.unit_interval)
 
 
 def check(given: InputSection, prepare: PrepareSection, engine: type[Engine], origins: ValueOrigins) -> None:
-    """Refuse what has no meaning where records are sparse.
+    """Refuse settings that have no meaning where records are sparse.
 
-    Raises
-    ------
-    ConfigurationError
-        Naming the setting, its value, and what to do.
+    The `ConfigurationError` names the setting, its value, and what to do.
     """
     able = [name for name, each in sorted(engines.ENGINES.items()) if issubclass(each, SparseEngine)]
     problem = None

@@ -1,4 +1,4 @@
-"""How settings are written as text, in the environment and on the command line: lists, tables, numbers, none."""
+"""Types of settings, which also read the texts of environment and command line: lists, tables, numbers, none."""
 
 import json
 from datetime import datetime
@@ -10,7 +10,7 @@ from resonance.pipeline.timestamps import canonical
 
 
 def _list(value: Any) -> Any:
-    """``a,b`` or ``["a", "b"]``; one name is a list of one."""
+    """Read ``a,b`` or ``["a", "b"]``; one name is a list of one."""
     if isinstance(value, str):
         text = value.strip()
         if text.startswith("["):
@@ -20,14 +20,14 @@ def _list(value: Any) -> Any:
 
 
 def _list_or_text(value: Any) -> Any:
-    """Like `_list`, but one name without brackets stays text."""
+    """Read like `_list`, but keep one name without brackets as text."""
     if isinstance(value, str) and (value.strip().startswith("[") or "," in value):
         return _list(value)
     return value
 
 
 def _table(value: Any) -> Any:
-    """``{"name": ...}`` as JSON."""
+    """Read ``{"name": ...}`` as JSON."""
     return _json(value) if isinstance(value, str) else value
 
 
@@ -39,12 +39,12 @@ def _json(text: str) -> Any:
 
 
 def _optional(value: Any) -> Any:
-    """Read the word for nothing: TOML and the environment have no other."""
+    """Read ``none`` and empty text as None, for which TOML and the environment have no notation."""
     return None if isinstance(value, str) and value.strip().lower() in ("", "none") else value
 
 
 def _no_boolean(value: Any) -> Any:
-    # pydantic takes true for 1.
+    # pydantic would accept true as 1.
     if isinstance(value, bool):
         raise ValueError("must be a number, not true or false")
     return value
@@ -72,7 +72,7 @@ def _path_or_paths(value: str | tuple[str, ...]) -> str | tuple[str, ...]:
 
 
 def _category_texts(value: Any) -> Any:
-    """Values of categories as text, the way the input mapping writes them: true, 404, DE."""
+    """Return the values of categories as text, the way the input mapping writes them: true, 404, DE."""
     table = _table(value)
     if not isinstance(table, dict):
         return table
@@ -86,7 +86,7 @@ def _category_texts(value: Any) -> Any:
 
 
 def _range_pairs(value: Any) -> Any:
-    """Like `_table`, of pairs."""
+    """Read like `_table`, and require pairs as values."""
     table = _table(value)
     if isinstance(table, dict):
         for name, pair in table.items():
@@ -96,13 +96,7 @@ def _range_pairs(value: Any) -> Any:
 
 
 def category_text(value: Any) -> str:
-    """Return a category's value as text.
-
-    Raises
-    ------
-    ValueError
-        It is neither text nor a boolean nor an integer.
-    """
+    """Return a category's value as text; raise `ValueError` unless it is text, a boolean or an integer."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -113,7 +107,7 @@ def category_text(value: Any) -> str:
 
 
 def _moment(value: Any) -> str:
-    """RFC 3339 text, milliseconds since 1970, or a date and time with an offset as TOML has them."""
+    """Read RFC 3339 text, milliseconds since 1970, or a TOML date and time with an offset."""
     value = _no_boolean(value)
     if isinstance(value, str) and value.strip().lstrip("-").isdigit():
         value = int(value)

@@ -1,1 +1,1 @@
-"""Dead letters after a fix: read, kept account of, and sent again."""
+"""Dead letters after a fix: read, tracked and replayed."""

@@ -1,4 +1,4 @@
-"""Dead letters as they stand in their topic: read, chosen, counted, and said for people."""
+"""Dead letters as their topic holds them: parsed, selected, and formatted for output."""
 
 import base64
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,54 +11,39 @@ from resonance.pipeline.records import Record, TopicPartition
 LetterHeader = tuple[str, bytes | None]
 
 SOURCE_HEADER: Final = "dlq.source"
-"""Behind the deployment's name: header of a replayed record that says where the original stands."""
+"""Header of a replayed record, behind the deployment's name: where the original stands."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredDeadLetter:
-    """A dead letter.
-
-    Attributes
-    ----------
-    at : (str, int, int)
-        Topic, partition and offset of the letter itself.
-    timestamp : int
-        When it was written, in milliseconds since 1970.
-    source : (str, int, int)
-        Those of the original record.
-    stage, kind, message : str
-        Why it is one; `kind` is the header ``class``.
-    truncated : str
-        What was cut; empty where nothing was.
-    length : int
-        Bytes of the whole value.
-    key, value : bytes or None
-        As they stand in the letter.
-    headers : tuple of (str, bytes)
-        The original's, without those that say why it is a dead letter.
-    topic_id : str
-        Kafka's id of the topic of the original; empty where the letter does not say it.
-    version : int
-        Version with which new streams began then; 0 where the letter does not say it.
-    """
+    """A dead letter as its topic holds it; `stage`, `kind` and `message` give the reason."""
 
     at: tuple[str, int, int]
+    """Topic, partition and offset of the letter itself."""
     timestamp: int
+    """When it was written, in milliseconds since 1970."""
     source: tuple[str, int, int]
+    """Topic, partition and offset of the original record."""
     stage: str
     kind: str
+    """The header ``class``."""
     message: str
     truncated: str
+    """What was cut; empty where nothing was."""
     length: int
+    """Bytes of the whole value, before any cut."""
     key: bytes | None
     value: bytes | None
     headers: tuple[LetterHeader, ...]
+    """Headers of the original, without those that describe the dead letter."""
     topic_id: str = ""
+    """Kafka's id of the original's topic; empty where the letter does not have it."""
     version: int = 0
+    """Version with which new streams started then; 0 where the letter does not have it."""
 
     @classmethod
     def of(cls, record: Record, name: str) -> Self | None:
-        """Return the letter in a record; None where it is none of the deployment called `name`."""
+        """Parse a record as a dead letter of the deployment `name`; return None where it is none."""
         prefix = f"{name}.error."
         told = {header[len(prefix) :]: text for header, text in record.headers if header.startswith(prefix)}
         texts = {member: (text or b"").decode(errors="replace") for member, text in told.items()}
@@ -91,12 +76,9 @@ class StoredDeadLetter:
         return f"{topic}[{partition}]@{offset}"
 
     def as_json(self, *, content: bool = False) -> dict[str, Any]:
-        """Return it for machines.
+        """Return the letter as JSON values; with `content` also key, value and headers.
 
-        Parameters
-        ----------
-        content : bool
-            With key, value and headers; what is not UTF-8 stands in base64 under a name that says so.
+        Bytes that are not UTF-8 are given in base64, under a name that says so.
         """
         told: dict[str, Any] = {
             "topic": self.at[0],
@@ -128,33 +110,26 @@ def _text(name: str, data: bytes | None) -> dict[str, str | None]:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which dead letters are meant.
-
-    Attributes
-    ----------
-    kinds, stages : sequence of str
-        Classes and stages; empty for all.
-    partition : int or None
-        Partition; None for all.
-    since : int
-        Written at or behind this time, in milliseconds since 1970.
-    topic : str or None
-        Input topic of the records; None for all.
-    """
+    """Which dead letters are selected."""
 
     kinds: Sequence[str] = ()
+    """Classes; empty for all."""
     stages: Sequence[str] = ()
+    """Empty for all."""
     partition: int | None = None
+    """None for all."""
     since: int = -1
+    """Earliest time of writing, in milliseconds since 1970."""
     topic: str | None = None
+    """Input topic of the original records; None for all."""
 
     @property
     def narrow(self) -> bool:
-        """Whether it leaves any out."""
+        """Whether it leaves any letter out."""
         return bool(self.kinds or self.stages or self.partition is not None or self.since > 0)
 
     def has(self, letter: StoredDeadLetter) -> bool:
-        """Whether a letter is meant."""
+        """Whether a letter is selected."""
         return (
             (not self.kinds or letter.kind in self.kinds)
             and (not self.stages or letter.stage in self.stages)
@@ -167,16 +142,6 @@ class Choice:
 def read_letters(
     reader: LogReader, ranges: Mapping[TopicPartition, OffsetRange], name: str
 ) -> Iterator[tuple[TopicPartition, list[StoredDeadLetter]]]:
-    """Yield the dead letters of some ranges, in order within each partition.
-
-    Parameters
-    ----------
-    reader : LogReader
-        Reads them.
-    ranges : mapping of (topic, partition) to (int, int)
-        What to read.
-    name : str
-        Name of the deployment.
-    """
+    """Yield the dead letters of the deployment `name` in some ranges, in order within each partition."""
     for at, records in reader.read(ranges):
         yield at, [letter for record in records if (letter := StoredDeadLetter.of(record, name)) is not None]

@@ -1,7 +1,7 @@
-"""Which dead letters of a partition were replayed: an offset that a group commits, and a note beside it.
+"""Replay progress in a partition of dead letters: an offset that a group commits, and a note in its metadata.
 
-Letters can be replayed by class, so those that are done need not be the first ones. All below the committed offset are
-done; which ones above it stands in the metadata of the same commit, as ranges within which nothing is left to do.
+Letters can be replayed by class, so the replayed ones need not be the first. Every letter below the committed offset is
+done. The metadata of the same commit lists the done letters above it, as ranges within which nothing is left to do.
 """
 
 import base64
@@ -15,36 +15,24 @@ import orjson
 from resonance.pipeline.errors import ConfigurationError
 
 MAX_METADATA: Final = 4_000
-"""Characters of a note: a broker takes 4,096 (offset.metadata.max.bytes)."""
+"""Most characters of a note: a broker accepts 4,096 (offset.metadata.max.bytes)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayProgress:
-    """What is done in a partition.
-
-    Attributes
-    ----------
-    below : int
-        Every letter below this offset is done.
-    ranges : tuple of (int, int)
-        First and last offset of further ones, ascending.
-    """
+    """Which letters of a partition are done."""
 
     below: int = 0
+    """Every letter below this offset is done."""
     ranges: tuple[tuple[int, int], ...] = ()
+    """First and last offset of each range of done letters above it, ascending."""
 
     @classmethod
     def read(cls, offset: int, note: str | None, topic_id: str) -> Self:
         """Return what was committed; nothing is done where it was committed for an earlier topic of the same name.
 
-        Parameters
-        ----------
-        offset : int
-            The committed offset; negative for none.
-        note : str or None
-            Its metadata.
-        topic_id : str
-            Kafka's id of the topic; ``""`` where it has none.
+        The offset is negative where none was committed; `topic_id` is Kafka's id of the topic, ``""`` where it has
+        none.
         """
         written, _, packed = (note or "").partition(":")
         if offset < 0 or written != topic_id:
@@ -52,7 +40,7 @@ class ReplayProgress:
         try:
             steps = [int(step) for step in orjson.loads(zlib.decompress(base64.b85decode(packed)))] if packed else []
         except (ValueError, TypeError, zlib.error):
-            # Somebody else's note: what is surely done is what lies below the offset.
+            # The note is another program's: only the letters below the offset are certainly done.
             return cls(offset)
         ranges, last = [], offset
         for skip, length in zip(steps[::2], steps[1::2], strict=False):
@@ -63,10 +51,7 @@ class ReplayProgress:
     def note(self, topic_id: str) -> str:
         """Return the metadata to commit with `below`.
 
-        Raises
-        ------
-        ConfigurationError
-            There is too much between what is done and what is not.
+        Raises `ConfigurationError` where it has too many ranges to fit: replay with fewer filters.
         """
         steps, last = list[int](), self.below
         for first, end in self.ranges:
@@ -88,14 +73,9 @@ class ReplayProgress:
         return any(first <= offset <= last for first, last in self.ranges[max(place - 1, 0) : place + 1])
 
     def with_done(self, letters: Iterable[int], done: Collection[int]) -> "ReplayProgress":
-        """Return the progress once more letters are done.
+        """Return the progress after more letters are done.
 
-        Parameters
-        ----------
-        letters : iterable of int
-            Offsets of every letter of the partition that can be replayed, ascending.
-        done : collection of int
-            Those that are done now.
+        `letters` are the offsets of all letters of the partition that can be replayed, ascending.
         """
         below, ranges = self.below, list[tuple[int, int]]()
         start: int | None = None

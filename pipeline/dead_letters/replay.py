@@ -1,8 +1,8 @@
-"""Dead letters back into their input topic: in the order of the originals, with key, value and headers as they were.
+"""Replay dead letters into their input topics, in the order of the originals, with key, value and headers as they were.
 
-Each step is one transaction, of records and of the progress of the group ``<name>.dlq-replay``: a replay that was
-interrupted goes on where it stopped, and what was replayed once is not replayed again. Brokers without transactions
-get the records first and the progress behind them.
+Each step is one transaction of records and of the progress of the group ``<name>.dlq-replay``: an interrupted replay
+continues where it stopped, and a replayed letter is not replayed again. Brokers without transactions get the records
+first, and the progress behind them.
 """
 
 from collections import Counter
@@ -24,101 +24,73 @@ from resonance.pipeline.records import Message, TopicPartition
 from resonance.pipeline.topics.acls import replay_group, replay_id
 
 STEP_LETTERS: Final = 1_000
+"""Most letters of one transaction."""
 STEP_BYTES: Final = 16 * 1024 * 1024
-"""Letters and bytes of one transaction, at most."""
+"""Most bytes of one transaction."""
 
 ANSWER_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class ReplaySource:
-    """The dead letters of a deployment.
-
-    Attributes
-    ----------
-    client : mapping
-        librdkafka configuration of the connection.
-    name : str
-        Name of the deployment.
-    partitions : sequence of (topic, partition)
-        Partitions of the dead letters' topic that are looked at.
-    topic_id : str
-        Kafka's id of it; ``""`` where it has none.
-    inputs : mapping of str to int
-        Partitions of each input topic, and of the topic of labels.
-    message_bytes : mapping of str to int
-        What those take in one message, where the broker tells.
-    atomic : bool
-        The broker has transactions.
-    input_ids : mapping of str to str
-        Kafka's id of each input topic, where it has one.
-    """
+    """The dead letters of a deployment, and the topics that they return to."""
 
     client: Mapping[str, Any]
+    """librdkafka configuration of the connection."""
     name: str
+    """Name of the deployment."""
     partitions: Sequence[TopicPartition]
+    """Partitions of the dead-letter topic to read."""
     topic_id: str
+    """Kafka's id of the dead-letter topic; ``""`` where it has none."""
     inputs: Mapping[str, int]
+    """Number of partitions of each input topic, and of the topic of labels."""
     message_bytes: Mapping[str, int] = field(default_factory=dict)
+    """Largest message that each of these topics accepts, where the broker reports it."""
     atomic: bool = True
+    """Whether the broker has transactions."""
     input_ids: Mapping[str, str] = field(default_factory=dict)
+    """Kafka's id of each input topic that has one."""
 
     @property
     def group(self) -> str:
-        """Group whose offsets are the progress."""
+        """Consumer group whose offsets are the progress."""
         return replay_group(self.name)
 
 
 class Entry(NamedTuple):
-    """A letter without its content.
-
-    Attributes
-    ----------
-    source : (str, int, int)
-        Topic, partition and offset of the original; entries sort by it.
-    offset : int
-        Offset of the letter.
-    kind : str
-        Its class.
-    size : int
-        Bytes of key and value.
-    """
+    """A letter without its content."""
 
     source: tuple[str, int, int]
+    """Topic, partition and offset of the original; entries sort by it."""
     offset: int
+    """Offset of the letter."""
     kind: str
+    """Its class."""
     size: int
+    """Bytes of key and value."""
 
 
 @dataclass(slots=True)
 class Plan:
-    """What a replay would do.
-
-    Attributes
-    ----------
-    entries : dict of (topic, partition) to list of Entry
-        Letters to replay, in order.
-    truncated, foreign : list of Entry
-        Letters that were cut, and letters whose topic is no input of the deployment: they cannot be replayed.
-    earlier : list of Entry
-        Letters whose topic was deleted and made again since: their record belongs to another log.
-    done : int
-        Letters that were replayed before.
-    kinds : Counter of str
-        Letters to replay, by class.
-    oldest : int or None
-        When the oldest one was written of those about whose partition no progress is known, in milliseconds since
-        1970. A broker forgets offsets of a group without members after ``offsets.retention.minutes``, a week by
-        default: then nobody knows whether an older letter was replayed.
-    """
+    """What a replay would do."""
 
     entries: dict[TopicPartition, list[Entry]] = field(default_factory=dict)
+    """Letters to replay, in order."""
     truncated: list[Entry] = field(default_factory=list)
+    """Letters that were cut: they cannot be replayed."""
     foreign: list[Entry] = field(default_factory=list)
+    """Letters whose topic or partition is no input of the deployment: they cannot be replayed."""
     earlier: list[Entry] = field(default_factory=list)
+    """Letters whose topic was deleted and created again since: their record belongs to another log."""
     done: int = 0
+    """Letters that were replayed before."""
     kinds: Counter[str] = field(default_factory=Counter)
+    """Letters to replay, by class."""
     oldest: int | None = None
+    """When the oldest letter of a partition without known progress was written, in milliseconds since 1970. A broker
+    forgets the offsets of a group without members after ``offsets.retention.minutes``, a week by default; then it is
+    unknown whether an older letter was replayed."""
     _progress: dict[TopicPartition, ReplayProgress] = field(default_factory=dict)
     _letters: dict[TopicPartition, list[int]] = field(default_factory=dict)
 
@@ -128,7 +100,7 @@ class Plan:
         return sum(map(len, self.entries.values()))
 
     def limited(self, count: int) -> None:
-        """Keep the first letters of each partition, `count` altogether."""
+        """Keep the first letters of each partition, `count` in total."""
         for at, entries in self.entries.items():
             self.entries[at] = entries[:count]
             count -= len(self.entries[at])
@@ -136,17 +108,7 @@ class Plan:
 
 
 def plan(source: ReplaySource, choice: Choice, limit: int | None = None) -> Plan:
-    """Return what a replay would do now.
-
-    Parameters
-    ----------
-    source : ReplaySource
-        The letters.
-    choice : Choice
-        Which of them.
-    limit : int, optional
-        Letters, at most.
-    """
+    """Return what a replay would do now, with at most `limit` letters."""
     made = Plan()
     made._progress = _read_progress(source)
     replayed: set[tuple[str, int, int]] = set()
@@ -156,7 +118,7 @@ def plan(source: ReplaySource, choice: Choice, limit: int | None = None) -> Plan
             for letter in letters:
                 _sort_in(made, at, letter, progress, choice, replayed, source)
     for at, entries in made.entries.items():
-        # Letters of one original, of a delivery at least once: the first of them stands for all.
+        # At-least-once delivery can write several letters for one original: the first stands for all.
         firsts: dict[tuple[str, int, int], Entry] = {}
         for entry in sorted(entries):
             firsts.setdefault(entry.source, entry)
@@ -201,7 +163,7 @@ def _sort_in(
 
 
 def _read_progress(source: ReplaySource) -> dict[TopicPartition, ReplayProgress]:
-    # librdkafka waits for a group that it may not ask, to the end of its time.
+    # Without the right on the group, librdkafka would wait for its whole timeout.
     ClusterAdmin(source.client, ANSWER_SECONDS).check_group(source.group)
     consumer = Consumer(
         {
@@ -209,7 +171,7 @@ def _read_progress(source: ReplaySource) -> dict[TopicPartition, ReplayProgress]
             **source.client,
             "group.id": source.group,
             "enable.auto.commit": False,
-            # Asks with "require stable": an offset of a transaction that is being ended is waited for.
+            # Requests stable offsets: the call waits for the offset of a transaction that is just ending.
             "isolation.level": "read_committed",
         }
     )
@@ -241,16 +203,14 @@ def replay(
     source, choice, limit
         As in `plan`.
     advanced : callable
-        Told how many were replayed, now and then.
+        Called after each step with the number of letters replayed so far.
 
     Raises
     ------
     DeliveryError
-        A step failed; the steps before it count, and the next replay goes on behind them.
-    BrokerError
-        The broker does not answer.
+        A step failed; the steps before it count, and the next replay continues behind them.
     """
-    # What matters of librdkafka's own words is in our errors.
+    # Our errors carry what matters of librdkafka's own log.
     settings: dict[str, Any] = {
         "log_level": 0,
         **producer_settings(source.client, message_bytes=source.message_bytes),
@@ -261,7 +221,8 @@ def replay(
     consumer = Consumer({"log_level": 0, **source.client, "group.id": source.group, "enable.auto.commit": False})
     try:
         if source.atomic:
-            # Ends what an interrupted replay left open, and shuts out one that still runs: the progress is final then.
+            # Ends the open transaction of an interrupted replay and fences one that still runs: then the progress is
+            # final.
             outlet.producer.init_transactions(ANSWER_SECONDS)
         made = plan(source, choice, limit)
         count = 0
@@ -327,9 +288,9 @@ def _replay_step(
 
 
 def original(letter: StoredDeadLetter, name: str) -> Message:
-    """Return the record that a letter was, with a header that says where it stands.
+    """Return the original record of a letter, with a header that says where it stands.
 
-    A letter of a record that was itself replayed keeps the header that says where the first one stands.
+    The letter of a record that was itself replayed keeps the header that says where the first original stands.
     """
     mark = f"{name}.{SOURCE_HEADER}"
     headers = list(letter.headers)

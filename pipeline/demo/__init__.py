@@ -1,1 +1,1 @@
-"""A demonstration that runs by itself: telemetry with incidents, a worker that is killed, and the proof at the end."""
+"""A self-contained demonstration: telemetry with incidents, a worker that is killed, and the proof at the end."""

@@ -1,4 +1,4 @@
-"""A consumer of the demo's outputs, as anybody would write one: at least once, so it drops repeats by their id."""
+"""A typical consumer of the demo's outputs: delivery is at least once, so it drops repeats by their id."""
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -11,7 +11,7 @@ from resonance.pipeline.records import Message
 
 
 class ReceivedOutput(NamedTuple):
-    """An output that was not seen before."""
+    """An output that is received for the first time."""
 
     topic: str
     partition: int
@@ -19,28 +19,15 @@ class ReceivedOutput(NamedTuple):
 
 
 class Follower:
-    """Reads output topics from their beginning.
-
-    Parameters
-    ----------
-    client : mapping
-        What a client of the broker needs.
-    topics : sequence of str
-        Topics to read, all partitions.
-
-    Attributes
-    ----------
-    repeats : int
-        Outputs that came again.
-    differing : list of str
-        Ids of those whose bytes were not the same again; none, if all is well.
-    """
+    """Reads all partitions of output topics from their beginning; `client` configures the connection."""
 
     def __init__(self, client: Mapping[str, Any], topics: Sequence[str]) -> None:
+        # Number of outputs that came again.
         self.repeats = 0
+        # Ids of repeats with other bytes than the first time, which delivery must not produce.
         self.differing: list[str] = []
         self._seen: dict[tuple[str, str], Message] = {}
-        # The embedded broker's offsets have no gaps: one that is missing was dropped before it was read.
+        # The embedded broker's offsets have no gaps: a missing one was dropped before it was read.
         self._next = {(topic, partition): 0 for topic in topics for partition in range(PARTITIONS)}
         self._consumer = Consumer(
             {
@@ -63,12 +50,10 @@ class Follower:
         self._consumer.close()
 
     def poll(self, timeout: float) -> list[ReceivedOutput]:
-        """Return what is new, waiting at most `timeout` seconds for it.
+        """Return new outputs, waiting at most `timeout` seconds for them.
 
-        Raises
-        ------
-        BrokerError
-            Outputs were dropped before they were read, or cannot be read.
+        Raises `BrokerError` where outputs cannot be read, or were dropped before they were read; then fewer records
+        must be sent, or Kafka used.
         """
         try:
             received = self._consumer.consume(5000, timeout)

@@ -1,8 +1,8 @@
-"""One picture of the demo: the life-lines of the clusters.
+"""Draw the demo as one picture: the life-lines of the clusters.
 
-Each region is a panel. A line is a cluster: it begins where the cluster was found and ends where it ended, its height
-is the mean latency of the records assigned to it, its width their share. Splits and absorptions are the arcs between
-lines; incidents and the killed worker are marked.
+Each region is a panel and each line a cluster, from where it was found to where it ended. The height of a line is the
+mean latency of the records assigned to the cluster, its width their share. Arcs between lines are splits and
+absorptions; incidents and the killed worker are marked.
 """
 
 from collections import Counter
@@ -27,31 +27,26 @@ _INK, _FAINT, _KILL = "#22303C", "#9AA5B1", "#D62728"
 
 @dataclass(slots=True)
 class LifeLine:
-    """The life of one cluster.
-
-    Attributes
-    ----------
-    name : str
-        Its id.
-    kind : str
-        What most of its records truly are.
-    born, ended : int
-        Offsets of the records that caused its first and last event; `ended` is the end of the stream while it lives.
-    parent, heir : str or None
-        The cluster that it split from; the one that absorbed it.
-    x, height, share : ndarray of float64, shape (points,)
-        Offsets, mean latency and share of the records assigned to it around them; NaN where there are none.
-    """
+    """The life of one cluster."""
 
     name: str
+    """Id of the cluster."""
     kind: str
+    """True kind of most of its records."""
     born: int
+    """Offset of the record that caused its first event."""
     ended: int
+    """Offset of the record that caused its last event; the end of the stream while the cluster lives."""
     parent: str | None = None
+    """Cluster that it split from."""
     heir: str | None = None
+    """Cluster that absorbed it."""
     x: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    """Offsets of the points of the line; one value of `height` and `share` belongs to each."""
     height: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    """Mean latency of the records assigned to it around each point; NaN where there are none."""
     share: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    """Share of the records around each point that are assigned to it."""
 
 
 def lines(
@@ -62,16 +57,8 @@ def lines(
 ) -> list[LifeLine]:
     """Return the life-lines of one stream, oldest first.
 
-    Parameters
-    ----------
-    events : sequence of ClusterEvent
-        The stream's events in order.
-    assigned : sequence of str or None
-        Cluster of each record.
-    heights : ndarray of float64, shape (n,)
-        The feature that gives a line its height.
-    truth : sequence of str
-        True kind of each record.
+    The last three arguments have a value for each record: its cluster, the feature that gives a line its height, and
+    its true kind.
     """
     lives: dict[str, LifeLine] = {}
     for event in events:
@@ -107,25 +94,10 @@ def draw(
     killed_at: Sequence[int] | None = None,
     dots_per_inch: int = 110,
 ) -> None:
-    """Draw the life-lines of all regions into a PNG.
+    """Draw the life-lines of all regions into a PNG of 13 by 8 inches.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    telemetry : Telemetry
-        The script.
-    events, assigned : sequence by partition
-        What the worker wrote: events in order, cluster of each record.
-    killed_at : sequence of int, optional
-        First offset by partition that was answered after the worker had been killed.
-    dots_per_inch : int
-        Resolution; the picture is 13 by 8 inches.
-
-    Raises
-    ------
-    ConfigurationError
-        matplotlib is not installed.
+    `killed_at` has, by partition, the first offset answered after the kill. Raises `ConfigurationError`, with what to
+    install, where matplotlib is missing.
     """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
@@ -140,7 +112,7 @@ def draw(
     kinds = list(dict.fromkeys(line.kind for region in lives for line in region if line.kind))
     colours = {kind: _PALETTE[number % len(_PALETTE)] for number, kind in enumerate(kinds)}
 
-    # A figure of its own, not pyplot's: no window system, no global state.
+    # A figure without pyplot needs no window system and no global state.
     figure = Figure(figsize=(13, 8), facecolor="white", layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(2, 2, sharex=True, sharey=True).ravel()
@@ -169,7 +141,7 @@ def draw(
 
 
 def missing_extra(module: str) -> ConfigurationError:
-    """Return what to say when a library of the extra `demo` is not there."""
+    """Return the error for a missing library of the extra `demo`."""
     return ConfigurationError(
         f"the demo needs {module}, which is not installed; install the extra: pip install 'resonance-streams[demo]'"
     )
@@ -240,7 +212,7 @@ def _height_at(line: LifeLine, offset: float) -> float:
 
 
 def _arc(ax: Any, at: float, start: float, end: float, colour: str, records: int) -> None:
-    """Draw the bow between a line and the one that it came from or went into."""
+    """Draw the arc between a line and the one that it split from or was absorbed by."""
     turn = np.linspace(0, np.pi, 40)
     ax.plot(
         at - 0.018 * records * np.sin(turn),

@@ -1,4 +1,4 @@
-"""The demo's worker: the real command in its own process, which can be killed and started again."""
+"""The demo's worker: the real command in its own process, which can be killed and restarted."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from resonance.pipeline.config.sources import PREFIX
 from resonance.pipeline.errors import ResonanceError
 
 STOP_SECONDS = 15.0
-"""How long a worker has to end after SIGTERM before it is killed."""
+"""Time after SIGTERM within which a worker must end; then it is killed."""
 
 
 class WorkerFailedError(ResonanceError):
@@ -20,32 +20,20 @@ class WorkerFailedError(ResonanceError):
 
 
 class WorkerProcess:
-    """``resonance worker`` with a settings file, its log in a file.
-
-    Parameters
-    ----------
-    config : Path
-        The settings file.
-    log : Path
-        Where its output goes.
-
-    Attributes
-    ----------
-    pid : int
-        Its process id; 0 before the first start.
-    """
+    """Runs ``resonance worker`` with a settings file, and writes its output to a log file."""
 
     def __init__(self, config: Path, log: Path) -> None:
         self._config = config
         self._log_path = log
         self._log: IO[bytes] | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        # 0 before the first start.
         self.pid = 0
 
     def start(self) -> None:
-        """Start it."""
+        """Start the worker."""
         self._log = self._log or self._log_path.open("wb")
-        # The settings file says all: what the user has set in the environment is meant for other workers.
+        # The settings file is complete: settings in the user's environment are meant for other workers.
         environment = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "resonance.pipeline.cli.main", "worker", "--config", str(self._config)],
@@ -53,13 +41,13 @@ class WorkerProcess:
             stdout=self._log,
             stderr=self._log,
             env=environment,
-            # Ctrl-C is for the demo, which then stops its worker in order.
+            # Ctrl-C must reach the demo alone, which then stops its worker in order.
             start_new_session=True,
         )
         self.pid = self._process.pid
 
     def check(self) -> None:
-        """Raise `WorkerFailedError` if it is not running."""
+        """Raise `WorkerFailedError` if the worker has ended."""
         code = None if self._process is None else self._process.poll()
         if code is not None:
             raise WorkerFailedError(
@@ -67,13 +55,13 @@ class WorkerProcess:
             )
 
     def kill(self) -> None:
-        """Kill it with SIGKILL: no goodbye, nothing flushed."""
+        """Kill the worker with SIGKILL: it flushes nothing and does not leave its group."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
 
     def stop(self) -> None:
-        """Stop it, in order if it can, and close its log."""
+        """Stop the worker, in order if it ends in time, and close its log."""
         try:
             if self._process is not None and self._process.poll() is None:
                 self._process.send_signal(signal.SIGTERM)
@@ -95,7 +83,7 @@ class WorkerProcess:
 
 
 def free_port() -> int:
-    """Return a loopback port that nobody listens on."""
+    """Return a free loopback port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

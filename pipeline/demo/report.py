@@ -1,4 +1,4 @@
-"""The end of the demo: its outputs beside an uninterrupted replay, its clusters beside the truth, and the files."""
+"""Report of the demo: outputs compared with an uninterrupted replay, clusters with the truth, and the files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,63 +19,52 @@ from rich.table import Table
 from rich.text import Text
 
 REPLAY_BATCH = 1000
-"""Records that the replay gives to a task at once; the worker had other batches, and the bits are the same."""
+"""Records in a batch of the replay; the worker had other batches, and the bits are the same."""
 
 NOTABLE = 3.0
 """Spreads by which a cluster must have moved to be called drifting."""
 
-_LAST = 20  # what truly is there at the end is read from the last twentieth
+_LAST = 20  # the last twentieth of the records shows which kinds there are at the end
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Outputs of one kind beside those of a replay.
-
-    Attributes
-    ----------
-    expected : int
-        Outputs of the replay.
-    identical : int
-        Those that the worker wrote with the same key, value and headers.
-    missing, different, unexpected : int
-        Those that it did not write, wrote otherwise, and wrote beyond them.
-    """
+    """Number of outputs of one kind, compared with those of a replay."""
 
     expected: int
+    """Outputs of the replay."""
     identical: int
+    """Of these, the ones that the worker wrote with the same key, value and headers."""
     missing: int
+    """Of these, the ones that the worker did not write."""
     different: int
+    """Of these, the ones that the worker wrote with another key, value or headers."""
     unexpected: int
+    """Outputs of the worker that the replay does not have."""
 
     @property
     def exact(self) -> bool:
-        """Whether both are the same."""
+        """Whether worker and replay wrote the same outputs."""
         return self.identical == self.expected and not self.unexpected
 
 
 @dataclass(frozen=True, slots=True)
 class RegionQuality:
-    """How the clusters of a region compare with the truth.
-
-    Attributes
-    ----------
-    region : str
-        The region.
-    found, true : int
-        Clusters present at the end, and kinds of requests that there were then.
-    ari, ari_second_half : float
-        Adjusted Rand index of the answers, each given before its record was learned: of all, and of the second half.
-    """
+    """How the clusters of a region compare with the truth."""
 
     region: str
     found: int
+    """Clusters present at the end."""
     true: int
+    """Kinds of requests present at the end."""
     ari: float
+    """Adjusted Rand index of the answers, each given before its record was learned."""
     ari_second_half: float
+    """The same index for the second half of the records."""
 
 
 def replay(settings: Settings, telemetry: Telemetry) -> list[Outputs]:
-    """Return what partition tasks that nothing interrupts make of the script, by partition."""
+    """Return the outputs of uninterrupted partition tasks for the script, by partition."""
     topic = settings.input.topics[0]
     results = []
     for partition in range(len(REGIONS)):
@@ -86,7 +75,7 @@ def replay(settings: Settings, telemetry: Telemetry) -> list[Outputs]:
                 (offset, telemetry.sample(partition, offset))
                 for offset in range(first, min(first + REPLAY_BATCH, telemetry.records))
             ]
-            # The records carry their own time, so that Kafka's does not matter.
+            # The records carry their own time, so Kafka's does not matter.
             part = task.process(
                 [Record(topic, partition, offset, START_MS, sample.key, sample.value) for offset, sample in samples]
             )
@@ -96,15 +85,7 @@ def replay(settings: Settings, telemetry: Telemetry) -> list[Outputs]:
 
 
 def compare(expected: Sequence[Sequence[Message]], written: Sequence[Sequence[Message]]) -> Comparison:
-    """Compare two lists of outputs, each by partition, by their ids.
-
-    Parameters
-    ----------
-    expected : sequence of sequence of Message
-        What a replay gives.
-    written : sequence of sequence of Message
-        What was found on the bus, repeats dropped.
-    """
+    """Compare the outputs of a replay with those on the bus, without repeats; both by partition, matched by id."""
     identical = missing = different = unexpected = 0
     for wanted, found in zip(expected, written, strict=True):
         by_id = {message_id(message): message for message in found}
@@ -121,7 +102,7 @@ def compare(expected: Sequence[Sequence[Message]], written: Sequence[Sequence[Me
 
 
 def message_id(message: Message) -> bytes | None:
-    """Return the id that an output carries in its headers."""
+    """Return the id in the headers of an output."""
     return next((value for name, value in message.headers if name == "ce_id"), None)
 
 
@@ -130,12 +111,9 @@ def _plain(message: Message) -> tuple[bytes | None, bytes | None, list[tuple[str
 
 
 def quality(story: Story) -> list[RegionQuality]:
-    """Return how the clusters of each region compare with the truth.
+    """Compare the clusters of each region with the truth.
 
-    Raises
-    ------
-    ConfigurationError
-        scikit-learn is not installed.
+    Raises `ConfigurationError`, with what to install, where scikit-learn is missing.
     """
     try:
         from sklearn.metrics import adjusted_rand_score  # noqa: PLC0415
@@ -159,7 +137,7 @@ def quality(story: Story) -> list[RegionQuality]:
 
 
 def write_results(folder: Path, assignments: Sequence[Sequence[Message]], events: Sequence[Sequence[Message]]) -> None:
-    """Write what the worker said as JSON lines: ``assignments.jsonl`` and ``events.jsonl``, by partition, in order."""
+    """Write the worker's outputs as JSON lines, by partition, in order: ``assignments.jsonl``, ``events.jsonl``."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, outputs in (("assignments", assignments), ("events", events)):
         with (folder / f"{name}.jsonl").open("wb") as file:
@@ -168,7 +146,7 @@ def write_results(folder: Path, assignments: Sequence[Sequence[Message]], events
 
 
 def outcome_table(story: Story) -> RenderableType:
-    """Return what happened to each region beside what the events said of it."""
+    """Return a table of what happened to each region, beside what the events said of it."""
     table = Table(box=box.SIMPLE_HEAD, title="What happened, and what the events said", title_justify="left")
     table.add_column("region", style="bold")
     table.add_column("what happened", style="cyan")
@@ -191,17 +169,7 @@ def outcome_table(story: Story) -> RenderableType:
 
 
 def drifted(story: Story, partition: int, since: int) -> str:
-    """Say how the cluster that moved most did so under its id; nothing if none moved by more than `NOTABLE` spreads.
-
-    Parameters
-    ----------
-    story : Story
-        What was seen.
-    partition : int
-        Stream to look at.
-    since : int
-        Offset where to begin.
-    """
+    """Describe the cluster that moved most from an offset on, under its id; empty if none moved `NOTABLE` spreads."""
     values = story.telemetry.values[partition][since:]
     names = np.array([name or "" for name in story.assigned[partition][since:]])
     moves = []

@@ -1,4 +1,4 @@
-"""Runs the demo from the first record to the verdict."""
+"""Run the demo from the first record to the verdict."""
 
 import time
 from collections.abc import Iterator
@@ -24,25 +24,25 @@ from resonance.pipeline.records import Message
 from rich.console import Console
 
 TOPIC = "telemetry"
-"""The input topic."""
+"""Name of the input topic."""
 
 READY_SECONDS = 240.0
-"""How long the worker may take for its first answer; the first time on a machine it compiles its kernels."""
+"""Longest wait for the worker's first answer; the first time on a machine it compiles its kernels."""
 
 STALL_SECONDS = 60.0
-"""How long nothing may be answered while records wait."""
+"""Longest time without an answer while records wait."""
 
 SENT_SECONDS = 72.0
-"""When everything is to be sent, from the start: a worker that compiles first leaves less time for the telemetry."""
+"""Time from the start in which everything is to be sent; a worker that compiles first leaves less of it."""
 
 MIN_SECONDS = 20.0
 """Shortest time for the telemetry, however long the start took."""
 
 SLOW_SECONDS = 8.0
-"""How long a start takes when nothing has to be compiled; then comes the explanation."""
+"""Longest start without anything to compile; a longer one is explained in the log."""
 
 PAUSE_SECONDS = 1.5
-"""How long the killed worker stays dead, for the eye."""
+"""Time for which the killed worker stays dead, so that it can be seen."""
 
 BURST = 2000
 """Records sent at once before the kill, so that it comes while the worker is busy."""
@@ -51,48 +51,29 @@ INTERRUPTED = 130
 """Exit code after Ctrl-C."""
 
 DIFFERENT = 1
-"""Exit code when the outputs are not those of the replay."""
+"""Exit code when the outputs differ from those of the replay."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How the demo runs.
-
-    Attributes
-    ----------
-    folder : Path
-        Where results, settings and the worker's log go.
-    seconds : float
-        How long it takes to send all records; less when the worker had to compile its kernels first.
-    records : int
-        Records of each region.
-    seed : int
-        Of the telemetry; only the default is rehearsed.
-    kill_at : float
-        Share of the records after which the worker is killed.
-    """
+    """How the demo runs."""
 
     folder: Path = field(default_factory=lambda: Path("demo-results"))
+    """Folder for results, settings and the worker's log."""
     seconds: float = 42.0
+    """Time in which all records are sent; less when the worker had to compile its kernels first."""
     records: int = RECORDS
+    """Records of each region."""
     seed: int = 0
+    """Seed of the telemetry; only the default is rehearsed."""
     kill_at: float = 0.48
+    """Share of the records after which the worker is killed."""
 
 
 def run(options: Options, console: Console | None = None) -> int:
-    """Run the demo and return the exit code of the process.
+    """Run the demo and return the exit code of the process; `console` is standard output by default.
 
-    Parameters
-    ----------
-    options : Options
-        How.
-    console : Console, optional
-        For the view and the verdict; default standard output.
-
-    Raises
-    ------
-    ResonanceError
-        Something that the demo needs is missing, or did not work.
+    Raises `ConfigurationError`, with what to install, where a library is missing.
     """
     for module, package in (("matplotlib", "matplotlib"), ("sklearn", "scikit-learn")):
         if find_spec(module) is None:
@@ -147,12 +128,12 @@ class _Demo:
     # The play
 
     def _play(self, broker: EmbeddedBroker, follower: Follower, worker: WorkerProcess, assignments: str) -> None:
-        """Feed, follow, kill and restart, until every record is answered."""
+        """Send, follow, kill and restart, until every record is answered."""
         story, options = self._story, self._options
         total = len(self._telemetry)
         self._start(worker, "started")
         samples = iter(self._telemetry)
-        # One record of each region, to see that everything is connected before the clock starts.
+        # One record of each region shows that everything is connected before the clock starts.
         self._send(broker, samples, len(REGIONS))
         kill = round(total * options.kill_at)
         began: float | None = None
@@ -180,7 +161,7 @@ class _Demo:
                     burst = min(BURST, total - sum(story.fed))
                     self._send(broker, samples, burst)
                     self._kill(worker, follower, assignments)
-                    began -= burst / self._rate()  # the feed goes on from here at its pace
+                    began -= burst / self._rate()  # sending continues from here at its pace
                     dead_since = time.monotonic()
             self._check_stall(now - last_answer, began is None)
             story.tick()
@@ -275,14 +256,14 @@ class _Demo:
 
 
 def _values(bootstrap: str) -> dict[str, Any]:
-    """Return the settings of the demo's worker: the defaults but for what the embedded broker and telemetry ask for."""
+    """Return the settings of the demo's worker: defaults, except for what embedded broker and telemetry need."""
     return {
         "name": "demo",
         "stream": "partition",
         "broker": {"bootstrap": bootstrap, "session_timeout": 6},
         "worker": {"web_port": free_port()},
         "input": {"topics": [TOPIC], "features": list(FEATURES), "id_path": "id", "time_path": "time"},
-        # Bent, as features with a tail are, durations draw together: a deploy that makes some longer is not seen.
+        # Features with a tail would be bent, which draws durations together and hides a deploy that makes some longer.
         "prepare": {"robust": False},
         "delivery": {"mode": "at_least_once"},
         "snapshots": {"records": 1000},

@@ -1,4 +1,4 @@
-"""What has happened so far, as far as the outputs tell: counts, present clusters, and a log in sentences."""
+"""What has happened so far, as the outputs show it: counts, present clusters, and a log in sentences."""
 
 import time
 from collections.abc import Callable
@@ -15,62 +15,34 @@ RATE_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class StoryLine:
-    """One line of the log.
-
-    Attributes
-    ----------
-    seconds : float
-        Since the beginning.
-    kind : str
-        ``incident``, ``worker``, ``note``, or the kind of a cluster event.
-    text : str
-        What happened.
-    """
+    """One line of the log."""
 
     seconds: float
+    """Time since the beginning."""
     kind: str
+    """``incident``, ``worker``, ``note``, or the kind of a cluster event."""
     text: str
 
 
 class Story:
-    """The demo as an observer of the bus sees it.
-
-    Parameters
-    ----------
-    telemetry : Telemetry
-        The script.
-    clock : callable
-        Seconds; of the observer alone, nothing in the outputs depends on it.
-
-    Attributes
-    ----------
-    fed, answered, novel : list of int
-        By partition: records sent, answered, and those of them that were new to the model.
-    clusters : list of dict of str to ClusterSnapshot
-        Present clusters by partition, folded from the events.
-    events : list of list of ClusterEvent
-        By partition, in order.
-    assigned : list of list of (str or None)
-        Cluster of each record by partition; None where it has none, or no answer yet.
-    log : list of StoryLine
-        Everything said so far.
-    rates : list of float
-        Answers per second, one for each `RATE_SECONDS`.
-    worker : str
-        What the worker does.
-    """
+    """The demo as an observer of the bus sees it; `clock` is the observer's, and no output depends on it."""
 
     def __init__(self, telemetry: Telemetry, clock: Callable[[], float] = time.monotonic) -> None:
         self.telemetry = telemetry
         self._clock = clock
         self._start = clock()
         count = len(REGIONS)
+        # By partition: records sent, records answered, and those of the latter that were new to the model.
         self.fed, self.answered, self.novel = [0] * count, [0] * count, [0] * count
+        # Present clusters by partition, folded from the events.
         self.clusters: list[dict[str, ClusterSnapshot]] = [{} for _ in range(count)]
         self.events: list[list[ClusterEvent]] = [[] for _ in range(count)]
+        # Cluster of each record by partition; None where it has none, or no answer yet.
         self.assigned: list[list[str | None]] = [[None] * telemetry.records for _ in range(count)]
         self.log: list[StoryLine] = []
+        # Answers per second, one value for each `RATE_SECONDS`.
         self.rates: list[float] = []
+        # What the worker is doing, in words.
         self.worker = ""
         self._incidents: list[list[Incident]] = [[] for _ in range(count)]
         for incident in telemetry.incidents:
@@ -84,34 +56,34 @@ class Story:
 
     @property
     def waiting(self) -> int:
-        """Records that were sent and not answered yet."""
+        """Number of records that were sent but not answered yet."""
         return sum(self.fed) - sum(self.answered)
 
     @property
     def rate(self) -> float:
-        """Answers per second, of late."""
+        """Answers per second at the latest point of the rate."""
         return self.rates[-1] if self.rates else 0.0
 
     def say(self, kind: str, text: str) -> None:
-        """Write a line into the log."""
+        """Append a line to the log."""
         self.log.append(StoryLine(self.seconds, kind, text))
 
     def sent(self, partition: int) -> None:
-        """Count a record that was sent, and tell the incidents that begin with it."""
+        """Count a record that was sent, and log the incidents that begin with it."""
         self.fed[partition] += 1
         for incident in self._incidents[partition]:
             if incident.at + 1 == self.fed[partition]:
                 self.say("incident", f"{REGIONS[partition]}: {incident.text}")
 
     def assignment(self, partition: int, value: bytes) -> None:
-        """Take an assignment."""
+        """Count an answer, and keep the cluster of its record."""
         answer: Assignment = orjson.loads(value)
         self.answered[partition] += 1
         self.novel[partition] += answer["novel"]
         self.assigned[partition][answer["source"]["offset"]] = answer["cluster"]
 
     def event(self, partition: int, value: bytes) -> None:
-        """Take a cluster event: fold it and say it."""
+        """Log a cluster event, and apply it to the present clusters."""
         event: ClusterEvent = orjson.loads(value)
         present = self.clusters[partition]
         self.say(event["kind"], sentence(event, list(present.values())))
@@ -119,7 +91,7 @@ class Story:
         fold(present, event)
 
     def tick(self) -> None:
-        """Take the rate, when it is time."""
+        """Append a point to the rate once `RATE_SECONDS` have passed."""
         passed = self._clock() - self._ticked
         if passed >= RATE_SECONDS:
             answers = sum(self.answered)

@@ -1,7 +1,7 @@
 """Service telemetry with incidents: four regions, one partition each, seven kinds of requests in each.
 
-Each region lives through its own story, so that each kind of event can be seen by itself. What is true (which kind of
-request a record is) stays here and never goes to the bus; it is what the found clusters are compared with at the end.
+Each region has its own story, so that each kind of event can be seen by itself. The true kind of a record never goes to
+the bus; at the end the found clusters are compared with it.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ REGIONS = ("eu-west", "us-east", "ap-south", "sa-east")
 """Region of each partition."""
 
 RECORDS = 9000
-"""Records of each region in the whole script; the incidents are tuned for it (a shorter one shows fewer events)."""
+"""Records of each region; the incidents are tuned for this length, and a shorter script shows fewer events."""
 
 START_MS = 1_767_600_000_000
 """Time of the first record, in milliseconds since the epoch: fixed, so that two runs give the same bytes."""
@@ -50,8 +50,8 @@ _KINDS: dict[str, tuple[float, ...]] = {
 _CRAWLER = np.array((240.0, 0.070, 0.12, 70.0, 18.0, 0.02, 9.0, 200.0))
 _CRAWLER_AT, _CRAWLER_SHARE = 0.35, 0.12
 
-# Servers of one region differ in how loaded they are: -1/2 is a fast one, +1/2 a slow one. Before the deploy a request
-# meets anything between; during it only the two ends exist; after the rollback the servers are more alike than ever.
+# Servers of one region differ in load: -1/2 is a fast one, +1/2 a slow one. Before the deploy a request meets any load
+# in between, during it only one of the two ends. After the rollback the servers are more alike than before the deploy.
 _SERVERS = np.array((4.0, 0.0, 1.5, 0.0, 1.5, 0.0, 0.0, 0.0)) * 2.4 * _NOISE
 _DEPLOY, _ROLLBACK = 0.30, 0.75
 _SPREAD_BEFORE, _SPREAD_AFTER = 0.35, 0.15
@@ -63,7 +63,7 @@ _SEEDS = (37, 2, 6, 4)
 
 
 class TelemetrySample(NamedTuple):
-    """One record of the script, in the order of its partition."""
+    """One record of the script, as it goes to the bus."""
 
     partition: int
     value: bytes
@@ -72,46 +72,27 @@ class TelemetrySample(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """Something that happens to a region.
-
-    Attributes
-    ----------
-    partition : int
-        The region's partition.
-    at : int
-        Offset of the first record that it touches.
-    text : str
-        What an operator would write into the log.
-    """
+    """Something that happens to a region."""
 
     partition: int
     at: int
+    """Offset of the first record that it affects."""
     text: str
+    """What an operator would write into the log."""
 
 
 class Telemetry:
-    """The script: every record of every region, what it truly is, and the incidents.
+    """The script: every record of every region, its true kind, and the incidents in order.
 
-    Parameters
-    ----------
-    records : int
-        Records of each region.
-    seed : int
-        Another one gives other records, and perhaps a cluster more or less: the default is the rehearsed one.
-
-    Attributes
-    ----------
-    values : list of ndarray of float64, shape (records, len(FEATURES))
-        Features by partition, as they stand in the records.
-    truth : list of ndarray of str, shape (records,)
-        True kind of each record by partition.
-    incidents : list of Incident
-        In the order in which they happen.
+    Only the default seed is rehearsed: another one gives other records, and perhaps a cluster more or less.
     """
 
     def __init__(self, records: int = RECORDS, seed: int = 0) -> None:
+        # Records of each region.
         self.records = records
+        # Features by partition, as in the records: shape (records, len(FEATURES)).
         self.values: list[NDArray[np.float64]] = []
+        # True kind of each record, by partition.
         self.truth: list[NDArray[np.str_]] = []
         for partition, own in enumerate(_SEEDS):
             values, truth = _region(partition, records, np.random.default_rng(own + 1000 * seed))
@@ -132,7 +113,7 @@ class Telemetry:
         return self.records * len(REGIONS)
 
     def __iter__(self) -> Iterator[TelemetrySample]:
-        """Yield the records of all regions, taking turns."""
+        """Yield the records of all regions, which take turns."""
         for offset in range(self.records):
             for partition in range(len(REGIONS)):
                 yield self.sample(partition, offset)
@@ -146,7 +127,7 @@ class Telemetry:
 
 
 def _region(partition: int, records: int, random: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.str_]]:
-    """Return values and true kinds of one region; each has at most one story."""
+    """Return values and true kinds of one region; a region has at most one story."""
     names = np.array([*_KINDS, "search, slow servers", "crawler"])
     weights = np.ones(len(_KINDS))
     if partition == 0:

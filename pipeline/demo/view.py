@@ -1,6 +1,6 @@
-"""The demo on the screen: sentences that scroll by, and below them a panel with the present state.
+"""Show the demo on the screen: sentences that scroll by, and below them a panel with the present state.
 
-Where standard output is no terminal, the same sentences and a line of progress now and then go to standard error.
+Where standard output is no terminal, the same sentences and an occasional line of progress go to standard error.
 """
 
 from collections.abc import Sequence
@@ -40,27 +40,19 @@ class View(Protocol):
     """Shows a story while it happens."""
 
     def __enter__(self) -> Self:
-        """Begin."""
+        """Start to show the story."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """End, leaving the terminal as it was."""
+        """Stop, and leave the terminal as it was."""
 
     def update(self) -> None:
-        """Show what is new."""
+        """Show what is new in the story."""
 
 
 class LiveView:
-    """Sentences above a panel that is drawn anew.
-
-    Parameters
-    ----------
-    story : Story
-        What to show.
-    console : Console
-        A terminal.
-    """
+    """Prints sentences above a panel that is redrawn; the console must be a terminal."""
 
     def __init__(self, story: Story, console: Console) -> None:
         self._story = story
@@ -87,15 +79,7 @@ class LiveView:
 
 
 class PlainView:
-    """Lines of text, for logs and pipes.
-
-    Parameters
-    ----------
-    story : Story
-        What to show.
-    console : Console
-        Where to write.
-    """
+    """Prints lines of text, for logs and pipes."""
 
     def __init__(self, story: Story, console: Console) -> None:
         self._story = story
@@ -113,7 +97,7 @@ class PlainView:
         self.update()
 
     def update(self) -> None:
-        """Write new sentences, and from time to time where things stand, if that is somewhere else."""
+        """Print new sentences, and every `PROGRESS_SECONDS` the progress, unless nothing has changed."""
         story = self._story
         lines = [f"{line.seconds:5.1f} s  {line.text}" for line in story.log[self._shown :]]
         self._shown = len(story.log)
@@ -181,6 +165,6 @@ def panel(story: Story) -> RenderableType:
 
 
 def spark(values: Sequence[float]) -> str:
-    """Return numbers as a row of bars, the highest full."""
+    """Return numbers as a row of bars, of which the highest is full."""
     top = max(values, default=0.0)
     return "".join(_BARS[round((len(_BARS) - 1) * value / top)] if top > 0 else _BARS[0] for value in values)

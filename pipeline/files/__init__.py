@@ -1,1 +1,1 @@
-"""Records in files: reading them, guessing settings from them, producing them onto a topic."""
+"""Record files: reading them, suggesting settings from them, and producing them onto a topic."""

@@ -1,7 +1,7 @@
-"""CSV: a header, then a row a line; numbers become numbers, empty cells null, everything else text.
+"""CSV: a header, then one row per line; numbers become numbers, empty cells null, everything else text.
 
-A number is written into the JSON as it stands in the cell, so that no digit is lost or invented. Most rows are taken
-in one go: a single pattern says that all cells of the numeric columns are numbers.
+A number is copied into the JSON as the cell has it, so that no digit is lost or invented. Most rows are converted at
+once: a single pattern checks that all cells of the numeric columns are numbers.
 """
 
 import csv
@@ -21,9 +21,9 @@ from resonance.pipeline.files.rows import BATCH, BadRowError, Columns, FileRecor
 from resonance.pipeline.timestamps import milliseconds
 
 DELIMITERS: Final = ",;\t|"
-"""What can stand between cells."""
+"""Delimiters that are recognised."""
 
-# Possessive: without ways back, a row of numbers is matched in half the time.
+# Possessive quantifiers: without backtracking, a row of numbers matches in half the time.
 _NUMBER: Final = r"-?(?:0|[1-9][0-9]{0,17}+)(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+"
 _ONE: Final = re.compile(_NUMBER)
 _LOOSE: Final = re.compile(r"[+-]?(?:[0-9]{1,18}\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|\+[1-9][0-9]{0,17}")
@@ -32,43 +32,25 @@ _CACHED: Final = 20_000
 
 
 class CsvRows:
-    """The rows of a CSV file.
+    """The rows of a CSV file in UTF-8.
 
-    Parameters
-    ----------
-    stream : binary file
-        Its bytes, UTF-8.
-    file : Path
-        For messages.
-    columns : Columns
-        What is used of it.
-
-    Attributes
-    ----------
-    names : list of str
-        The header; empty for columns without a name, which are left out.
-
-    Raises
-    ------
-    InputFileError
-        No header.
-    ConfigurationError
-        A column that is not there.
+    Raises `InputFileError` where the header cannot be used, and `ConfigurationError` where a column is missing.
     """
 
     def __init__(self, stream: BinaryIO, file: Path, columns: Columns) -> None:
         buffered = io.BufferedReader(stream, 256 * 1024)  # type: ignore[type-var]
-        # Bytes that are not UTF-8 become what cannot be written as JSON: so it is known in which row they stand.
+        # Bytes that are not UTF-8 become surrogates, which JSON cannot hold: so their row is known.
         self._stream = io.TextIOWrapper(buffered, encoding="utf-8-sig", errors="surrogateescape", newline="")
         sample = self._stream.read(_SAMPLE)
         self._lines = _with(sample, self._stream)
         self._delimiter = _delimiter(sample)
-        # Lines of the present row, and those that are read again because it has no end.
+        # Lines of the present row, and the lines to read again because a row has no end.
         self._taken: list[str] = []
         self._again: deque[str] = deque()
         self._before = 0
         self._reader = self._new_reader()
         self.names = _header(self._reader, file)
+        """The header; empty for columns without a name, which are left out."""
         self._taken.clear()
         used, where = chosen(file, self.names, columns)
         order = [used[number] for number in in_order(where)]
@@ -79,12 +61,12 @@ class CsvRows:
         self._key = self.names.index(columns.key) if columns.key else None
         self._time = self.names.index(columns.time) if columns.time else None
         self._nulls = frozenset(columns.nulls)
-        # Such as -999: then no row of numbers can be taken in one go.
+        # With a null such as -999, no row of numbers can be converted at once.
         self._careful = any(map(_ONE.fullmatch, columns.nulls))
         self._texts: dict[str, str] = {}
 
     def batches(self) -> Iterator[list[FileRecord | BadRowError]]:
-        """Yield the rows in order; blank lines are nothing."""
+        """Yield the rows in order; blank lines are skipped."""
         rows = self._rows()
         while batch := list(islice(rows, BATCH)):
             yield batch
@@ -99,7 +81,7 @@ class CsvRows:
             yield line
 
     def _go_on_behind(self, line: int) -> None:
-        """Read the lines again that a row without an end has swallowed, but for its first."""
+        """Read the lines again that a row without an end has consumed, except its first."""
         self._again.extendleft(reversed(self._taken[1:]))
         self._taken.clear()
         self._before, self._reader = line, self._new_reader()
@@ -118,7 +100,7 @@ class CsvRows:
                 return
             except csv.Error as error:
                 if len(taken) > 1:
-                    # A quote that nothing closes: what follows is no part of its cell.
+                    # The quote is not closed: the lines that follow are no part of its cell.
                     yield BadRowError(line, f"not CSV ({error}); is a quote not closed there?")
                     self._go_on_behind(line)
                 else:
@@ -134,7 +116,7 @@ class CsvRows:
             taken.clear()
             if numeric is None:
                 numeric, others = self._kinds(row)
-                # Exactly one number for each cell: a cell that holds a comma cannot pass for two.
+                # Exactly one number for each cell, so that a cell with a comma cannot pass for two.
                 pattern = re.compile(",".join([_NUMBER] * len(numeric)))
             try:
                 key = None if self._key is None else as_key(row[self._key])
@@ -147,12 +129,12 @@ class CsvRows:
                 cells = row if self._whole else [row[position] for position in self._positions]
                 yield FileRecord(key, (self._template % tuple(cells)).encode(), time)
             except (ValueError, TypeError) as error:
-                # A lone surrogate is a TypeError of orjson and a ValueError of Python.
+                # A lone surrogate raises a TypeError in orjson and a ValueError in Python.
                 reason = "not UTF-8" if isinstance(error, TypeError | UnicodeError) else str(error)
                 yield BadRowError(line, reason)
 
     def _kinds(self, row: Sequence[str]) -> tuple[list[int], list[int]]:
-        """Return which of the used columns hold numbers, going by one row, and which do not; it only saves time."""
+        """Split the used columns into numeric and other ones, by one row; a wrong guess only costs time."""
         numeric = [position for position in self._positions if _ONE.fullmatch(row[position])]
         return numeric, [position for position in self._positions if position not in numeric]
 
@@ -177,13 +159,8 @@ def _each(lines: deque[str]) -> Iterator[str]:
 def cell_text(cell: str) -> str:
     """Return a cell as JSON: a number, null, or text.
 
-    ``.5``, ``5.`` and ``+5`` are numbers, too; ``007`` and what has more than 18 digits before the point are names that
-    look like numbers and stay text.
-
-    Raises
-    ------
-    TypeError
-        It was not UTF-8.
+    ``.5``, ``5.`` and ``+5`` are numbers too; ``007`` and numbers with more than 18 digits before the point are names
+    that look like numbers, and stay text. Raises TypeError for a cell that was not UTF-8.
     """
     if _ONE.fullmatch(cell):
         return cell
@@ -205,7 +182,7 @@ def _time(cell: str) -> int | None:
 
 
 def _with(sample: str, text: io.TextIOWrapper) -> Iterator[str]:
-    """Yield the lines of a sample and of what comes behind it."""
+    """Yield the lines of a sample and of the text behind it."""
     lines = sample.splitlines(keepends=True)
     last = lines.pop() if lines else ""
     yield from lines
@@ -214,7 +191,7 @@ def _with(sample: str, text: io.TextIOWrapper) -> Iterator[str]:
 
 
 def _delimiter(sample: str) -> str:
-    """Return the delimiter that gives the most cells of which every row of a sample has the same number."""
+    """Return the delimiter that gives the most cells, the same number in every row of a sample."""
     best, width = DELIMITERS[0], 1
     lines = sample.split("\n")[:20]
     for candidate in DELIMITERS:
@@ -223,7 +200,7 @@ def _delimiter(sample: str) -> str:
         except csv.Error:
             continue
         widths = {len(row) for row in rows}
-        # Rows that are wrong do not hide the delimiter: the header alone counts then, a little.
+        # Malformed rows do not hide the delimiter: the header alone decides then, below.
         found = len(rows[0]) if rows and len(widths) == 1 else 0
         if found > width:
             best, width = candidate, found

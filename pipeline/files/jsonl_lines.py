@@ -1,4 +1,4 @@
-"""JSONL: one JSON object a line, taken as it stands where no members are chosen."""
+"""JSONL: one JSON object per line, unchanged where no members are chosen."""
 
 import io
 from collections.abc import Callable, Iterable, Iterator
@@ -16,33 +16,15 @@ from resonance.pipeline.timestamps import milliseconds
 
 _BOM = b"\xef\xbb\xbf"
 
-# A third of the time that the class itself takes.
+# Takes a third of the time of calling the class.
 _record: Callable[[Iterable[Any]], FileRecord] = partial(tuple.__new__, FileRecord)
 
 
 class JsonlRows:
-    """The lines of a JSONL file.
+    """The lines of a JSONL file; its columns are paths.
 
-    Parameters
-    ----------
-    stream : binary file
-        Its bytes.
-    file : Path
-        For messages.
-    columns : Columns
-        Here they are paths.
-
-    Attributes
-    ----------
-    names : list of str
-        Paths in the first record.
-
-    Raises
-    ------
-    InputFileError
-        It is one array of everything.
-    ConfigurationError
-        A path that leads nowhere in the whole first batch.
+    Raises `InputFileError` where the file is one array, and `ConfigurationError` for a path that no record of the first
+    batch has.
     """
 
     def __init__(self, stream: BinaryIO, file: FilePath, columns: Columns) -> None:
@@ -60,12 +42,13 @@ class JsonlRows:
                 )
         found = [value for line in self._head if isinstance(value := _parsed(line), dict)]
         self.names: list[str] = leaf_paths(found[0]) if found else []
+        """Paths in the first record."""
         for column in (*columns.members.values(), columns.key, columns.time):
             if column and found and all(find(value, parse_path(column)) is ABSENT for value in found):
                 raise missing_column(file, column, self.names)
 
     def batches(self) -> Iterator[list[FileRecord | BadRowError]]:
-        """Yield the lines in order; blank ones are nothing."""
+        """Yield the lines in order; blank ones are skipped."""
         rows = self._with_key if self._key and len(self._key) == 1 and not (self._time or self._members) else self._rows
         number = 0
         waiting, self._head = self._head, []
@@ -79,7 +62,7 @@ class JsonlRows:
         return [row(text, number) for number, line in enumerate(lines, first) if (text := line.strip())]
 
     def _with_key(self, lines: list[bytes], first: int) -> list[FileRecord | BadRowError]:
-        """Do what `_rows` does, in two thirds of its time, where most keys are a text of the record itself."""
+        """Do what `_rows` does, in two thirds of its time, where most keys are texts of the record itself."""
         (name,) = self._key or ()
         rows: list[FileRecord | BadRowError] = []
         for number, line in enumerate(lines, first):
@@ -137,7 +120,7 @@ def _member(value: dict[str, Any], path: Path) -> Any:
 
 
 def leaf_paths(value: dict[str, Any], before: str = "") -> list[str]:
-    """Return the paths to everything in an object that is no object itself."""
+    """Return the paths to all members of an object that are no objects themselves."""
     paths = []
     for name, member in value.items():
         path = before + name.replace(".", "\\.")

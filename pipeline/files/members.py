@@ -1,4 +1,4 @@
-"""From columns to members: where in a JSON object each column of a row stands."""
+"""From columns to members: where each column of a row stands in a JSON object."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path as FilePath
@@ -10,25 +10,13 @@ from resonance.pipeline.files.rows import Columns, missing_column
 from resonance.pipeline.json_paths import ABSENT, Path, parse_path
 
 Places = dict[str, Any]
-"""Nested member names; at the leaves the number of the column."""
+"""Nested member names, with the number of the column at each leaf."""
 
 
 def chosen(file: FilePath, names: Sequence[str], columns: Columns) -> tuple[list[str], Places]:
-    """Return the columns that are used, in order, and where they go.
+    """Return the columns that are used, in order, and their places; columns without a name are left out.
 
-    Parameters
-    ----------
-    file : Path
-        For messages.
-    names : sequence of str
-        Columns of the file; empty names are left out.
-    columns : Columns
-        What is asked for.
-
-    Raises
-    ------
-    ConfigurationError
-        A column that is not there, or two that go to the same place.
+    Raises `ConfigurationError` where a column is missing, or where two have the same place.
     """
     for asked in (*columns.members.values(), columns.key, columns.time):
         if asked is not None and asked not in names:
@@ -60,7 +48,7 @@ def _path(member: str) -> Path:
     try:
         return parse_path(member)
     except ValueError:
-        # Such as "no.": a name that is no path is one name.
+        # A name that is no path, such as "no.", is one name.
         return (member,)
 
 
@@ -74,7 +62,7 @@ def template(where: Places) -> str:
 
 
 def in_order(where: Places) -> list[int]:
-    """Return the numbers of the columns as they come in the text."""
+    """Return the numbers of the columns in the order of the text."""
     found: list[int] = []
     for place in where.values():
         found += in_order(place) if isinstance(place, dict) else [place]
@@ -82,7 +70,7 @@ def in_order(where: Places) -> list[int]:
 
 
 def builder(where: Places) -> Callable[[Sequence[Any]], dict[str, Any]]:
-    """Return what makes an object of the values of a row; `ABSENT` ones are left out."""
+    """Return the function that builds an object from the values of a row; `ABSENT` ones are left out."""
     flat = [(name, place) for name, place in where.items() if not isinstance(place, dict)]
     nested = [(name, builder(place)) for name, place in where.items() if isinstance(place, dict)]
 

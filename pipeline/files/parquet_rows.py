@@ -1,4 +1,4 @@
-"""Parquet, by pyarrow: times become text as everywhere on the bus, what is not finite becomes null."""
+"""Parquet, by pyarrow: times become text as in every other record, numbers that are not finite become null."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,28 +22,8 @@ except ImportError as error:
 class ParquetRows:
     """The rows of a Parquet file.
 
-    Parameters
-    ----------
-    stream : binary file
-        Its bytes.
-    file : Path
-        For messages.
-    columns : Columns
-        What is used of it.
-
-    Attributes
-    ----------
-    names : list of str
-        Its columns.
-    total, position : int
-        Rows, and how many of them were read.
-
-    Raises
-    ------
-    InputFileError
-        It is no Parquet file.
-    ConfigurationError
-        A column that is not there, or of a type that JSON has no like of.
+    Raises `InputFileError` for another kind of file, and `ConfigurationError` for a column that is missing or of a type
+    that JSON cannot represent.
     """
 
     def __init__(self, stream: BinaryIO, file: Path, columns: Columns) -> None:
@@ -57,7 +37,9 @@ class ParquetRows:
         if twice := [name for name in self.names if self.names.count(name) > 1]:
             raise InputFileError(f"{file}: two columns are called {twice[0]}; rename one of them")
         self.total: int = self._file.metadata.num_rows
+        """Rows of the file."""
         self.position = 0
+        """Rows read so far."""
         self._used, where = chosen(file, self.names, columns)
         self._build = builder(where)
         self._key, self._time = columns.key, columns.time
@@ -85,7 +67,7 @@ class ParquetRows:
         try:
             return list(self._records(batch))
         except (ValueError, OverflowError) as error:
-            # Columns are read whole: pyarrow does not say in which row it is.
+            # Columns are read as a whole, so pyarrow does not report the row.
             rows = f"rows {self.position + 1:,} to {self.position + batch.num_rows:,}"
             raise InputFileError(
                 f"{self._path}, {rows}: a value cannot be said in JSON ({error}); choose other columns with --map"
@@ -109,7 +91,7 @@ class ParquetRows:
         if types.is_dictionary(kind):
             return self._values(column.dictionary_decode())
         if types.is_timestamp(kind):
-            # Texts with milliseconds, whatever the unit is; a naive time counts as UTC.
+            # Text with milliseconds, whatever the unit; a time without a zone counts as UTC.
             stamps = column.cast(pyarrow.timestamp("ms", kind.tz), safe=False).cast(pyarrow.int64()).to_pylist()
             return [None if stamp is None else self._texts[stamp] for stamp in stamps]
         if types.is_date(kind):
@@ -125,7 +107,7 @@ class ParquetRows:
 
 
 def _has_like(kind: Any) -> bool:
-    """Whether JSON can say what values of a type are."""
+    """Whether JSON can represent the values of a type."""
     if types.is_dictionary(kind):
         return _has_like(kind.value_type)
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):

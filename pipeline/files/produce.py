@@ -1,4 +1,4 @@
-"""From a file into a topic: every record to the partition of its key, and every one known to be stored at the end."""
+"""From a file onto a topic: every record to the partition of its key, all of them known to be stored at the end."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,83 +18,59 @@ PATIENCE: Final = 60.0
 """Seconds without any progress after which the broker is given up."""
 
 STEPS: Final = 20
-"""How often a second records are sent where their rate is bounded."""
+"""Sends per second where the rate of records is limited."""
 
 _KEEP_ALL: Final = {"retention.ms": "-1"}
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A topic that takes records.
-
-    Attributes
-    ----------
-    topic : str
-        Its name.
-    partitions : int
-        Number of its partitions.
-    message_bytes : int or None
-        What it takes in one message, where the broker tells.
-    retention_ms : int or None
-        For how long it keeps records by their own timestamps; None for ever, or where these do not count.
-    created : bool
-        It was made just now.
-    """
+    """A topic to produce into."""
 
     topic: str
     partitions: int
     message_bytes: int | None = None
+    """Largest message that it accepts, where the broker reports it."""
     retention_ms: int | None = None
+    """How long it keeps records by their own timestamps; None for ever, or where these do not count."""
     created: bool = False
+    """Whether it was created just now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Produced:
-    """What was produced.
-
-    Attributes
-    ----------
-    by_partition : tuple of int
-        Records of each partition.
-    bytes : int
-        Bytes of their keys and values.
-    seconds : float
-        Time it took.
-    interrupted : bool
-        Somebody ended it before the end of the records.
-    """
+    """What was produced."""
 
     by_partition: tuple[int, ...]
+    """Records of each partition."""
     bytes: int
+    """Bytes of the keys and values."""
     seconds: float
     interrupted: bool
+    """Whether the user ended it before the last record."""
 
     @property
     def records(self) -> int:
-        """All records."""
+        """Number of records in all partitions."""
         return sum(self.by_partition)
 
 
 def find_target(
     cluster: ClusterAdmin, topic: str, create_partitions: int | None = None, *, own_times: bool = False
 ) -> Target:
-    """Return a topic to produce into; make it, where that is asked for.
+    """Return a topic to produce into, and create it where that is requested.
 
     Parameters
     ----------
-    cluster : ClusterAdmin
-        Where it is.
-    topic : str
-        Its name.
     create_partitions : int, optional
-        Make it with so many partitions where it is missing.
+        Number of partitions with which a missing topic is created.
     own_times : bool
-        The records bring timestamps: a topic that is made then keeps them however old they are.
+        The records bring timestamps: a topic that is created keeps them, however old they are.
 
     Raises
     ------
     BrokerError
-        It is not there and is not to be made, or cannot be.
+        The topic is missing, and is not to be created or cannot be.
     """
     counts = cluster.partition_counts()
     if topic not in counts:
@@ -128,19 +104,17 @@ def check_times(
 
     Parameters
     ----------
-    target : Target
-        The topic.
     records : sequence of FileRecord
         The first ones.
     cluster : ClusterAdmin
-        For the command that mends it.
+        Gives the command that makes the topic keep them.
     now_ms : int, optional
-        The present, in milliseconds since 1970.
+        The present time, in milliseconds since 1970.
 
     Raises
     ------
     ConfigurationError
-        The oldest is older than what the topic keeps.
+        The oldest record is older than the topic's retention.
     """
     times = [record.timestamp for record in records if record.timestamp is not None]
     if not times or target.retention_ms is None:
@@ -165,31 +139,29 @@ def produce(
     compression: str = "lz4",
     advanced: Callable[[int], None] = lambda _: None,
 ) -> Produced:
-    """Produce records, and wait until the broker has every one.
+    """Produce records, and wait until the broker has stored every one.
 
     Parameters
     ----------
     client : mapping
         librdkafka configuration of the connection.
-    target : Target
-        Where they go.
     batches : iterable of sequences of FileRecord
-        The records in order.
+        The records, in order.
     rate : float, optional
-        Records a second, at most.
+        Most records per second.
     limit : int, optional
-        Records, at most.
+        Most records.
     compression : str
-        Codec of batches.
+        Codec of the producer's batches.
     advanced : callable
-        Told how many records were sent, now and then.
+        Called after each send with the number of records sent so far.
 
     Raises
     ------
     DeliveryError
-        A record that the topic does not take, or a broker that no longer answers.
+        The topic does not accept a record, or the broker no longer answers.
     InputFileError
-        What the batches raise, with what of the file is stored by then.
+        The batches raise it; the message adds how much of the file is stored by then.
     """
     limits = {target.topic: target.message_bytes} if target.message_bytes else {}
     sender = _Sender({**producer_settings(client, compression=compression, message_bytes=limits)}, target)

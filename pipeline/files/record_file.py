@@ -1,7 +1,7 @@
 """Records of a file, as they would be produced: JSONL, CSV and Parquet.
 
-A row becomes a JSON object, one member for each column; a column whose name has dots becomes a nested member, so that
-the path ``geo.lat`` finds it. Each format stands in a file of its own, what they have in common in `rows`.
+A row becomes a JSON object with one member for each column; a column whose name has dots becomes a nested member, so
+that the path ``geo.lat`` finds it. Each format has its own file; `rows` holds what they share.
 """
 
 import gzip
@@ -26,42 +26,16 @@ FORMATS: Final[Mapping[str, str]] = {
     ".parquet": "parquet",
     ".pq": "parquet",
 }
-"""Format by suffix; the first two also with ``.gz`` behind it."""
+"""Format by suffix; JSONL and CSV also with ``.gz`` behind it."""
 
 _BUFFER: Final = 256 * 1024
 
 
 class RecordFile:
-    """A file of records, from ``with`` to its end.
+    """A file of records, open inside ``with``; its suffix gives the format (`FORMATS`).
 
-    Parameters
-    ----------
-    path : Path
-        The file; its suffix says what it is (`FORMATS`).
-    columns : Columns
-        What is used of it.
-    skip_bad : bool
-        Count rows that cannot be used instead of ending with an error.
-
-    Attributes
-    ----------
-    names : list of str
-        Columns of the file; of JSONL the paths in its first record.
-    unit : {"bytes", "rows"}
-        What `total` and `position` count.
-    total : int
-        Size of the file.
-    position : int
-        How far it has been read.
-    skipped : int
-        Bad rows so far.
-
-    Raises
-    ------
-    ConfigurationError
-        A suffix that is not known, or a column that is not there.
-    InputFileError
-        The file cannot be read, or is empty.
+    With `skip_bad` unusable rows are counted, and raise no error. Raises `ConfigurationError` where the suffix is
+    unknown or a column is missing, and `InputFileError` where the file cannot be read or is empty.
 
     Examples
     --------
@@ -75,12 +49,14 @@ class RecordFile:
         self._skip_bad = skip_bad
         self._columns = columns or Columns()
         self.skipped = 0
+        """Bad rows so far."""
         self._format = _format_of(path)
         self.unit = "rows" if self._format == "parquet" else "bytes"
+        """What `total`, the size of the file, and `position` count: ``bytes`` or ``rows``."""
 
     def __enter__(self) -> "RecordFile":
         try:
-            # Without a buffer: its position is what the formats have really taken.
+            # Without a buffer, its position is what the formats have really read.
             self._raw = self._path.open("rb", buffering=0)
             self.total = os.fstat(self._raw.fileno()).st_size
             if not self.total:
@@ -91,6 +67,7 @@ class RecordFile:
         except (EOFError, zlib.error) as error:
             raise self._damaged(error) from error
         self.names = self._rows.names
+        """Columns of the file; for JSONL the paths in its first record."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -104,10 +81,8 @@ class RecordFile:
     def batches(self) -> Iterator[list[FileRecord]]:
         """Yield the records in order, about `BATCH` at a time.
 
-        Raises
-        ------
-        InputFileError
-            A row that cannot be used, unless those are skipped, with its line; or a file that is damaged.
+        Raises `InputFileError` where the file is damaged, or, with its line, for an unusable row unless these are
+        skipped.
         """
         try:
             for rows in self._rows.batches():

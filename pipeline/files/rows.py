@@ -1,4 +1,4 @@
-"""What the formats of record files have in common: records, the columns that make them, and rows that cannot be one."""
+"""What the file formats share: records, the columns that make them, and rows that cannot become one."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,49 +8,36 @@ from typing import Any, Final, NamedTuple, Protocol
 from resonance.pipeline.errors import ConfigurationError, nearest
 
 BATCH: Final = 2_000
-"""Records of a batch."""
+"""Records per batch."""
 
 
 class FileRecord(NamedTuple):
-    """A record as it would be produced.
-
-    Attributes
-    ----------
-    key : bytes or None
-        Its key; None without a key column, or where that is empty.
-    value : bytes
-        A JSON object on one line.
-    timestamp : int or None
-        Milliseconds since 1970; None without a time column, or where that is empty.
-    """
+    """A record as it would be produced."""
 
     key: bytes | None
+    """None without a key column, or where that is empty."""
     value: bytes
+    """A JSON object on one line."""
     timestamp: int | None
+    """Milliseconds since 1970; None without a time column, or where that is empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Which columns of a file are used, and for what.
-
-    Attributes
-    ----------
-    members : mapping of str to str
-        Member of the value -> column; empty: all columns under their own names. Members are dotted paths.
-    key, time : str or None
-        Columns that give key and timestamp: RFC 3339 text, or milliseconds since 1970. In JSONL, paths.
-    nulls : tuple of str
-        Cells of CSV that mean that nothing is there, besides empty ones and NaN.
-    """
+    """Which columns of a file are used, and for what."""
 
     members: Mapping[str, str] = field(default_factory=dict)
+    """Member of the value, a dotted path -> column; empty for all columns under their own names."""
     key: str | None = None
+    """Column that gives the key; for JSONL a path."""
     time: str | None = None
+    """Column that gives the timestamp, RFC 3339 text or milliseconds since 1970; for JSONL a path."""
     nulls: tuple[str, ...] = ()
+    """Cells of CSV that mean null, besides empty ones and NaN."""
 
 
 class BadRowError(Exception):
-    """A row that cannot be a record, and why; never leaves this package of formats."""
+    """A row that cannot become a record, and why; it never leaves this folder."""
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(reason)
@@ -68,18 +55,15 @@ class Rows(Protocol):
 
 
 def missing_column(path: Path, name: str, known: Sequence[str]) -> ConfigurationError:
-    """Return the error of a column that is not there."""
+    """Return the error for a column that is missing."""
     listed = ", ".join(known[:20]) + (", ..." if len(known) > 20 else "")
     return ConfigurationError(f"{path} has no column {name}{nearest(name, known)}; it has {listed}")
 
 
 def as_key(value: Any) -> bytes | None:
-    """Return a value as a key: text as it is, numbers as JSON has them; None for null and for no text.
+    """Return a value as a key: text unchanged, numbers as JSON has them; None for null and for empty text.
 
-    Raises
-    ------
-    ValueError
-        An object or an array.
+    Raises ValueError for an object or an array.
     """
     if value is None or value == "":
         return None

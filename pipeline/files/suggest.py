@@ -1,4 +1,4 @@
-"""Settings that suit records nobody described: numbers become features, ids and times are known by name and value."""
+"""Settings that suit undescribed records: numbers become features, ids and times are known by name and value."""
 
 import re
 from collections.abc import Sequence
@@ -11,58 +11,44 @@ from resonance.pipeline.json_paths import parse_path
 from resonance.pipeline.timestamps import TimeTexts
 
 MAX_STRANGE: Final = 0.1
-"""Share of values that are no number, at most, in a column that is taken for a feature."""
+"""Largest share of values that are no number, in a column that is taken for a feature."""
 
 FEWEST_SPARSE: Final = 40
-"""Names of numbers in one object, at least, for it to be called sparse."""
+"""Fewest names of numbers in an object that counts as sparse."""
 
 MAX_FULL: Final = 0.5
-"""Share of these that a record has, at most."""
+"""Largest share of these names that a record has on average."""
 
 _ID = re.compile(r"(.*[_-])?([iI][dD]|[uUgG][uU][iI][dD])|.*[a-z]I[dD]")
 _COUNTER = re.compile(r"(?i)index|row|nr|no|#")
 _TIME = re.compile(r"(?i)(.*[_-])?(time|timestamp|ts|date|datetime|at|when|day)|.*time(stamp)?|.*date")
 _SECONDS: Final = range(1_000_000_000, 4_000_000_000)
 _MILLISECONDS: Final = range(1_000_000_000_000, 4_000_000_000_000)
-"""Numbers under the name of a time that are one, and not a duration: from 2001 to 2096."""
+"""Numbers that count as a time, and not as a duration, where the name is one of a time: from 2001 to 2096."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """What the settings could be.
-
-    Attributes
-    ----------
-    features : list of str or str
-        Paths to numbers, or one path to an array of them; empty: nothing is a number, or the numbers are sparse.
-    sparse : str or None
-        Path to an object name -> number of which each record has a few names only.
-    id_path, time_path : str or None
-        Paths to id and time of the record.
-    gaps : bool
-        Some features are missing in some records.
-    categories : dict of str to list of str
-        Texts with few values, which could be features.
-    remarks : list of str
-        What else is worth knowing.
-    """
+    """Settings that suit the records."""
 
     features: list[str] | str
+    """Paths to numbers, or one path to an array of them; empty where nothing is a number, or numbers are sparse."""
     sparse: str | None
+    """Path to an object name -> number of which each record has only a few names."""
     id_path: str | None
     time_path: str | None
     gaps: bool
+    """Whether some features are missing in some records."""
     categories: dict[str, list[str]]
+    """Texts with few values, by path; they could be features."""
     remarks: list[str]
+    """Other findings that are worth knowing."""
 
 
 def suggest(seen: FileSurvey) -> Suggestion:
     """Guess the settings from what the columns hold.
 
-    Parameters
-    ----------
-    seen : FileSurvey
-        Of the records; some hundred are enough, all of them leave nothing out.
+    Some hundred records are enough; with all of them nothing is missed.
     """
     columns = seen.columns
     times, remarks = TimeTexts(), list[str]()
@@ -136,12 +122,12 @@ def _last(path: str) -> str:
 
 
 def _parent(path: str) -> str:
-    """Return the path of the object that a member stands in; empty for the record itself."""
+    """Return the path of the object that holds a member; empty for the record itself."""
     return ".".join(name.replace(".", "\\.") for name in parse_path(path)[:-1])
 
 
 def _sparse_object(numbers: Sequence[str], seen: FileSurvey) -> str | None:
-    """Return the object with the most names whose records have few of them."""
+    """Return the object with the most names of which the records have only few; None where there is none."""
     groups: dict[str, list[str]] = {}
     for path in numbers:
         groups.setdefault(_parent(path), []).append(path)

@@ -1,68 +1,58 @@
-"""What the columns of many records hold, in one pass and bounded memory: kinds of values, gaps, few words, names."""
+"""What the columns of many records hold, in one pass and bounded memory: kinds of values, gaps, categories, ids."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 SAMPLE: Final = 500
-"""Values of a column that are kept, the first ones."""
+"""First values of a column that are kept."""
 
 FEW: Final = 12
-"""Different texts of a column, at most, for it to be called a category."""
+"""Most different texts of a column that counts as a category."""
 
 MAX_COLUMNS: Final = 5_000
-"""Columns that are told apart; objects with a name for each thing have any number of them."""
+"""Most columns that are surveyed; objects with a name for each thing have any number of them."""
 
 MAX_NAMES: Final = 10_000
-"""Values that are compared to find out whether a column names its records."""
+"""Values that are compared to find out whether a column identifies its records."""
 
 
 class Column:
-    """What the records have at one path.
-
-    Attributes
-    ----------
-    present : int
-        Values that are not null.
-    kinds : Counter of type
-        How many of them are of each type.
-    sample : list
-        The first ones (`SAMPLE`).
-    stranger : object
-        The first value that is no number.
-    words : set of str
-        Different texts; one more than `FEW` stand for any number.
-    unique : bool
-        All of the first `MAX_NAMES` are texts or integers, none of them twice.
-    """
+    """What the records hold at one path."""
 
     __slots__ = ("_seen", "kinds", "present", "sample", "stranger", "unique", "words")
 
     def __init__(self) -> None:
         self.present = 0
+        """Values that are not null."""
         self.kinds: Counter[type] = Counter()
+        """Number of values of each type."""
         self.sample: list[Any] = []
+        """The first values (`SAMPLE`)."""
         self.stranger: Any = None
+        """The first value that is no number."""
         self.words: set[str] = set()
+        """Different texts; one more than `FEW` stand for any number."""
         self.unique = True
+        """Whether the first `MAX_NAMES` values are texts or integers, none of them twice."""
         self._seen: set[Any] = set()
 
     @property
     def numbers(self) -> int:
-        """How many values are numbers; true and false are none."""
+        """Number of values that are numbers; true and false are none."""
         return self.kinds[int] + self.kinds[float]
 
     @property
     def strange(self) -> int:
-        """How many values are no numbers."""
+        """Number of values that are no numbers."""
         return self.present - self.numbers
 
     def only(self, *kinds: type) -> bool:
-        """Whether there are values, and all of these types."""
+        """Whether there are values, and all are of these types."""
         return self.present > 0 and self.present == sum(self.kinds[kind] for kind in kinds)
 
     def add(self, values: list[Any], kinds: Counter[type]) -> None:
-        """Take more values, and how many of them are of each type."""
+        """Add values, with the number of them of each type."""
         if nothing := kinds.pop(type(None), 0):
             if nothing == len(values):
                 return
@@ -92,30 +82,24 @@ class Column:
 
 
 class FileSurvey:
-    """The columns of records that are looked at batch by batch.
-
-    Attributes
-    ----------
-    records : int
-        Records so far.
-    columns : dict of str to Column
-        By path, in the order in which they were met.
-    """
+    """Surveys the columns of records batch by batch."""
 
     def __init__(self, records: Sequence[dict[str, Any]] = ()) -> None:
         self.records = 0
+        """Records so far."""
         self.columns: dict[str, Column] = {}
+        """By path, in the order in which they were found."""
         self.add(records)
 
     def add(self, records: Sequence[dict[str, Any]]) -> None:
-        """Look at more records."""
+        """Survey more records."""
         self.records += len(records)
         self._add(records, "")
 
     def _add(self, objects: Sequence[dict[str, Any]], before: str) -> None:
         for name, values in _by_name(objects):
             if not name:
-                # No path leads there.
+                # No path can name it.
                 continue
             path = before + name.replace(".", "\\.")
             kinds = Counter(map(type, values))
@@ -126,7 +110,7 @@ class FileSurvey:
                 self._take(path, values, kinds)
 
     def _take(self, path: str, values: list[Any], kinds: Counter[type] | None = None) -> None:
-        """Take values of a path, unless there are none or too many paths."""
+        """Add the values of a path, unless there are none or too many paths."""
         column = self.columns.get(path)
         if column is None:
             if not values or len(self.columns) >= MAX_COLUMNS:
@@ -136,7 +120,7 @@ class FileSurvey:
 
 
 def _by_name(objects: Sequence[dict[str, Any]]) -> Iterable[tuple[str, list[Any]]]:
-    """Return the values of each member, in the order in which the members were met."""
+    """Return the values of each member, in the order in which the members were found."""
     shapes = set(map(tuple, objects))
     if len(shapes) == 1:
         # The usual case, several times as fast.

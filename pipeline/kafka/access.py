@@ -1,7 +1,7 @@
-"""When the cluster refuses a log-in, a certificate or a right: how it is noticed, and what is said of it.
+"""Log-ins, certificates and rights that the cluster refuses: how that is noticed, and the messages for it.
 
-Client libraries try again for ever when a connection is refused, because it might be a broker that starts; nothing of
-that helps against a wrong password. `Refusals` tells the two apart.
+Client libraries retry a refused connection for ever, because it might be a broker that starts; no retry helps against
+a wrong password. `Refusals` separates the two cases.
 """
 
 import socket
@@ -26,29 +26,25 @@ RIGHTS: Final = frozenset(
     }
 )
 REFUSED_SECONDS: Final = 5.0
-"""How long connections must have been refused again and again, before that is no passing trouble of a broker that
-starts."""
+"""How long connections must be refused repeatedly before it is no passing trouble of a broker that starts."""
 
 PAUSE_SECONDS: Final = 30.0
-"""How far apart two refusals are that have nothing to do with each other: whoever cannot go on tries more often,
-aiokafka and librdkafka every 10 s at least."""
+"""Distance above which two refusals are unrelated: a refused client retries more often, aiokafka and librdkafka every
+10 s at least."""
 
 LOOK_SECONDS: Final = 3.0
-"""How long a look at the broker's certificate may take."""
+"""Limit of the check of the broker's certificate."""
 
 
 class RefusalWindow(Generic[Error]):
-    """Tells refusals that go on from one that passes: the one rule for both client libraries.
+    """Separates lasting refusals from passing ones, by one rule for both client libraries.
 
-    Parameters
-    ----------
-    clock : callable
-        Seconds of a clock that only goes forward.
+    `clock` must only go forward.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        # The first and the last time since a connection was made, and why the last time; replaced as a whole.
+        # First and last refusal since a connection was made, and the error of the last one; replaced as a whole.
         self._refused: tuple[float, float, Error] | None = None
 
     def note(self, error: Error) -> None:
@@ -58,13 +54,13 @@ class RefusalWindow(Generic[Error]):
         self._refused = first if now - last <= PAUSE_SECONDS else now, now, error
 
     def end(self) -> None:
-        """Note that one was made."""
+        """Note that a connection was made."""
         self._refused = None
 
     def lasting(self, seconds: float = REFUSED_SECONDS) -> Error | None:
-        """Return why connections have been refused for some seconds or longer, None as long as that may pass.
+        """Return why connections have been refused for some seconds or longer; None as long as that may pass.
 
-        A single refusal is none, however long ago: the other brokers may be well, and nobody has asked again.
+        A single refusal does not count, however long ago: the other brokers may be well, and no retry has followed.
         """
         if self._refused is None:
             return None
@@ -73,15 +69,7 @@ class RefusalWindow(Generic[Error]):
 
 
 class Refusals:
-    """Keeps why brokers refuse connections; `note` is an ``error_cb`` of confluent-kafka.
-
-    Parameters
-    ----------
-    client : mapping
-        librdkafka configuration of the connection.
-    clock : callable
-        Seconds of a clock that only goes forward.
-    """
+    """Keeps why brokers refuse connections; `note` is an ``error_cb`` of confluent-kafka."""
 
     def __init__(self, client: Mapping[str, Any], clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
@@ -89,20 +77,17 @@ class Refusals:
         self.last = ""
 
     def note(self, error: KafkaError) -> None:
-        """Keep an error that librdkafka reports; it may be called in any thread."""
+        """Keep an error that librdkafka reports; any thread may call it."""
         if error.code() != KafkaError._ALL_BROKERS_DOWN or not self.last:
             self.last = error.str()
         if _refuses(error):
             self._streak.note(error)
 
     def error(self, *, at_once: bool = False) -> DeniedError | None:
-        """Return the error that says who refused what, None where nobody did of late, or it may pass.
+        """Return the error for what was refused; None where nothing was of late, or where it may pass.
 
-        Parameters
-        ----------
-        at_once : bool
-            A single refusal counts: for a first contact, where somebody waits who has mistyped a password, and nothing
-            is lost by an end; and where there is no time left for another.
+        With `at_once` a single refusal counts: for a first contact, where a user may have mistyped a password and an
+        end loses nothing, and where no time is left for another.
         """
         refusal = self._streak.lasting(0.0 if at_once else REFUSED_SECONDS)
         if refusal is None:
@@ -118,7 +103,7 @@ class Refusals:
 
 
 def _refuses(error: KafkaError) -> bool:
-    # A broker that wants a client's certificate ends the connection with an alert, later.
+    # A broker that requires a client's certificate ends the connection with an alert, later.
     return error.code() in LOGIN or error.code() == KafkaError._SSL or "SSL alert" in error.str()
 
 
@@ -132,17 +117,7 @@ def login_refused(client: Mapping[str, Any], reason: str) -> DeniedError:
 
 
 def right_refused(client: Mapping[str, Any], problem: KafkaError, right: Acl | None = None) -> DeniedError | None:
-    """Return the error for a right that the user lacks; None where the problem is another one.
-
-    Parameters
-    ----------
-    client : mapping
-        librdkafka configuration of the connection.
-    problem : KafkaError
-        What a request was answered with.
-    right : Acl, optional
-        What would have been needed.
-    """
+    """Return the error for a right that the user lacks, `right` where that is known; None for another problem."""
     if problem.code() not in RIGHTS:
         return None
     return DeniedError(missing_right(client, right, problem.str()))
@@ -151,14 +126,7 @@ def right_refused(client: Mapping[str, Any], problem: KafkaError, right: Acl | N
 def missing_right(client: Mapping[str, Any], right: Acl | None, reason: str = "") -> str:
     """Return the sentence about a right that the user lacks, with the command that gives it.
 
-    Parameters
-    ----------
-    client : mapping
-        librdkafka configuration of the connection.
-    right : Acl or None
-        The right; None where only the reason tells.
-    reason : str
-        What the broker said.
+    Without a `right`, the broker's `reason` is all that is known.
     """
     servers, principal = str(client["bootstrap.servers"]), principal_of(client)
     if right is None:
@@ -175,7 +143,7 @@ def missing_right(client: Mapping[str, Any], right: Acl | None, reason: str = ""
 
 
 def no_secure_connection(client: Mapping[str, Any], reason: str) -> str:
-    """Return the sentence about a certificate that one side or the other does not accept."""
+    """Return the sentence about a certificate that one of the two sides does not accept."""
     certificate = client.get("ssl.certificate.location")
     own = f"the client's certificate {certificate}" if certificate else "a client's certificate, which is not set"
     remedies = {
@@ -193,7 +161,7 @@ def no_secure_connection(client: Mapping[str, Any], reason: str) -> str:
 
 
 def _look_at_certificate(client: Mapping[str, Any]) -> tuple[str, str]:
-    """Return what is wrong with the brokers' certificate, of which librdkafka gives no details, and how to say it."""
+    """Return what is wrong with the brokers' certificate, and its text: librdkafka gives no details of it."""
     server = str(client["bootstrap.servers"]).split(",")[0].strip()
     host, _, port = server.rpartition(":")
     try:
@@ -211,7 +179,7 @@ def _look_at_certificate(client: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _short(reason: str) -> str:
-    """Leave out librdkafka's address before a reason, and its state behind."""
+    """Return a reason without librdkafka's address before it and its state behind it."""
     head, separator, rest = reason.partition(": ")
     text = rest if separator and "://" in head else reason
     return text.partition(" (after ")[0]

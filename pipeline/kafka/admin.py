@@ -23,61 +23,32 @@ CONFIGS: Final = (
     "min.cleanable.dirty.ratio",
     "max.compaction.lag.ms",
 )
-"""What of a topic's configuration matters here."""
+"""The entries of a topic's configuration that matter here."""
 
 LOOK_SECONDS: Final = 1.0
-"""How long to wait for a first answer before looking whether the connection is refused."""
+"""How long to wait for a first answer before checking whether the connection is refused."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class FoundTopic:
-    """A topic as the broker describes it.
-
-    Attributes
-    ----------
-    topic_id : str
-        Kafka's id, another one when the topic is deleted and made again.
-    partitions : int
-        Number of them.
-    operations : frozenset of str or None
-        What this user may do on it, as ``kafka-acls`` names it; None where the broker does not tell.
-    config : mapping of str to str
-        `CONFIGS`; empty where the broker does not tell.
-    """
+    """A topic as the broker describes it."""
 
     topic_id: str
+    """Kafka's id; it changes when the topic is deleted and created again."""
     partitions: int
     operations: frozenset[str] | None = None
+    """What this user may do on it, as ``kafka-acls`` names it; None where the broker does not report it."""
     config: Mapping[str, str] = field(default_factory=dict)
+    """`CONFIGS`; empty where the broker does not report them."""
 
 
 class ClusterAdmin:
-    """A connection for questions and changes.
+    """A connection for queries and changes; a `replication_factor` of -1 is the broker's default.
 
-    Parameters
-    ----------
-    client : mapping
-        librdkafka configuration: ``bootstrap.servers`` and what the connection needs.
-    timeout : float
-        Seconds that the brokers have for an answer.
-    replication_factor : int
-        Copies of the topics that are made; -1 = the broker's default.
-
-    Attributes
-    ----------
-    servers : str
-        Brokers to ask first.
-    embedded : bool
-        It is the embedded one: no transactions, no topic configuration.
-
-    Raises
-    ------
-    ConfigurationError
-        What the connection needs cannot be used.
-    BrokerError
-        The broker does not answer.
+    Raises `ConfigurationError` where the settings of the connection cannot be used, and `BrokerError` where the broker
+    does not answer within `timeout` seconds.
     """
 
     def __init__(self, client: Mapping[str, Any], timeout: float = 10.0, replication_factor: int = -1) -> None:
@@ -87,20 +58,21 @@ class ClusterAdmin:
         self._copies = replication_factor
         self._refusals = Refusals(self._client)
         try:
-            # librdkafka tells why a connection fails (name, certificate, password) to this callback alone.
+            # librdkafka reports why a connection fails (name, certificate, password) to this callback alone.
             self._admin = AdminClient({"log_level": 0, **client, "error_cb": self._refusals.note})
         except KafkaException as error:
             raise ConfigurationError(
                 f"[broker]: no connection can be made with these settings ({error.args[0].str()}); look at "
                 "broker.security_protocol, broker.sasl_* and broker.ssl_*"
             ) from error
+        # The embedded broker has no transactions and no topic configuration.
         self.embedded = is_embedded(self._metadata(timeout).cluster_id)
 
     def _metadata(self, timeout: float) -> Any:
         end = time.monotonic() + timeout
         while True:
             try:
-                # Of the whole cluster: asking for one topic by name would make it where brokers make topics on demand.
+                # Of the whole cluster: a request for one topic would create it where brokers create topics on demand.
                 return self._admin.list_topics(timeout=max(min(end - time.monotonic(), LOOK_SECONDS), 0.1))
             except KafkaException as error:
                 self._admin.poll(0)
@@ -117,11 +89,11 @@ class ClusterAdmin:
         return {name: len(topic.partitions) for name, topic in self._metadata(self._timeout).topics.items()}
 
     def touch(self, topic: str) -> None:
-        """Make a topic of the embedded broker, which knows no CreateTopics: one is there once somebody asks for it."""
+        """Create a topic of the embedded broker, which has no CreateTopics: a first request for a topic creates it."""
         self._admin.list_topics(topic, timeout=self._timeout)
 
     def create(self, topic: str, partitions: int, config: Mapping[str, str], command: str) -> None:
-        """Make a topic; `command` is what a user could do instead."""
+        """Create a topic; `command` is what a user could do instead."""
         request = NewTopic(topic, partitions, self._copies, config=dict(config))
         try:
             self._admin.create_topics([request], request_timeout=self._timeout)[topic].result(self._timeout + 5)
@@ -153,19 +125,8 @@ class ClusterAdmin:
     ) -> dict[str, FoundTopic]:
         """Return those of the topics that exist, without their configuration.
 
-        Parameters
-        ----------
-        topics : sequence of str
-            Names.
-        operations : mapping of str to sequence of str, optional
-            What is to be done on each, for the error.
-
-        Raises
-        ------
-        DeniedError
-            The user may not even see one of them, be it there or not.
-        BrokerError
-            The broker does not answer.
+        Raises `DeniedError`, with the `operations` to be done on a topic, where the user may not even see it, whether
+        it exists or not, and `BrokerError` where the broker does not answer.
         """
         asked = self._admin.describe_topics(
             TopicCollection(list(topics)), include_authorized_operations=True, request_timeout=self._timeout
@@ -184,25 +145,19 @@ class ClusterAdmin:
                     raise DeniedError(self.denied(for_topic(topic, wanted))) from error
                 reason = problem.str() if isinstance(problem, KafkaError) else "no answer"
                 raise BrokerError(f"{self.servers} does not describe topic {topic} ({reason})") from error
-            # A broker without an authorizer allows everything; one of an old version says nothing.
+            # A broker without an authorizer allows everything; one of an old version reports nothing.
             allowed = told.authorized_operations
             names = frozenset(_camel(operation.name) for operation in allowed) if allowed else None
             found[topic] = FoundTopic(str(told.topic_id), len(told.partitions), names)
         return found
 
     def check_seen(self, topic: str) -> None:
-        """Do nothing, unless a topic that seems to be missing is one that this user may not see.
-
-        Raises
-        ------
-        DeniedError
-            With the right that is missing.
-        """
+        """Raise `DeniedError`, with the missing right, where a seemingly missing topic is hidden from this user."""
         if not self.embedded:
             self.find([topic])
 
     def configs(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
-        """Return `CONFIGS` of each topic, where the broker tells."""
+        """Return `CONFIGS` of each topic where the broker reports them."""
         asked = self._admin.describe_configs(
             [ConfigResource(ResourceType.TOPIC, topic) for topic in topics], request_timeout=self._timeout
         )
@@ -222,13 +177,7 @@ class ClusterAdmin:
         return missing_right(self._client, right)
 
     def check_group(self, group: str) -> None:
-        """See whether the user may be a member of a consumer group.
-
-        Raises
-        ------
-        DeniedError
-            With the right that is missing.
-        """
+        """Raise `DeniedError`, with the missing right, where the user may not be a member of a consumer group."""
         asked = self._admin.describe_consumer_groups([group], request_timeout=self._timeout)[group]
         try:
             asked.result(self._timeout + 5)
@@ -236,11 +185,11 @@ class ClusterAdmin:
             problem = error.args[0] if error.args else None
             if isinstance(problem, KafkaError) and (denied := right_refused(self._client, problem, for_group(group))):
                 raise denied from error
-            # Not whether there is a group, nor whether its coordinator is there already.
+            # Whether the group or its coordinator exists already is not checked.
             _log.debug("group %s was not described: %s", group, error)
 
     def command(self, topic: str, partitions: str, config: Mapping[str, str] | None = None) -> str:
-        """Return the command that makes a topic."""
+        """Return the command that creates a topic."""
         settings = "".join(f" --config {name}={value}" for name, value in (config or {}).items())
         return f"{self._tool('kafka-topics')} --create --topic {topic} --partitions {partitions}{settings}"
 
@@ -258,5 +207,5 @@ class ClusterAdmin:
 
 
 def _camel(name: str) -> str:
-    """``DESCRIBE_CONFIGS`` as `kafka-acls` has it: ``DescribeConfigs``."""
+    """Return ``DESCRIBE_CONFIGS`` as `kafka-acls` writes it: ``DescribeConfigs``."""
     return "".join(part.capitalize() for part in name.split("_"))

@@ -1,4 +1,4 @@
-"""The broker settings in the words of the two client libraries."""
+"""The broker settings in the terms of the two client libraries."""
 
 import ssl
 from typing import Any
@@ -32,12 +32,9 @@ def faust_brokers(settings: Settings) -> list[str]:
 
 
 def faust_credentials(settings: Settings) -> Any:
-    """Return Faust's credentials, None for a broker that asks for none.
+    """Return Faust's credentials, None for a broker that requires none.
 
-    Raises
-    ------
-    ConfigurationError
-        A certificate or key file cannot be used.
+    Raises `ConfigurationError` where a certificate or key file cannot be used.
     """
     broker = settings.broker
     context = _ssl_context(settings) if broker.security_protocol.endswith("SSL") else None
@@ -55,7 +52,7 @@ def _ssl_context(settings: Settings) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=broker.ssl_ca_location)
         if broker.ssl_certificate_location:
-            # Without a password OpenSSL asks for one at the terminal.
+            # Without a password OpenSSL prompts for one at the terminal.
             password = broker.ssl_key_password.get_secret_value() if broker.ssl_key_password else ""
             context.load_cert_chain(broker.ssl_certificate_location, broker.ssl_key_location, password)
     except (OSError, ssl.SSLError) as error:

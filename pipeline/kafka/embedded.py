@@ -3,11 +3,11 @@
 It speaks Kafka's protocol on a loopback port, so the real worker joins it as it joins any broker. It is no place for
 data that matter, and this module refuses what it would silently get wrong:
 
-- every topic has `PARTITIONS` partitions and is made by touching it; no other number can be had;
-- records live in memory, about 5 MB a partition; beyond that the oldest are dropped without a word. `append` counts
-  and refuses; whoever reads outputs compares offsets (they have no gaps here) and stops at a missing one;
-- nothing is compacted, so that an old snapshot costs room until it falls out;
-- transactions are accepted and mean nothing (an aborted record is visible), so delivery is at least once, by name;
+- every topic has `PARTITIONS` partitions, never another number, and the first request for a topic creates it;
+- records live in memory, about 5 MB a partition; beyond that the oldest are dropped silently. `append` counts and
+  refuses; a reader of outputs compares offsets (they have no gaps here) and stops at a missing one;
+- nothing is compacted, so that an old snapshot costs room until it is dropped;
+- transactions are accepted without effect (an aborted record is visible), so delivery must be set to at least once;
 - a group with a second member fails at random, so there is one worker;
 - an idle fetch always waits its full time, so the wait is shortened to `FETCH_WAIT_MS`.
 """
@@ -37,7 +37,7 @@ RECORD_OVERHEAD = 72
 """Bytes around a record in the worst case: 61 of a batch that holds it alone, and 9 to 11 of its own lengths."""
 
 CLUSTER_ID_PREFIX = "mockCluster"
-"""How the ids of librdkafka's mock clusters begin."""
+"""Prefix of the ids of librdkafka's mock clusters."""
 
 _log = logging.getLogger(__name__)
 SILENT = logging.Logger("librdkafka", level=logging.CRITICAL + 1)
@@ -45,7 +45,7 @@ SILENT = logging.Logger("librdkafka", level=logging.CRITICAL + 1)
 
 
 def is_embedded(cluster_id: str | None) -> bool:
-    """Whether a cluster is an embedded one, by the id in its metadata (`AdminClient.list_topics().cluster_id`)."""
+    """Return whether a cluster is embedded, by the id in its metadata (`AdminClient.list_topics().cluster_id`)."""
     return cluster_id is not None and cluster_id.startswith(CLUSTER_ID_PREFIX)
 
 
@@ -62,20 +62,8 @@ class BudgetError(BrokerError):
 class EmbeddedBroker:
     """A broker inside this process, on a loopback port, from ``with`` to its end.
 
-    Parameters
-    ----------
-    topics : iterable of str
-        Topics to make at the start; `create` makes more.
-
-    Attributes
-    ----------
-    bootstrap : str
-        ``host:port`` for clients; set while the broker runs.
-
-    Raises
-    ------
-    BrokerError
-        The mock cluster does not answer.
+    It creates `topics` at the start; `create` creates more. Raises `BrokerError` where the mock cluster does not
+    answer.
 
     Examples
     --------
@@ -90,10 +78,11 @@ class EmbeddedBroker:
         self._producer: Producer | None = None
         self._used: dict[tuple[str, int], int] = {}
         self._failures: list[str] = []
+        # ``host:port`` for clients; set while the broker runs.
         self.bootstrap = ""
 
     def __enter__(self) -> Self:
-        # The cluster lives as long as this client; it is of no other use.
+        # The cluster lives as long as this client, which has no other use.
         self._cluster = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "mock"}, logger=SILENT)
         try:
             brokers = self._cluster.list_topics(timeout=10).brokers.values()
@@ -120,13 +109,7 @@ class EmbeddedBroker:
         return {"bootstrap.servers": self.bootstrap, "socket.timeout.ms": 5000}
 
     def create(self, topics: Iterable[str]) -> None:
-        """Make topics by touching them.
-
-        Raises
-        ------
-        BrokerError
-            A topic cannot be made.
-        """
+        """Create topics by requesting them; raise `BrokerError` where one cannot be created."""
         for topic in topics:
             try:
                 found = self._running().list_topics(topic, timeout=5).topics[topic]
@@ -152,12 +135,8 @@ class EmbeddedBroker:
     ) -> None:
         """Append a record; `flush` waits for it.
 
-        Raises
-        ------
-        BudgetError
-            The partition has no room; nothing was appended.
-        BrokerError
-            The partition does not exist.
+        Raises `BudgetError` where the partition has no room, and `BrokerError` where it does not exist; nothing is
+        appended then.
         """
         if not 0 <= partition < PARTITIONS:
             raise BrokerError(
@@ -179,13 +158,7 @@ class EmbeddedBroker:
         producer.poll(0)
 
     def flush(self, timeout: float = 10) -> None:
-        """Wait until everything appended is stored.
-
-        Raises
-        ------
-        BrokerError
-            A record was not stored.
-        """
+        """Wait until everything appended is stored; raise `BrokerError` where a record was not."""
         waiting = self._running().flush(timeout)
         if waiting:
             self._failures.append(f"{waiting} records still wait after {timeout:g} s")

@@ -1,4 +1,4 @@
-"""Bounded reads of committed records, for restores: from an offset to the end that was taken at the start."""
+"""Bounded reads of committed records, for restores: from an offset to the end that was read at the start."""
 
 import threading
 import time
@@ -19,16 +19,16 @@ from resonance.pipeline.records import Record, TopicPartition
 OffsetRange = tuple[int, int]
 
 POLL_SECONDS: Final = 0.1
-"""Longest wait between two looks at a cancellation."""
+"""Longest wait between two checks for a cancellation."""
 
 QUESTION_SECONDS: Final = 1.0
-"""Longest wait for one answer before the question is asked again."""
+"""Longest wait for one answer before the request is repeated."""
 
 BATCH: Final = 5_000
-"""Records handed over at once."""
+"""Most records handed over at once."""
 
 NO_OFFSET: Final = -1
-"""A committed offset that is not there."""
+"""Stands for a committed offset that does not exist."""
 
 _SETTINGS: Final[Mapping[str, Any]] = {
     "isolation.level": "read_committed",
@@ -43,8 +43,8 @@ _SETTINGS: Final[Mapping[str, Any]] = {
 }
 
 _headers: Final = methodcaller("headers")
-"""The call in a way that notices the exception which confluent-kafka sets beside a result; `message.headers()`, once
-Python has specialised it, leaves that to whatever is called next."""
+"""A call that notices the exception which confluent-kafka sets beside a result; `message.headers()`, once Python has
+specialised it, leaves that exception to the next call."""
 
 # A message is read column by column: a third of the time that it takes one by one.
 _offset, _timestamp, _key, _value = map(methodcaller, ("offset", "timestamp", "key", "value"))
@@ -54,18 +54,18 @@ _make: Callable[[Iterable[Any]], Record] = partial(tuple.__new__, Record)
 
 
 class RestoreCancelledError(Exception):
-    """Another rebalance began; this restore's result would be of no use."""
+    """Another rebalance began, so that this restore's result would be of no use."""
 
 
 class LogReader:
-    """A consumer that never joins its group: it asks for the group's offsets and reads assigned ranges.
+    """A consumer that never joins its group: it requests the group's offsets and reads assigned ranges.
 
     Parameters
     ----------
     client : mapping
         librdkafka configuration of the connection.
     group : str
-        Group whose offsets are asked for.
+        Group whose offsets are requested.
     patience : float
         Seconds without any progress after which the broker is given up.
     cancelled : Event, optional
@@ -95,8 +95,8 @@ class LogReader:
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the group's committed offsets, `NO_OFFSET` where there is none.
 
-        A consumer that reads committed records asks with "require stable": while a dead worker's transaction is being
-        ended the broker answers "not yet", and an older offset is never seen.
+        A consumer that reads committed records requests them with "require stable": while a dead worker's transaction
+        is being ended the broker answers "not yet", and an older offset is never seen.
         """
         asked = [Place(*partition) for partition in partitions]
         answers = self._patiently(
@@ -105,7 +105,7 @@ class LogReader:
         return {(place.topic, place.partition): max(place.offset, NO_OFFSET) for place in answers}
 
     def notes(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, str]:
-        """Return what was committed beside the group's offsets, ``""`` where that is nothing."""
+        """Return the metadata committed beside the group's offsets, ``""`` where there is none."""
         asked = [Place(*partition) for partition in partitions]
         answers = self._patiently(
             lambda: self._consumer.committed(asked, timeout=QUESTION_SECONDS), "committed offsets"
@@ -113,7 +113,7 @@ class LogReader:
         return {(place.topic, place.partition): place.metadata or "" for place in answers}
 
     def bounds(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetRange]:
-        """Return where each log begins and where what is committed of it ends."""
+        """Return where each log begins and where its committed part ends."""
         return {partition: self._bounds(self._consumer, partition) for partition in partitions}
 
     def _bounds(self, consumer: Consumer, partition: TopicPartition) -> OffsetRange:
@@ -124,14 +124,9 @@ class LogReader:
         return found
 
     def offsets_at(self, partitions: Collection[TopicPartition], moment: int) -> dict[TopicPartition, int]:
-        """Return the first offset of each log whose timestamp is at or behind a moment, `NO_OFFSET` where none is.
+        """Return the first offset of each log whose timestamp is at or after a moment, `NO_OFFSET` where none is.
 
-        Parameters
-        ----------
-        partitions : collection of (topic, partition)
-            The logs.
-        moment : int
-            Milliseconds since 1970.
+        The moment is in milliseconds since 1970.
         """
         asked = [Place(*partition, max(moment, 0)) for partition in partitions]
         answers = self._patiently(
@@ -142,10 +137,10 @@ class LogReader:
     def settled_bounds(
         self, partitions: Collection[TopicPartition], seconds: float
     ) -> dict[TopicPartition, OffsetRange]:
-        """Return `bounds`, once every transaction that was open is ended, or after `seconds`.
+        """Return `bounds` once every transaction that was open has ended, or after `seconds`.
 
-        The broker ends a transaction in each partition for itself: committed offsets can be seen before the records of
-        the same transaction.
+        The broker ends a transaction in each partition separately: committed offsets can be visible before the records
+        of the same transaction.
         """
         settings = {"log_level": 0, **self._client, "group.id": self._group, "isolation.level": "read_uncommitted"}
         everything = Consumer(settings)
@@ -161,7 +156,7 @@ class LogReader:
             time.sleep(0.02)
 
     def has(self, partition: TopicPartition) -> bool:
-        """Whether a partition is there; nothing is made by asking."""
+        """Return whether a partition exists; the request creates nothing."""
         topic, number = partition
         known = self._patiently(lambda: self._consumer.list_topics(timeout=QUESTION_SECONDS), "topics").topics
         return topic in known and number in known[topic].partitions
@@ -169,29 +164,20 @@ class LogReader:
     def read(
         self, ranges: Mapping[TopicPartition, OffsetRange], batch: int = BATCH
     ) -> Iterator[tuple[TopicPartition, list[Record]]]:
-        """Yield the committed records of each range in order, in batches.
+        """Yield the committed records of each range in order, at most `batch` at once; a caller may stop early.
 
-        Whoever has found what was looked for may leave it at that: the next reading ends this one.
-
-        Parameters
-        ----------
-        ranges : mapping of (topic, partition) to (int, int)
-            First offset, and the offset at which the reading ends; that one need not exist.
-        batch : int
-            Most records handed over at once: with 1 the first one comes without a wait for others.
-
-        Raises
-        ------
-        BrokerError
-            Nothing came for `patience` seconds, or the first offset no longer exists.
+        A range is its first offset and the one before which the read ends, which need not exist. Raises `BrokerError`
+        where no record came for `patience` seconds, or where the first offset no longer exists.
         """
         ends = {partition: end for partition, (first, end) in ranges.items() if first < end}
+        # Ends an earlier read that its caller has left.
         self._consumer.assign([Place(*partition, ranges[partition][0]) for partition in ends])
         moved = time.monotonic()
         while ends:
             self._check_cancelled()
             batches: dict[TopicPartition, list[Record]] = {}
             before = len(ends)
+            # With a batch of 1 the first record comes without a wait for others.
             messages = self._consumer.consume(batch, POLL_SECONDS)
             if any(map(_error, messages)):
                 told = [message for message in messages if message.error() is not None]
@@ -242,15 +228,15 @@ class LogReader:
                 right = for_topic(topic, ["Describe"]) if topic else for_group(self._group)
                 if denied := right_refused(self._client, error.args[0], right):
                     raise denied from error
-                # What is refused meanwhile is told to whoever polls; nothing is assigned that this could take.
+                # A poll returns refusals that came meanwhile; it takes no records, because nothing is assigned.
                 told = self._consumer.poll(0)
                 problem = told.error() if told is not None else None
-                # That the group is refused matters to those alone who ask about the group.
+                # A refusal of the group matters only to a request about the group.
                 if problem is not None and not topic and (denied := right_refused(self._client, problem, right)):
                     raise denied from error
                 self._refusals.check()
                 if topic and error.args[0].code() in (KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC):
-                    # Kafka tells nobody of what he may not see.
+                    # Kafka hides topics that a user may not see.
                     raise BrokerError(
                         f"topic {topic} does not exist on {self._servers}, or lacks the partition asked for, or "
                         f"{missing_right(self._client, right)}"
@@ -273,7 +259,7 @@ class LogReader:
 
 
 def _answered(places: list[Place]) -> list[Place]:
-    """Return the answers for some partitions, unless one of them is an error."""
+    """Return the answers for some partitions; raise the first error among them."""
     for place in places:
         if place.error is not None:
             raise KafkaException(place.error)
@@ -281,7 +267,7 @@ def _answered(places: list[Place]) -> list[Place]:
 
 
 def _passing(problem: KafkaError) -> bool:
-    """Whether the same question may be answered later."""
+    """Return whether the same request may succeed later."""
     return bool(problem.retriable()) or problem.code() in (
         KafkaError._TIMED_OUT,
         KafkaError._TRANSPORT,
@@ -291,7 +277,7 @@ def _passing(problem: KafkaError) -> bool:
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
         KafkaError.COORDINATOR_NOT_AVAILABLE,
         KafkaError.NOT_COORDINATOR,
-        # A topic that was made a moment ago, or whose leader moves.
+        # A topic that was created a moment ago, or whose leader moves.
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.LEADER_NOT_AVAILABLE,
     )
@@ -305,7 +291,7 @@ def _by_partition(
         return ()
     if len(wanted) == 1:
         (only,) = wanted
-        # What was fetched for a reading before this one could only stand in front.
+        # Messages fetched for an earlier read could only come first.
         if (messages[0].topic(), messages[0].partition()) == only:
             return ((only, messages),)
     groups: dict[TopicPartition, list[Message]] = {}
@@ -329,5 +315,5 @@ def headers_of(message: Message) -> tuple[tuple[str, bytes | None], ...]:
     try:
         return tuple(_headers(message) or ())
     except (SystemError, UnicodeDecodeError):
-        # The name of one of them is not UTF-8 (`unpack`); asked again, the message would give what breaks Python.
+        # The name of one of them is not UTF-8 (`unpack`); a second call would return what breaks Python.
         return ()

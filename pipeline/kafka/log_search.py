@@ -1,4 +1,4 @@
-"""Searches in a partition whose records stand in an order: a few of them are read, never the whole."""
+"""Binary searches in a partition whose records are ordered: a few of them are read, never the whole."""
 
 from collections.abc import Callable, Iterator
 
@@ -7,30 +7,11 @@ from resonance.pipeline.records import Record, TopicPartition
 
 
 def first_offset(reader: LogReader, partition: TopicPartition, holds: Callable[[Record], bool | None]) -> int:
-    """Return the offset of the first committed record of a partition for which something holds.
+    """Return the offset of the first committed record for which `holds` is true, or the end of the log.
 
-    The partition is halved again and again, and one record read each time. So what is asked must be monotone: once it
-    holds for a record it holds for all behind it. Where it is not, some offset comes out for whose record it holds
-    (or the end), which need not be that of the first.
-
-    Parameters
-    ----------
-    reader : LogReader
-        Reads the partition.
-    partition : (topic, int)
-        The partition.
-    holds : callable
-        Asked with a record; None where this record cannot tell, so that the next one is asked.
-
-    Returns
-    -------
-    int
-        The offset; where the log ends if it holds for none.
-
-    Raises
-    ------
-    BrokerError
-        The broker does not answer, or records were deleted meanwhile.
+    `holds` must be monotone (once true, true for all records behind); otherwise the result is some record for which it
+    is true, or the end. Where it returns None the next record decides. Raises `BrokerError` where the broker does not
+    answer, or where records were deleted meanwhile.
     """
     low, end = reader.bounds([partition])[partition]
     high, found = end, end
@@ -38,7 +19,7 @@ def first_offset(reader: LogReader, partition: TopicPartition, holds: Callable[[
         middle = (low + high) // 2
         told = _first_told(reader, partition, middle, high, holds)
         if told is None:
-            # Nothing from the middle on can tell: what comes before decides.
+            # No record from the middle on can decide: those before it do.
             high = middle
         elif told[1]:
             high, found = middle, told[0]
@@ -50,7 +31,7 @@ def first_offset(reader: LogReader, partition: TopicPartition, holds: Callable[[
 def _first_told(
     reader: LogReader, partition: TopicPartition, first: int, end: int, holds: Callable[[Record], bool | None]
 ) -> tuple[int, bool] | None:
-    """Return offset and answer of the first record of a range that can tell."""
+    """Return offset and answer of the first record of a range that can decide."""
     for record in one_by_one(reader, partition, first, end):
         answer = holds(record)
         if answer is not None:
@@ -59,6 +40,6 @@ def _first_told(
 
 
 def one_by_one(reader: LogReader, partition: TopicPartition, first: int, end: int) -> Iterator[Record]:
-    """Yield the committed records of a range, for whoever needs only the first of them."""
+    """Yield the committed records of a range, for a caller that needs only the first of them."""
     for _, records in reader.read({partition: (first, end)}, 1):
         yield from records

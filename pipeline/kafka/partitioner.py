@@ -1,4 +1,4 @@
-"""Which partition a record goes to: Kafka's default partitioner, so that a key lies where any Java producer puts it."""
+"""Kafka's default partitioner: a record goes to the partition where any Java producer puts its key."""
 
 from typing import Final
 
@@ -11,17 +11,7 @@ _MASK: Final = 0xFFFFFFFF
 
 
 def partition_of(key: bytes | None, partitions: int, index: int = 0) -> int:
-    """Return the partition of a record.
-
-    Parameters
-    ----------
-    key : bytes or None
-        The record's key.
-    partitions : int
-        Number of partitions of the topic.
-    index : int
-        Number of the record, from 0: records without a key take the partitions in turn.
-    """
+    """Return the partition of a record; records without a key take the partitions in turn, by their `index`."""
     if key is None:
         return index % partitions
     found = _hashes.get(key)

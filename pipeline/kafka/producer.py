@@ -16,25 +16,25 @@ from resonance.pipeline.kafka.acl import for_topic
 from resonance.pipeline.records import Message
 
 QUEUE_SECONDS = 0.05
-"""How long to wait for room in a full producer queue before looking again."""
+"""How long to wait for room in a full producer queue before the next attempt."""
 
 LOOK_SECONDS = 2.0
-"""How long to wait for the broker before looking whether the connection is refused."""
+"""How long to wait for the broker before checking whether the connection is refused."""
 
 BATCH_BYTES = 1_000_000
 """Largest batch of outputs, below what a topic takes by default (max.message.bytes = 1,048,588)."""
 
 MAX_MESSAGE_BYTES = 1_000_000_000
-"""What librdkafka takes for a message at most; a topic may allow more (max.message.bytes)."""
+"""librdkafka's limit of a message; a topic may allow more (max.message.bytes)."""
 
 _log = logging.getLogger(__name__)
 
 _librdkafka = logging.getLogger("resonance.librdkafka")
-"""What librdkafka says of its own accord; all that matters of it is said again in our errors."""
+"""librdkafka's own messages; the errors raised here repeat all that matters of them."""
 
 
 class Batch(NamedTuple):
-    """Messages for a topic, in order: for one partition of it, but for those that name another one."""
+    """Messages for one partition of a topic, in order; a message that names another partition goes there."""
 
     topic: str
     partition: int
@@ -46,14 +46,7 @@ def producer_settings(
 ) -> dict[str, Any]:
     """Return librdkafka's configuration for outputs.
 
-    Parameters
-    ----------
-    client : mapping
-        ``bootstrap.servers`` and what the connection needs.
-    compression : str
-        Codec of output batches.
-    message_bytes : mapping of str to int, optional
-        What each output topic takes in one message, where that is known.
+    `message_bytes` is what each output topic takes in one message, where that is known.
     """
     limits = list((message_bytes or {}).values())
     return {
@@ -62,9 +55,9 @@ def producer_settings(
         "compression.type": compression,
         # Large batches compress well; a commit sends what waits without waiting for this.
         "linger.ms": 20,
-        # A batch counts for the topic's limit as a whole, 512 bytes of framing included.
+        # A batch counts as a whole towards the topic's limit, 512 bytes of framing included.
         "batch.size": max(min([BATCH_BYTES + 512, *limits]) - 512, 1),
-        # What a single message may have: more than the default where a topic takes more.
+        # Limit of a single message: more than the default where a topic takes more.
         "message.max.bytes": min(max([BATCH_BYTES, *limits]), MAX_MESSAGE_BYTES),
         "queue.buffering.max.messages": 1_000_000,
     }
@@ -73,15 +66,7 @@ def producer_settings(
 class Outlet:
     """A producer whose failures are known: the part of a delivery that sends.
 
-    Parameters
-    ----------
-    settings : mapping
-        librdkafka's configuration.
-    timeout : float
-        Seconds after which waiting for the broker is given up.
-    reports : bool
-        Have each message reported. A transaction needs none, its commit fails where a message did; elsewhere a report
-        is the only word of a failure. Each takes the interpreter's lock, also where only failures are asked for.
+    A wait for the broker is given up after `timeout` seconds; with `reports` each failed message is reported.
     """
 
     def __init__(self, settings: Mapping[str, Any], timeout: float, *, reports: bool) -> None:
@@ -92,6 +77,8 @@ class Outlet:
         self._client = settings
         self._refusals = Refusals(settings)
         callbacks: dict[str, Any] = {"error_cb": self._note}
+        # A transaction needs no reports: its commit fails where a message did. Elsewhere a report is the only sign of a
+        # failure. Each takes the interpreter's lock, also where only failures are requested.
         if reports:
             callbacks |= {"on_delivery": self._report, "delivery.report.only.error": True}
         self.producer = Producer({**settings, **callbacks}, logger=_librdkafka)
@@ -104,14 +91,14 @@ class Outlet:
 
     def _note(self, error: KafkaError) -> None:
         self._refusals.note(error)
-        # Broken connections are mended by librdkafka; what ends this producer is told to whoever calls it next.
+        # librdkafka restores broken connections; the next call of this producer reports what ended it.
         if error.fatal():
             self._fatal = error
         elif error.code() == KafkaError._ALL_BROKERS_DOWN:
             _log.warning("no broker can be reached: %s", error.str())
 
     def fatal_error(self) -> KafkaError | None:
-        """Return what ended the producer; its calls answer with codes that say only that it has ended."""
+        """Return what ended the producer; the codes of its calls show only that it has ended."""
         try:
             self.producer.poll(0)
         except KafkaException as error:
@@ -119,7 +106,7 @@ class Outlet:
         return self._fatal
 
     def denied(self, *, at_once: bool = False) -> DeniedError | None:
-        """Return why the cluster does not let this producer do its work, None as far as is known; see `Refusals`."""
+        """Return why the cluster refuses this producer's work, None as far as is known; see `Refusals`."""
         with suppress(KafkaException):
             self.producer.poll(0)
         return self._denied or self._refusals.error(at_once=at_once)
@@ -127,19 +114,15 @@ class Outlet:
     def send(self, batch: Batch) -> None:
         """Queue messages for one partition.
 
-        Raises
-        ------
-        DeliveryError
-            A message that the producer refuses, or a queue that stays full.
-        KafkaException
-            The producer has come to its end.
+        Raises `DeliveryError` where the producer refuses a message or its queue stays full, and `KafkaException` where
+        the producer has ended.
         """
         topic, partition, messages = batch
         produce = self.producer.produce
         for message in messages:
             key, value, headers, own = message
             try:
-                # By position: names cost a third of the call. No callback, and the time of the message is now.
+                # By position: names cost a third of the call. No callback, and the message's timestamp is now.
                 produce(topic, value, key, partition if own is None else own, None, None, 0, headers)
             except BufferError:
                 self._produce_later(batch, message)
@@ -170,7 +153,7 @@ class Outlet:
         problem: KafkaError = error.args[0]
         if problem.code() != KafkaError.MSG_SIZE_TOO_LARGE:
             return error
-        # A batch counts for the topic's limit as a whole, framing included.
+        # A batch counts as a whole towards the topic's limit, framing included.
         size = (
             len(message.value or b"")
             + len(message.key or b"")
@@ -183,14 +166,9 @@ class Outlet:
         )
 
     def flush(self) -> None:
-        """Wait until everything queued is stored.
+        """Wait until everything queued is stored; raise `DeliveryError` where something was not.
 
-        Raises
-        ------
-        DeliveryError
-            Something was not.
-        DeniedError
-            The cluster does not let it be.
+        Raises `DeniedError` instead where the cluster refuses it.
         """
         end = time.monotonic() + self.timeout
         try:
@@ -208,7 +186,7 @@ class Outlet:
 
 
 def _smaller(message: Message) -> str:
-    """Return what makes outputs of a message's kind smaller; nothing where only a larger topic helps."""
+    """Return what makes outputs of a message's kind smaller; empty where only a larger limit of the topic helps."""
     value = message.value or b""
     if any(name.endswith(".error.stage") for name, _ in message.headers):
         return ", or lower limits.dead_letter_bytes"
@@ -220,4 +198,4 @@ def _smaller(message: Message) -> str:
 
 
 ABORT_SECONDS = 5.0
-"""How long a failing worker tries to abort; the broker does it otherwise when the transaction times out."""
+"""How long a failing worker tries to abort; otherwise the broker aborts when the transaction times out."""

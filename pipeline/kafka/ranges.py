@@ -1,4 +1,4 @@
-"""Parts of a log as people name them: from an offset, a time, or so long ago."""
+"""Parts of a log as users name them: from an offset, a time, or so long ago."""
 
 import time
 from collections.abc import Collection, Mapping
@@ -13,10 +13,10 @@ from resonance.pipeline.records import Record, TopicPartition
 from resonance.pipeline.timestamps import milliseconds
 
 AHEAD: Final = 60_000
-"""Milliseconds by which a record's clock may be ahead of ours; its timestamp says nothing beyond that."""
+"""Milliseconds by which a record's clock may be ahead of this machine's; its timestamp means nothing beyond that."""
 
 NEWEST: Final = 20
-"""Offsets at the end of each partition among which the newest record is looked for."""
+"""Offsets at the end of each partition that are searched for the newest record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +28,9 @@ class Bound:
 
     @classmethod
     def parse(cls, text: str, option: str) -> Self:
-        """Read an offset, an RFC 3339 time, or ``-10m`` for ten minutes ago.
+        """Parse an offset, an RFC 3339 time, or ``-10m`` for ten minutes ago.
 
-        Raises
-        ------
-        ConfigurationError
-            It is none of them.
+        Raises `ConfigurationError` where the text is none of them.
         """
         given = text.strip()
         if given.isascii() and given.isdigit():
@@ -50,33 +47,24 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The part of a log that is asked for.
-
-    Attributes
-    ----------
-    begin, end : Bound or None
-        First record, and the first one that is left out; None for the ends of the log.
-    last : int or None
-        Milliseconds up to the newest record, in place of `begin`.
-    partition : int or None
-        The only partition; None for all.
-    """
+    """The requested part of a log."""
 
     begin: Bound | None = None
+    """First record; None for the beginning of the log."""
     end: Bound | None = None
+    """First record that is left out; None for the end of the log."""
     last: int | None = None
+    """Milliseconds up to the newest record, in place of `begin`."""
     partition: int | None = None
+    """The only partition; None for all."""
 
     @classmethod
     def parse(
         cls, begin: str | None = None, end: str | None = None, last: str | None = None, partition: int | None = None
     ) -> Self:
-        """Read what ``--from``, ``--to`` and ``--last`` were given.
+        """Parse the values of ``--from``, ``--to`` and ``--last``.
 
-        Raises
-        ------
-        ConfigurationError
-            Something that is no place in a log, or both ways to say where it begins.
+        Raises `ConfigurationError` for a value that is no place in a log, or where both `begin` and `last` are given.
         """
         if begin is not None and last is not None:
             raise ConfigurationError("--from and --last both say where the range begins; leave one out")
@@ -97,13 +85,7 @@ class Span:
 
 
 def choose(span: Span, inputs: Collection[str], partitions: int) -> list[TopicPartition]:
-    """Return the input partitions that a span is about.
-
-    Raises
-    ------
-    ConfigurationError
-        There is no such partition.
-    """
+    """Return the input partitions of a span; raise `ConfigurationError` where there is no such partition."""
     if span.partition is not None and not 0 <= span.partition < partitions:
         raise ConfigurationError(f"--partition {span.partition}: the input has the partitions 0 to {partitions - 1}")
     numbers = range(partitions) if span.partition is None else [span.partition]
@@ -111,21 +93,9 @@ def choose(span: Span, inputs: Collection[str], partitions: int) -> list[TopicPa
 
 
 def resolve(reader: LogReader, span: Span, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetRange]:
-    """Return the offsets of a span in each partition: what is there of it, and committed.
+    """Return the offsets of a span in each partition, limited to what exists and is committed.
 
-    Parameters
-    ----------
-    reader : LogReader
-        Asks the broker.
-    span : Span
-        What is asked for.
-    partitions : collection of (topic, partition)
-        Where.
-
-    Raises
-    ------
-    BrokerError
-        No answer.
+    Raises `BrokerError` where the broker does not answer.
     """
     bounds = reader.bounds(partitions)
     begin = span.begin
@@ -157,8 +127,8 @@ def _offsets(
 def _offsets_at(reader: LogReader, partitions: Collection[TopicPartition], moment: int) -> dict[TopicPartition, int]:
     """Return the first offset of each partition that is not before a moment, `NO_OFFSET` where none is.
 
-    Kafka takes the first record with such a timestamp; one that is in the future says nothing of those behind it, so
-    that the partition is halved instead.
+    Kafka takes the first record with such a timestamp. One that is in the future means nothing for those behind it, so
+    a binary search replaces it.
     """
     now = time.time_ns() // 1_000_000 + AHEAD
     found = reader.offsets_at(list(partitions), moment)
@@ -175,14 +145,10 @@ def _offsets_at(reader: LogReader, partitions: Collection[TopicPartition], momen
 
 
 def newest_time(reader: LogReader, partitions: Collection[TopicPartition]) -> int:
-    """Return the newest timestamp of the last records of some partitions, in milliseconds; now where they tell none.
+    """Return the newest timestamp of the last records of some partitions, in milliseconds; now where there is none.
 
-    What is ahead of our clock is left out: one record with a wrong date would otherwise be the end of every range.
-
-    Raises
-    ------
-    BrokerError
-        The broker does not answer.
+    A timestamp ahead of this machine's clock is left out: one record with a wrong date would otherwise be the end of
+    every range. Raises `BrokerError` where the broker does not answer.
     """
     now = time.time_ns() // 1_000_000
     ends = {at: (max(first, end - NEWEST), end) for at, (first, end) in reader.bounds(partitions).items()}

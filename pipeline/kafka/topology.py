@@ -1,4 +1,4 @@
-"""What the cluster says of a deployment's topics."""
+"""The topics of a deployment as the cluster reports them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,35 +10,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """What the broker says of a deployment's topics.
-
-    Attributes
-    ----------
-    partitions : int
-        Partitions of every input.
-    topic_ids : mapping of str to str
-        Kafka's id of each input topic and of the routes, which changes when a topic is deleted and made again; ``""``
-        where the broker gives none (the embedded one).
-    message_bytes : mapping of str to int
-        ``max.message.bytes`` of each topic, where the broker tells.
-    embedded : bool
-        The broker is the embedded one: no transactions, no topic configuration.
-    routes : int
-        Partitions of the topic of the routes; 0 where there is none.
-    labels : int
-        Partitions of the topic of labels; 0 where there is none.
-    """
+    """Partitions, ids and limits of a deployment's topics, as the broker reports them."""
 
     partitions: int
+    """Partitions of every input."""
     topic_ids: Mapping[str, str]
+    """Kafka's id of each input topic and of the routes; another one when a topic is deleted and created again.
+
+    ``""`` where the broker gives none (the embedded one).
+    """
     message_bytes: Mapping[str, int] = field(default_factory=dict)
+    """``max.message.bytes`` of each topic, where the broker reports it."""
     embedded: bool = False
+    """The broker is the embedded one: no transactions, no topic configuration."""
     routes: int = 0
+    """Partitions of the topic of the routes; 0 where there is none."""
     labels: int = 0
+    """Partitions of the topic of labels; 0 where there is none."""
 
     @property
     def state_partitions(self) -> int:
-        """Partitions of the topics of states, snapshots and archive: one for each task of a worker."""
+        """Partitions of the topics of states (snapshots and archive): one for each task of a worker."""
         return max(self.partitions, self.routes, self.labels)
 
     @property
@@ -48,5 +40,5 @@ class Deployment:
 
     @property
     def letters(self) -> int:
-        """Partitions of the dead letters: of what is read, and has a place there."""
+        """Partitions of the dead letters: one for each partition that is read and can yield them."""
         return max(self.partitions, self.labels)

@@ -1,1 +1,1 @@
-"""Changes of stored states that somebody asks for, and the named stops that tell them to."""
+"""Changes of stored state on request: recovery from a startup mismatch, reset, rollback and import."""

@@ -1,8 +1,8 @@
-"""The end of subtrees whose roots begin anew, where the levels of a hierarchy learn apart.
+"""Drain the subtrees of roots that start a new version, where the levels of a hierarchy learn in separate stages.
 
-A root that begins its next version sends nothing more to the subtrees of the one before. So the second hop carries out
-first what is still on its way to them, and answers it. Then they are forgotten, and the stream's next record tells the
-end of their clusters with that of the root's.
+A root that starts its next version sends nothing more to the subtrees of the version before. The second stage therefore
+first processes the messages still on their way to them, and emits the assignments of those records. Then the subtrees
+are removed, and the stream's next record emits the end of their clusters together with the end of the root's clusters.
 """
 
 import logging
@@ -30,58 +30,32 @@ from resonance.pipeline.repartition.keyed.subtree_task import SubtreeTask
 from resonance.pipeline.tasks import Task
 
 MAX_WAITING: Final = 200_000
-"""Messages to subtrees that may wait; what becomes of them is held in memory."""
+"""Most unprocessed messages to subtrees: their outputs are held in memory."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class _Part:
-    """A partition of the routes with nothing on its way any more.
-
-    Attributes
-    ----------
-    at : (topic, partition)
-        The partition.
-    task : SubtreeTask
-        Has carried everything out.
-    outputs : Outputs
-        What became of it.
-    was, end : int
-        The group's offset, and where it goes on.
-    """
+    """A partition of the routes without unprocessed messages."""
 
     at: TopicPartition
     task: SubtreeTask
+    """Has processed every message."""
     outputs: Outputs
+    """Outputs of the messages that were unprocessed."""
     was: int
+    """The group's committed offset."""
     end: int
+    """Offset at which the group continues."""
 
 
 class Below:
-    """All that is below the roots of a deployment.
+    """The subtrees below the roots of a deployment, with every waiting message processed.
 
-    Parameters
-    ----------
-    settings : Settings
-        The present ones.
-    source : DeploymentContext
-        The deployment under them.
-    tables : mapping of int to ChangelogTable
-        By partition.
-    make_task : callable
-        Makes an empty task under some settings for a partition.
-    begins : mapping of (topic, partition) to int
-        Input partitions with roots that begin anew, and the offset where they do.
-    stream : str
-        The only one that does; empty for all of them.
-
-    Raises
-    ------
-    MismatchError
-        More is on its way than can be carried out here.
-    BrokerError
-        The outputs have no place for some of it.
+    `begins` maps each input partition whose roots start a new version to the offset where it starts; `stream` limits
+    this to one stream, and is empty for all. Raises `MismatchError` where more than `MAX_WAITING` messages wait:
+    workers must process them first.
     """
 
     def __init__(
@@ -112,7 +86,7 @@ class Below:
         begins: Mapping[TopicPartition, int],
         stream: str = "",
     ) -> Self:
-        """Return what is below the roots as the snapshots topic has it; parameters as of the class."""
+        """Read the subtrees from the snapshots topic and drain them; the parameters are those of the class."""
         with LogReader(source.client, source.group, source.patience) as reader:
             tables = read_tables(reader, source, range(source.deployment.state_partitions), settle=source.patience)
         return cls(settings, source, tables, make_task, begins, stream)
@@ -124,7 +98,7 @@ class Below:
         place = max(committed, record.position if record else 0, bounds[0])
         waiting = self._waiting(reader, at, place, bounds[1])
         if record is None and committed == NO_OFFSET:
-            # Nothing was carried out yet of what roots sent, under the settings that they had.
+            # No message is processed yet: the settings are those under which the roots sent them.
             learned = self._settings_of_roots(source)
             task: Task | None = self._make_task(learned, *at) if learned else None
         else:
@@ -140,7 +114,7 @@ class Below:
         return _Part(at, task, outputs, committed, max(place, bounds[1]))
 
     def _settings_of_roots(self, source: DeploymentContext) -> Settings | None:
-        """Return the settings under which messages were sent; None where this release does not take them."""
+        """Return the settings under which messages were sent; None where this release rejects them."""
         found = (table.records() for table in self._tables.values())
         roots = (record for records in found for topic, record in records.items() if topic != source.routes)
         record = next(roots, None)
@@ -162,9 +136,9 @@ class Below:
         return waiting
 
     def _comes_again(self, record: Record) -> bool:
-        """Whether the new models answer what a message answers: it was sent, but where it was sent nothing counts.
+        """Whether the new models process the source record of a message again.
 
-        That can be under at least once only.
+        The message was then sent, but the offset of its record was not committed: at-least-once delivery only.
         """
         ask = self._read(record)
         begin = None if ask is None else self._begins.get((ask.topic, ask.partition))
@@ -173,7 +147,7 @@ class Below:
         return ask.source_offset >= begin and self._stream in ("", ask.part.stream)
 
     def _adopt(self, task: SubtreeTask, at: TopicPartition) -> None:
-        """Give a task the subtrees as they were snapshotted, as far as they can be read, to be ended."""
+        """Remove the snapshots of a partition's subtrees, and keep the readable ones to end their clusters."""
         table = self._tables[at[1]]
         for name in table.streams(at[0]):
             task.forget(name)
@@ -181,22 +155,22 @@ class Below:
                 self._ended.append(SubtreeModel.from_bytes(table.newest(name)[0].body))
 
     def end(self, source: DeploymentContext, roots: Collection[TopicPartition]) -> None:
-        """Let the subtrees of all streams of some input partitions end."""
+        """End the subtrees of all streams of some input partitions."""
         for part in self._parts:
             self._ended += part.task.end_streams(lambda name: any(is_stream_of(source, at, name) for at in roots))
 
     def end_stream(self, stream: str) -> None:
-        """Let the subtrees of a stream end."""
+        """End the subtrees of one stream."""
         for part in self._parts:
             self._ended += part.task.end_streams(lambda name: name == stream)
 
     def tell(self, root: Task) -> None:
-        """Let the roots of an input partition tell what ended, with the next record of each."""
+        """Hand the ended subtrees to an input partition's roots; each stream's next record emits their end."""
         if isinstance(root, RootTask):
             root.end_below(self._ended)
 
     def changes(self, source: DeploymentContext) -> list[Change]:
-        """Return what becomes of the partitions of the routes."""
+        """Return the change of each partition of the routes."""
         return [self._change(source, part) for part in self._parts]
 
     def _change(self, source: DeploymentContext, part: _Part) -> Change:

@@ -1,4 +1,4 @@
-"""The deployment that a command looks at or changes, as the broker has it."""
+"""The deployment that a command inspects or changes, as the broker describes it."""
 
 from dataclasses import replace
 from typing import Final
@@ -11,18 +11,14 @@ from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.topics.topics import read_logs
 
 DESCRIBED: Final = ("cluster_events", "clusters", "snapshots", "archive")
-"""Topics whose longest message matters for a restore."""
+"""Topics whose largest allowed message matters for a restore."""
 
 
 def open_source(settings: Settings) -> DeploymentContext:
-    """Return the deployment as the broker has it; nothing is made.
+    """Return the deployment as the broker describes it; no topic is created.
 
-    Raises
-    ------
-    BrokerError
-        The broker does not answer, or it has no snapshots of this deployment; the nearest name is offered.
-    ConfigurationError
-        `stream` is not set, and has to be.
+    Raises `BrokerError`, with the nearest topic name, where the broker has no snapshots of this deployment, and
+    `ConfigurationError` where `stream` must be set.
     """
     client = clients.librdkafka(settings)
     deployment = read_logs(client, settings)

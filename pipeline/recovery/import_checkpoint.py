@@ -1,7 +1,7 @@
-"""Snapshots from a file become those of a deployment that stands still.
+"""Write the snapshots of an exported file into a deployment whose workers are stopped.
 
-Partitions of which the file holds everything are put back as a whole, with the place in the log that belongs to them.
-Single streams are put beside what is there; at its next start the partition learns again what they lack.
+A partition that the file holds completely is restored as a whole, with the offset that belongs to it. Single streams
+are added beside the existing ones; at its next start the partition relearns the records that they lack.
 """
 
 from collections.abc import Sequence
@@ -25,22 +25,10 @@ from resonance.pipeline.tasks import MakeTask
 def plan_import(
     source: DeploymentContext, partitions: Sequence[ExportedPartition], make_task: MakeTask
 ) -> list[Change]:
-    """Return what an import changes.
+    """Return what an import changes in each partition.
 
-    Parameters
-    ----------
-    source : DeploymentContext
-        The deployment.
-    partitions : sequence of ExportedPartition
-        What the file holds.
-    make_task : callable
-        Makes an empty task for an input partition.
-
-    Raises
-    ------
-    MismatchError
-        It belongs to another deployment or log, was learned under other settings, cannot be loaded, or would use ids of
-        clusters again.
+    Raises `MismatchError` where the file belongs to another deployment or log, was learned under other settings, cannot
+    be loaded, or would reuse cluster ids.
     """
     changes = []
     with LogReader(source.client, source.group, source.patience) as reader:
@@ -67,7 +55,7 @@ def _beside(
     bounds: OffsetRange,
     make_task: MakeTask,
 ) -> Change:
-    """Return the change that puts streams beside those that are there; the partition stays where it is."""
+    """Return the change that adds streams beside the existing ones; the partition keeps its offset."""
     at, record = partition.at, table.records().get(partition.at[0])
     where = f"{at[0]}[{at[1]}]"
     if record is None:
@@ -77,7 +65,7 @@ def _beside(
     stands = max(committed, record.position)
     recovery_offset = min(record.recovery_offset, *(snapshot.next for snapshot in partition.snapshots))
     for one in (partition.record, record):
-        # What is learned again must come out as it would have, there and here.
+        # Relearning must give the same models under the file's identity and under the present one.
         check_record(source, at, replace(one, recovery_offset=recovery_offset, position=stands))
     check_models(source, at, record.state, partition.snapshots, make_task)
     changes = []
@@ -100,7 +88,7 @@ def _beside(
     given = GivenStates(partition.snapshots, record.state, recovery_offset)
     writer = table.writer(source.identities[at[0]])
     if partition.record.began != record.began:
-        # Learned otherwise than the others: a reset that tells everything again would not tell the same.
+        # These streams were learned from another start: a reset that emits everything again would emit something else.
         writer.began = NO_OFFSET
     messages = list(writer.messages(given, record.position, record.committed, everything=True))
     return Change(at, messages, stands, was=committed, streams=changes)

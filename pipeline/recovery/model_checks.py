@@ -1,6 +1,6 @@
-"""Models that come from elsewhere are loaded before they are written, as the next start will load them.
+"""Load models from outside the deployment before they are written, as the next start will load them.
 
-That start would find nothing else there any more; and a file can say anything, with checksums that fit.
+After the write that start has no other models to return to, and a file can claim anything with valid checksums.
 """
 
 import sys
@@ -25,30 +25,9 @@ def check_models(
     snapshots: Sequence[StreamSnapshot],
     make_task: MakeTask,
 ) -> int:
-    """Load models that are to be written.
+    """Load the models that are to be written, and return the version with which new streams of the partition start.
 
-    Parameters
-    ----------
-    source : DeploymentContext
-        The deployment.
-    at : (topic, partition)
-        An input partition of it.
-    state : bytes
-        What the partition knows beside its streams.
-    snapshots : sequence of StreamSnapshot
-        Of streams of it.
-    make_task : callable
-        Makes an empty task for an input partition.
-
-    Returns
-    -------
-    int
-        Version of the models of streams that are new behind it.
-
-    Raises
-    ------
-    MismatchError
-        It cannot be loaded, or says of itself what is not so.
+    Raises `MismatchError` where a model cannot be loaded or contradicts its own header.
     """
     where = f"{at[0]}[{at[1]}]"
     task = make_task(*at)
@@ -72,14 +51,14 @@ def check_models(
 
 
 def _check_size(snapshot: StreamSnapshot) -> None:
-    """Raise ValueError where an engine would make room for more than the state can hold, before it does."""
+    """Raise ValueError before an engine allocates room for more than the state can hold."""
     with suppress(StateError):
-        # Whatever else is wrong with it is told where it is loaded.
+        # Any other defect is reported where the state is loaded.
         _, parts = unpack(snapshot.body, KIND, STATE_REVISION)
         header, _ = unpack(parts["engine"].tobytes(), str(snapshot.header["engine"]), sys.maxsize)
         if header["parameters"] != snapshot.header["parameters"]:
             raise ValueError("the parameters are others than it is said")
-        # Sparse states hold the features that clusters have, not all that there are.
+        # A sparse state holds only the features of its clusters, not all that exist.
         most = max(len(snapshot.body), header["parameters"].get("max_features", 0))
         if not 0 <= header["dimension"] <= most:
             raise ValueError(f"a dimension of {header['dimension']}")

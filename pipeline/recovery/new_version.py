@@ -1,4 +1,4 @@
-"""New models, under the present settings, where the old ones cannot go on; the place in the log stays."""
+"""Start new models under the present settings where the old ones cannot continue, at the same offset of the log."""
 
 import logging
 from collections.abc import Callable
@@ -31,45 +31,23 @@ def begin_versions(
     *,
     atomic: bool = True,
 ) -> int:
-    """Begin new models, under the present settings, where the old ones cannot go on; the place in the log stays.
+    """Start new models where the old ones cannot continue, and return in how many partitions; the offset stays.
 
-    Where the log still allows it the old models are rebuilt up to that place first, under the settings they were
-    learned with; otherwise their last snapshots stand for them.
-
-    Parameters
-    ----------
-    settings : Settings
-        The present ones.
-    source : DeploymentContext
-        The deployment under them.
-    make_task : callable
-        Makes an empty task under some settings for an input partition.
-    alone : callable
-        As in `resume_from_snapshots`.
-    atomic : bool
-        The broker has transactions.
-
-    Returns
-    -------
-    int
-        Partitions that got new models; the others go on as they are.
-
-    Raises
-    ------
-    MismatchError
-        Something that new models do not mend.
+    Where the log still allows it, the old models are first rebuilt up to that offset under the settings they were
+    learned with; otherwise their last snapshots are used. `alone` is that of `resume_from_snapshots`. Raises
+    `MismatchError` for a mismatch that new models do not resolve.
     """
     logs = inputs_of(source)
 
     def stop(at: TopicPartition) -> MismatchError | None:
-        """Why a partition cannot go on as it is."""
+        """Return why a partition cannot continue as it is; None where it can."""
         try:
             restore_partitions(source, [at], lambda topic, partition: make_task(settings, topic, partition))
         except MismatchError as found:
             return found
         return None
 
-    # Other stops may be nothing but a group that works meanwhile; they come again where they are real.
+    # Other mismatches may only come from workers that still run; real ones are found again once the group is empty.
     if not any(found and mismatches.NEW_VERSION in found.remedies for found in map(stop, logs)):
         return 0
     alone()
@@ -84,7 +62,7 @@ def begin_versions(
         _log.info("new models, because %s", found.problem)
     begun, below = list(stopped), None
     if settings.is_keyed:
-        # Roots know nothing of what is lost below them, and would go on asking it.
+        # Roots do not know which subtrees are lost, and would keep sending messages to them.
         lost = any(at[0] == source.routes for at in stopped)
         begun = [at for at in logs if at[0] != source.routes and (lost or at in stopped)]
     records = {at: tables[at[1]].records().get(at[0]) for at in begun}
@@ -108,7 +86,7 @@ def begin_versions(
 
 
 def _begin_of(record: PartitionRecord | None, committed: int, bounds: tuple[int, int]) -> int:
-    """Return where the new models of a partition begin: behind all that its group, or its snapshots, say was told."""
+    """Return where new models start: behind every record that the group or its snapshots show as processed."""
     first, end = bounds
     return min(max(committed, record.position if record else first, first), end)
 
@@ -121,7 +99,7 @@ def _new_models(
     span: tuple[int, int],
     make_task: MakeTaskThen,
 ) -> tuple[Task, int]:
-    """Return the task whose models begin anew, and how many did; `span` is where the log begins, and where they do."""
+    """Return a task with new models, and their number; `span` is the log's first offset and their start."""
     first, start = span
     record = table.records().get(at[0])
     task = make_task(settings, *at)
@@ -135,7 +113,7 @@ def _new_models(
             before.restore_partition(record.state)
         _pass_over(source, before, record.position if record else 0, first, start)
     task.adopt_position(before)
-    # A stream that learned and was never snapshotted has used ids too, below this version.
+    # A stream that learned but was never snapshotted has used cluster ids too, below this version.
     task.first_version = max([before.first_version, *known]) + (learned is None)
     for snapshot in old:
         task.restore(replace(snapshot, next=start), new_version=True)
@@ -143,11 +121,11 @@ def _new_models(
 
 
 def _pass_over(source: DeploymentContext, before: Task, position: int, first: int, end: int) -> None:
-    """Let a second hop that stands at a position see which routes were learned since, though by nobody who is left."""
+    """Mark the routes that a second-stage task has not seen, up to `end`: models now gone have learned them."""
     if not isinstance(before, RoutedTask) or position >= end:
         return
     if first > position:
-        # Deleted: any of them may be the predecessor of the next.
+        # Routes were deleted: any of them may be the predecessor of the next one.
         before.accept_any_predecessor()
     at = before.topic, before.partition
     with LogReader(source.client, source.group, source.patience) as reader:
@@ -156,7 +134,7 @@ def _pass_over(source: DeploymentContext, before: Task, position: int, first: in
 
 
 def _take_over(settings: Settings, task: Task, record: PartitionRecord | None) -> None:
-    """Give a task what the partition knew of its records' features, where they stand where they stood."""
+    """Restore what a partition knew of its records' features; refuse where `input.features` has changed."""
     before = record.identity.settings.get("input.features") if record else None
     if not settings.finds_features:
         return
@@ -176,9 +154,9 @@ def _old_models(
     table: ChangelogTable,
     make_task: MakeTaskThen,
 ) -> tuple[list[StreamSnapshot], Task | None]:
-    """Return the old models of a partition, and the task that has learned them up to its place in the log.
+    """Return a partition's old models, and the task that has learned them up to its offset.
 
-    Without it they are those that were snapshotted, as they were then.
+    The task is None where they cannot be rebuilt; the models are then those of the last snapshots.
     """
     record = table.records().get(at[0])
     snapshots = {stream: table.newest(stream)[0] for stream in table.streams(at[0])}

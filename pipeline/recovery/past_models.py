@@ -1,4 +1,4 @@
-"""Models of before, rebuilt under the settings with which they learned."""
+"""Old models, rebuilt under the settings with which they were learned."""
 
 import logging
 from collections.abc import Callable
@@ -13,13 +13,13 @@ from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.tasks import Task, make_task
 
 MakeTaskThen = Callable[[Settings, str, int], Task]
-"""Makes an empty task under some settings for a partition of a topic."""
+"""Makes an empty task for a partition of a topic, under the given settings."""
 
 _log = logging.getLogger(__name__)
 
 
 def tasks_of(source: DeploymentContext) -> MakeTaskThen:
-    """Return what makes the tasks of a deployment, under whatever settings."""
+    """Return the function that makes a deployment's tasks under any settings."""
     counts = source.deployment.counts
     return lambda settings, topic, partition: make_task(settings, topic, partition, **counts)
 
@@ -27,29 +27,18 @@ def tasks_of(source: DeploymentContext) -> MakeTaskThen:
 def models_then(
     settings: Settings, source: DeploymentContext, at: TopicPartition, record: PartitionRecord, make_task: MakeTaskThen
 ) -> RestoredPartition[Task] | None:
-    """Return a partition as it stands, with the models that learned it; None where they cannot be rebuilt.
+    """Return a partition restored with the models that learned it; None where they cannot be rebuilt.
 
-    Parameters
-    ----------
-    settings : Settings
-        The present ones.
-    source : DeploymentContext
-        The deployment under them.
-    at : (topic, partition)
-        The partition.
-    record : PartitionRecord
-        What its snapshots say of it.
-    make_task : callable
-        Makes its task.
+    `settings` are the present ones; `record` holds what the models were learned with.
     """
     try:
         learned = settings_then(settings, record.identity)
-        # The present program learns again: it has to be the revision that learned before.
+        # The present program relearns the records, so its revision must be the one that learned them before.
         identity = replace(record.identity, revision=program_revision(learned))
         old_source = replace(source, identities={at[0]: identity})
         return restore_partitions(old_source, [at], lambda *own: make_task(learned, *own))[at]
     except (MismatchError, ConfigurationError) as error:
-        # Without what would mend it: that is being done.
+        # The remedies are left out: one of them is being carried out.
         why = error.problem if isinstance(error, MismatchError) else error
         _log.warning("%s[%d]: the last snapshots stand for the old models: %s", *at, why)
         return None

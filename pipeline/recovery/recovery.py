@@ -1,9 +1,10 @@
-"""Recovery from a startup mismatch: each way gives something up, so that only a user can ask for it.
+"""Recovery from a startup mismatch: each way gives something up, so it runs only when a user requests it.
 
-`resume_from_snapshots`, `reset` and `begin_versions` are the three that `mismatches` names. `recover` carries out one
-of them before the worker joins its group, on a group without members. Where the broker has transactions it is written
-at once: offsets, tombstones and new snapshots count together. Where nothing is broken it changes nothing and does not
-wait, so that a flag may stay on the command line of several workers; only `reset` begins anew at every start.
+`resume_from_snapshots`, `reset` and `begin_versions` are the three ways that `mismatches` names. `recover` carries one
+out before the worker joins its group, on a group without members. Where the broker has transactions, one of them holds
+everything: offsets, tombstones and new snapshots take effect together. Where nothing is broken, recovery changes
+nothing and does not wait, so the flag may stay on the command line of several workers; only `reset` starts over at
+every start.
 """
 
 import logging
@@ -28,30 +29,21 @@ _log = logging.getLogger(__name__)
 def recover(
     command: str, settings: Settings, source: DeploymentContext, cancelled: threading.Event | None = None
 ) -> int:
-    """Do what one of the commands that `mismatches` names stands for.
+    """Carry out a recovery command, and return how many partitions it changed.
 
     Parameters
     ----------
     command : str
         `mismatches.RESUME`, `mismatches.RESET` or `mismatches.NEW_VERSION`.
-    settings : Settings
-        The deployment's.
-    source : DeploymentContext
-        The deployment.
     cancelled : Event, optional
-        Ends the waiting for an empty group, with `RestoreCancelledError`; nobody waits where nothing is broken.
-
-    Returns
-    -------
-    int
-        Partitions that were changed.
+        Ends the wait for an empty group with `RestoreCancelledError`; where nothing is broken there is no wait.
 
     Raises
     ------
     MismatchError
-        Something that this command does not mend.
+        The mismatch is one that this command does not resolve.
     BrokerError
-        The group has members, or the broker does not do it.
+        The group has members, or the broker does not accept the change.
     """
     atomic = is_atomic(settings, source)
 
@@ -69,26 +61,14 @@ def recover(
 def resume_from_snapshots(
     source: DeploymentContext, alone: Callable[[], None] = lambda: None, *, atomic: bool = True
 ) -> int:
-    """Set lost and set-back offsets to where the snapshots end.
+    """Set lost and set-back offsets to where the snapshots end, and return how many were set.
 
-    Parameters
-    ----------
-    source : DeploymentContext
-        The deployment.
-    alone : callable
-        Returns once the group has no members; called where something is to be changed.
-    atomic : bool
-        The broker has transactions.
-
-    Returns
-    -------
-    int
-        Partitions whose offset was set; the others were in order.
+    `alone` returns once the group has no members; it is called only where an offset is to be set.
     """
     if not _offsets_lost(source):
         return 0
     alone()
-    # Whoever was there may have gone on meanwhile.
+    # A worker that was still running may have committed meanwhile.
     changes = []
     for at, (committed, position) in _offsets_lost(source).items():
         changes.append(Change(at, [], position))
@@ -99,10 +79,10 @@ def resume_from_snapshots(
 
 
 def _offsets_lost(source: DeploymentContext) -> dict[TopicPartition, tuple[int, int]]:
-    """Return the committed offset and the snapshots' position of each partition where the one is behind the other."""
+    """Return committed offset and snapshot position of each partition whose offset is behind its snapshots."""
     inputs = inputs_of(source)
     with LogReader(source.client, source.group, source.patience) as reader:
-        # In this order a group that works meanwhile is never behind.
+        # Read in this order, the offset of a group that works meanwhile is never behind.
         tables = read_tables(reader, source, range(source.deployment.state_partitions), settle=source.patience)
         committed = reader.committed(inputs)
     lost = {}

@@ -1,9 +1,10 @@
-"""A reset: models and offsets are forgotten, and everything begins anew where the log begins now.
+"""A reset: models and offsets are dropped, and everything starts over where the log begins now.
 
-Where streams are re-keyed the inputs are routed once more; what was routed before is left aside, and the routes begin
-at their end.
+Where streams are re-keyed the inputs are routed once more; what was routed before is skipped, and the routes start at
+their end.
 
-It asks nothing of what stands in the snapshots topic but whose it is, so it mends whatever is wrong there.
+A reset requires nothing of the snapshots topic except that it belongs to this pipeline, so it recovers from any damage
+there.
 """
 
 import logging
@@ -35,21 +36,9 @@ _log = logging.getLogger(__name__)
 
 
 def reset(source: DeploymentContext, make_task: Callable[[str, int], SnapshottedTask], *, atomic: bool = True) -> int:
-    """Forget models, archives, clusters and offsets, and begin anew where the log begins now.
+    """Drop models, archives, clusters and offsets, and start over where the log begins now.
 
-    Parameters
-    ----------
-    source : DeploymentContext
-        The deployment.
-    make_task : callable
-        Makes an empty task for an input partition.
-    atomic : bool
-        The broker has transactions.
-
-    Returns
-    -------
-    int
-        Partitions: all of them.
+    Returns the number of partitions, which is all of them.
     """
     changes = plan_reset(source, make_task)
     carry_out_reset(source, changes, atomic=atomic)
@@ -57,8 +46,8 @@ def reset(source: DeploymentContext, make_task: Callable[[str, int], Snapshotted
 
 
 def carry_out_reset(source: DeploymentContext, changes: list[Change], *, atomic: bool) -> None:
-    """Do what `plan_reset` said."""
-    # First: models without archives are whole, archives of models that are gone are not.
+    """Delete the archives, and write the changes of `plan_reset`."""
+    # Archives go first: models without archives are complete, archives without their models are not.
     forget_archives(source)
     write(source, changes, atomic=atomic)
     for change in changes:
@@ -66,17 +55,10 @@ def carry_out_reset(source: DeploymentContext, changes: list[Change], *, atomic:
 
 
 def plan_reset(source: DeploymentContext, make_task: Callable[[str, int], SnapshottedTask]) -> list[Change]:
-    """Return what a reset changes, in every partition.
+    """Return what a reset changes in every partition.
 
-    Where this gives every output again with the same bytes the streams keep their version; otherwise they get one that
-    was never used.
-
-    Parameters
-    ----------
-    source : DeploymentContext
-        The deployment.
-    make_task : callable
-        Makes an empty task for an input partition.
+    Streams keep their version where every output is emitted again with the same bytes; otherwise they get one that was
+    never used.
     """
     inputs = inputs_of(source)
     changes = []
@@ -89,7 +71,7 @@ def plan_reset(source: DeploymentContext, make_task: Callable[[str, int], Snapsh
     bounds |= {at: (end, end) for at, (_, end) in bounds.items() if at[0] == source.routes}
     versions = {at: _next_version(source, at, live[at[1]], bounds[at], committed[at], make_task) for at in inputs}
     if source.routes:
-        # A stream that is re-keyed may have been learned in any of them, and has the same name in all.
+        # A re-keyed stream may have been learned in any partition of the routes, and has the same name in all.
         beyond = [number for number in live if number >= source.deployment.state_partitions]
         used = [_next_version(source, (source.routes, n), live.pop(n), (0, 0), NO_OFFSET, make_task) for n in beyond]
         highest = max([version for at, version in versions.items() if at[0] == source.routes] + used)
@@ -105,7 +87,7 @@ def plan_reset(source: DeploymentContext, make_task: Callable[[str, int], Snapsh
         new = Standing(versions[at], first)
         known = standing[partition].items()
         forgotten = [StreamChange(name, before, new) for name, before in known if is_stream_of(source, at, name)]
-        # The first input of a partition forgets for all of them, whatever stands there.
+        # The first input of a partition removes the records of all its inputs, whatever they hold.
         old = set(live.pop(partition, {})) - {message.key for message in begin}
         messages = chain((Message(key, None, []) for key in sorted(old)), begin)
         removed = [Message(key, None, []) for key in clusters.pop(partition, ())]
@@ -115,7 +97,7 @@ def plan_reset(source: DeploymentContext, make_task: Callable[[str, int], Snapsh
 
 
 def _live_clusters(reader: LogReader, source: DeploymentContext) -> dict[int, list[bytes]]:
-    """Return by partition the clusters of which the compacted topic speaks; nobody else would ever remove them."""
+    """Return the keys of the live clusters by partition: after a reset no worker would ever remove them."""
     places = [(source.clusters, partition) for partition in range(source.deployment.state_partitions)]
     live: dict[int, dict[bytes, None]] = {}
     for (_, partition), records in reader.read(reader.bounds([place for place in places if reader.has(place)])):
@@ -129,10 +111,10 @@ def _live_clusters(reader: LogReader, source: DeploymentContext) -> dict[int, li
 
 
 def live_records(reader: LogReader, source: DeploymentContext) -> dict[int, dict[bytes, bytes]]:
-    """Return the live records under keys of ours by partition, without asking what they mean."""
+    """Return the live snapshot records by partition; the keys are checked, the values are not parsed."""
     wanted = [(source.snapshots, partition) for partition in range(source.deployment.state_partitions)]
     while source.routes and reader.has((source.snapshots, len(wanted))):
-        # The routes had more partitions once.
+        # The routes may have had more partitions before.
         wanted.append((source.snapshots, len(wanted)))
     live: dict[int, dict[bytes, bytes]] = {partition: {} for _, partition in wanted}
     for (_, partition), records in reader.read(reader.settled_bounds(wanted, source.patience)):
@@ -159,7 +141,7 @@ def standing_streams(live: Mapping[bytes, bytes]) -> dict[str, Standing]:
 
 
 def checked_epoch(source: DeploymentContext, live: Mapping[bytes, bytes]) -> int:
-    """Return the highest epoch of the records of a partition, as far as they can be read and are this pipeline's."""
+    """Return the highest epoch of a partition's readable records; refuse those of another pipeline."""
     highest = 0
     pipeline = next(iter(source.identities.values())).pipeline
     for key, value in live.items():
@@ -184,12 +166,12 @@ def _next_version(
     committed: int,
     make_task: Callable[[str, int], SnapshottedTask],
 ) -> int:
-    """Return the version with which the models of a partition begin anew.
+    """Return the version with which the models of a partition start over.
 
-    It is one that was never used, as far as the live records tell; but the same where the log tells everything again.
+    It is one that the live records do not show as used, or the same one where the log gives every output again.
     """
     topic, partition = at
-    # Whoever wrote anything has begun with version 1, whatever can be read of it now.
+    # A record or a committed offset proves that version 1 was used, even where nothing can be read.
     highest = int(bool(live) or committed != NO_OFFSET)
     for key, value in live.items():
         with suppress(MismatchError, AttributeError, *UNREADABLE):

@@ -1,4 +1,4 @@
-"""The model of one stream is forgotten: its next record begins the stream's next version."""
+"""Reset one stream: its model is dropped, and its next record starts the stream's next version."""
 
 from dataclasses import replace
 from functools import partial
@@ -22,25 +22,12 @@ from resonance.pipeline.recovery.rewrite import (
 
 
 def plan_stream_reset(settings: Settings, source: DeploymentContext, stream: str) -> list[Change]:
-    """Return what changes when a stream's model is forgotten; the others of its partition go on as they are.
+    """Return what changes when one stream's model is dropped; the other streams of its partition continue.
 
-    Parameters
-    ----------
-    settings : Settings
-        The deployment's.
-    source : DeploymentContext
-        The deployment.
-    stream : str
-        Its name.
-
-    Raises
-    ------
-    ConfigurationError
-        There is no such stream; the nearest names are offered.
-    MismatchError
-        The partition cannot be restored: a named stop.
+    Raises `ConfigurationError`, with the nearest names, where there is no such stream, and `MismatchError` where the
+    partition cannot be restored.
     """
-    # Also one that has no snapshot yet; where the name says no partition, all of them tell what there is.
+    # A stream without a snapshot counts too; where its name gives no partition, all of them are restored to find it.
     places = [at for at in inputs_of(source) if not settings.is_keyed or at[0] != source.routes]
     chosen = [at for at in places if is_stream_of(source, at, stream)] or places
     tasks = tasks_of(source)

@@ -1,7 +1,7 @@
-"""Changes of a deployment whose group has no members: snapshots and offsets, at once where the broker can.
+"""Write the changes of a deployment whose group has no members: snapshots and offsets, atomically where the broker can.
 
-The commands that mend a stop, that reset, and that import say what is to become of each partition; here it is seen to
-that nobody works meanwhile, and written: in one transaction, so that messages and offsets count together.
+Recovery, reset and import decide what becomes of each partition. This module makes sure that no worker runs meanwhile,
+and writes everything in one transaction, so that messages and offsets take effect together.
 """
 
 import logging
@@ -31,14 +31,15 @@ _log = logging.getLogger(__name__)
 
 
 class Standing(NamedTuple):
-    """Where a stream's model stands: its version, and the offset behind its last record; None where nothing says it."""
+    """Where a stream's model stands."""
 
     version: int
     next: int | None
+    """Offset behind its last record; None where it is in no snapshot."""
 
 
 class StreamChange(NamedTuple):
-    """What becomes of a stream, by its newest snapshot; for people."""
+    """What becomes of a stream, by its newest snapshot; shown to users."""
 
     stream: str
     before: Standing | None
@@ -47,53 +48,33 @@ class StreamChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is written for an input partition.
-
-    Attributes
-    ----------
-    at : (topic, partition)
-        The input partition.
-    messages : iterable of Message
-        To the snapshots topic.
-    offset : int
-        Where the group goes on.
-    archive : iterable of Message
-        To the archive topic.
-    was : int
-        Where the group was, `NO_OFFSET` where it had no offset.
-    streams : sequence of StreamChange
-        The streams that become something else.
-    clusters : iterable of Message
-        To the topic of the clusters.
-    note : str
-        Beside the group's offset.
-    outputs : sequence of Batch
-        To topics of outputs.
-    """
+    """What is written for a partition."""
 
     at: TopicPartition
     messages: Iterable[Message]
+    """For the snapshots topic."""
     offset: int
+    """Offset at which the group continues."""
     archive: Iterable[Message] = ()
+    """For the archive topic."""
     was: int = NO_OFFSET
+    """The group's offset before; `NO_OFFSET` where it had none."""
     streams: Sequence[StreamChange] = ()
+    """The streams that change."""
     clusters: Iterable[Message] = ()
+    """For the topic of the clusters."""
     note: str = NOT_REPRODUCIBLE
+    """Committed beside the group's offset."""
     outputs: Sequence[Batch] = ()
+    """For the output topics."""
 
 
 def acknowledged(was: int, offset: int) -> int:
-    """Return what may be written of the group's offset beside models that belong to another one.
+    """Return the committed offset that a partition record may claim when its models belong to another offset.
 
-    Without transactions they can be read before the offset counts, and a start between the two must not take it for
-    one that was set back: it goes on with the models, and the same command does the rest.
-
-    Parameters
-    ----------
-    was : int
-        Where the group is, or `NO_OFFSET`.
-    offset : int
-        Where it is to go on.
+    Without transactions the models can be read before the offset is committed. A start in between must not take the
+    offset for one that was set back: it continues with the models, and the same command, run again, completes the
+    change.
     """
     return min(was, offset)
 
@@ -109,29 +90,26 @@ def inputs_of(source: DeploymentContext) -> list[TopicPartition]:
 
 
 def is_stream_of(source: DeploymentContext, at: TopicPartition, name: str) -> bool:
-    """Whether the name of a stream is one of a partition."""
+    """Whether a stream of this name belongs to a partition."""
     if "/" in name:
-        # The subtree of a root node, which is no part of the name of a stream.
+        # Only the name of a subtree has a slash: the name of its stream, the version and the root node.
         return at[0] == source.routes
     if source.is_rekeyed:
-        # The inputs' partitions have none.
+        # The inputs' partitions have no streams.
         return at[0] == source.routes
-    # Streams carry the topic in their names where there are several inputs.
+    # With several inputs, the names of streams carry the topic.
     prefix = (f"{at[0]}." if len(source.identities[at[0]].inputs) > 1 else "") + f"p{at[1]}"
     return name == prefix or name.startswith(f"{prefix}:")
 
 
 WAITING_SECONDS: Final = 5.0
-"""How much longer than a session members of a group are waited for."""
+"""Seconds beyond the session timeout for which members of a group are waited for."""
 
 
 def members_of(source: DeploymentContext) -> list[str] | None:
     """Return the members of the group as client and host, in any order; None where it has none.
 
-    Raises
-    ------
-    BrokerError
-        The broker does not say.
+    Raises `BrokerError` where the broker does not describe the group, and `DeniedError` without the right to it.
     """
     if source.deployment.embedded:
         return None
@@ -144,28 +122,17 @@ def members_of(source: DeploymentContext) -> list[str] | None:
         raise BrokerError(f"group {source.group} cannot be described: {error.args[0].str()}") from error
     if group.state in (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD):
         return None
-    # Empty where they are only joining.
+    # The list is empty while members are only joining.
     return [f"{member.client_id} on {member.host}" for member in group.members]
 
 
 def wait_for_empty_group(
     source: DeploymentContext, cancelled: threading.Event, tell: Callable[[str], None] = _log.info
 ) -> None:
-    """Wait until the group has no members: a worker that was killed counts as one until its session times out.
+    """Wait until the group has no members: a killed worker counts as one until its session times out.
 
-    Parameters
-    ----------
-    source : DeploymentContext
-        The deployment.
-    cancelled : Event
-        Ends the waiting, with `RestoreCancelledError`.
-    tell : callable
-        Told once whom it waits for.
-
-    Raises
-    ------
-    BrokerError
-        Somebody is still there.
+    `tell` is called once with the members, and `cancelled` ends the wait with `RestoreCancelledError`. Raises
+    `BrokerError` where a member remains: every worker of the group must be stopped first.
     """
     end = time.monotonic() + source.session_timeout + WAITING_SECONDS
     told = False
@@ -186,7 +153,7 @@ def wait_for_empty_group(
 
 
 def write(source: DeploymentContext, changes: Sequence[Change], *, atomic: bool) -> None:
-    """Write the changes; in one transaction if `atomic`."""
+    """Write the changes, in one transaction if `atomic`."""
     if not changes:
         return
     outputs = (batch.topic for change in changes for batch in change.outputs)
@@ -217,7 +184,7 @@ def write(source: DeploymentContext, changes: Sequence[Change], *, atomic: bool)
             consumer.commit(offsets=offsets, asynchronous=False)
     except BaseException as error:
         if atomic:
-            # Readers of the snapshots topic would wait for the end of what is left open.
+            # An open transaction would block the readers of the snapshots topic.
             with suppress(KafkaException):
                 producer.abort_transaction(ABORT_SECONDS)
         if not isinstance(error, (KafkaException, DeliveryError)):
@@ -236,10 +203,7 @@ def write(source: DeploymentContext, changes: Sequence[Change], *, atomic: bool)
 def forget_archives(source: DeploymentContext) -> None:
     """Delete every archive of the deployment: they describe models that are given up.
 
-    Raises
-    ------
-    BrokerError
-        The broker does not do it.
+    Raises `BrokerError` where the broker refuses: the user needs the right to delete the topic's records.
     """
     if not source.archive:
         return

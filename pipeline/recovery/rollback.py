@@ -1,7 +1,7 @@
-"""Partitions are put back to where they stood once: to an archive, or to what a file has of them.
+"""Roll partitions back to an earlier state: to an archive, or to what an exported file holds of them.
 
-Everything after that place is learned and answered again when workers start. Under the same settings that gives the
-same bytes; what would use the ids of clusters for something else is refused.
+When workers start, they relearn everything after that offset and emit it again. Under the same settings this gives the
+same bytes; a rollback that would use cluster ids for something else is refused.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -43,35 +43,14 @@ def put_back(
     bounds: OffsetRange,
     make_task: MakeTask,
 ) -> Change:
-    """Return the change that puts a partition back to a state of all its streams.
+    """Return the change that rolls a partition back to a state of all its streams.
 
-    Parameters
-    ----------
-    source : DeploymentContext
-        The deployment.
-    at : (topic, partition)
-        The input partition.
-    record : PartitionRecord
-        Where it stood then.
-    snapshots : sequence of StreamSnapshot
-        All its streams.
-    live : mapping of bytes to bytes
-        What stands in its partition of the snapshots topic now.
-    committed : int
-        Where the group is now.
-    bounds : (int, int)
-        Where the input's log begins and ends.
-    make_task : callable
-        Makes an empty task for an input partition.
-
-    Raises
-    ------
-    MismatchError
-        The state belongs to another deployment or log, or other settings, or is none; the log no longer reaches back
-        to it; or ids of clusters would be used again.
+    `live` holds the partition's present records of the snapshots topic. Raises `MismatchError` where the state belongs
+    to another deployment, log or settings or cannot be loaded, where the log no longer reaches back to it, or where
+    cluster ids would be reused.
     """
     first, end = bounds
-    # Up to where the group is everything is told again: as it was, or the ids of clusters would mean others.
+    # Outputs up to the committed offset are emitted again and must be the same, or cluster ids would mean others.
     told = max(record.position, committed)
     check_record(source, at, replace(record, position=told))
     first_version = check_models(source, at, record.state, snapshots, make_task)
@@ -84,7 +63,7 @@ def put_back(
     mine = {key: value for key, value in live.items() if _is_of(source, at, key)}
     standing = standing_streams(mine)
     after = {snapshot.stream: Standing(int(snapshot.header["version"]), snapshot.next) for snapshot in snapshots}
-    # What the state has no model of begins with its first version.
+    # A stream without a model in the state starts with the state's first version.
     new = Standing(first_version, record.position)
     check_versions(at, {name: after.get(name, new) for name in standing}, standing)
     if (begun := _first_version(at, live, make_task)) > first_version:
@@ -106,12 +85,9 @@ def put_back(
 
 
 def check_versions(at: TopicPartition, after: Mapping[str, Standing], standing: Mapping[str, Standing]) -> None:
-    """Refuse to go back behind the beginning of a version.
+    """Refuse to roll a stream back behind the start of its version: its next version would reuse this version's ids.
 
-    Raises
-    ------
-    MismatchError
-        Naming the stream; its next version would use the ids of this one again.
+    Raises `MismatchError`, which names the stream: a later state, or a reset, is needed.
     """
     for stream, now in standing.items():
         if stream in after and after[stream].version < now.version:
@@ -127,7 +103,7 @@ def _gone_behind(who: str, version: int, back: Standing) -> MismatchError:
 
 
 def _first_version(at: TopicPartition, live: Mapping[bytes, bytes], make_task: MakeTask) -> int:
-    """Return the version with which new streams of a partition begin now, as far as that can be read."""
+    """Return the version with which new streams of a partition start now; 1 where it cannot be read."""
     with suppress(MismatchError, *UNREADABLE):
         task = make_task(*at)
         task.restore_partition(PartitionRecord.parse(live[partition_key(at[0])], "").state)
@@ -142,16 +118,13 @@ def _is_of(source: DeploymentContext, at: TopicPartition, key: bytes) -> bool:
 
 
 RollbackPoint = Callable[[LogReader, TopicPartition], int]
-"""The highest offset that an archive may stand at, of an input partition that a reader knows."""
+"""Returns the highest offset at which an archive of an input partition may stand."""
 
 
 def parse_place(text: str) -> RollbackPoint:
-    """Return what somebody wrote: an offset, or a time.
+    """Return the rollback point that a text names: an offset, or a time.
 
-    Raises
-    ------
-    ConfigurationError
-        It is neither.
+    Raises `ConfigurationError`, with an example, where it is neither.
     """
     if text.isdecimal():
         offset = int(text)
@@ -164,7 +137,7 @@ def parse_place(text: str) -> RollbackPoint:
         raise ConfigurationError(f"--to-archive {text}: must be an offset, or a time such as 2026-01-31T12:00:00Z")
 
     def before(reader: LogReader, at: TopicPartition) -> int:
-        # The first record that is later than it.
+        # Offset of the first record after that time.
         later = reader.offsets_at([at], moment + 1)[at]
         return later if later != NO_OFFSET else reader.bounds([at])[at][1]
 
@@ -174,21 +147,10 @@ def parse_place(text: str) -> RollbackPoint:
 def plan_return(
     source: DeploymentContext, place: RollbackPoint, make_task: MakeTask
 ) -> tuple[list[Change], list[TopicPartition]]:
-    """Return what putting every partition back to an archive changes, and which partitions stay where they are.
+    """Return the changes that roll every partition back to an archive, and the partitions that stay where they are.
 
-    Parameters
-    ----------
-    source : DeploymentContext
-        The deployment.
-    place : RollbackPoint
-        Where an archive may stand at most.
-    make_task : callable
-        Makes an empty task for an input partition.
-
-    Raises
-    ------
-    MismatchError
-        A partition has no archive that early, or its newest one is refused by `put_back`.
+    Raises `MismatchError` where a partition has no archive that early, or where `put_back` refuses its newest one:
+    choose another time, or reset.
     """
     changes, unchanged = [], []
     inputs = inputs_of(source)
@@ -218,7 +180,7 @@ def plan_return(
 
 
 def _not_this(archived: Archived, error: MismatchError) -> MismatchError:
-    """Return why an archive cannot be gone back to, without the remedies of a worker, which would not go back."""
+    """Return why an archive is refused, without the remedies of a worker, which would not roll back."""
     if not error.remedies:
         return error
     time = f" ({TimeTexts()[archived.timestamp]})" if archived.timestamp >= 0 else ""

@@ -1,1 +1,1 @@
-"""The second hop: records that are learned where their stream lives, and not where they were read."""
+"""Repartition: records are learned where their stream lives, and not where they were read."""

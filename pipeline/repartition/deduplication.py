@@ -1,12 +1,12 @@
-"""Which routes are learned: each feature record once and in the order of its own log, whatever was written twice.
+"""Which routes are learned: each feature record once and in the order of its own log, despite repeats.
 
-Under at least once a first hop that is started again writes routes again, with the same bytes, and a send that timed
-out can leave one out whose successors were stored; all of them come again then, because nothing of it was committed.
-Every route names its record and the one before it on the same way, which is enough: what was seen is a repeat, and what
-has a predecessor that was not seen comes again behind it. Under exactly once neither happens.
+Under at-least-once delivery a first stage that starts again writes routes again, with the same bytes. A send that timed
+out can leave out a route whose successors were stored; all of them come again, because nothing of them was committed.
+Every route names its record and the previous record on the same way, and that is enough: a record that was seen is a
+repeat, and a record whose predecessor was not seen comes again behind it. Under exactly-once delivery neither happens.
 
-What is decided here is a function of the routes alone. After a crash routes are read again whose decisions are behind
-those that the state knows; therefore the state has the offsets that were dropped.
+The decisions are a function of the routes alone. After a crash some routes are read again that the state has already
+decided; therefore the state holds the offsets of the dropped ones.
 """
 
 import logging
@@ -20,44 +20,35 @@ from resonance.pipeline.records import RoutedRecord
 from resonance.pipeline.repartition.envelope import FIRST, Route
 
 KEPT: Final = 1_000
-"""Runs of dropped routes that are remembered, those that a restart needs not counted."""
+"""Runs of dropped routes that are remembered, in addition to those that a restart needs."""
 
 _log = logging.getLogger(__name__)
 
 
 class Deduplicator:
-    """Decides about the routes of one partition.
-
-    Parameters
-    ----------
-    topic, partition : str, int
-        The partition of the routes, for messages.
-
-    Attributes
-    ----------
-    repeated, early : int
-        Routes that were dropped because their record had come, and because one before it had not.
-    """
+    """Decides which routes of one partition are learned."""
 
     def __init__(self, topic: str, partition: int) -> None:
+        # Routes that were dropped: their record had come already, or its predecessor had not come yet.
         self.repeated = self.early = 0
         self._at = topic, partition
         # Offset of the newest record of each input partition.
         self._newest: dict[tuple[str, int], int] = {}
-        # Where the log is not known from its beginning: the first record of a partition may have any predecessor.
+        # Set where the log is not known from its beginning: the input partitions seen so far. The first record of any
+        # other may have any predecessor.
         self._met: set[tuple[str, int]] | None = None
-        # Routes below this offset are decided; these of them were dropped, as pairs of first and last.
+        # Routes below this offset are decided. The dropped ones are kept as pairs of first and last offset.
         self._until = 0
         self._dropped: list[list[int]] = []
         self._forgotten = -1
         self._waiting: set[tuple[str, int]] = set()
 
     def accept_any_predecessor(self) -> None:
-        """Take the next record of each input partition whatever stood before it, as long as it is a later one."""
+        """Accept the next record of each input partition with any predecessor, as long as its offset is higher."""
         self._met = set()
 
     def kept(self, routes: Sequence[Route]) -> list[RoutedRecord]:
-        """Return the records that are learned of some routes, in offset order."""
+        """Return the records of those routes that are learned, in offset order."""
         newest, taken = self._newest, []
         for record, before in routes:
             if record.offset < self._until:
@@ -92,7 +83,7 @@ class Deduplicator:
             self._dropped.append([record.offset, record.offset])
 
     def _warn(self, record: RoutedRecord) -> None:
-        """Say it once of a partition until its records go on."""
+        """Log a missing predecessor once per input partition, until its records continue."""
         place = (record.topic, record.partition)
         if place in self._waiting:
             return
@@ -112,11 +103,11 @@ class Deduplicator:
         return place >= 0 and self._dropped[place][0] <= offset <= self._dropped[place][1]
 
     def take_over(self, other: "Deduplicator") -> None:
-        """Go on where another task of the partition stands; no route before that is read again."""
+        """Continue where another task of the partition stands; no earlier route is read again."""
         self.restore(other.state(None))
 
     def state(self, recovery_offset: int | None) -> dict[str, Any]:
-        """Return what JSON can hold of it, for a restart that reads again from an offset on; None for from here on."""
+        """Return JSON values for a restart that reads again from `recovery_offset`; None means from here on."""
         needed = self._until if recovery_offset is None else recovery_offset
         old = sum(last < needed for _, last in self._dropped) - KEPT
         if old > 0:
@@ -131,12 +122,9 @@ class Deduplicator:
         }
 
     def restore(self, content: Any) -> None:
-        """Continue from a `state`.
+        """Restore a `state`.
 
-        Raises
-        ------
-        KeyError, TypeError, ValueError
-            It is not one.
+        Any other content is a `KeyError`, `TypeError` or `ValueError`.
         """
         self._newest = {(str(topic), int(number)): int(offset) for topic, number, offset in content["newest"]}
         met = content["met"]

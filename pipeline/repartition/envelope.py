@@ -1,19 +1,19 @@
-"""What stands on the topic of the routes.
+"""Format of the records on the routes topic.
 
 A route is a feature record on its way to the partition where its stream is learned:
 
 =======================  ==========================================================================================
 key                      key of the stream
-value                    the record's own value, untouched
+value                    the record's own value, unchanged
 header resonance.source  ``[topic, partition, offset, timestamp, before]`` of the record, as JSON; `before` is the
-                         offset of the record that went from the same partition to the same partition of the routes
-                         before it, -1 for the first
+                         offset of the previous record from the same partition to the same partition of the routes,
+                         -1 for the first
 header resonance.key     the record's own key
 further headers          the record's own, in their order
 =======================  ==========================================================================================
 
-The order of a partition of this topic is the order in which its streams learn. The topic is made by workers and read
-by workers; for others it is no place to subscribe to.
+The order of a partition of this topic is the order in which its streams learn. Workers make the topic and read it;
+other programs should not subscribe to it.
 """
 
 import re
@@ -28,58 +28,41 @@ SOURCE: Final = "resonance.source"
 KEY: Final = "resonance.key"
 
 FIRST: Final = -1
-"""What stands for `before` where nothing went before."""
+"""Value of `before` where no record went before."""
 
 REST_BYTES: Final = 40_000
-"""What keys and headers may bring into a route beside the value, ours included."""
+"""Most bytes that keys and headers may add to the value of a route, the product's own included."""
 
 OWN_BYTES: Final = 500
-"""Bytes of the header that says where a record stands, at most."""
+"""Most bytes of the header that names the place of a record."""
 
 HEADER_BYTES: Final = 4
-"""Bytes that a header takes beside its name and its value, as they are counted here."""
+"""Bytes that are counted for each header in addition to its name and value."""
 
 TOPIC_BYTES: Final = 249
-"""Longest name of a topic that Kafka takes."""
+"""Longest topic name that Kafka allows."""
 
 TOPIC_NAME: Final = re.compile(rf"[a-zA-Z0-9._-]{{1,{TOPIC_BYTES}}}")
 
 MAX_PARTITIONS: Final = 100_000
-"""Partitions of a topic whose records are routed: who names one behind them is no worker."""
+"""Most partitions of a topic whose records are routed; no worker writes a route that names a higher one."""
 
 _MAX: Final = 2**63
 
 
 class Route(NamedTuple):
-    """A route that was read.
-
-    Attributes
-    ----------
-    record : RoutedRecord
-        The record on it.
-    before : int
-        Offset of the record before it on this way.
-    """
+    """A route that was read."""
 
     record: RoutedRecord
     before: int
+    """Offset of the previous record on the same way, `FIRST` for none."""
 
 
 def route_message(record: SourceRecord, topic: str, partition: int, stream: bytes, to: int, before: int) -> Message:
-    """Return a record on its way.
+    """Return the route of a feature record that was read from `partition` of `topic` and has a value.
 
-    Parameters
-    ----------
-    record : SourceRecord
-        The feature record; it has a value.
-    topic, partition : str, int
-        Where it was read.
-    stream : bytes
-        Key of its stream.
-    to : int
-        Partition of the routes where the stream is learned.
-    before : int
-        Offset of the record that took the same way before it, `FIRST` for none.
+    `to` is the partition of the routes where `stream` is learned, and `before` is the offset of the previous record on
+    the same way, `FIRST` for none.
     """
     source = b'["%b",%d,%d,%d,%d]' % (topic.encode(), partition, record.offset, record.timestamp, before)
     headers: list[tuple[str, bytes | None]] = [(SOURCE, source), (KEY, record.key)]
@@ -89,12 +72,12 @@ def route_message(record: SourceRecord, topic: str, partition: int, stream: byte
 
 
 def rest_bytes(record: SourceRecord, stream: bytes) -> int:
-    """Return what a route has beside the value, in bytes."""
+    """Return the bytes of a route without the value."""
     return OWN_BYTES + len(stream) + bytes_beside(record) + HEADER_BYTES * len(record.headers or ())
 
 
 def read_route(record: SourceRecord) -> Route | None:
-    """Return what stands on a route; None where another program wrote it."""
+    """Return the content of a route, or None where another program wrote it."""
     headers: Sequence[tuple[str, bytes | None]] = record.headers
     try:
         (first, source), (second, key) = headers[0], headers[1]
@@ -114,19 +97,12 @@ def read_route(record: SourceRecord) -> Route | None:
 
 
 def no_place(where: str, source: tuple[str, int, int], known: int) -> BrokerError:
-    """Return the error for a route whose record no output has a place for, as far as is known.
+    """Return the error for a route whose record has no output partition, as far as is known.
 
-    What is learned is a function of the routes alone, so that such a route is never left out: a start looks again.
-
-    Parameters
-    ----------
-    where : str
-        The partition of the routes, and the offset there.
-    source : (topic, partition, offset)
-        Where the record stands.
-    known : int
-        Partitions of that topic, as they were seen last.
+    `where` is the partition and offset of the route, `source` is the topic, partition and offset of its record, and
+    `known` is the latest partition count of that topic.
     """
+    # Learning is a function of the routes alone. So such a route is never left out: the next start looks again.
     topic, partition, offset = source
     return BrokerError(
         f"{where} names {topic}[{partition}]@{offset}, and that topic had {known} partitions when this program looked; "

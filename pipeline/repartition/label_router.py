@@ -1,4 +1,4 @@
-"""The first hop of labels: sends each message to where the stream of its record is learned."""
+"""First stage of labels: sends each message to the partition where the stream of its record is learned."""
 
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import SourceRecord
@@ -7,10 +7,10 @@ from resonance.pipeline.task.decode.labels import LabelMessages
 
 
 class LabelRouterTask(RouterTask):
-    """The task of a partition of the topic of labels; parameters as of `RouterTask`.
+    """Task of a partition of the labels topic; the parameters are those of `RouterTask`.
 
-    What is no message of labels is a dead letter here. Whether its record is known is seen where that is learned: only
-    the routes say what came first.
+    A record that is no label message becomes a dead letter here. Whether its record is known is decided where that is
+    learned, because only the routes show which came first.
     """
 
     def __init__(self, settings: Settings, topic: str, partition: int, routes: int) -> None:

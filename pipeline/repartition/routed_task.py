@@ -1,4 +1,4 @@
-"""The second hop: the models of one partition of the routes."""
+"""Second stage: the models of one partition of the routes."""
 
 import logging
 from collections.abc import Sequence
@@ -19,22 +19,18 @@ _log = logging.getLogger(__name__)
 
 
 class RoutedTask(PartitionTask):
-    """A partition task that learns routes, each as the record that was sent on it.
+    """Partition task that learns routes, each as the record that it carries.
 
-    Answers and dead letters go to the partition number of that record, and name its place; events and clusters go to
-    that of the routes, where those of a stream stand in their order.
+    Assignments and dead letters go to the partition number of that record and name its place. Events and clusters go to
+    the partition number of the routes, where those of a stream are in order.
 
     Parameters
     ----------
-    settings : Settings
-        The deployment's.
     topic : str
-        The topic of the routes.
-    partition : int
-        Partition of it.
+        The routes topic.
     inputs, labels : int
-        Partitions of every input topic, and of the topic of labels: those that outputs have places for; 0 where that
-        is of no meaning, because nothing is written.
+        Number of partitions of every input topic, and of the labels topic, which bound the partitions of the outputs; 0
+        where no outputs are written.
     """
 
     def __init__(self, settings: Settings, topic: str, partition: int, inputs: int = 0, labels: int = 0) -> None:
@@ -42,23 +38,19 @@ class RoutedTask(PartitionTask):
         self._repeats = Deduplicator(topic, partition)
         self._strange = 0
         self._inputs, self._most = inputs, max(inputs, labels)
-        # What stands in other topics was routed under other settings.
+        # Records of other topics were routed under other settings.
         self._known = dict.fromkeys(settings.input.topics, inputs)
         if settings.labels.topic is not None:
             self._known[settings.labels.topic] = labels
-        # A whole topic is a stream of its name, whatever the limit is.
+        # With one stream per topic the key is the topic's name, whatever the limit is.
         self._longest = max(settings.limits.key_bytes, TOPIC_BYTES)
 
     def process(self, records: Sequence[SourceRecord]) -> Outputs:
-        """Learn routes and answer their records; see `PartitionTask.process`.
+        """Learn routes and return the outputs of their records; see `PartitionTask.process`.
 
-        What was routed from a topic that the settings do not name any more, such as labels before `labels.topic` was
-        named otherwise, is a record like others; what is said of it goes to a partition that there is.
-
-        Raises
-        ------
-        BrokerError
-            A record stands in a partition that is not known, and so no output has a place for what follows from it.
+        A record from a topic that the settings no longer name, such as labels before `labels.topic` changed, is learned
+        like others, and its outputs go to an existing partition. A record from an unknown partition is a `BrokerError`,
+        because no output has a place for what follows from it.
         """
         found, elsewhere = self._received(records), False
         for record in found:
@@ -72,16 +64,16 @@ class RoutedTask(PartitionTask):
         if self._inputs:
             if elsewhere:
                 outputs.assignments = [_placed(message, self._inputs) for message in outputs.assignments]
-            # These can be about labels that have waited since.
+            # Dead letters can concern labels that have waited since.
             outputs.dead_letters = [_placed(message, self._most) for message in outputs.dead_letters]
         return outputs
 
     def catch_up(self, records: Sequence[SourceRecord]) -> None:
-        """Learn routes again without answering them."""
+        """Learn routes again, without any output."""
         super().catch_up(self._received(records))
 
     def learn_silently(self, records: Sequence[SourceRecord]) -> None:
-        """Learn routes that are told to nobody; see `PartitionTask.learn_silently`."""
+        """Learn routes without emitting; see `PartitionTask.learn_silently`."""
         super().learn_silently(self._received(records))
 
     def _received(self, records: Sequence[SourceRecord]) -> list[RoutedRecord]:
@@ -98,25 +90,23 @@ class RoutedTask(PartitionTask):
         return self._repeats.kept(routes)
 
     def _has_place(self, route: Route) -> bool:
-        """Whether what follows from a route fits into the topics: a worker routes nothing else.
-
-        It depends on the route alone, and not on how many partitions the input has by now: a restart, and a replay,
-        decide the same.
-        """
+        """Return whether the outputs of a route fit into their topics; a worker writes no other route."""
+        # This depends on the route alone, and not on the present number of input partitions, so that a restart and a
+        # replay decide the same.
         return len(route.record.stream) <= self._longest
 
     @property
     def repeats(self) -> int:
-        """Routes that were dropped because their record had come, or comes again."""
+        """Routes that were dropped because their record had come already, or will come again."""
         return self._repeats.repeated + self._repeats.early
 
     @property
     def counts(self) -> Counts:
-        """What was seen so far; may be asked for in another thread."""
+        """Counters so far; other threads may read them."""
         return replace(super().counts, foreign=self._strange, repeated=self.repeats)
 
     def kept(self) -> Deduplicator:
-        """Return what decides which of the routes that come next are learned; asking it changes nothing here."""
+        """Return a copy of what decides which of the next routes are learned."""
         return deepcopy(self._repeats)
 
     def accept_any_predecessor(self) -> None:
@@ -124,27 +114,24 @@ class RoutedTask(PartitionTask):
         self._repeats.accept_any_predecessor()
 
     def mark_seen(self, records: Sequence[SourceRecord]) -> None:
-        """Take note of routes that other models have learned, so that repeats of them are known."""
+        """Note routes that other models have learned, so that their repeats are known."""
         self._received(records)
 
     def adopt_position(self, other: PartitionTask) -> None:
-        """Go on, with other models, where another task of the partition stands."""
+        """Continue, with other models, at the position of another task of the partition."""
         super().adopt_position(other)
         if isinstance(other, RoutedTask):
             self._repeats.take_over(other._repeats)
 
     def partition_state(self) -> bytes:
-        """Return what the partition knows beside its streams, as JSON."""
+        """Return the state of the partition beside its streams, as JSON."""
         content = orjson.loads(super().partition_state())
         return orjson.dumps(content | {"routes": self._repeats.state(self.recovery_offset)})
 
     def restore_partition(self, state: bytes) -> None:
-        """Continue from `partition_state`, before any stream is restored.
+        """Restore a `partition_state`, before any stream is restored.
 
-        Raises
-        ------
-        MismatchError
-            It cannot be read, or a newer release wrote it.
+        It raises `MismatchError` if the state cannot be read or a newer release wrote it.
         """
         super().restore_partition(state)
         try:
@@ -155,7 +142,7 @@ class RoutedTask(PartitionTask):
 
 
 def _placed(message: Message, partitions: int) -> Message:
-    """Return an output so that it goes to one of the partitions that its topic has at least."""
+    """Return an output with a partition that its topic has, given that it has at least `partitions`."""
     if message.partition is None or message.partition < partitions:
         return message
     return message._replace(partition=message.partition % partitions)

@@ -1,4 +1,4 @@
-"""The first hop of a re-keyed stream: finds the stream of each record, and sends it on to where that is learned."""
+"""First stage of a re-keyed stream: finds the stream of each record, and sends it to where that is learned."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -26,37 +26,24 @@ FORMAT: Final = 1
 
 
 class RouterTask(WithDeadLetters):
-    """The task of an input partition whose records are learned elsewhere; a `tasks.Task` without any stream.
+    """Task of an input partition whose records are learned elsewhere; a `tasks.Task` without any stream.
 
-    What cannot be routed is a dead letter here, and tells its place; what can be and is wrong otherwise becomes one
-    where it is learned.
+    A record that cannot be routed becomes a dead letter here and names its place. A record with another fault becomes
+    one where it is learned.
 
     Parameters
     ----------
-    settings : Settings
-        The deployment's.
-    topic : str
-        Input topic.
-    partition : int
-        Partition of it.
     routes : int
-        Partitions of the topic of the routes.
-
-    Attributes
-    ----------
-    health : ModelHealth
-        Of no model.
-    event_bytes : int
-        Of no meaning here.
-    record_after : int
-        Records after which where it stands is written.
+        Number of partitions of the routes topic.
     """
 
     def __init__(self, settings: Settings, topic: str, partition: int, routes: int) -> None:
         self.topic = topic
         self.partition = partition
+        # Without models these two have no meaning.
         self.health = ModelHealth()
         self.event_bytes = EVENT_BYTES
+        # Records after which `partition_state` is written.
         self.record_after = settings.snapshots.records
         self._where = f"{topic}[{partition}]"
         self._routes = routes
@@ -67,28 +54,17 @@ class RouterTask(WithDeadLetters):
         self._mapping = InputMapping(settings)
         self._letters = DeadLetters(settings, Encoder(settings, topic, partition))
         self._records = self._skipped = 0
-        # Offset of the last record that went to each partition of the routes.
+        # Offset of the latest record that was sent to each partition of the routes.
         self._before: dict[int, int] = {}
 
     def process(self, records: Sequence[SourceRecord]) -> Outputs:
-        """Send records on.
-
-        Parameters
-        ----------
-        records : sequence of SourceRecord
-            In offset order; gaps are allowed.
-
-        Returns
-        -------
-        Outputs
-            Routes and dead letters, each in offset order.
-        """
+        """Return the routes and dead letters of records, all in offset order; the records may have gaps."""
         outputs = Outputs()
         self._run(records, outputs)
         return outputs
 
     def catch_up(self, records: Sequence[SourceRecord]) -> None:
-        """See again what was sent on."""
+        """Process routed records again, without any output."""
         self._run(records, None)
 
     def _run(self, records: Sequence[SourceRecord], outputs: Outputs | None) -> None:
@@ -124,19 +100,13 @@ class RouterTask(WithDeadLetters):
         return self._whole if self._path is None else self._stream_of(value)
 
     def _stream_of(self, value: bytes) -> bytes:
-        """Return the key of a record's stream.
-
-        Raises
-        ------
-        FaultError
-            It has none.
-        """
+        """Return the key of the stream that a value names, or raise `FaultError` where it names none."""
         try:
             parsed = orjson.loads(value)
         except orjson.JSONDecodeError:
             parsed = None
         if not isinstance(parsed, dict):
-            # It says what is wrong.
+            # This raises the error that says what is wrong.
             parsed = self._mapping.parsed(value)
         found = find(parsed, self._path or ())
         if type(found) is not str:
@@ -168,7 +138,7 @@ class RouterTask(WithDeadLetters):
                 f"{self._field} is {kind_of(found)}; a stream is text, an integer, true or false",
             ) from None
 
-    # What a partition task has beside that
+    # The rest of the interface `tasks.Task`
 
     @property
     def streams(self) -> list[str]:
@@ -176,21 +146,21 @@ class RouterTask(WithDeadLetters):
         return []
 
     def model(self, stream: str) -> StreamModel:
-        """Raise `KeyError`: there is no stream."""
+        """Raise `KeyError`, because there is no stream."""
         raise KeyError(stream)
 
     def clusters(self, stream: str) -> list[ClusterSnapshot]:
-        """Raise `KeyError`: there is no stream."""
+        """Raise `KeyError`, because there is no stream."""
         raise KeyError(stream)
 
     @property
     def counts(self) -> Counts:
-        """What was seen so far; may be asked for in another thread."""
+        """Counters so far; other threads may read them."""
         return Counts(self._records, self._skipped, self._letters.by_stage_and_class)
 
     @property
     def recovery_offset(self) -> int | None:
-        """Return None: `partition_state` has everything."""
+        """None, because `partition_state` contains everything."""
         return None
 
     def due(self) -> list[str]:
@@ -202,7 +172,7 @@ class RouterTask(WithDeadLetters):
         return []
 
     def snapshot(self, stream: str) -> StreamSnapshot:
-        """Raise `KeyError`: there is no stream."""
+        """Raise `KeyError`, because there is no stream."""
         raise KeyError(stream)
 
     def dropped(self) -> list[str]:
@@ -214,42 +184,33 @@ class RouterTask(WithDeadLetters):
         return iter(())
 
     def is_consistent_at(self, position: int) -> bool:
-        """Return True: nothing but `partition_state` is there."""
+        """Return True, because `partition_state` is the only state."""
         return True
 
     def restore(self, snapshot: StreamSnapshot, *, new_version: bool = False) -> None:
-        """Refuse a stream's snapshot.
-
-        Raises
-        ------
-        MismatchError
-            Always: it was written where streams were learned here.
-        """
+        """Raise `MismatchError`, because the snapshot was written where streams were learned here."""
         raise mismatches.unreadable(self._where, f"the state of stream {snapshot.stream}, which is not learned here,")
 
     def emit_from_setting(self, offset: int) -> None:
-        """Do nothing: what is told of a record is decided where it is learned."""
+        """Do nothing, because emission is decided where a record is learned."""
 
     def adopt_emission(self, other: Any) -> None:
-        """Do nothing: what is told of a record is decided where it is learned."""
+        """Do nothing, because emission is decided where a record is learned."""
 
     def adopt_position(self, other: Any) -> None:
-        """Go on where another task of the partition stands."""
+        """Continue at the position of another task of the partition."""
         if isinstance(other, RouterTask):
             self._before = dict(other._before)
 
     def partition_state(self) -> bytes:
-        """Return where it stands, as JSON."""
+        """Return the position, as JSON."""
         before = [[to, offset] for to, offset in sorted(self._before.items())]
         return orjson.dumps({"format": FORMAT, "first_version": self.first_version, "before": before})
 
     def restore_partition(self, state: bytes) -> None:
-        """Continue from `partition_state`.
+        """Restore a `partition_state`.
 
-        Raises
-        ------
-        MismatchError
-            It cannot be read, or a newer release wrote it.
+        It raises `MismatchError` if the state cannot be read or a newer release wrote it.
         """
         try:
             content = orjson.loads(state)

@@ -1,1 +1,1 @@
-"""Recorded data through the same partition task again: `replay`, `verify` and `bootstrap`."""
+"""Recorded data processed again by the same partition task, for `replay`, `verify` and `bootstrap`."""

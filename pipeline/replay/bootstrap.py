@@ -1,4 +1,4 @@
-"""One partition of a bootstrap: recorded data learned silently, and what a worker needs to go on from there."""
+"""One partition of a bootstrap: learns recorded data without outputs and writes what a worker continues from."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -20,53 +20,30 @@ from resonance.pipeline.task.partition_task import PartitionTask
 
 @dataclass(slots=True)
 class BootstrapResult:
-    """What came of a partition.
-
-    Attributes
-    ----------
-    topic : str
-        The input topic.
-    partition : int
-        Its partition.
-    records : int
-        Records that were learned.
-    streams : int
-        Streams that they belong to.
-    clusters : int
-        Clusters of these that exist now.
-    dead_letters : int
-        Records that could not be used; nobody is told.
-    offset : int
-        Where the worker goes on.
-    bytes : int
-        Size of the snapshots.
-    archived : bool
-        Whether a replay can start from here.
-    """
+    """Result of one input partition."""
 
     topic: str
     partition: int
     records: int = 0
+    """Records learned."""
     streams: int = 0
     clusters: int = 0
+    """Clusters that exist in these streams at the end."""
     dead_letters: int = 0
+    """Records that could not be used; no dead letters are emitted for them."""
     offset: int = 0
+    """Offset at which the worker continues."""
     bytes: int = 0
+    """Size of the snapshots."""
     archived: bool = False
+    """Whether an archive was written, so that a replay can start here."""
 
 
 class Learning:
     """A partition that is being learned.
 
-    Parameters
-    ----------
-    settings : Settings
-        The deployment's.
-    source : DeploymentContext
-        The deployment as settings and broker describe it.
-    job : mapping
-        ``at``: topic and partition; ``epoch`` and ``version`` of what is begun; ``spool``: path of the snapshots' file,
-        that of the archive has ``.archive`` behind it.
+    The job has ``at`` (topic and partition), the ``epoch`` and ``version`` to begin with, and ``spool``: the path of
+    the snapshot file, to which the archive file adds ``.archive``.
     """
 
     def __init__(self, settings: Settings, source: DeploymentContext, job: Mapping[str, Any]) -> None:
@@ -83,21 +60,16 @@ class Learning:
         self.found.records += len(batch)
 
     def close(self, began: int, position: int) -> BootstrapResult:
-        """Leave snapshots and archive in files; return what came of it.
+        """Write the snapshots and the archive to files and return the result.
 
-        Parameters
-        ----------
-        began : int
-            Offset of the first record; `NO_OFFSET` where they stand in no log.
-        position : int
-            Where the worker goes on.
+        `began` is the offset of the first record, `NO_OFFSET` if it is in no log; the worker continues at `position`.
         """
         found, task, spooled = self.found, self.task, self._job["spool"]
         found.offset = position
         found.streams = len(task.streams)
         found.clusters = sum(len(task.clusters(stream)) for stream in task.streams)
         found.dead_letters = sum(task.counts.dead_letters.values())
-        # Before the snapshots, which leave the streams clean.
+        # The archive comes first, because writing the snapshots marks the streams clean.
         archive = archive_of(self._source, self.at, task, position)
         spool(Path(f"{spooled}.archive"), archive)
         found.archived = bool(archive)
@@ -107,19 +79,9 @@ class Learning:
 
 
 def work(job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
-    """Learn one partition of a topic and leave its snapshots in files.
+    """Learn one partition of a topic, write its snapshots to files and return a `BootstrapResult` as a dict.
 
-    Parameters
-    ----------
-    job : mapping
-        ``settings``, ``deployment``; what `Learning` needs; ``range``.
-    tell : callable
-        Told how many more records are done.
-
-    Returns
-    -------
-    dict
-        A `BootstrapResult`.
+    The job has ``settings``, ``deployment``, ``range`` and what `Learning` needs.
     """
     with open_job(job) as opened:
         learning = Learning(opened.settings, opened.source, job)

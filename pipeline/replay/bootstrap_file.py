@@ -1,4 +1,4 @@
-"""Partitions of a bootstrap that learn from a file, which is read once for all of them."""
+"""Partitions of a bootstrap from a file, which is read once for all of them."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -12,22 +12,11 @@ from resonance.pipeline.replay.jobs import Tell, described
 
 
 def learn_lanes(job: Mapping[str, Any], routed: Iterator[Routed], tell: Tell) -> list[BootstrapResult]:
-    """Learn what is routed to some partitions and leave their snapshots in files.
+    """Learn the records routed to some partitions and write their snapshots to files.
 
-    Parameters
-    ----------
-    job : mapping
-        ``settings``, ``deployment``; ``path`` of the file, for messages; ``lanes``: for each partition what `Learning`
-        needs, and the ``offset`` at which its log goes on.
-    routed : iterator of Routed
-        The records of these partitions.
-    tell : callable
-        Told how many more records are done.
-
-    Raises
-    ------
-    ConfigurationError
-        A file that has too few records to show their features.
+    The job has ``settings``, ``deployment``, the file's ``path`` for messages, and ``lanes``: for each partition what
+    `Learning` needs, and the ``offset`` at which its log continues. Raises ConfigurationError where a partition has too
+    few records to show their features; the settings must then name them.
     """
     settings, source = described(job)
     lanes = {lane["at"][1]: (Learning(settings, source, lane), lane["offset"]) for lane in job["lanes"]}
@@ -44,11 +33,11 @@ def learn_lanes(job: Mapping[str, Any], routed: Iterator[Routed], tell: Tell) ->
                 f"{job['path']}: partition {partition} gets {learning.found.records} records of it, too few to show "
                 "their features; say with input.dimension how many there are, or list them in input.features"
             ) from error
-        # What was learned is in no log: only an archive can be replayed from.
+        # The learned records are in no log, so a replay can start only from the archive.
         found.append(learning.close(NO_OFFSET, offset))
     return found
 
 
 def work(job: Mapping[str, Any], tell: Tell, frames: Iterator[bytes]) -> dict[str, Any]:
-    """Learn the partitions of one process; see `learn_lanes`."""
+    """Learn the partitions of one process with `learn_lanes`."""
     return {"parts": [asdict(part) for part in learn_lanes(job, map(unpack, frames), tell)]}

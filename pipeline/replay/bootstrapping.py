@@ -1,4 +1,4 @@
-"""A bootstrap as a whole: recorded data learned silently, so that a worker goes on from there and alerts nobody."""
+"""A whole bootstrap: learns recorded data silently, so that a worker continues without alerts about the past."""
 
 import tempfile
 from collections.abc import Collection, Mapping
@@ -32,21 +32,13 @@ from resonance.pipeline.topics.start_check import check_start
 
 @dataclass(frozen=True, slots=True)
 class FromFile:
-    """A file to learn from.
-
-    Attributes
-    ----------
-    path : Path
-        The file.
-    columns : Columns
-        What is used of it.
-    skip_bad : bool
-        Leave out rows that cannot be used.
-    """
+    """A file to learn from."""
 
     path: Path
     columns: Columns
+    """The columns that are used."""
     skip_bad: bool = False
+    """Leave out rows that cannot be used."""
 
 
 def bootstrap(
@@ -57,35 +49,30 @@ def bootstrap(
     processes: int = 1,
     told: Tell = lambda _: None,
 ) -> list[BootstrapResult]:
-    """Learn recorded data, and leave snapshots and offsets from which a worker goes on.
+    """Learn recorded data and write snapshots and offsets from which a worker continues.
 
     Parameters
     ----------
     settings : Settings
-        The deployment's; its topics are made as a worker makes them.
+        Missing topics of the deployment are created as a worker creates them.
     source_of : collection of str, or FromFile
-        Input topics, from their beginning; or a file, whose records are learned as if they stood before those of the
-        first input topic.
+        Input topics, learned from their beginning; or a file, learned as if its records preceded those of the first
+        input topic.
     span : Span
-        Its end counts: how far topics are learned. At most to what is committed now.
+        Only the end is used: topics are learned up to it, and at most up to the records committed now.
     processes : int
-        How many partitions at once.
+        How many partitions are learned at once.
     told : callable
-        Told how many more records are done.
-
-    Returns
-    -------
-    list of BootstrapResult
-        Each partition.
+        Receives the number of records done since its last call.
 
     Raises
     ------
     MismatchError
-        The deployment has learned already.
+        The deployment has already learned something.
     BrokerError
-        Its group has members; the broker does not answer; there is nothing to learn.
+        The group has members, the broker does not answer, or there is nothing to learn.
     ConfigurationError
-        The settings do not fit the topics; a file that cannot be used.
+        The settings do not fit the topics, or the file cannot be used.
     """
     if settings.is_routed:
         raise ConfigurationError(
@@ -140,14 +127,14 @@ def bootstrap(
             )
             for at, job, one in zip(partitions, jobs, learned, strict=True)
         ]
-        # Somebody may have started a worker meanwhile.
+        # A worker may have started in the meantime.
         wait_for_empty_group(at_once, Event())
         write(source, changes, atomic=is_atomic(settings, source))
     return learned
 
 
 def _go_on(source: DeploymentContext, reader: LogReader, at: TopicPartition) -> OffsetRange:
-    """Return where a new group begins in a partition, by the settings."""
+    """Return where a new group begins to read a partition, according to `start` in the settings."""
     first, end = reader.bounds([at])[at]
     if source.start == "earliest":
         return first, first
@@ -161,12 +148,9 @@ def _go_on(source: DeploymentContext, reader: LogReader, at: TopicPartition) -> 
 def _check_new(
     settings: Settings, source: DeploymentContext, reader: LogReader, tables: Mapping[int, ChangelogTable]
 ) -> dict[TopicPartition, int]:
-    """Return the version with which each partition begins.
+    """Return the model version with which each partition begins.
 
-    Raises
-    ------
-    MismatchError
-        One of them has learned something already.
+    Raises MismatchError where a partition has already learned something; the remedies are another name and a reset.
     """
     inputs = inputs_of(source)
     committed = reader.committed(inputs)
@@ -174,7 +158,7 @@ def _check_new(
     for at in inputs:
         topic, partition = at
         record = tables[partition].records().get(topic)
-        # A reset leaves a record and an offset, and nothing that was learned.
+        # A reset leaves a partition record and an offset, but no models.
         untouched = record is None or record.position == record.began == committed[at]
         learned = bool(tables[partition].streams(topic)) or not untouched
         if learned or (record is None and committed[at] != NO_OFFSET):

@@ -1,4 +1,4 @@
-"""What processes work on, sent to them while it is read."""
+"""Sends processes the data that they work on, while it is being read."""
 
 import fcntl
 import os
@@ -10,25 +10,19 @@ from multiprocessing.connection import Connection
 from typing import Final
 
 QUEUED: Final = 8
-"""Frames that wait for a process, at most."""
+"""Most frames that wait for one process."""
 
 LOOK_SECONDS: Final = 0.1
-"""Longest wait between two looks at whether it is to end."""
+"""Longest wait between two checks for a stop request."""
 
 PIPE_BYTES: Final = 1 << 20
-"""What a pipe holds, where the system lets us choose: several frames, so that nobody waits for the other's turn."""
+"""Pipe capacity where the system lets it be set: several frames, so that the two ends do not wait for each other."""
 
 _LENGTH: Final = 8
 
 
 def frames_of(pipe: Connection) -> Iterator[bytes]:
-    """Yield the frames that a `Feeder` sends to this process.
-
-    Raises
-    ------
-    EOFError
-        The one who sends is gone.
-    """
+    """Yield the frames that a `Feeder` sends to this process; raise EOFError when the sender is gone."""
     with open(pipe.fileno(), "rb", closefd=False) as stream:
         while size := int.from_bytes(_read(stream.read(_LENGTH), _LENGTH)):
             yield _read(stream.read(size), size)
@@ -41,26 +35,15 @@ def _read(data: bytes, size: int) -> bytes:
 
 
 class Feeder:
-    """Sends frames to processes, from one thread that never waits for a slow process while another has nothing to do.
+    """Sends frames to processes from one thread, which never waits for a slow process while another one is idle.
 
-    A thread that reads and one for each process would wait for each other's turn in the interpreter, 5 ms for each
-    frame; so the one that reads also sends, what the pipes take at once.
-
-    Parameters
-    ----------
-    frames : iterable of (int, bytes)
-        Number of a process, and the next bytes for it, which are not empty.
-    pipes : sequence of Connection
-        To the processes, one way; each gets an empty frame at the end.
-
-    Attributes
-    ----------
-    error : BaseException or None
-        What came in the place of frames.
+    `frames` yields pairs of process number and non-empty bytes; each process gets an empty frame at the end. One thread
+    both reads and sends, because separate threads would wait for each other's turn in the interpreter, 5 ms a frame.
     """
 
     def __init__(self, frames: Iterable[tuple[int, bytes]], pipes: Sequence[Connection]) -> None:
         self.error: BaseException | None = None
+        """The error that ended the reading of `frames`."""
         self._frames = frames
         self._lanes = [_Lane(pipe.fileno()) for pipe in pipes]
         self._stopped = threading.Event()
@@ -70,29 +53,29 @@ class Feeder:
         return self
 
     def start(self) -> None:
-        """Begin, once every process has its job."""
+        """Start the thread; every process must have its job by then."""
         self._thread.start()
 
     def __exit__(self, *_: object) -> None:
         self._stopped.set()
-        # Where the reading itself waits for something, nobody else has to.
+        # If the source of the frames is blocked, do not wait for it.
         self._thread.join(10 * LOOK_SECONDS)
 
     def _run(self) -> None:
         try:
             for number, frame in self._frames:
-                if self._stopped.is_set():  # the pipes may be closed by now
+                if self._stopped.is_set():  # the pipes may be closed already
                     return
                 self._lanes[number].add(frame)
                 self._send(QUEUED)
             for lane in self._lanes:
                 lane.add(b"")
             self._send(0)
-        except BaseException as error:  # raised again where the results are waited for
+        except BaseException as error:  # raised again by the thread that waits for the results
             self.error = error
 
     def _send(self, most: int) -> None:
-        """Write what the pipes take, until no process has more than some frames waiting."""
+        """Write to the pipes until no process has more than `most` frames waiting."""
         for lane in self._lanes:
             lane.write()
         while not self._stopped.is_set() and any(lane.frames > most for lane in self._lanes):
@@ -105,7 +88,7 @@ class Feeder:
 
 
 class _Lane:
-    """What waits for one process."""
+    """Frames that wait for one process."""
 
     def __init__(self, number: int) -> None:
         os.set_blocking(number, False)
@@ -124,7 +107,7 @@ class _Lane:
             self._waiting.append(memoryview(len(frame).to_bytes(_LENGTH) + frame))
 
     def write(self) -> None:
-        """Write what the pipe takes now."""
+        """Write as much as the pipe takes without blocking."""
         try:
             while self._waiting:
                 frame = self._waiting[0]
@@ -136,6 +119,6 @@ class _Lane:
         except BlockingIOError:
             return
         except OSError:
-            # The process is gone; that is noticed where its result is waited for.
+            # The process is gone; the wait for its result reports that.
             self._gone = True
             self._waiting.clear()

@@ -1,7 +1,7 @@
-"""A file that is replayed or learned: read once, its records routed to the partitions they would be produced to.
+"""Replays or learns a file: reads it once and routes its records to the partitions they would be produced to.
 
-Each partition is a lane of its own: a task, and a place for its outputs. With several processes the one that reads
-sends each lane its records, as bytes.
+Each partition is a lane with its own task and its own output. With several processes, the process that reads the file
+sends each lane its records as bytes.
 """
 
 import time
@@ -24,27 +24,18 @@ from resonance.pipeline.replay.run import Answering, Replayed, sink_of
 from resonance.pipeline.task.partition_task import PartitionTask
 
 TOGETHER: Final = 1_000
-"""Records that are sent to a process at once, at least."""
+"""Least number of records sent to a process at once."""
 
 _make: Callable[[Iterable[Any]], Record] = partial(tuple.__new__, Record)
 
 
 @dataclass(frozen=True, slots=True)
 class Routed:
-    """The next records of a partition.
-
-    Attributes
-    ----------
-    partition : int
-        Which one.
-    first : int
-        Offset of the first of them; the others follow without gaps.
-    keys, values, timestamps : list
-        The columns of these `FileRecord`.
-    """
+    """The next records of a partition, in columns."""
 
     partition: int
     first: int
+    """Offset of the first record; the others follow without gaps."""
     keys: list[bytes | None]
     values: list[bytes]
     timestamps: list[int | None]
@@ -53,8 +44,8 @@ class Routed:
         return len(self.values)
 
     def on(self, topic: str) -> list[Record]:
-        """Return the records as they would stand on a topic."""
-        # A record without a time has the first there is; the broker would take the present.
+        """Return the records as they would be on a topic."""
+        # A record without a time has the earliest one; the broker would set the present.
         times = [-1 if at is None else at for at in self.timestamps]
         columns = zip(
             repeat(topic),
@@ -70,23 +61,9 @@ class Routed:
 
 
 def route(path: Path, columns: Columns, partitions: int, *, skip_bad: bool = False) -> Iterator[Routed]:
-    """Yield the records of a file as they would stand on a topic, some of one partition at a time.
+    """Yield the records of a file as they would be on a topic, a batch of one partition at a time.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    columns : Columns
-        What is used of it.
-    partitions : int
-        How many the topic has.
-    skip_bad : bool
-        Leave out rows that cannot be used.
-
-    Raises
-    ------
-    InputFileError
-        The file cannot be read, or a row of it not be used.
+    Rows that cannot be used raise InputFileError, or are left out with `skip_bad`.
     """
     index, lengths = 0, [0] * partitions
     with RecordFile(path, columns, skip_bad=skip_bad) as file:
@@ -102,7 +79,7 @@ def route(path: Path, columns: Columns, partitions: int, *, skip_bad: bool = Fal
 
 
 def gather(routed: Iterable[Routed], least: int = TOGETHER) -> Iterator[Routed]:
-    """Yield the same records of each partition, many at a time."""
+    """Yield the same records in batches of at least `least`, but for the last batch of each partition."""
     waiting: dict[int, Routed] = {}
     for part in routed:
         together = waiting.get(part.partition)
@@ -117,9 +94,9 @@ def gather(routed: Iterable[Routed], least: int = TOGETHER) -> Iterator[Routed]:
 
 
 def pack(routed: Routed) -> bytes:
-    """Return routed records as bytes; `unpack` gives them back."""
+    """Return routed records as bytes, which `unpack` reads."""
     keys: Sequence[bytes] = [key or b"" for key in routed.keys]
-    # A value stands on one line; most keys do, and to cut lines takes a tenth of the time that lengths take.
+    # No value and few keys have line breaks, and splitting lines takes a tenth of the time of cutting by lengths.
     joined = b"\n".join(keys)
     plain = None not in routed.keys and joined.count(b"\n") == len(keys) - 1
     lengths = None if plain else [-1 if key is None else len(key) for key in routed.keys]
@@ -129,7 +106,7 @@ def pack(routed: Routed) -> bytes:
 
 
 def unpack(data: bytes) -> Routed:
-    """Return the routed records of `pack`."""
+    """Return the records that `pack` wrote."""
     head, _, rest = data.partition(b"\n")
     partition, first, times, lengths = orjson.loads(head)
     keys: list[bytes | None]
@@ -143,7 +120,7 @@ def unpack(data: bytes) -> Routed:
 
 
 def _cut(data: bytes, lengths: Sequence[int]) -> tuple[list[bytes | None], list[bytes]]:
-    """Return the keys that some bytes begin with, and the lines behind them."""
+    """Return the keys at the beginning of some bytes, cut by their lengths, and the lines after them."""
     keys: list[bytes | None] = []
     place = 0
     for length in lengths:
@@ -161,31 +138,10 @@ def share(
     processes: int,
     told: Tell,
 ) -> tuple[list[dict[str, Any]], float]:
-    """Work on the lanes of a file: in this process, or shared by several, each of which is sent its records.
+    """Process the lanes of a file, and return their parts in any order and the seconds of the slowest process.
 
-    Parameters
-    ----------
-    kind : str
-        What is to be done (`jobs.WORK`); its ``work(job, tell, frames)`` answers with ``{"parts": [...]}``.
-    run : callable
-        What that does with a job, whose ``lanes`` are some of them, and their records; returns a data class for each.
-    common : mapping
-        What every job has; JSON.
-    lanes : sequence
-        By partition, what is needed for it; JSON.
-    routed : iterator of Routed
-        The records.
-    processes : int
-        How many at once, at most.
-    told : callable
-        Told how many more records are done.
-
-    Returns
-    -------
-    parts : list of dict
-        What `run` returned, in no particular order.
-    seconds : float
-        How long the slowest process worked.
+    `run` does it in this process and returns a dataclass for each lane; with several processes, each does a share with
+    ``work(job, tell, frames)`` of the `kind`, which returns ``{"parts": [...]}``.
     """
     owners = min(processes, len(lanes))
     if owners == 1:
@@ -199,16 +155,9 @@ def share(
 
 
 def run_lanes(job: Mapping[str, Any], routed: Iterator[Routed], tell: Tell) -> list[Replayed]:
-    """Replay what is routed to some partitions.
+    """Replay the records routed to some partitions.
 
-    Parameters
-    ----------
-    job : mapping
-        ``settings``, ``topic``; ``lanes``: pairs of partition and output, as `sink_of` takes it.
-    routed : iterator of Routed
-        The records of these partitions.
-    tell : callable
-        Told how many more records are done.
+    The job has ``settings``, ``topic`` and ``lanes``: pairs of partition and output, as `sink_of` takes it.
     """
     settings = Settings.of(job["settings"])
     lanes: dict[int, Answering] = {}
@@ -229,5 +178,5 @@ def run_lanes(job: Mapping[str, Any], routed: Iterator[Routed], tell: Tell) -> l
 
 
 def work(job: Mapping[str, Any], tell: Tell, frames: Iterator[bytes]) -> dict[str, Any]:
-    """Replay the lanes of one process; see `run_lanes`."""
+    """Replay the lanes of one process with `run_lanes`."""
     return {"parts": [asdict(part) for part in run_lanes(job, map(unpack, frames), tell)]}

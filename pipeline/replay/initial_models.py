@@ -1,4 +1,4 @@
-"""Where the models of a replay come from: an archive, the beginning of the log, or nowhere."""
+"""Finds the models with which a replay begins: those of an archive, or empty ones."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,29 +18,21 @@ from resonance.pipeline.tasks import MakeTask, Task
 from resonance.pipeline.timestamps import TimeTexts
 
 UNBOUNDED: Final = 2**31 - 1
-"""Bytes of an event, where no topic limits it."""
+"""Byte limit of an event where no topic sets one."""
 
 
 @dataclass(slots=True)
 class InitialModels:
-    """Models as they were at a place in the log.
-
-    Attributes
-    ----------
-    task : PartitionTask
-        Has learned everything below `offset` that it should have.
-    offset : int
-        The next record that it needs; behind where the replay should begin where the models began later.
-    text : str
-        Where the models come from, for people.
-    notes : list of str
-        What was left aside, and why.
-    """
+    """Models as they were at an offset of the log."""
 
     task: Task
+    """Has learned everything below `offset` that these models learned."""
     offset: int
+    """Next record that the task needs; later than the requested offset where the models began later."""
     text: str
+    """Where the models come from, to be shown."""
     notes: list[str]
+    """What was left aside, and why."""
 
 
 def find_start(
@@ -53,33 +45,11 @@ def find_start(
     fresh: bool = False,
     before: int | None = None,
 ) -> InitialModels:
-    """Return the models with which a replay from an offset begins.
+    """Return the models with which an input partition is replayed, for outputs from the offset `begin` on.
 
-    The newest archive at or before it, if that was learned under the present settings; else empty models where the
-    deployment's began, as long as the log still has that place.
-
-    Parameters
-    ----------
-    reader : LogReader
-        Reads archives and snapshots.
-    source : DeploymentContext
-        The deployment under the present settings.
-    at : (topic, partition)
-        The input partition.
-    begin : int
-        First record that is to be answered.
-    make_task : callable
-        Makes an empty task for an input partition.
-    fresh : bool
-        Begin with empty models there, whatever there is.
-    before : int, optional
-        Where the models began behind `begin`, as a new version does, begin there, below this offset: with the oldest
-        archive that fits.
-
-    Raises
-    ------
-    MismatchError
-        Nobody knows any more what the models were: named, with what can be done.
+    They come from the newest archive at or before `begin`, if it was learned under the present settings; else they are
+    empty and start where the deployment's models began, as long as the log still has that offset. Raises MismatchError
+    where the models cannot be recovered; its remedies are a later offset and ``--fresh``.
     """
     task = make_task(*at)
     task.event_bytes = UNBOUNDED
@@ -101,9 +71,10 @@ def find_start(
             return InitialModels(task, archived.position, f"from {where}", notes)
         else:
             continue
-        # Older ones do not lead to these models, either.
+        # Older archives do not lead to these models either.
         break
     record = partition_record(reader, source, at)
+    # Models can begin after `begin`, as a new version does: then their oldest archive below `before` is the start.
     if before is not None and record is not None and record.began < 0 and not _changed(record, source, at):
         oldest = _oldest_fitting(reader, source, at, begin, before)
         if oldest is not None and (archived := oldest.read()) is not None:
@@ -127,10 +98,9 @@ def later_version(
     end: int,
     make_task: MakeTask,
 ) -> InitialModels | None:
-    """Return the models of the first archive behind a start, and before an end, that has a later version of one.
+    """Return the models of the first archive after a start and before an end that has a later version of a model.
 
-    What begins a version anew in the middle of the log (`reset --stream`) is no record of that log; it leaves an
-    archive. Parameters as for `find_start`.
+    No record of the log shows that a version begins in its middle (`reset --stream`), but an archive does.
     """
     known = {name: start.task.model(name).version for name in start.task.streams}
 
@@ -158,7 +128,7 @@ def later_version(
 
 
 def _named(archived: Archived | ArchiveManifest) -> str:
-    # It is not known of one that was written before a record was read.
+    # An archive written before any record was read has no time.
     time = f" ({time_text(archived.timestamp)})" if archived.timestamp >= 0 else ""
     return f"the archive at offset {archived.position:,}{time}"
 
@@ -172,7 +142,7 @@ def _changed(
 def _oldest_fitting(
     reader: LogReader, source: DeploymentContext, at: TopicPartition, begin: int, before: int
 ) -> ListedArchive | None:
-    """Return the oldest of the archives between two offsets that fit without a gap up to the newest."""
+    """Return the oldest of the archives between two offsets that fit the settings without a gap up to the newest."""
     found = _fitting(reader, source, at, begin, before - 1)
     low = begin
     while found is not None and low < found.manifest.position - 1:
@@ -188,7 +158,7 @@ def _oldest_fitting(
 def _fitting(
     reader: LogReader, source: DeploymentContext, at: TopicPartition, begin: int, offset: int
 ) -> ListedArchive | None:
-    """Return the newest archive at or before an offset, if it fits and is behind another."""
+    """Return the newest archive at or before `offset`, if it fits the settings and is after `begin`."""
     found = next(archives_before(reader, source, at, offset), None)
     if found is None or found.manifest.position <= begin or _changed(found.manifest, source, at):
         return None
@@ -213,14 +183,14 @@ def _from_beginning(
         changed = _changed(record, source, at)
         if changed and not notes:
             notes.append(f"the deployment learned with other settings: {'; '.join(changed)}")
-        # What was learned under other settings did begin somewhere; under these it would have begun there, too.
+        # Models learned under other settings began somewhere; under the present ones they would have begun there too.
         origin = 0 if changed and record.began < 0 else record.began
         if not first <= origin:
             raise _lost(reader, source, at, begin, first, origin, notes)
         known = make_task(*at)
         known.restore_partition(record.state)
         task.first_version = known.first_version
-        # What was learned silently then is silent now.
+        # Outputs that were suppressed then are suppressed now.
         task.adopt_emission(known)
     return InitialModels(task, origin, f"empty models at offset {origin:,}, where they began", notes)
 
@@ -253,7 +223,7 @@ def _lost(
 
 
 def partition_record(reader: LogReader, source: DeploymentContext, at: TopicPartition) -> PartitionRecord | None:
-    """Return what the snapshots topic says of an input partition; None where it is not there or says nothing."""
+    """Return the record of an input partition on the snapshots topic, None where the topic or the record is missing."""
     if not reader.has((source.snapshots, at[1])):
         return None
     record = read_tables(reader, source, [at[1]])[at[1]].records().get(at[0])
@@ -261,7 +231,7 @@ def partition_record(reader: LogReader, source: DeploymentContext, at: TopicPart
 
 
 def differing(found: Identity, now: Identity) -> list[str]:
-    """Return one phrase for each setting under which what follows would come out otherwise."""
+    """Return one phrase for each setting whose difference changes later outputs."""
 
     def told(identity: Identity) -> Mapping[str, Any]:
         own = {"engine": identity.engine, "revision of the engine": identity.revision}

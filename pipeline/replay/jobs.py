@@ -1,4 +1,4 @@
-"""Work on one partition each, in processes of its own: what is sent to them and what comes back is JSON."""
+"""Jobs on partitions, run in separate processes; jobs and results are sent as JSON."""
 
 import importlib
 import multiprocessing
@@ -23,13 +23,13 @@ from resonance.pipeline.machine import collect_rarely
 from resonance.pipeline.replay.feeder import Feeder, frames_of
 
 Tell = Callable[[int], None]
-"""Told how many more records are done."""
+"""Receives the number of records done since its last call."""
 
 TELL_SECONDS: Final = 0.1
-"""Shortest time between two messages about progress."""
+"""Shortest time between two progress messages."""
 
 FED: Final = frozenset({"lanes", "bootstrap_file"})
-"""Kinds of jobs that are sent what they work on."""
+"""Kinds of jobs that receive their records as frames."""
 
 WORK: Final[Mapping[str, str]] = {
     "replay": "resonance.pipeline.replay.run",
@@ -38,11 +38,11 @@ WORK: Final[Mapping[str, str]] = {
     "bootstrap": "resonance.pipeline.replay.bootstrap",
     "bootstrap_file": "resonance.pipeline.replay.bootstrap_file",
 }
-"""Module whose function ``work(job, tell)`` does a job of a kind, or ``work(job, tell, frames)`` for those of `FED`."""
+"""Kind of job -> module whose ``work(job, tell)`` does it, or ``work(job, tell, frames)`` for the kinds of `FED`."""
 
 
 def as_json(settings: Settings) -> Any:
-    """Return settings as JSON has them, secrets revealed: for a process of our own and for nobody else."""
+    """Return settings as JSON with secrets revealed, only for this process and those that it starts."""
 
     def revealed(value: Any) -> Any:
         if isinstance(value, SecretStr):
@@ -53,12 +53,12 @@ def as_json(settings: Settings) -> Any:
 
 
 def describe(settings: Settings, deployment: Deployment) -> dict[str, Any]:
-    """Return what every job about a deployment has; `described` reads it."""
+    """Return the entries that every job about a deployment has; `described` reads them."""
     return {"settings": as_json(settings), "deployment": asdict(deployment)}
 
 
 def described(job: Mapping[str, Any]) -> tuple[Settings, DeploymentContext]:
-    """Return the settings of a job, and the deployment as they and the broker describe it."""
+    """Return the settings of a job, and the deployment as the settings and the broker describe it."""
     settings = Settings.of(job["settings"])
     source = DeploymentContext.of(settings, clients.librdkafka(settings), Deployment(**job["deployment"]))
     return settings, source
@@ -67,30 +67,30 @@ def described(job: Mapping[str, Any]) -> tuple[Settings, DeploymentContext]:
 def run_jobs(
     kind: str, jobs: Sequence[Mapping[str, Any]], processes: int, told: Tell = lambda _: None
 ) -> tuple[list[dict[str, Any]], float]:
-    """Do jobs in parallel.
+    """Run jobs in parallel.
 
     Parameters
     ----------
     kind : str
-        What is to be done (`WORK`).
+        A key of `WORK`.
     jobs : sequence of mapping
-        What each needs; JSON.
+        JSON; the ``work`` function of the kind says what each needs.
     processes : int
-        How many at once. One job at a time is done in this process.
+        How many jobs run at once; with one process or one job, they run in this process.
     told : callable
-        Told how many more records are done, all jobs together.
+        Receives the number of records done since its last call, by all jobs together.
 
     Returns
     -------
     results : list of dict
         In the order of the jobs.
     seconds : float
-        The longest that a process was at work, without its start.
+        Longest working time of a process, without its start.
 
     Raises
     ------
     ResonanceError
-        What the first failed job raised; the others are ended.
+        The error of the first job that fails; the other jobs are ended.
     """
     if min(processes, len(jobs)) <= 1:
         work = _work_of(kind)
@@ -104,30 +104,9 @@ def run_jobs(
 def run_fed(
     kind: str, jobs: Sequence[Mapping[str, Any]], frames: Iterable[tuple[int, bytes]], told: Tell = lambda _: None
 ) -> tuple[list[dict[str, Any]], float]:
-    """Do jobs at the same time, each in a process that is sent what it works on.
+    """Run jobs at the same time, each in its own process, and send each its `frames`; returns as `run_jobs` does.
 
-    Parameters
-    ----------
-    kind : str
-        What is to be done (`WORK`).
-    jobs : sequence of mapping
-        What each needs; JSON.
-    frames : iterable of (int, bytes)
-        Number of a job, and the next bytes for it, which are not empty.
-    told : callable
-        As in `run_jobs`.
-
-    Returns
-    -------
-    results : list of dict
-        In the order of the jobs.
-    seconds : float
-        The longest that a process was at work, without its start.
-
-    Raises
-    ------
-    ResonanceError
-        What the first failed job raised, or what came in the place of frames.
+    `frames` yields pairs of job number and non-empty bytes; its errors are raised here, too.
     """
     with _Pool(len(jobs)) as pool, Feeder(frames, pool.feeds) as feeder:
         try:
@@ -138,9 +117,9 @@ def run_fed(
 
 
 class _Pool:
-    """Processes that do one job after the other.
+    """Processes that run one job after the other.
 
-    They are spawned: what the client libraries and the kernels hold in this process would not survive a fork.
+    They are spawned, because the state of the client libraries and the kernels would not survive a fork.
     """
 
     def __init__(self, size: int) -> None:
@@ -174,7 +153,7 @@ class _Pool:
                 process.join()
 
     def end(self) -> None:
-        """End the processes whatever they do, all at once; nobody can be in the middle of a sending to them then."""
+        """Terminate all processes at once, so that no send to one of them can still be in progress."""
         for process in self._processes:
             process.terminate()
         for process in self._processes:
@@ -221,8 +200,8 @@ class _Pool:
 
 
 def _serve(pipe: Connection, fed: Connection) -> None:
-    """Do jobs until there are no more; runs in a process of its own, which is sent what it works on by `fed`."""
-    # Ctrl-C reaches the whole group of processes; the one that started this one ends it.
+    """Run jobs until the pipe closes; the main function of a process of the pool, which receives frames from `fed`."""
+    # Ctrl-C reaches the whole process group; the parent process ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     collect_rarely()
     while True:
@@ -234,7 +213,7 @@ def _serve(pipe: Connection, fed: Connection) -> None:
         try:
             work = _work_of(kind)
             load_kernels(Settings.of(job["settings"]))
-            # Where nothing is sent nobody asks for it.
+            # Only these kinds take frames.
             frames = (frames_of(fed),) if kind in FED else ()
             began = time.perf_counter()
             result = work(job, teller.tell, *frames)
@@ -247,13 +226,13 @@ def _serve(pipe: Connection, fed: Connection) -> None:
             told = {"error": type(error).__name__, "text": str(error), "remedies": getattr(error, "remedies", ())}
             _give_up(pipe, told)
             return
-        except Exception:  # told to the process that asked, with the place
+        except Exception:  # reported to the parent process, with its traceback
             _give_up(pipe, {"error": "", "text": traceback.format_exc()})
             return
 
 
 def _give_up(pipe: Connection, told: Mapping[str, Any]) -> None:
-    """Tell what went wrong, and wait for the end."""
+    """Report an error to the parent process and wait until it closes the pipe."""
     with suppress(EOFError, OSError):
         pipe.send_bytes(orjson.dumps(told))
         while True:
@@ -261,7 +240,7 @@ def _give_up(pipe: Connection, told: Mapping[str, Any]) -> None:
 
 
 class _ProgressReporter:
-    """Tells about progress, not too often."""
+    """Reports progress at most every `TELL_SECONDS`."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
@@ -282,7 +261,7 @@ class _ProgressReporter:
 
 
 def load_kernels(settings: Settings) -> None:
-    """Load what is compiled, or compile it: once, before several processes want the same."""
+    """Load or compile the kernels of the engine once, before several processes need them."""
     settings.compile_engine()
 
 
@@ -293,7 +272,7 @@ def _work_of(kind: str) -> Callable[..., dict[str, Any]]:
 
 
 def _error(message: Mapping[str, Any]) -> Exception:
-    """Return the error that a process told about."""
+    """Return the error that a process reported."""
     kind = getattr(errors, message["error"], None)
     if kind is MismatchError:
         return MismatchError(message["text"], message["remedies"])

@@ -1,4 +1,4 @@
-"""How whatever goes through recorded topics again begins: as a whole in one process, then a partition in each."""
+"""Opens recorded topics for a replay or verification: first as a whole, then one partition in each process."""
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,43 +19,19 @@ from resonance.pipeline.topics.topics import read_logs
 
 @dataclass(frozen=True, slots=True)
 class OpenedRanges:
-    """A deployment, and the ranges of its input that are gone through.
-
-    Attributes
-    ----------
-    source : DeploymentContext
-        The deployment, as settings and broker describe it.
-    reader : LogReader
-        Reads its topics, as long as it is open.
-    ranges : dict of (topic, partition) to (int, int)
-        First offset, and the one behind the last.
-    """
+    """A deployment and the ranges of its input that are read."""
 
     source: DeploymentContext
+    """The deployment as the settings and the broker describe it."""
     reader: LogReader
+    """Open only within `open_ranges`."""
     ranges: dict[TopicPartition, OffsetRange]
+    """First offset of each range, and the one after its last."""
 
 
 @contextmanager
 def open_ranges(settings: Settings, inputs: Collection[str], span: Span) -> Iterator[OpenedRanges]:
-    """Open a deployment and choose ranges of input topics.
-
-    Parameters
-    ----------
-    settings : Settings
-        The deployment's.
-    inputs : collection of str
-        Which of its input topics.
-    span : Span
-        Which part of them.
-
-    Raises
-    ------
-    ConfigurationError
-        The settings do not fit the topics; a partition that is not there.
-    BrokerError
-        The broker does not answer.
-    """
+    """Open a deployment and resolve a span in each partition of some of its input topics."""
     client = clients.librdkafka(settings)
     deployment = read_logs(client, settings)
     settings.check_stream(deployment.partitions)
@@ -68,37 +44,26 @@ def open_ranges(settings: Settings, inputs: Collection[str], span: Span) -> Iter
 
 @dataclass(frozen=True, slots=True)
 class OpenedJob:
-    """One partition of it, in the process that works on it.
-
-    Attributes
-    ----------
-    settings, source
-        The deployment.
-    reader : LogReader
-        Reads its topics, as long as it is open.
-    at : (topic, partition)
-        The input partition.
-    begin, end : int
-        Its range.
-    fresh : bool
-        Begin with empty models.
-    """
+    """One input partition, in the process that works on it."""
 
     settings: Settings
     source: DeploymentContext
     reader: LogReader
+    """Open only within `open_job`."""
     at: TopicPartition
     begin: int
     end: int
+    """Offset after the last one of the range."""
     fresh: bool
+    """Begin with empty models."""
 
     def find_start(self, begin: int, before: int | None = None) -> InitialModels:
-        """Return the models with which to begin at an offset; see `starts.find_start`."""
+        """Return the models with which to begin at an offset, by `initial_models.find_start`."""
         tasks = task_maker(self.settings, self.source.deployment.routes)
         return find_start(self.reader, self.source, self.at, begin, tasks, fresh=self.fresh, before=before)
 
     def later_version(self, start: InitialModels, end: int) -> InitialModels | None:
-        """Return where the models of a start are followed by later versions; see `starts.later_version`."""
+        """Return the later versions that follow the models of a start, by `initial_models.later_version`."""
         if self.fresh:
             return None
         tasks = task_maker(self.settings, self.source.deployment.routes)
@@ -107,7 +72,7 @@ class OpenedJob:
 
 @contextmanager
 def open_job(job: Mapping[str, Any]) -> Iterator[OpenedJob]:
-    """Open what ``settings``, ``deployment``, ``at``, ``range`` and ``fresh``, if there, of a job name."""
+    """Open the partition of a job, which has ``settings``, ``deployment``, ``at``, ``range`` and maybe ``fresh``."""
     settings, source = described(job)
     (topic, partition), (begin, end) = job["at"], job["range"]
     with LogReader(source.client, source.group, source.patience) as reader:

@@ -1,4 +1,4 @@
-"""A replay as a whole: which partitions, from where to where, with what output."""
+"""A whole replay: chooses partitions, ranges and outputs, and runs the partitions."""
 
 import time
 from collections import Counter
@@ -23,27 +23,20 @@ from resonance.pipeline.topics.topics import prepare_topics
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a replay came to.
-
-    Attributes
-    ----------
-    parts : sequence of Replayed
-        Each partition.
-    seconds : float
-        How long the slowest process worked.
-    """
+    """Result of a replay, with one part for each partition."""
 
     parts: Sequence[Replayed]
     seconds: float
+    """Working time of the slowest process."""
 
     @property
     def records(self) -> int:
-        """Records of the ranges; those that are routed count where they are learned."""
+        """Records of the ranges; routed records count only in the partition that learns them."""
         return sum(part.records - part.routed for part in self.parts)
 
     @property
     def rate(self) -> float:
-        """Records a second, those that were learned silently included."""
+        """Records a second, including those learned without outputs."""
         return (self.records + sum(part.silent for part in self.parts)) / max(self.seconds, 1e-9)
 
     @property
@@ -52,7 +45,7 @@ class Summary:
         return sum((Counter(part.dead_letters) for part in self.parts), Counter())
 
     def as_json(self) -> dict[str, Any]:
-        """Return the summary as JSON has it."""
+        """Return the summary as a JSON object."""
         return {
             "records": self.records,
             "assignments": sum(part.assignments for part in self.parts),
@@ -86,29 +79,23 @@ def replay_topics(
 
     Parameters
     ----------
-    settings : Settings
-        The deployment's.
     inputs : collection of str
-        Which of its input topics, or the routes.
-    span : Span
-        Which part of them.
-    output : ReplayOutput
-        Where the outputs go.
+        Input topics, or the topic of the routes.
     fresh : bool
-        Begin with empty models where the range begins.
+        Begin with empty models at the start of the range.
     processes : int
-        How many partitions at once.
+        How many partitions are replayed at once.
     told : callable
-        Told how many more records are done.
+        Receives the number of records done since its last call.
 
     Raises
     ------
     ConfigurationError
-        An output that the deployment itself has, a partition that is not there.
+        The output topics belong to the deployment itself, or a partition does not exist.
     BrokerError
-        The broker does not answer; the range has no records.
+        The broker does not answer, or the range has no records.
     MismatchError
-        The models at the beginning of the range are not known any more.
+        The models at the start of the range cannot be recovered.
     """
     with open_ranges(settings, inputs, span) as opened:
         source, ranges = opened.source, opened.ranges
@@ -140,33 +127,27 @@ def replay_file(
     processes: int = 1,
     told: Tell = lambda _: None,
 ) -> Summary:
-    """Replay a file as if it had been produced to the first input topic, which needs no broker.
+    """Replay a file as if it had been produced to the first input topic; no broker is needed.
 
     Parameters
     ----------
-    settings : Settings
-        The deployment's.
-    path : Path
-        The file.
     columns : Columns
-        What is used of it.
-    output : ReplayOutput
-        Where the outputs go.
+        The columns that are used.
     partitions : int
-        Partitions of the topic it stands for.
+        Partitions of the topic that the file stands for.
     skip_bad : bool
         Leave out rows that cannot be used.
     processes : int
-        How many partitions at once.
+        How many partitions are replayed at once.
     told : callable
-        Told how many more records are done.
+        Receives the number of records done since its last call.
 
     Raises
     ------
     ConfigurationError
-        A suffix or column that is not known; several partitions, and no word of which records share a model.
+        A suffix or column is unknown, or there are several partitions and no setting of which records share a model.
     InputFileError
-        The file cannot be read, or a row of it not be used.
+        The file cannot be read, or one of its rows cannot be used.
     """
     settings.check_stream(partitions)
     load_kernels(settings)
@@ -195,7 +176,7 @@ def _replay_hops(
     skip_bad: bool,
     told: Tell,
 ) -> Summary:
-    """Replay a file whose streams are re-keyed: the order of its rows is the order of learning."""
+    """Replay a file whose streams are re-keyed; they learn in the order of its rows."""
     routes = settings.topics.routes_partitions or partitions
     places = _places(settings, output, max(partitions, routes), inputs=None)
     if output.folder is not None:
@@ -214,20 +195,9 @@ def _replay_hops(
 def _places(
     settings: Settings, output: ReplayOutput, count: int, inputs: Sequence[str] | None, routes: int = 0
 ) -> list[dict[str, Any] | None]:
-    """Return where the outputs of each part go, as `run.sink_of` takes it, and see to it that it is there.
+    """Create the targets of the outputs and return that of each of `count` parts, as `run.sink_of` takes it.
 
-    Parameters
-    ----------
-    settings : Settings
-        The deployment's.
-    output : ReplayOutput
-        What is asked for.
-    count : int
-        Parts; of a file, its partitions.
-    inputs : sequence of str or None
-        The topics that are replayed; None for a file.
-    routes : int
-        Partitions of the routes, where these are replayed.
+    `inputs` are the topics that are replayed, None for a file; `routes` is the partition count of replayed routes.
     """
     if output.name is not None:
         topics = target_topics(settings, output.name)
@@ -247,10 +217,8 @@ def _join(output: ReplayOutput, count: int) -> None:
 def target_topics(settings: Settings, name: str) -> dict[str, str]:
     """Return the topics of another name that take the outputs, by kind.
 
-    Raises
-    ------
-    ConfigurationError
-        The name cannot be one, or the deployment has one of these topics itself: recorded outputs are never touched.
+    Raises ConfigurationError where the name is invalid or one of these topics belongs to the deployment itself, because
+    a replay never writes among recorded outputs; the remedy is another name.
     """
     values = as_json(settings)
     other = Settings.of({**values, "name": name, "topics": {}})
@@ -266,7 +234,7 @@ def target_topics(settings: Settings, name: str) -> dict[str, str]:
 
 
 def _make_targets(settings: Settings, topics: Mapping[str, str], partitions: int | None, routes: int) -> None:
-    """Make the topics of another name; with a number of partitions where no input topic says it."""
+    """Create the topics of another name, with `partitions` where no input topic gives their number."""
     client = clients.librdkafka(settings)
     if partitions is not None:
         from resonance.pipeline.kafka.admin import ClusterAdmin  # noqa: PLC0415 - a file alone needs no broker

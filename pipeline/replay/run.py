@@ -1,4 +1,4 @@
-"""One partition of a replay: silently from where its models start, then with answers to the end of the range."""
+"""One partition of a replay: without outputs from where its models start, then with outputs in the range."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,57 +17,34 @@ from resonance.pipeline.tasks import Task
 
 @dataclass(slots=True)
 class Replayed:
-    """What came of a partition.
-
-    Attributes
-    ----------
-    topic : str
-        Where its records came from.
-    partition : int
-        Which one it is.
-    begin, end : int
-        Offsets of the first record that was answered, and behind the last.
-    start : str
-        Where the models came from.
-    notes : list of str
-        What was left aside on the way.
-    silent : int
-        Records that were learned before the range.
-    records : int
-        Records of the range.
-    routed : int
-        Those of them that were sent on, to be learned elsewhere.
-    assignments, events : int
-        Outputs.
-    dead_letters : dict of str to int
-        Dead letters by class.
-    """
+    """Result of one partition."""
 
     topic: str
     partition: int
     begin: int = 0
+    """First offset with outputs."""
     end: int = 0
+    """Offset after the last one of the range."""
     start: str = ""
+    """Where the models come from."""
     notes: list[str] = field(default_factory=list)
+    """What was left aside, and where new versions began."""
     silent: int = 0
+    """Records learned before the range, without outputs."""
     records: int = 0
+    """Records of the range."""
     routed: int = 0
+    """Routes emitted; their records are learned in another partition."""
     assignments: int = 0
     events: int = 0
     dead_letters: dict[str, int] = field(default_factory=dict)
+    """Dead letters by class."""
 
 
 class Answering:
-    """A partition that is being replayed.
+    """A partition that is being replayed, with its counts in `found`.
 
-    Parameters
-    ----------
-    found : Replayed
-        Counts what comes; records below its `begin` are learned silently.
-    task : PartitionTask
-        The models.
-    sink : Sink
-        Takes the outputs.
+    Records below ``found.begin`` are learned without outputs.
     """
 
     def __init__(self, found: Replayed, task: Task, sink: Sink) -> None:
@@ -76,12 +53,12 @@ class Answering:
         self._dead_letters: Counter[str] = Counter()
 
     def go_on(self, task: Task) -> None:
-        """Take the next records with other models."""
+        """Process the next records with other models."""
         self._dead_letters += self._task.counts.dead_letters - self._before
         self._task, self._before = task, task.counts.dead_letters
 
     def take(self, batch: Sequence[Record]) -> Outputs:
-        """Learn the next records, and answer those of the range; return what is said of them."""
+        """Learn the next records; write and return the outputs of those in the range."""
         found, outputs = self._found, Outputs()
         silent, records = sources.cut(batch, found.begin)
         if silent:
@@ -98,26 +75,16 @@ class Answering:
         return outputs
 
     def close(self) -> Replayed:
-        """See to it that outputs are stored; return what came of it."""
+        """Ensure that the outputs are stored and return the result."""
         self._sink.close()
         self._found.dead_letters = dict(self._dead_letters + (self._task.counts.dead_letters - self._before))
         return self._found
 
 
 def work(job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
-    """Replay one partition of a topic.
+    """Replay one partition of a topic and return a `Replayed` as a dict.
 
-    Parameters
-    ----------
-    job : mapping
-        ``settings``, ``deployment``; ``at``: topic and partition; ``range``; ``fresh``; ``output``.
-    tell : callable
-        Told how many more records are done.
-
-    Returns
-    -------
-    dict
-        A `Replayed`.
+    The job has ``settings``, ``deployment``, ``at`` (topic and partition), ``range``, ``fresh`` and ``output``.
     """
     with open_job(job) as opened:
         begin, end = opened.begin, opened.end
@@ -144,7 +111,7 @@ def work(job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
 
 
 def sink_of(output: Mapping[str, Any] | None, settings: Settings, partition: int) -> Sink:
-    """Return what takes a partition's outputs: ``{"folder", "part"}``, ``{"topics"}``, or None for nowhere."""
+    """Return the sink of a partition for an output: ``{"folder", "part"}``, ``{"topics"}``, or None for nowhere."""
     if output is None:
         return Nowhere()
     if "folder" in output:

@@ -1,4 +1,4 @@
-"""Where the outputs of a replay go: a folder of JSONL files, topics, or nowhere."""
+"""Sinks for the outputs of a replay: a folder of JSONL files, topics, or nothing."""
 
 import base64
 import shutil
@@ -20,10 +20,10 @@ KINDS: Final[Mapping[str, str]] = {
 """Kind of topic -> attribute of `Outputs`."""
 
 TOPICS: Final[Mapping[str, str]] = {**KINDS, "clusters": "clusters"}
-"""The same for everything that goes to topics."""
+"""Kind of topic -> attribute of `Outputs`, with the kinds that only topics take."""
 
 FILES: Final[Mapping[str, str]] = {kind: f"{kind.replace('_', '-')}.jsonl" for kind in KINDS}
-"""Kind of topic -> file in the folder."""
+"""Kind of topic -> file name in the folder."""
 
 SEND_SECONDS: Final = 60.0
 
@@ -35,31 +35,26 @@ class Sink(Protocol):
     """Takes the outputs of one partition, in order."""
 
     def write(self, outputs: Outputs) -> None:
-        """Take the outputs of a batch."""
+        """Write the outputs of a batch."""
 
     def close(self) -> None:
-        """See to it that everything is stored."""
+        """Ensure that everything is stored."""
 
 
 class Nowhere:
-    """Takes outputs for whoever wants the counts alone."""
+    """Discards outputs, for replays that only count them."""
 
     def write(self, outputs: Outputs) -> None:
-        """Take the outputs of a batch."""
+        """Do nothing."""
 
     def close(self) -> None:
         """Do nothing."""
 
 
 class FolderSink:
-    """Writes the outputs of one partition into parts of the files of a folder; `join_parts` puts them together.
+    """Writes the outputs of one partition to part files in an existing folder; `join_parts` concatenates them.
 
-    Parameters
-    ----------
-    folder : Path
-        The folder, which is there.
-    part : int
-        Number of this partition among all that are replayed.
+    `part` is the number of this partition among all that are replayed.
     """
 
     def __init__(self, folder: Path, part: int) -> None:
@@ -69,7 +64,7 @@ class FolderSink:
         self._keys: dict[bytes | None, bytes] = {}
 
     def write(self, outputs: Outputs) -> None:
-        """Take the outputs of a batch."""
+        """Write the outputs of a batch."""
         for kind in ("assignments", "cluster_events", "drift_events"):
             messages: Sequence[Message] = getattr(outputs, KINDS[kind])
             if messages:
@@ -86,23 +81,20 @@ class FolderSink:
         return b'{"key":%b,"value":%b}\n' % (key, message.value or b"null")
 
     def close(self) -> None:
-        """Write what waits."""
+        """Write what is buffered and close the files."""
         for file in self._files.values():
             file.close()
 
 
 def part_of(folder: Path, kind: str, part: int) -> Path:
-    """Return the file that takes a partition's outputs of a kind."""
+    """Return the part file for the outputs of one kind and partition."""
     return folder / f".{FILES[kind]}.{part}"
 
 
 def open_folder(folder: Path) -> None:
-    """Make a folder for results.
+    """Create a folder with empty result files.
 
-    Raises
-    ------
-    ConfigurationError
-        It cannot be made, or not be written.
+    Raises ConfigurationError where the folder cannot be written; the remedy is another folder.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -113,7 +105,7 @@ def open_folder(folder: Path) -> None:
 
 
 def join_parts(folder: Path, parts: int) -> None:
-    """Put the parts of a folder's files together, in their order."""
+    """Concatenate the part files of a folder, in their order."""
     for kind, name in FILES.items():
         with (folder / name).open("wb") as whole:
             for part in range(parts):
@@ -123,23 +115,14 @@ def join_parts(folder: Path, parts: int) -> None:
                         shutil.copyfileobj(piece, whole, _BUFFER)
                     path.unlink()
     if not (drifts := folder / FILES["drift_events"]).stat().st_size:
-        # Most replays have none.
+        # Most replays have no drift events.
         drifts.unlink()
 
 
 class TopicSink:
-    """Produces the outputs of one partition to topics, with the same bytes as a worker; each one is stored in the end.
+    """Produces outputs to one partition of each topic, with the same bytes as a worker.
 
-    Parameters
-    ----------
-    client : mapping
-        librdkafka configuration of the connection.
-    topics : mapping of str to str
-        Kind of topic -> its name.
-    partition : int
-        Partition of each that takes the outputs.
-    compression : str
-        Codec of output batches.
+    `topics` maps each kind to its topic; `client` is the librdkafka configuration of the connection.
     """
 
     def __init__(self, client: Mapping[str, Any], topics: Mapping[str, str], partition: int, compression: str) -> None:
@@ -148,25 +131,19 @@ class TopicSink:
         self._outlet = Outlet(producer_settings(client, compression=compression), SEND_SECONDS, reports=True)
 
     def write(self, outputs: Outputs) -> None:
-        """Take the outputs of a batch."""
+        """Write the outputs of a batch."""
         for kind, attribute in TOPICS.items():
             messages: Sequence[Message] = getattr(outputs, attribute)
             if messages:
                 self._outlet.send(Batch(self._topics[kind], self._partition, messages))
 
     def close(self) -> None:
-        """Wait until everything is stored.
-
-        Raises
-        ------
-        DeliveryError
-            Something was not.
-        """
+        """Wait until everything is stored; raise DeliveryError where something is not."""
         self._outlet.flush()
 
 
 def as_text(data: bytes | None) -> str | dict[str, str] | None:
-    """Return bytes as JSON can hold them: as text, or as an object with their base64."""
+    """Return bytes as JSON: as text, or as an object with their base64 where they are not UTF-8."""
     if data is None:
         return None
     try:

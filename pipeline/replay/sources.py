@@ -1,4 +1,4 @@
-"""The records of a partition that are replayed."""
+"""Reads the records of a partition that are replayed."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ def of_topic(reader: LogReader, at: TopicPartition, first: int, end: int) -> Ite
 
 
 def cut(records: Sequence[Record], offset: int) -> tuple[Sequence[Record], Sequence[Record]]:
-    """Return the records below an offset, and the others."""
+    """Split records at an offset: those below it, and the others."""
     if records[0].offset >= offset:
         return (), records
     place = bisect_left(records, offset, key=_offset)

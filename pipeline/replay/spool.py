@@ -1,4 +1,4 @@
-"""Messages in a file, on their way from the process that made them to the one that writes them."""
+"""A file of messages, which passes them from the process that makes them to the one that produces them."""
 
 import struct
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ _NONE: Final = -1
 
 
 def spool(path: Path, messages: Iterable[Message]) -> int:
-    """Write messages without headers to a file; return their bytes."""
+    """Write messages, which have no headers, to a file and return their total bytes."""
     size = 0
     with path.open("wb") as file:
         for message in messages:
@@ -24,7 +24,7 @@ def spool(path: Path, messages: Iterable[Message]) -> int:
 
 
 def unspool(path: Path) -> Iterator[Message]:
-    """Yield the messages of a file again, one at a time."""
+    """Yield the messages of a file, one at a time."""
     with path.open("rb") as file:
         while head := file.read(_LENGTH.size):
             key = _part(file, head)

@@ -1,4 +1,4 @@
-"""A file replayed whose streams are re-keyed: its rows are routed in their order, which is the order of learning."""
+"""Replays a file whose streams are re-keyed: rows are routed, and learned, in the order of the file."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -19,12 +19,9 @@ from resonance.pipeline.tasks import make_task
 
 
 def read_rows(path: Path, columns: Columns, topic: str, partitions: int, *, skip_bad: bool) -> Iterator[list[Record]]:
-    """Yield the rows of a file as they would stand on a topic, in the order of the file, some at a time.
+    """Yield the rows of a file as they would be on a topic, in batches, in the order of the file.
 
-    Raises
-    ------
-    InputFileError
-        The file cannot be read, or a row of it not be used.
+    Rows that cannot be used raise InputFileError, or are left out with `skip_bad`.
     """
     index, lengths = 0, [0] * partitions
     with RecordFile(path, columns, skip_bad=skip_bad) as file:
@@ -32,7 +29,7 @@ def read_rows(path: Path, columns: Columns, topic: str, partitions: int, *, skip
             rows = []
             for number, (key, value, timestamp) in enumerate(batch, index):
                 at = partition_of(key, partitions, number)
-                # A record without a time has the first there is; the broker would take the present.
+                # A record without a time has the earliest one; the broker would set the present.
                 rows.append(Record(topic, at, lengths[at], -1 if timestamp is None else timestamp, key, value))
                 lengths[at] += 1
             index += len(batch)
@@ -47,20 +44,10 @@ def replay_hops(
     places: Sequence[dict[str, Any] | None],
     tell: Tell,
 ) -> list[Replayed]:
-    """Replay records through both hops, in one process: the order of the routes is theirs.
+    """Replay the records of one input topic through both stages, in one process so that the routes keep their order.
 
-    Parameters
-    ----------
-    settings : Settings
-        The deployment's.
-    batches : iterator of list of Record
-        Records of one input topic.
-    partitions, routes : int
-        Partitions of that topic, and of the routes.
-    places : sequence
-        Where the outputs go, as `sink_of` takes it: of each input partition, then of each of the routes.
-    tell : callable
-        Told how many more records are done.
+    `partitions` and `routes` are the partition counts of the topic and of the routes. `places` has the output of each
+    input partition, then of each routes partition, as `sink_of` takes it.
     """
     topic, own = settings.input.topics[0], settings.topic("routes")
     lanes: dict[tuple[str, int], Answering] = {}

@@ -1,1 +1,1 @@
-"""What a partition task does with records: decode, prepare, learn, answer, encode; no Kafka and no clock."""
+"""The partition task: decodes, prepares and learns records and encodes the outputs, without Kafka or a clock."""

@@ -1,4 +1,4 @@
-"""Records that could not be used: what is wrong with a stream's key, how many there were, and their dead letters."""
+"""Dead letters of a partition: their counts, their messages, and the checks of stream keys."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,57 +11,36 @@ from resonance.pipeline.task.encode.assignments import Encoder
 
 
 class DeadLetters:
-    """Counts and writes the dead letters of a partition.
-
-    Parameters
-    ----------
-    settings : Settings
-        The limits.
-    encoder : Encoder
-        Writes them.
-
-    Attributes
-    ----------
-    run : tuple of (str, int)
-        Class and number of the dead letters in a row at the end of what was seen.
-    version : int
-        Version with which the models of new streams begin in the partition; letters say it.
-    topic_ids : mapping of str to str
-        Kafka's id of each input topic, as far as it is known; letters say it.
-    """
+    """Counts the dead letters of a partition and writes them."""
 
     def __init__(self, settings: Settings, encoder: Encoder) -> None:
         self.run: tuple[str, int] = ("", 0)
+        """Class and length of the unbroken run of dead letters at the end of the records seen."""
         self.version = 1
+        """Version that models of new streams start with; each dead letter shows it."""
         self.topic_ids: Mapping[str, str] = {}
+        """Kafka's id of each input topic, as far as it is known; each dead letter shows that of its topic."""
         self._limits = settings.limits
         self._encoder = encoder
         self._seen: dict[tuple[str, str], int] = {}
 
     @property
     def by_stage_and_class(self) -> Counter[tuple[str, str]]:
-        """How many there were, by stage and class; may be asked for in another thread."""
-        # Copied in one step: the thread that learns goes on meanwhile.
+        """Number of dead letters by stage and class; safe to read from another thread."""
+        # Copied in one step, because the learning thread keeps counting meanwhile.
         return Counter(self._seen.copy())
 
     def record(self, records: Sequence[SourceRecord], faults: list[Fault], outputs: Outputs | None) -> None:
-        """Make dead letters of the faults of a batch.
+        """Count the faults of a batch, given in any order, and add their dead letters to the outputs.
 
-        Parameters
-        ----------
-        records : sequence of SourceRecord
-            The batch.
-        faults : list of Fault
-            What is wrong with some of it, in any order.
-        outputs : Outputs or None
-            Gets the letters; without it they are counted.
+        Without outputs the faults are only counted.
         """
         faults.sort(key=attrgetter("index"))
         (kind, count), before = self.run, -1
         for fault in faults:
             self._seen[fault.stage, fault.kind] = self._seen.get((fault.stage, fault.kind), 0) + 1
             if fault.record is not None:
-                # Nothing is wrong with the record that decided about it.
+                # The fault is of an earlier record; the record at this position only decided it.
                 continue
             count = count + 1 if (fault.kind, fault.index) == (kind, before + 1) else 1
             kind, before = fault.kind, fault.index
@@ -79,7 +58,7 @@ class DeadLetters:
             ]
 
     def key_fault(self, key: bytes | None) -> FaultError | None:
-        """Return what is wrong with a key that names a stream."""
+        """Return what is wrong with a key that names a stream, or None."""
         limit = self._limits.key_bytes
         if key is None:
             return FaultError("validate", "no_key", 'no key, and stream = "key" gives every key a model of its own')
@@ -89,7 +68,7 @@ class DeadLetters:
         return None
 
     def no_room(self, key: bytes | None) -> FaultError:
-        """Return the fault of a record that would begin one stream too many."""
+        """Return the fault of a record whose key would begin a stream beyond `limits.streams`."""
         limit = self._limits.streams
         return FaultError(
             "limit",
@@ -100,13 +79,13 @@ class DeadLetters:
 
 
 class WithDeadLetters:
-    """What every task is told for its dead letters, and asked of them; `_letters` writes them."""
+    """The members of every task that concern dead letters; `_letters` writes them."""
 
     _letters: DeadLetters
 
     @property
     def dead_letter_run(self) -> tuple[str, int]:
-        """Class and number of the dead letters in a row at the end of what was seen."""
+        """Class and length of the unbroken run of dead letters at the end of the records seen."""
         return self._letters.run
 
     @property
@@ -120,7 +99,7 @@ class WithDeadLetters:
 
     @property
     def first_version(self) -> int:
-        """Version of the models of streams that are new; can be set before the first record."""
+        """Version that models of new streams start with; can be set before the first record."""
         return self._letters.version
 
     @first_version.setter

@@ -1,4 +1,4 @@
-"""Where a root's records go on: what a partition task asks of the room that sends them to their subtrees."""
+"""What a partition task requires of the writer that sends a root's records on to its subtrees."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -10,28 +10,34 @@ from resonance.pipeline.task.model.stream_model import StreamModel
 
 
 class Downstream(Protocol):
-    """Makes the messages that subtrees are sent."""
+    """Writes the messages to subtrees."""
 
     def check_room(self, model: StreamModel) -> None:
-        """Refuse a stream whose messages could be too long."""
+        """Refuse a stream whose messages could be too long.
+
+        Raises
+        ------
+        ConfigurationError
+            Names the settings with which the topic of the routes takes the messages.
+        """
 
     def send(
         self, model: StreamModel, own: Origins, fed: LearnResult, wanted: Sequence[bool], *, alone: bool, told: bool
     ) -> list[tuple[int, Message]]:
-        """Return the messages that follow from rows, each with the position of the row that caused it.
+        """Return the messages that rows cause, each with the position of the row that caused it.
 
         Parameters
         ----------
         model : StreamModel
-            The stream's; counts what each subtree was sent.
+            The stream's model; it counts the messages sent to each subtree.
         own : Origins
             The records of the rows.
         fed : LearnResult
             What became of the rows.
         wanted : sequence of bool
-            Which of the learned rows are answered; the others were, or need not be.
+            Which of the learned rows get their assignment now; the others have theirs already, or need none.
         alone : bool
-            `own` is the one record that caused everything, and no row is answered now.
+            `own` is the one record that caused everything, and no row gets an assignment now.
         told : bool
-            Without it the messages were sent before and are only counted.
+            The messages are emitted now; otherwise they were sent before and are only counted.
         """

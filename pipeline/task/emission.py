@@ -1,9 +1,9 @@
-"""From which record on a partition tells what it learns.
+"""From which record on a partition emits outputs.
 
-With ``emit_from`` the records before the first one whose own time is not before it are learned silently; that record is
-a latch: from its offset on everything is told, whatever the times of later records. The latch is found in the log
-alone, so that it is the same however the log is cut; and it is part of the partition's state, because what is read
-again after a crash can begin behind it.
+With ``emit_from`` a partition suppresses its outputs until the first record whose own time is not before that setting.
+From that record's offset on, the latch, it emits everything, whatever the times of later records. The latch depends on
+the log alone, so it is the same however the log is cut into batches. It is part of the partition's state, because a
+recovery can begin behind it.
 """
 
 import logging
@@ -18,45 +18,23 @@ _log = logging.getLogger(__name__)
 
 
 class Emission:
-    """Decides record by record whether a partition tells.
-
-    Parameters
-    ----------
-    emit_from : str or None
-        The setting.
-    topic : str
-        Input topic, for the log.
-    partition : int
-        Partition of it.
-
-    Attributes
-    ----------
-    emit_from_offset : int or None
-        Offset of the first record that is told; None while it is not known.
-    """
+    """Decides record by record whether a partition emits outputs; topic and partition are for the log."""
 
     def __init__(self, emit_from: str | None, topic: str, partition: int) -> None:
         self._setting = emit_from
         self._place = topic, partition
-        # What counts for this partition: the time, and the offset from which on records are compared with it.
+        # The setting in force for this partition, and the offset from which on records are compared with it.
         self._emit_from = emit_from
         self._at = 0
         self.emit_from_offset: int | None = None if emit_from else 0
+        """Offset of the first record that is emitted; None while it is not known."""
 
     def tells(self, offset: int) -> bool:
-        """Whether it is known that a record is told."""
+        """Whether a record is known to stand at the latch or behind it."""
         return self.emit_from_offset is not None and offset >= self.emit_from_offset
 
     def begins_at(self, offset: int, time: str) -> bool:
-        """Whether a usable record is told; the first that is sets the latch.
-
-        Parameters
-        ----------
-        offset : int
-            The record's.
-        time : str
-            Its own time.
-        """
+        """Whether a usable record with this own time is emitted; the first such record sets the latch."""
         if (
             self.emit_from_offset is None
             and self._emit_from is not None
@@ -67,15 +45,7 @@ class Emission:
         return self.tells(offset)
 
     def look(self, offsets: Sequence[int], times: Sequence[str]) -> None:
-        """Set the latch where one of some usable records, in order, is the first that is told.
-
-        Parameters
-        ----------
-        offsets : sequence of int
-            The records'.
-        times : sequence of str
-            Their own times.
-        """
+        """Set the latch at the first of some usable records, in order, whose own time reaches the setting."""
         if self.emit_from_offset is not None or self._emit_from is None:
             return
         late = map(le, (self._emit_from,) * len(times), times)
@@ -91,27 +61,21 @@ class Emission:
         _log.info("%s[%d]: told from offset %d on, the first record that is not before %s", *told, extra=extra)
 
     def go_on_at(self, offset: int) -> None:
-        """Let the present setting count from an offset on where nothing was told yet under another one."""
+        """Apply the present setting from an offset on, where nothing was emitted yet under another one."""
         if self.emit_from_offset is None and self._emit_from != self._setting:
             self.begin_at(offset)
 
     def begin_at(self, offset: int) -> None:
-        """Tell nothing below an offset, and from there on what the setting says."""
+        """Suppress outputs below an offset, and apply the setting from there on."""
         self._emit_from, self._at = self._setting, offset
         self.emit_from_offset = None if self._setting else offset
 
     def state(self) -> dict[str, Any]:
-        """Return what JSON can hold of it."""
+        """Return the state in a form that JSON can hold."""
         return {"emit_from": self._emit_from, "at": self._at, "told_from": self.emit_from_offset}
 
     def restore(self, content: Any) -> None:
-        """Continue from a `state`; from None where a release wrote it that told everything.
-
-        Raises
-        ------
-        KeyError, TypeError, ValueError
-            It is not one.
-        """
+        """Continue from a `state`; None stands for a release that emitted everything and had no such state."""
         if content is None:
             self._emit_from, self._at, self.emit_from_offset = None, 0, 0
             return

@@ -1,6 +1,7 @@
-"""The first usable records of a partition, on their way to the decision what a single feature path leads to.
+"""Finds out, from the first usable records of a partition, what a single feature path leads to.
 
-They are answered `warming_up` and held back (`first_records`); the record that decides gives them to their models.
+These records get the status `warming_up` and are held back (`first_records`) until one of them decides; their models
+learn them with that record.
 """
 
 import logging
@@ -26,38 +27,13 @@ from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.streams import Streams
 
 PROBED: Final = 20
-"""Usable records of a partition that decide what a single feature path leads to."""
+"""Number of usable records that decide what a single feature path leads to."""
 
 _log = logging.getLogger(__name__)
 
 
 class Probing:
-    """Holds the first records of a partition until they have shown their features.
-
-    Parameters
-    ----------
-    settings : Settings
-        The deployment's.
-    where : str
-        The input partition, for the log.
-    mapping : InputMapping
-        Learns the decision.
-    streams : Streams
-        The models.
-    learner : Learner
-        Gives the held records to them.
-    answers : Answers
-        Answers the records.
-    letters : DeadLetters
-        Takes those that cannot be used.
-    emission : Emission
-        Says which are told.
-
-    Attributes
-    ----------
-    skipped, outvoted : int
-        Records with a null value, and records that have other features than most, or too many labels.
-    """
+    """Holds the first records of a partition back until they have shown their features."""
 
     def __init__(
         self,
@@ -71,12 +47,13 @@ class Probing:
         emission: Emission,
     ) -> None:
         self.skipped = self.outvoted = 0
+        """Records with a null value; records that have other features than most, or too many labels."""
         self.sender: Downstream | None = None
         self._where = where
         self._by_key = settings.by_key
         self._names_by_key = settings.stream == "key"
         self._most_streams = settings.limits.streams
-        # Where nothing is to be found out a state has nothing to say about the first records.
+        # Where the settings list the features, or records are sparse, the first records in a state do not matter.
         self._finds = settings.finds_features
         self._mapping = mapping
         self._streams = streams
@@ -89,40 +66,32 @@ class Probing:
 
     @property
     def layout(self) -> AnyLayout:
-        """Where the features stand, once that is known."""
+        """Where the features stand; an error while that is not decided."""
         if self._mapping.layout is None:
             raise RuntimeError("a stream begins before its features are known")
         return self._mapping.layout
 
     @property
     def until(self) -> int:
-        """Offset behind the record that decided; 0 before."""
+        """Offset behind the record that decided; 0 while nothing is decided."""
         return self._until
 
     @property
     def recovery_offset(self) -> int | None:
-        """Lowest offset of a record that `state` leaves out; None when it has them all."""
+        """Lowest offset of a held record that `state` leaves out; None when it has all of them."""
         return self._first.recovery_offset
 
     def is_deciding(self, offset: int) -> bool:
         """Whether a record is one of the first, or the one that ends them."""
-        # Records can be held where the features are known: the settings have got to name the dimension meanwhile.
+        # Records can be held although the features are known: the settings may name the dimension since.
         return self._mapping.layout is None or offset < self._until or len(self._first) > 0
 
     def probe(self, record: SourceRecord, outputs: Outputs | None, *, silent: bool) -> None:
-        """Answer a record and hold it back until enough of them have shown the features.
+        """Hold a record back with the status `warming_up` until enough of them have shown the features.
 
-        A restore that begins below the record that decided goes this way again, so that everything comes out as it
-        did: streams that were snapshotted since skip their records, the others get theirs at the same moment.
-
-        Parameters
-        ----------
-        record : SourceRecord
-            The record.
-        outputs : Outputs or None
-            Gets what is told; without it the record is learned again.
-        silent : bool
-            Tell nothing of it, whatever `Emission` says.
+        A recovery that begins below the deciding record repeats this, so that the outputs are the same: streams with a
+        later snapshot skip their records, the others learn theirs at the same moment. Without outputs the record is
+        learned again; `silent` suppresses its outputs whatever `Emission` says.
         """
         if record.offset < self._first.end:
             return
@@ -156,12 +125,12 @@ class Probing:
             self._release(Origins.of_probe(record, probe), outputs, telling)
 
     def _is_known(self, key: bytes | None, offset: int) -> bool:
-        """Whether the model of a key contains a record already."""
+        """Whether the model of a key has learned the record at an offset already."""
         model = self._streams.get(key)
         return model is not None and offset < model.next
 
     def _hold(self, record: SourceRecord, key: bytes | None, probe: Probe, outputs: Outputs | None) -> None:
-        """Hold a record back and answer it."""
+        """Hold a record back and emit its assignment."""
         first = key not in self._first.keys
         size = len(record.value or b"")
         self._first.hold(HeldRecord(record.offset, key, probe.shape, probe.row, size, probe.labels))
@@ -170,7 +139,7 @@ class Probing:
             outputs.assignments += self._answers.held(texts, Origins.of_probe(record, probe), first=first)
 
     def _decide(self) -> None:
-        """Take the features that most of the held records have; the first seen of those that are equally frequent."""
+        """Choose the features that most of the held records have; of equally frequent ones, those seen first."""
         shape, votes = self._first.majority()
         self._mapping.decide(shape)
         self._until = self._first.end
@@ -185,7 +154,7 @@ class Probing:
         )
 
     def _release(self, deciding: Origins, outputs: Outputs | None, telling: EmitMode) -> None:
-        """Give the held records to their models; what they cause happens with the record that decided."""
+        """Give the held records to their models; the deciding record is the cause of all that follows."""
         self.outvoted += len(self._first)
         for key, released in self._first.release(self.layout.shape).items():
             self.outvoted -= len(released)
@@ -196,7 +165,7 @@ class Probing:
             rows = np.array([record.row for record in held])
             offsets = [record.offset for record in held]
             size = sum(record.size for record in held)
-            # Without ids: where labels can come later the features are known from the beginning.
+            # No ids are needed: where labels can come later, the features are known from the beginning.
             taught = [Taught(None, record.labels) for record in held]
             learned = self._learner.learn(model, rows, offsets, size, deciding, telling, taught)
             self.outvoted += len(learned.fed.letters)
@@ -205,7 +174,7 @@ class Probing:
                 outputs.clusters += [message for _, message in learned.clusters]
                 outputs.drift_events += [message for _, message in learned.drifts]
             if self.sender is not None:
-                # All of them were answered when they were held back.
+                # Each of them got its assignment when it was held back.
                 none = [False] * len(learned.fed.learned)
                 sent = self.sender.send(model, deciding, learned.fed, none, alone=True, told=outputs is not None)
                 if outputs is not None:
@@ -218,29 +187,23 @@ class Probing:
         return len(self._first) > 0
 
     def decided_before(self, offset: int) -> None:
-        """Note that the features were known before an offset, whatever the numbers of the records that showed them."""
+        """Note that the features were decided below an offset, whatever the offsets of the deciding records."""
         self._until = min(self._until, offset)
 
     def take_decision(self, shape: Shape, until: int) -> None:
-        """Take a decision that was made before, unless it is known what a record has."""
+        """Adopt an earlier decision, unless the features are known already."""
         if self._mapping.layout is None:
             self._mapping.decide(shape)
             self._until = until
 
     def state(self) -> dict[str, Any]:
-        """Return the decision and the records that wait for it, as JSON has them."""
+        """Return the decision and the records that wait for it, in a form that JSON can hold."""
         layout = self._mapping.layout
         shape = None if layout is None else shape_as_json(layout.shape)
         return {"probed_until": self._until, "shape": shape, "first_records": self._first.state()}
 
     def restore(self, content: Any) -> None:
-        """Continue from a `state`.
-
-        Raises
-        ------
-        KeyError, TypeError, ValueError, IndexError
-            It is not one.
-        """
+        """Continue from a `state`."""
         until, known = int(content["probed_until"]), shape_from(content["shape"])
         if self._finds and "first_records" in content:
             self._first.restore(content["first_records"])

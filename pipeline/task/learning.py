@@ -1,4 +1,4 @@
-"""Rows to their stream's model, and what the bus is told about it."""
+"""Gives rows to their stream's model and writes the messages about its clusters and its drift."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -34,27 +34,18 @@ class EmitMode(Enum):
 
 @dataclass(slots=True, eq=False)
 class Learned:
-    """What became of rows, and the messages about it; each with the position of the row that caused it.
-
-    Attributes
-    ----------
-    fed : LearnResult
-        What became of the rows.
-    events : list of (int, Message)
-        Events of clusters.
-    clusters : list of (int, Message)
-        For the compacted topic.
-    drifts : list of (int, Message)
-        Changes of the data themselves.
-    """
+    """What became of rows, and the messages about it, each with the position of the row that caused it."""
 
     fed: LearnResult
     events: list[tuple[int, Message]] = field(default_factory=list)
+    """Events of clusters."""
     clusters: list[tuple[int, Message]] = field(default_factory=list)
+    """Messages for the compacted topic."""
     drifts: list[tuple[int, Message]] = field(default_factory=list)
+    """Drift events: changes of the data themselves."""
 
     def tell(self, at: int, told: EventMessages) -> None:
-        """Take in the messages about an event."""
+        """Add the messages about an event that the row at a position caused."""
         self.events += [(at, message) for message in told.events]
         self.clusters += [(at, message) for message in told.clusters]
 
@@ -64,29 +55,15 @@ class Learner:
 
     Parameters
     ----------
-    settings : Settings
-        The deployment's.
-    topic : str
-        Input topic.
-    partition : int
-        Partition of it.
     streams : Streams
-        The models.
+        The models; notes which of them have learned something since their snapshot.
     health : ModelHealth
-        Sees what became of the rows.
-
-    Attributes
-    ----------
-    event_bytes : int
-        What the topics of the events and of the clusters take in one message.
-    texts : LatestTexts
-        The texts of its streams.
-    further_check : callable, optional
-        Refuses a stream for other reasons than its events; raises `ConfigurationError`.
+        Receives what became of the rows.
     """
 
     def __init__(self, settings: Settings, topic: str, partition: int, streams: Streams, health: ModelHealth) -> None:
         self.event_bytes = message_sizes.EVENT_BYTES
+        """Bytes that the topics of the events and of the clusters take in one message."""
         self._topics = (settings.topic("cluster_events"), settings.topic("clusters"))
         self._grace = settings.output.clusters_grace
         self._where = f"{topic}[{partition}]"
@@ -95,14 +72,13 @@ class Learner:
         self._health = health
         self.texts = LatestTexts(settings.limits.streams)
         self.further_check: Callable[[StreamModel], None] | None = None
+        """Refuses a stream for other reasons than its events, with a `ConfigurationError`."""
 
     def begin(self, key: bytes | None, layout: AnyLayout) -> StreamModel:
-        """Begin a stream.
+        """Begin a stream and return its model.
 
-        Raises
-        ------
-        ConfigurationError
-            Its events would not fit into their topic, or the settings do not fit its features.
+        Raises `ConfigurationError` if its events would not fit into their topic, or the settings do not fit its
+        features.
         """
         model = self._streams.begin(key, layout)
         self.check(model)
@@ -111,13 +87,10 @@ class Learner:
     def check(self, model: StreamModel) -> None:
         """Refuse features with which messages would not fit into their topics.
 
-        Raises
-        ------
-        ConfigurationError
-            Naming the topics and the size that they must take.
+        The `ConfigurationError` names the topics and the size that they must take.
         """
         if len(self._streams) == 1:
-            # Those of a partition have the same features.
+            # All streams of a partition have the same features, so checking the first is enough.
             message_sizes.check_events(model, self._topics, self.event_bytes, self._where)
             if self.further_check is not None:
                 self.further_check(model)
@@ -137,17 +110,17 @@ class Learner:
         Parameters
         ----------
         model : StreamModel
-            Has seen none of them.
+            A model that has seen none of the rows.
         rows : ndarray of shape (n, features), or SparseRows
-            The rows.
+            Rows in offset order.
         offsets : list of int
-            Their records.
+            Offsets of the rows' records.
         size : int
-            Bytes of these.
+            Bytes of the values of these records.
         own : Origins
-            The records that are named as causes: one for each row, or one for all.
+            The records that the messages name as causes: one for each row, or one for all.
         telling : EmitMode
-            Whether there are messages.
+            Whether messages are written.
         taught : sequence of Taught
             Id and labels of each row, where the engine is taught by labels.
         """
@@ -189,14 +162,14 @@ class Learner:
         return learned
 
     def _open(self, model: StreamModel, cause: EventCause, telling: EmitMode, learned: Learned) -> None:
-        """Tell what is still to be told of the time before, with the first of some records."""
+        """Emit the lists of clusters that are still owed from before, with the first of some records."""
         if model.ended is not None:
             ended, model.ended = model.ended, None
             if telling is EmitMode.SUPPRESS:
                 model.listing = [*(model.listing or ()), *ended]
             else:
                 self._start(model, model.seq, ended, [], cause, telling, learned)
-                # Nothing is there yet, so nothing is left to be heard of later.
+                # The new version has no clusters yet, so the compacted topic misses none.
                 model.unlisted = model.unlisted and telling is not EmitMode.EMIT
             model.seq += 1
         elif model.listing is not None and telling is not EmitMode.SUPPRESS:
@@ -231,7 +204,7 @@ class Learner:
     def _end(
         self, model: StreamModel, clusters: Sequence[str], cause: EventCause, telling: EmitMode, learned: Learned
     ) -> None:
-        """Note that clusters ended; where too many wait for their tombstones the oldest get them."""
+        """Note that clusters ended; if too many wait for their tombstones, the oldest get theirs now."""
         for cluster in clusters:
             model.lifetimes.end(cluster, cause.time, self._grace)
         for cluster in model.lifetimes.overdue():
@@ -241,12 +214,12 @@ class Learner:
     def _remove(
         self, model: StreamModel, own: Origins, start: int, stop: int, telling: EmitMode, learned: Learned
     ) -> None:
-        """Remove the clusters whose tombstones are due with the records of some positions."""
+        """Write the tombstones that are due with the records from one position to another."""
         before = own.offsets[start - 1] if start else model.next - 1
         for at, cluster in model.lifetimes.due(own.times, own.offsets, start, stop, before):
             if telling is EmitMode.EMIT:
                 learned.clusters.append((at, self._encoder.tombstone(cluster, EventCause(own, at))))
 
     def texts_of(self, model: StreamModel) -> StreamTexts:
-        """Return the texts of a stream's present version."""
+        """Return the message texts of a stream's present version."""
         return self.texts.of(model.stream, model.version, model.engine.depth)

@@ -1,8 +1,8 @@
-"""Is the model still any good: what the latest answers of a partition say about its models.
+"""Quality of a partition's models, measured on their latest assignments.
 
-The figures look at a sliding window of answers, and are computed when somebody asks. Learning only hands over the
-arrays that it has anyway. Nothing here is part of a state or changes an output; after a restore the window begins
-with the records that were learned again.
+The figures cover a sliding window of assignments and are computed on request. Learning only hands over arrays that it
+has anyway. Nothing here is part of a state or changes an output; after a restore the window begins with the records
+that were learned again.
 """
 
 import threading
@@ -17,17 +17,17 @@ from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.model.stream_model import StreamModel
 
 WINDOW: Final = 10_000
-"""Answers that the figures look at."""
+"""Assignments that the figures cover."""
 
 BLOCK: Final = 256
-"""Answers that are joined at least: those of many small streams would take more room and time one by one."""
+"""Fewest assignments that are joined: those of many small streams would take more memory and time one by one."""
 
 CLUSTER_BITS: Final = 40
-"""Room for a cluster's number beside its stream's in one integer."""
+"""Bits of a cluster's number beside its stream's in one integer."""
 
 
 class _AnswerCounts(NamedTuple):
-    """What a stream's model answered to some rows, and the values compared with its ranges so far."""
+    """A step of a stream's model, and how many of its values were compared with its ranges, and outside, by then."""
 
     stream: str
     step: Step
@@ -36,7 +36,7 @@ class _AnswerCounts(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """Answers in the order in which they were given: `counts` of each of the `streams`, one behind the other."""
+    """Assignments in their order: first `counts[0]` of the stream `streams[0]`, and so on."""
 
     streams: list[int]
     counts: list[int]
@@ -49,7 +49,7 @@ class _Block(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """An event of a cluster of the first level, before the answer at a position."""
+    """An event of a first-level cluster, before the assignment at a position."""
 
     position: int
     stream: int
@@ -60,7 +60,7 @@ class _Change(NamedTuple):
 
 @dataclass(slots=True)
 class _Seen:
-    """A stream: its number here, and how many values had been compared with its ranges, and were outside."""
+    """A stream's number here, and how many of its values have been compared with its ranges, and were outside."""
 
     number: int
     compared: int = 0
@@ -69,59 +69,40 @@ class _Seen:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What the window says; None where nothing in it can tell.
-
-    Attributes
-    ----------
-    records : int
-        Answers of the window: records that were learned at once, warm-ups left out.
-    novelty : float or None
-        Share of them that were unlike what was known.
-    largest_cluster : float or None
-        Of those with a cluster, the share that has the largest of its stream.
-    score : float or None
-        Mean score of those that have one.
-    out_of_scale : float or None
-        Share of the values outside their frozen range.
-    churn : float or None
-        Share of the records that have another cluster than their node's answer before, and no event says why: see
-        `ModelHealth`.
-    """
+    """The figures of the window; None where the window holds nothing to compute one from."""
 
     records: int = 0
+    """Assignments in the window: records that were learned at once, without those of warm-ups."""
     novelty: float | None = None
+    """Share of the records that were unlike what the model knew."""
     largest_cluster: float | None = None
+    """Of the records with a cluster, the share in the largest cluster of their stream."""
     score: float | None = None
+    """Mean score of the records that have one."""
     out_of_scale: float | None = None
+    """Share of the values outside their frozen range."""
     churn: float | None = None
+    """Share of the records whose node had another cluster before, where no event explains the change: see
+    `ModelHealth`."""
 
 
 @dataclass(slots=True)
 class ModelHealth:
-    """Watches the answers of one partition.
+    """Measures the quality of the assignments of one partition.
 
-    Churn counts records of the window. A record takes part where its node of the first level answered an earlier
-    record of the window with a cluster; the record that founded the node does not count as one, because it was
-    answered before the node was there. The cluster of the last such answer is followed through the events that came
-    between the two answers: absorbed, it is the other; split, it is both parts; vanished, it is none. The record
-    churned where its cluster is none of these: it changed without a word. Where nothing takes part there is no share.
-
-    Parameters
-    ----------
-    window : int
-        Answers to look at.
-
-    Attributes
-    ----------
-    clusters : int
-        Present clusters of all streams, on all levels.
-    events : dict of str to int
-        Events that were told, by kind.
+    Churn counts records of the window. A record takes part if its first-level node gave a cluster to an earlier record
+    of the window. The record that founded the node does not count as such, because it was assigned before the node
+    existed. The cluster of the last such record is followed through the events between the two assignments: absorbed,
+    it is the other cluster; split, it is both parts; vanished, it is none. The record churned if its own cluster is
+    none of these: the cluster changed without an event. If no record takes part, there is no share.
     """
 
     window: int = WINDOW
+    """Assignments that the figures cover."""
     clusters: int = 0
+    """Present clusters of all streams, on all levels."""
     events: dict[str, int] = field(default_factory=dict)
+    """Number of emitted events by kind."""
     _fresh: list[_AnswerCounts] = field(default_factory=list)
     _fresh_rows: int = 0
     _blocks: deque[_Block] = field(default_factory=deque)
@@ -132,23 +113,13 @@ class ModelHealth:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def restored(self, model: StreamModel) -> None:
-        """Take over a stream that goes on from a snapshot."""
+        """Take over a stream that continues from a snapshot."""
         self.clusters += len(model.engine.clusters())
         preparation = model.preparation
         self._streams[model.name] = _Seen(len(self._streams), preparation.compared, preparation.outside)
 
     def learned(self, model: StreamModel, fed: LearnResult, *, told: bool) -> None:
-        """Note what became of a stream's rows.
-
-        Parameters
-        ----------
-        model : StreamModel
-            Has learned them.
-        fed : LearnResult
-            What became of them.
-        told : bool
-            They were answered; not so when they are learned again.
-        """
+        """Note what became of the rows that a model has learned; `told`: their outputs are emitted."""
         for _, event in fed.events:
             self.clusters += 1 if event.kind in ("emerged", "split") else -1
             if told:
@@ -164,11 +135,11 @@ class ModelHealth:
                 self._join()
 
     def count(self, kind: str) -> None:
-        """Count an event that was told."""
+        """Count an emitted event."""
         self.events[kind] = self.events.get(kind, 0) + 1
 
     def _join(self) -> None:
-        """Make a block of the fresh answers; drop those that the window has left behind."""
+        """Join the fresh assignments into a block, and drop the blocks that the window has left behind."""
         fresh, self._fresh, self._fresh_rows = self._fresh, [], 0
         streams, counts, compared, outside = [], [], 0, 0
         for name, step, compared_by_now, outside_by_now in fresh:
@@ -182,7 +153,7 @@ class ModelHealth:
             for event in step.events:
                 if event.path == ():
                     other = -1 if event.other is None else event.other
-                    # The record that caused an event was answered before it.
+                    # The record that caused an event got its assignment before the event.
                     position = self._end + event.index + 1
                     self._changes.append(_Change(position, seen.number, event.kind, event.cluster, other))
             counts.append(len(step.novel))
@@ -206,7 +177,7 @@ class ModelHealth:
             self._changes.popleft()
 
     def figures(self) -> Figures:
-        """Return what the window says; may be asked for in another thread."""
+        """Return the figures of the window; safe to call from another thread."""
         with self._lock:
             if self._fresh:
                 self._join()
@@ -233,7 +204,7 @@ def _joined(arrays: Sequence[Any]) -> Any:
 
 
 def _largest(streams: IntArray, clusters: IntArray) -> float | None:
-    """Return the share of the records that have the largest cluster of their stream."""
+    """Return, of the records with a cluster, the share in the largest cluster of their stream."""
     has = clusters >= 0
     if not has.any():
         return None
@@ -250,12 +221,12 @@ def _churn(
     changes: Sequence[_Change],
     first: int,
 ) -> float | None:
-    """Return the share of the records whose cluster changed without a word; `first` is the first one's position."""
-    # Each node's answers one behind the other, in their order: the sort is stable.
+    """Return the share of the records whose cluster changed without an event; `first` is the first one's position."""
+    # The sort is stable, so the assignments of each node stand together, in their order.
     order = np.lexsort((nodes, streams))
     before, now = order[:-1], order[1:]
     takes_part = (streams[before] == streams[now]) & (nodes[before] == nodes[now])
-    # No node learns what is only predicted.
+    # A record that is only predicted has no node: -1.
     takes_part &= (clusters[before] >= 0) & ~novel[before] & (nodes[before] >= 0)
     count = int(takes_part.sum())
     if not count:
@@ -271,7 +242,7 @@ def _churn(
         if stream not in places:
             churned += 1
             continue
-        # An event at the position of an answer came before it.
+        # An event at the position of an assignment came before it.
         start, stop = np.searchsorted(places[stream], (first + old, first + new), side="right").tolist()
         case = (stream, was, is_, start, stop)
         if case not in explained:
@@ -281,7 +252,7 @@ def _churn(
 
 
 def _heirs(cluster: int, changes: Sequence[_Change]) -> set[int]:
-    """Return what a cluster became through changes: -1 stands for none."""
+    """Return the clusters that a cluster became through changes; -1 stands for none."""
     heirs = {cluster}
     for change in changes:
         if change.kind == "split" and change.other in heirs:

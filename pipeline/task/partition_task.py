@@ -1,8 +1,8 @@
-"""The partition task: all of the pipeline that thinks.
+"""The partition task: turns the records of one input partition into outputs.
 
-It owns the models of one input partition, by stream. Records go in, in offset order; answers, events, clusters and
-dead letters come out. It knows no Kafka, no clock and no thread, so the worker, a replay, the benchmarks and the tests
-call the same thing, and what comes out is a function of the input log alone, however the log is cut into batches.
+It owns the models of the partition's streams. Records go in, in offset order; assignments, events, clusters and dead
+letters come out. It knows no Kafka, no clock and no thread, so the worker, replays, benchmarks and tests run the same
+code. The outputs are a function of the input log alone, however the log is cut into batches.
 """
 
 from bisect import bisect_left
@@ -33,7 +33,7 @@ from resonance.pipeline.task.streams import Streams
 from resonance.schemas import ClusterSnapshot
 
 PIECE = 512
-"""Records that are handled at once; what they become on the way still fits a core's own cache."""
+"""Records that are handled at once; their intermediate data still fit a core's own cache."""
 
 FORMAT = 3
 """Format of `PartitionTask.partition_state`."""
@@ -47,31 +47,15 @@ class _Batch:
     origins: Origins
 
     def blame(self, error: FaultError, positions: Iterable[int]) -> None:
-        """Make dead letters of usable records."""
+        """Make dead letters of the usable records at some positions."""
         self.decoded.faults += [error.at(self.decoded.index[position]) for position in positions]
 
 
 class PartitionTask(WithDeadLetters):
-    """The models of one input partition.
-
-    Parameters
-    ----------
-    settings : Settings
-        The deployment's.
-    topic : str
-        Input topic.
-    partition : int
-        Partition of it.
-
-    Attributes
-    ----------
-    health : ModelHealth
-        Whether its models are still any good; no part of the state.
-    record_after : int
-        0: what it knows beside its streams is written with their snapshots alone.
-    """
+    """Learns the records of one input partition, with a model for each stream."""
 
     record_after = 0
+    """0: the state beside the streams is written together with their snapshots only."""
 
     def __init__(self, settings: Settings, topic: str, partition: int) -> None:
         self.topic = topic
@@ -90,6 +74,7 @@ class PartitionTask(WithDeadLetters):
         self._answers = Answers(settings, encoder)
         self._letters = DeadLetters(settings, encoder)
         self.health = ModelHealth()
+        """Quality of the models; not part of the state."""
         self._learner = Learner(settings, topic, partition, self._streams, self.health)
         self._probing = Probing(
             settings,
@@ -105,23 +90,16 @@ class PartitionTask(WithDeadLetters):
         self._sender: Downstream | None = None
 
     def _send_by(self, sender: Downstream) -> None:
-        """Let models be roots whose children are asked by a sender, and whose records are answered there."""
+        """Make the models roots: the sender writes the messages to their subtrees, which assign the records."""
         self._sender = self._probing.sender = sender
         self._learner.further_check = sender.check_room
 
     def process(self, records: Sequence[SourceRecord]) -> Outputs:
-        """Learn records and answer them.
+        """Learn records and return their outputs.
 
-        Parameters
-        ----------
-        records : sequence of SourceRecord
-            In offset order; gaps are allowed.
-
-        Returns
-        -------
-        Outputs
-            In offset order, each kind for itself. Every record with a value is an assignment or a dead letter, unless
-            the settings leave assignments out, it was learned before, or it comes before `Settings.emit_from`.
+        Records must be in offset order, with gaps or without; so are the outputs of each kind. Every record with a
+        value becomes an assignment or a dead letter, unless the settings leave assignments out, it was learned before,
+        or it comes before `Settings.emit_from`.
         """
         outputs = Outputs()
         if records:
@@ -130,39 +108,32 @@ class PartitionTask(WithDeadLetters):
         return outputs
 
     def catch_up(self, records: Sequence[SourceRecord]) -> None:
-        """Learn records again without answering them; each stream skips what is below its own `next`."""
+        """Learn records again without outputs; each stream skips the records below its own `next`."""
         self._run(records, None)
 
     def emit_from_setting(self, offset: int) -> None:
-        """Let the present `Settings.emit_from` count from an offset on where nothing was told yet under another one.
+        """Apply the present `Settings.emit_from` from an offset on, where nothing was emitted yet under another one.
 
-        Who starts again says so before the first record: what is read again after a crash was told, or not, under the
-        setting of its own time, and from which offset on that was is part of the state.
+        A restart calls this before the first record. Records that are read again after a crash were emitted or
+        suppressed under the setting of that time; the offset from which on they were emitted is part of the state.
         """
         self._emission.go_on_at(offset)
 
     def learn_silently(self, records: Sequence[SourceRecord]) -> None:
-        """Learn records that are told to nobody, before the first call of `process`.
+        """Learn records with all outputs suppressed, before the first call of `process`.
 
-        What follows is told as `Settings.emit_from` says; each stream's first record that is told brings a list of the
-        clusters that exist then. Until then the list is owed: it is part of the state.
-
-        Parameters
-        ----------
-        records : sequence of SourceRecord
-            In offset order, of this partition or numbered as if they were.
+        Records must be in offset order, of this partition or numbered as if they were. Later records are emitted as
+        `Settings.emit_from` says; the first emitted record of each stream brings a list of the clusters that exist
+        then. Until then the list is owed, as part of the state.
         """
         self._run(records, None, silent=True)
         if records:
             self._emission.begin_at(records[-1].offset + 1)
 
     def go_on_at(self, offset: int) -> None:
-        """Let the partition go on at an offset, whatever the numbers of the records were that it learned silently.
+        """Let the partition continue at an offset, whatever the offsets of the records that it learned silently.
 
-        Raises
-        ------
-        ValueError
-            Records are held back until it is known what features they have.
+        Raises `ValueError` while records are held back because too few have come to decide their features.
         """
         if self._probing.holding:
             raise ValueError("the features of the records are not decided")
@@ -182,7 +153,7 @@ class PartitionTask(WithDeadLetters):
     # A batch, once the features are known
 
     def _piece(self, records: Sequence[SourceRecord], outputs: Outputs | None, *, silent: bool) -> None:
-        """Learn records, cut where telling begins among them."""
+        """Learn records, cut where emission begins among them."""
         telling = EmitMode.RECOVER if outputs is None else EmitMode.EMIT
         if silent:
             self._batch(records, self._decode(records), None, EmitMode.SUPPRESS)
@@ -249,7 +220,7 @@ class PartitionTask(WithDeadLetters):
         self._letters.record(records, decoded.faults, outputs)
 
     def _groups(self, batch: _Batch) -> Iterable[tuple[bytes | None, Sequence[int]]]:
-        """Return the positions of each stream's records, streams in the order of their first record."""
+        """Return the positions of each stream's records; streams are in the order of their first record."""
         keys = batch.origins.streams
         long = message_sizes.too_long(batch.origins, keyed=self._by_key)
         for position, problem in long.items():
@@ -273,7 +244,7 @@ class PartitionTask(WithDeadLetters):
         return groups.items()
 
     def _model(self, key: bytes | None, batch: _Batch, group: Sequence[int]) -> StreamModel | None:
-        """Return the model of a stream; None, with dead letters, where there is no room for another one."""
+        """Return the model of a stream, or None, with dead letters, where `limits.streams` allows no more streams."""
         model = self._streams.get(key)
         if model is None:
             if len(self._streams) >= self._settings.limits.streams:
@@ -286,21 +257,21 @@ class PartitionTask(WithDeadLetters):
 
     @property
     def streams(self) -> list[str]:
-        """Names of the streams, in the order of their beginning."""
+        """Names of the streams, in the order in which they began."""
         return [model.name for model in self._streams]
 
     def model(self, stream: str) -> StreamModel:
-        """Return the model of a stream, for whoever only looks."""
+        """Return the model of a stream, for reading only."""
         return self._streams.named(stream)
 
     def clusters(self, stream: str) -> list[ClusterSnapshot]:
-        """Return the present clusters of a stream as the bus describes them."""
+        """Return the present clusters of a stream as the outputs describe them."""
         model = self._streams.named(stream)
         return [describe(model, self._learner.texts_of(model), cluster) for cluster in model.engine.clusters()]
 
     @property
     def counts(self) -> Counts:
-        """What was seen so far; may be asked for in another thread."""
+        """Counts of what was seen so far; safe to read from another thread."""
         models = self._streams.models()
         preparations = [model.preparation for model in models]
         memories = [model.labels for model in models if model.labels is not None]
@@ -321,7 +292,7 @@ class PartitionTask(WithDeadLetters):
 
     @property
     def event_bytes(self) -> int:
-        """What the topics of events and clusters take in one message; can be set before the first record."""
+        """Bytes that the topics of events and clusters take in one message; can be set before the first record."""
         return self._learner.event_bytes
 
     @event_bytes.setter
@@ -332,7 +303,7 @@ class PartitionTask(WithDeadLetters):
 
     @property
     def recovery_offset(self) -> int | None:
-        """Lowest offset of a record that neither a snapshot nor `partition_state` contains; None when all are there."""
+        """Lowest offset of a record that neither a snapshot nor `partition_state` contains; None when there is none."""
         offsets = [
             offset for offset in (self._streams.recovery_offset, self._probing.recovery_offset) if offset is not None
         ]
@@ -343,45 +314,35 @@ class PartitionTask(WithDeadLetters):
         return self._streams.due()
 
     def dirty(self) -> list[str]:
-        """Return the streams that have learned since their snapshot, the longest dirty first."""
+        """Return the streams that have learned since their last snapshot, the longest dirty first."""
         return self._streams.dirty()
 
     def snapshot(self, stream: str) -> StreamSnapshot:
-        """Return the state of a stream, which is clean then."""
+        """Return the snapshot of a stream and mark it clean."""
         return self._streams.snapshot(stream, self._probing.layout, self._probing.until)
 
     def dropped(self) -> list[str]:
-        """Return the streams that ended since the last call; their snapshots are to go."""
+        """Return the streams that ended since the last call; their snapshots must be deleted."""
         return []
 
     def is_consistent_at(self, position: int) -> bool:
-        """Whether `states` and `partition_state` hold what the records below an offset left, and nothing else."""
+        """Whether `states` and `partition_state` hold exactly what the records below an offset left."""
         return self._probing.recovery_offset is None and all(model.next <= position for model in self._streams)
 
     def states(self) -> Iterator[StreamSnapshot]:
-        """Yield the state of every stream; none counts as snapshotted by that."""
+        """Yield the snapshot of every stream without marking any of them clean."""
         return self._streams.states(self._probing.layout, self._probing.until) if len(self._streams) else iter(())
 
     def restore(self, snapshot: StreamSnapshot, *, new_version: bool = False) -> None:
         """Continue a stream from a snapshot, after `restore_partition`.
 
-        Parameters
-        ----------
-        snapshot : StreamSnapshot
-            Of a stream of this partition.
-        new_version : bool
-            Begin the next version of the stream's model there instead, under the present settings.
-
-        Raises
-        ------
-        MismatchError
-            The model was learned with other settings, which are named; or the state cannot be read.
-        ConfigurationError
-            Its events would not fit into their topic.
+        With `new_version` the next version of the stream's model begins there instead, under the present settings.
+        Raises `MismatchError` if the model was learned with other settings, which it names, or if the state cannot be
+        read; raises `ConfigurationError` if the events would not fit into their topic.
         """
         shape = shape_from(snapshot.header.get("shape"))
         if shape is not None:
-            # Without a transaction a snapshot can stand there whose partition record was not written.
+            # Without transactions there can be a snapshot whose partition record was not written.
             self._probing.take_decision(shape, int(snapshot.header.get("probed_until", 0)))
         self._streams.restore(snapshot, self._probing.layout, new_version=new_version)
         model = self._streams.named(snapshot.stream)
@@ -391,7 +352,7 @@ class PartitionTask(WithDeadLetters):
 
     @property
     def first_version(self) -> int:
-        """Version of the models of streams that are new; can be set before the first record."""
+        """Version that models of new streams start with; can be set before the first record."""
         return self._streams.first_version
 
     @first_version.setter
@@ -399,25 +360,22 @@ class PartitionTask(WithDeadLetters):
         self._streams.first_version = self._letters.version = version
 
     def adopt_emission(self, other: "PartitionTask") -> None:
-        """Tell from where another task of the partition does."""
+        """Emit from the same offset on as another task of the partition."""
         self._emission.restore(other._emission.state())
 
     def adopt_position(self, other: "PartitionTask") -> None:
-        """Go on, with other models, where another task of the partition stands."""
+        """Continue, with other models, at the position of another task of the partition."""
         self.adopt_emission(other)
 
     def partition_state(self) -> bytes:
-        """Return what the partition knows beside its streams, as JSON."""
+        """Return the state of the partition beside its streams, as JSON."""
         own = {"format": FORMAT, "first_version": self._streams.first_version, "emission": self._emission.state()}
         return orjson.dumps(own | self._probing.state())
 
     def restore_partition(self, state: bytes) -> None:
         """Continue from `partition_state`, before any stream is restored.
 
-        Raises
-        ------
-        MismatchError
-            It cannot be read, or a newer release wrote it.
+        Raises `MismatchError` if the state cannot be read, or a newer release wrote it.
         """
         try:
             content = orjson.loads(state)
@@ -432,13 +390,13 @@ class PartitionTask(WithDeadLetters):
 
 
 def _by_position(messages: list[tuple[int, Message]]) -> list[Message]:
-    """Join the messages of the streams in the order of the records that caused them."""
+    """Return the messages of all streams in the order of the records that caused them."""
     messages.sort(key=itemgetter(0))
     return [message for _, message in messages]
 
 
 def _behind(group: Sequence[int], offsets: list[int], place: int) -> Sequence[int]:
-    """Return the positions of a group whose records are not below an offset."""
+    """Return those positions of a group whose records stand at an offset or behind it."""
     if offsets[group[0]] >= place:
         return group
     return group[bisect_left(group, place, key=offsets.__getitem__) :]

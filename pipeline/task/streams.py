@@ -1,4 +1,4 @@
-"""The streams of one partition: their models by key, and the books of their snapshots."""
+"""The streams of one partition: their models by key, and when each needs its next snapshot."""
 
 from collections.abc import Iterator, KeysView
 from typing import Any
@@ -18,36 +18,24 @@ from resonance.pipeline.task.model.preparations import revision_of
 from resonance.pipeline.task.model.stream_model import StreamModel
 
 FORMAT = 1
-"""Format of the headers of snapshots."""
+"""Format of snapshot headers."""
 
 FIRST_RECORDS = 500
-"""Records of the partition after which a stream that has no snapshot gets its first: so that it can be looked at."""
+"""Records of the partition after which a stream gets its first snapshot, so that it can be inspected."""
 
 USUAL_BYTES = 20_000
-"""Size that a snapshot is expected to have before one of the partition was written."""
+"""Expected bytes of a snapshot, before the partition has written one."""
 
 
 class Streams:
-    """The models of a partition, in the order in which their streams began.
-
-    Parameters
-    ----------
-    settings : Settings
-        The deployment's.
-    topic : str
-        Input topic.
-    partition : int
-        Partition of it.
-
-    Attributes
-    ----------
-    first_version : int
-        Version of the models of streams that are new; above 1 where earlier models of streams nobody knows any more
-        may have used the ids of the versions below.
-    """
+    """The models of a partition, in the order in which their streams began."""
 
     def __init__(self, settings: Settings, topic: str, partition: int) -> None:
         self.first_version = 1
+        """Version that models of new streams start with.
+
+        It is above 1 where streams that are no longer known may have used the ids of the versions below.
+        """
         self._settings = settings
         self._topic = topic
         self._where = f"{topic}[{partition}]"
@@ -55,14 +43,14 @@ class Streams:
         # The only stream of a partition has the key None.
         self._models: dict[bytes | None, StreamModel] = {}
         self._names: dict[str, StreamModel] = {}
-        # Lowest offset of each stream that its last snapshot does not contain.
+        # Of each dirty stream the lowest offset that its last snapshot does not contain.
         self._dirty: dict[str, int] = {}
-        # How many records the partition had when each of these became dirty.
+        # How many records the partition had seen when each of these became dirty.
         self._dirty_at: dict[str, int] = {}
-        # The same of those that have no snapshot at all.
+        # The same for streams without any snapshot.
         self._new_at: dict[str, int] = {}
         self._seen = 0
-        # Input bytes that still have to come to pay for the snapshots that were written.
+        # Input bytes that are still missing to pay for the snapshots written so far.
         self._owed = 0.0
         self._usual_bytes = USUAL_BYTES
 
@@ -73,7 +61,7 @@ class Streams:
         return iter(self._models.values())
 
     def models(self) -> list[StreamModel]:
-        """Return the models; for another thread, which finds them all in one step."""
+        """Return the models, copied in one step so that another thread can call it."""
         return list(self._models.values())
 
     @property
@@ -82,11 +70,11 @@ class Streams:
         return self._models.keys()
 
     def get(self, key: bytes | None) -> StreamModel | None:
-        """Return the model of a key, if it has one."""
+        """Return the model of a key, or None."""
         return self._models.get(key)
 
     def named(self, name: str) -> StreamModel:
-        """Return the model of a stream."""
+        """Return the model of the stream with a name."""
         return self._names[name]
 
     def name_of(self, key: bytes | None) -> str:
@@ -94,12 +82,10 @@ class Streams:
         return self._called.name_of(key)
 
     def begin(self, key: bytes | None, layout: AnyLayout) -> StreamModel:
-        """Return a new model.
+        """Begin a stream and return its model.
 
-        Raises
-        ------
-        ConfigurationError
-            The settings, or their engine, do not fit the features that the records turned out to have.
+        Raises `ConfigurationError` if the settings, or their engine, do not fit the features that the records turned
+        out to have.
         """
         name = self.name_of(key)
         try:
@@ -118,24 +104,14 @@ class Streams:
         return configuration_error(prepared_setting(error), error.value, f"must be {error.allowed}", remedy=records)
 
     def learned(self, model: StreamModel, offsets: list[int], size: int) -> None:
-        """Note that a model was given records.
-
-        Parameters
-        ----------
-        model : StreamModel
-            The model.
-        offsets : list of int
-            Offsets of the records.
-        size : int
-            Bytes of their values.
-        """
+        """Note that a model learned the records at some offsets, whose values have `size` bytes together."""
         model.next = offsets[-1] + 1
         self._note_dirty(model.name, offsets[0])
         self._seen += len(offsets)
         self._owed -= size
 
     def go_on_at(self, offset: int) -> None:
-        """Let every stream go on at an offset, as if its records so far stood below it."""
+        """Let every stream continue at an offset, as if all its records so far stood below it."""
         for model in self._models.values():
             model.next = offset
             self._note_dirty(model.name, offset)
@@ -150,18 +126,18 @@ class Streams:
 
     @property
     def recovery_offset(self) -> int | None:
-        """Lowest offset of a record whose stream has not been snapshotted since; None when all are."""
-        # Not the first entry: streams that were restored at different places become dirty in any order.
+        """Lowest offset of a record whose stream has no snapshot since; None when no stream is dirty."""
+        # The first entry may not be the lowest: streams restored at different offsets become dirty in any order.
         return min(self._dirty.values(), default=None)
 
     def due(self) -> list[str]:
         """Return the streams whose next snapshot is due, the longest dirty first.
 
-        A stream's turn comes by the records of its partition, not by its own: one that fell silent would hold the
-        place where a restore begins for ever, until the broker deletes the records there. Each snapshot is paid for
-        by `snapshots.ratio` times its size in input before the next is written, so that the work is smooth and the
-        whole of the partition's streams is written once for `ratio` times their size in input. A stream that has no
-        snapshot gets its first earlier, from what these leave over.
+        A stream's turn comes by the records of its partition, not by its own. Otherwise a silent stream would hold back
+        the offset where a recovery begins, until the broker deletes the records there. After each snapshot,
+        `snapshots.ratio` times its size in input must come before the next one is written. This spreads the work
+        evenly, and all streams are written once for `ratio` times their total size in input. A stream without a
+        snapshot gets its first one earlier, from the input that the others leave over.
         """
         limits = self._settings.snapshots
         chosen: dict[str, None] = {}
@@ -176,25 +152,18 @@ class Streams:
                     return list(chosen)
                 chosen[name] = None
                 left -= limits.ratio * (self._names[name].snapshot_bytes or self._usual_bytes)
-        # Nothing else waits: what is left over is not saved for a burst later.
+        # Nothing else is due, and input left over must not pay for a burst later.
         self._owed = max(self._owed, 0.0)
         return list(chosen)
 
     def dirty(self) -> list[str]:
-        """Return the streams that have learned since their snapshot, the longest dirty first."""
+        """Return the streams that have learned since their last snapshot, the longest dirty first."""
         return sorted(self._dirty, key=self._dirty.__getitem__)
 
     def snapshot(self, stream: str, layout: AnyLayout, probed_until: int) -> StreamSnapshot:
-        """Return the state of a stream, which is clean then.
+        """Return the snapshot of a stream and mark it clean.
 
-        Parameters
-        ----------
-        stream : str
-            The stream.
-        layout : Layout
-            Where its features stand.
-        probed_until : int
-            Offset behind the record that decided it.
+        `probed_until` is the offset behind the record that decided the layout.
         """
         model = self._names[stream]
         body = model.state()
@@ -203,14 +172,14 @@ class Streams:
         return StreamSnapshot(stream, model.next, header, body)
 
     def _note_clean(self, model: StreamModel, size: int) -> None:
-        """Note that a stream was snapshotted, in so many bytes."""
+        """Note that a stream has a new snapshot of `size` bytes."""
         model.snapshot_bytes = self._usual_bytes = size
         self._owed += self._settings.snapshots.ratio * size
         for book in (self._dirty, self._dirty_at, self._new_at):
             book.pop(model.name, None)
 
     def states(self, layout: AnyLayout, probed_until: int) -> Iterator[StreamSnapshot]:
-        """Yield the state of every stream as `snapshot` does, and leave the books as they are."""
+        """Yield the snapshot of every stream without marking any of them clean."""
         for model in self._models.values():
             header = self._header(layout, model.version) | {"probed_until": probed_until}
             yield StreamSnapshot(model.name, model.next, header, model.state())
@@ -251,7 +220,8 @@ class Streams:
         if new_version:
             texts = StreamTexts(name, model.version, model.engine.depth)
             present = [describe(model, texts, cluster) for cluster in model.engine.clusters()]
-            # A version whose beginning was never told ended nothing yet; of one that learned silently nobody knows.
+            # A version whose start was never emitted still owes the end of the clusters before it. The present clusters
+            # of one that learned silently were never emitted, so they need no end.
             ended = [*(model.ended or ()), *(present if model.listing is None else model.listing)]
             try:
                 model = model.next_version(settings, layout.features, ended)
@@ -259,7 +229,7 @@ class Streams:
                 raise self._unfit(error, layout) from None
         self._models[self._called.key_of(name)] = self._names[name] = model
         if new_version:
-            # The old snapshot is all that the bus knows of this stream.
+            # The changelog still holds only the old snapshot of this stream.
             self._note_dirty(name, model.next)
 
 
@@ -269,7 +239,7 @@ def engine_of(header: dict[str, Any]) -> str:
 
 
 def differences_of(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """Return one phrase for each setting in two headers of snapshots under which the model would have been another."""
+    """Return one phrase for each setting that differs between two snapshot headers and changes what a model learns."""
     sections = {"prepare": "prepare"}
     if then.get("engine") == now["engine"]:
         sections["parameters"] = "engine"

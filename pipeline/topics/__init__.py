@@ -1,1 +1,1 @@
-"""The topics of a deployment: what they must be, what they are, and what they cost."""
+"""The topics of a deployment: what it requires of them, what they are, and what they cost."""

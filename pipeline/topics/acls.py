@@ -1,4 +1,4 @@
-"""The rights that a deployment needs where the cluster has ACLs, one by one, with what each is for."""
+"""List the rights that a deployment needs where the cluster has ACLs, each with its purpose."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
@@ -18,7 +18,7 @@ ROLES: Final[Mapping[str, str]] = {
     "`snapshots export`, `snapshots diff`",
     "dead letters": "whoever lists and replays dead letters: `dlq list`, `dlq replay`",
 }
-"""Who needs rights, and who that is."""
+"""Each role that needs rights, and what acts in it."""
 
 
 def needed(settings: "Settings") -> dict[str, list[Acl]]:
@@ -92,7 +92,7 @@ def _operator(settings: "Settings", topics: Topics) -> list[Acl]:
 
 
 def replay_group(name: str) -> str:
-    """Return the group whose offsets say what of a deployment's dead letters was replayed."""
+    """Return the group whose offsets record which of a deployment's dead letters were replayed."""
     return f"{name}.dlq-replay"
 
 

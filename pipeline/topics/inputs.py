@@ -1,4 +1,4 @@
-"""The topics that others write: whether they are there, and how many partitions they have."""
+"""Check the topics that other programs write: whether they exist, and how many partitions they have."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,10 +10,7 @@ from resonance.pipeline.topics.kinds import Topics
 def check_inputs(cluster: ClusterAdmin, inputs: Sequence[str], found: Mapping[str, FoundTopic]) -> int:
     """Return the number of partitions that all input topics have.
 
-    Raises
-    ------
-    BrokerError
-        One is missing, or their numbers differ.
+    Raises BrokerError, with the command that helps, where one is missing or their numbers differ.
     """
     for topic in inputs:
         if topic not in found:
@@ -34,12 +31,9 @@ def check_inputs(cluster: ClusterAdmin, inputs: Sequence[str], found: Mapping[st
 
 
 def check_labels(cluster: ClusterAdmin, topic: str, found: Mapping[str, FoundTopic]) -> int:
-    """Return the number of partitions that the topic of labels has.
+    """Return the number of partitions that the labels topic has.
 
-    Raises
-    ------
-    BrokerError
-        It is missing.
+    Raises BrokerError, with the command that creates it, where it is missing.
     """
     if topic not in found:
         cluster.check_seen(topic)
@@ -51,13 +45,7 @@ def check_labels(cluster: ClusterAdmin, topic: str, found: Mapping[str, FoundTop
 
 
 def make_inputs(cluster: ClusterAdmin, topics: Topics, partitions: int) -> list[str]:
-    """Make the inputs that are missing, as nobody does unasked; return their names.
-
-    Raises
-    ------
-    BrokerError
-        One cannot be made.
-    """
+    """Create the missing topics of other programs, which happens on request only; return their names."""
     names = [topic.name for topic in topics.of_others]
     there = cluster.find(names)
     made = [name for name in names if name not in there]

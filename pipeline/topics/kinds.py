@@ -1,4 +1,4 @@
-"""What a deployment wants of each of its topics: the one list behind the worker's start, `topics` and the ACLs.
+"""Define what a deployment requires of each of its topics: one list for the worker's start, `topics` and the ACLs.
 
 A topic of the deployment is one entry of `KINDS`; its name comes from the settings (``topics.<kind>``).
 """
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from resonance.pipeline.config.settings import Settings
 
 KEY_BYTES: Final = 8_000
-"""What Kafka's framing, the record and the key add to a part of a snapshot, a stream's own key left out."""
+"""Bytes that Kafka's framing, the record and the key add to a part of a snapshot, without the stream's own key."""
 
 DEFAULT_MESSAGE_BYTES: Final = 1_048_588
-"""What a topic takes in one message unless its configuration, or the broker's, says otherwise."""
+"""Bytes that a topic takes in one message unless its configuration, or the broker's, says otherwise."""
 
 SMALL_SEGMENTS: Final[Mapping[str, str]] = {
     "cleanup.policy": "compact",
-    # The cleaner never touches the active segment: what a start reads in vain is about one segment ...
+    # The cleaner never touches the active segment: a start reads about one segment in vain ...
     "segment.bytes": str(64 * 1024 * 1024),
-    # ... and a tenth of the live bytes behind it.
+    # ... and a tenth of the live bytes.
     "min.cleanable.dirty.ratio": "0.1",
     # An active segment is closed and cleaned after an hour, however slowly it fills.
     "max.compaction.lag.ms": str(60 * 60 * 1000),
 }
-"""Configuration of the compacted topics that this program makes: readers of the whole topic never read much history."""
+"""Configuration of the compacted topics that this program creates: a read of the whole topic meets little history."""
 
 
 def _no_bytes(settings: "Settings") -> int:
@@ -54,59 +54,40 @@ def _dead_letter_bytes(settings: "Settings") -> int:
 
 @dataclass(frozen=True, slots=True)
 class TopicKind:
-    """What every deployment wants of a topic.
-
-    Attributes
-    ----------
-    name : str
-        Its name among the settings, ``topics.<name>``; ``input`` and ``labels`` for those of others.
-    meaning : str
-        What stands in it, for people.
-    config : mapping of str to str
-        What it is made with; the broker's defaults for the rest.
-    policy : {"", "compact", "delete"}
-        The cleanup policy without which the deployment does not work; ``""`` where any will do.
-    otherwise : str
-        What happens under another policy.
-    retention_of_input : bool
-        It keeps records as long as the input does.
-    worker_reads : bool
-        Workers read it back.
-    for_subscribers : bool
-        Others subscribe to it.
-    message_bytes : callable
-        Bytes of the largest message that the settings allow, 0 where nothing bounds it from below.
-    message_setting : str
-        The setting that this follows from, which could be lowered instead.
-    emptied : bool
-        A reset deletes its records: they are of another history.
-    of_streams : bool
-        What stands in a partition goes with the streams that are learned there, and not with the records of the input:
-        where these are re-keyed it needs as many partitions as the routes.
-    of_labels : bool
-        What goes back to a message of labels goes to its partition number, too: it needs as many partitions as these.
-    wanted : callable
-        Whether a deployment has it.
-    """
+    """Requirements of every deployment for one kind of topic."""
 
     name: str
+    """Name among the settings, ``topics.<name>``; ``input`` and ``labels`` for topics of other programs."""
     meaning: str
+    """Content of the topic, as shown to users."""
     config: Mapping[str, str] = field(default_factory=dict)
+    """Configuration to create it with; the broker's defaults apply to the rest."""
     policy: Literal["", "compact", "delete"] = ""
+    """Cleanup policy without which the deployment does not work; ``""`` where any will do."""
     otherwise: str = ""
+    """What happens under another policy."""
     retention_of_input: bool = False
+    """Whether it keeps records as long as the input does."""
     worker_reads: bool = False
+    """Whether workers read it."""
     for_subscribers: bool = True
+    """Whether other programs subscribe to it."""
     message_bytes: Callable[["Settings"], int] = _no_bytes
+    """Bytes of the largest message that the settings allow; 0 where they require no size."""
     message_setting: str = ""
+    """Setting that this size follows from, which could be lowered instead."""
     emptied: bool = False
+    """Whether a reset deletes its records, which are of another history."""
     of_streams: bool = False
+    """Whether it follows the streams, not the input: re-keyed, it needs as many partitions as the routes."""
     of_labels: bool = False
+    """Whether outputs of a label go to the label's partition number: it needs as many partitions as the labels."""
     wanted: Callable[["Settings"], bool] = _always
+    """Whether a deployment has it."""
 
     @property
     def operations(self) -> tuple[str, ...]:
-        """What workers do on it, as ``kafka-acls`` names it."""
+        """Operations of workers on it, as ``kafka-acls`` names them."""
         write = () if self.of_others else ("Write",)
         read = ("Read",) if self.worker_reads else ()
         delete = ("Delete",) if self.emptied else ()
@@ -114,12 +95,12 @@ class TopicKind:
 
     @property
     def of_others(self) -> bool:
-        """Whether others write it, and workers only read."""
+        """Whether other programs write it, and workers only read."""
         return self in (INPUT, LABELS)
 
     @property
     def title(self) -> str:
-        """What to call it in a sentence: ``dead letters``."""
+        """Its name in a sentence: ``dead letters``."""
         return self.name.replace("_", " ")
 
 
@@ -149,7 +130,7 @@ KINDS: Final[tuple[TopicKind, ...]] = (
         config=SMALL_SEGMENTS,
         policy="compact",
         otherwise="would lose clusters that nothing was said of for long, or grow without end",
-        # A reset removes what stands there.
+        # A reset reads the clusters that it removes.
         worker_reads=True,
         of_streams=True,
     ),
@@ -198,29 +179,19 @@ KINDS: Final[tuple[TopicKind, ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic of one deployment.
-
-    Attributes
-    ----------
-    kind : TopicKind
-        What it is for.
-    name : str
-        Its name on the broker.
-    message_bytes : int
-        What it must take in one message; 0 = nothing in particular.
-    """
+    """A topic of one deployment."""
 
     kind: TopicKind
     name: str
+    """Name on the broker."""
     message_bytes: int = 0
+    """Bytes that it must take in one message; 0 where no size is required."""
 
     def config(self, input_retention: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Return the configuration to make it with.
+        """Return the configuration to create it with.
 
-        Parameters
-        ----------
-        input_retention : mapping of str to str, optional
-            ``retention.ms`` and ``retention.bytes`` of the input that is kept longest, where the broker tells.
+        `input_retention` has ``retention.ms`` and ``retention.bytes`` of the input that is kept longest, where the
+        broker reports them.
         """
         made = dict(self.kind.config)
         if self.kind.retention_of_input:
@@ -232,29 +203,20 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """All topics of one deployment.
-
-    Attributes
-    ----------
-    inputs : sequence of Topic
-        Written by others.
-    outputs : sequence of Topic
-        Written by workers.
-    routes : int or None
-        Partitions that the routes are wanted to have; None where nobody says it. What goes with streams has at least
-        as many, also where the routes are not among these topics.
-    labels : sequence of Topic
-        The topic of labels, where there is one: written by others, with any number of partitions.
-    """
+    """All topics of one deployment."""
 
     inputs: Sequence[Topic]
+    """Written by other programs."""
     outputs: Sequence[Topic]
+    """Written by workers."""
     routes: int | None = None
+    """Partitions required of the routes, None where not set; what follows streams has at least as many."""
     labels: Sequence[Topic] = ()
+    """The labels topic, where there is one: written by other programs, with any number of partitions."""
 
     @classmethod
     def of(cls, settings: "Settings") -> Self:
-        """Return the topics that the settings ask for."""
+        """Return the topics that the settings require."""
         return cls(
             [Topic(INPUT, name) for name in settings.input.topics],
             [
@@ -268,7 +230,7 @@ class Topics:
 
     @classmethod
     def named(cls, inputs: Sequence[str], **outputs: str) -> Self:
-        """Return topics without any settings: the inputs, and by kind the name of each output that there is."""
+        """Return topics without any settings: the inputs, and by kind the name of each output."""
         kinds = {kind.name: kind for kind in KINDS}
         return cls(
             [Topic(INPUT, name) for name in inputs], [Topic(kinds[kind], name) for kind, name in outputs.items()]
@@ -276,7 +238,7 @@ class Topics:
 
     @property
     def of_others(self) -> list[Topic]:
-        """What workers read and others write."""
+        """Topics that workers read and other programs write."""
         return [*self.inputs, *self.labels]
 
     @property

@@ -1,4 +1,4 @@
-"""What there is to say of a deployment's topics, as rows of a table and as plain values for machines."""
+"""Present a deployment's topics as rows of a table, and as plain values for programs."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -27,7 +27,7 @@ def state_of(status: TopicStatus) -> str:
 
 
 def row(found: TopicSurvey, status: TopicStatus, volume: Volume | None = None) -> list[object]:
-    """Return a topic as cells under `COLUMNS`, and `VOLUME_COLUMNS` where there is a volume."""
+    """Return a topic as cells under `COLUMNS`, and under `VOLUME_COLUMNS` where there is a volume."""
     config = status.made_with if status.found is None else status.found.config
     unknown = "broker's default" if status.found is None else "not told"
     partitions = status.partitions if status.found is None else status.found.partitions
@@ -46,7 +46,7 @@ def row(found: TopicSurvey, status: TopicStatus, volume: Volume | None = None) -
 
 
 def notes(found: TopicSurvey) -> list[str]:
-    """Return what the table has no room for: differences with their remedies, commands for what is missing."""
+    """Return what the table has no room for: differences with remedies, and commands for missing topics."""
     lines = [difference.text for status in found.all for difference in status.differences]
     if found.missing:
         lines.append("missing topics are made by `resonance topics create`, by a worker (topics.create), or by")
@@ -82,7 +82,7 @@ def _topic_values(found: TopicSurvey, status: TopicStatus, volume: Volume | None
 
 
 def acl_lines(servers: str, principal: str, rights: Mapping[str, Sequence[Acl]]) -> list[str]:
-    """Return the commands that give the rights, under a comment for each role."""
+    """Return the commands that grant the rights, under a comment for each role."""
     lines = []
     for role, acls in rights.items():
         lines.append(f"# {role}: {ROLES[role]}")

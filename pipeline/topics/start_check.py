@@ -1,4 +1,4 @@
-"""Everything about the broker that would go wrong later, found before anybody else notices this worker."""
+"""Find everything about the broker that would go wrong later, before the worker joins its group."""
 
 import logging
 from collections.abc import Mapping
@@ -16,31 +16,18 @@ from resonance.pipeline.topics.kinds import INPUT, Topics
 from resonance.pipeline.topics.topics import prepare_topics, read_deployment
 
 TRANSACTION_SECONDS: Final = 10.0
-"""How long the broker may take to begin transactions for the id that is tried."""
+"""Time that the broker has to begin transactions for the tested id."""
 
 _log = logging.getLogger(__name__)
 
 
 def check_start(settings: Settings, client: Mapping[str, Any], *, create: bool) -> Deployment:
-    """Check topics and rights as a worker does at its start.
+    """Check topics and rights as a worker does at its start; `create` makes missing topics instead of refusing them.
 
-    Parameters
-    ----------
-    settings : Settings
-        Of the deployment.
-    client : mapping
-        librdkafka configuration of the connection (`clients.librdkafka`).
-    create : bool
-        Make missing topics; otherwise a missing one is an error.
-
-    Raises
-    ------
-    ConfigurationError
-        A setting that does not go with the topics or the broker.
-    BrokerError
-        The broker does not answer, a topic does not fit, or the user lacks a right.
+    Raises ConfigurationError where a setting does not fit the topics or the broker, and BrokerError where the broker
+    does not answer, a topic does not fit, or the user lacks a right.
     """
-    # What needs the settings and the input only comes first: a start that is refused has made no topics.
+    # Checks of the settings and the input come first, so that a refused start has created no topics.
     deployment = read_deployment(client, settings.input.topics, settings.broker.answer_timeout, INPUT.operations)
     settings.check_stream(deployment.partitions)
     check_delivery(settings, deployment)
@@ -53,20 +40,14 @@ def check_start(settings: Settings, client: Mapping[str, Any], *, create: bool) 
     )
     if not deployment.embedded:
         ClusterAdmin(client, settings.broker.answer_timeout).check_group(settings.group)
-        # Only where there can be rights at all: it makes a client, and an id that the broker keeps for some days.
+        # Only where there can be rights at all: it creates a client, and an id that the broker keeps for some days.
         if settings.delivery.mode == "exactly_once" and settings.broker.security_protocol != "PLAINTEXT":
             _check_transactions(settings, client)
     return deployment
 
 
 def check_delivery(settings: Settings, deployment: Deployment) -> None:
-    """Refuse a delivery that the broker does not know.
-
-    Raises
-    ------
-    ConfigurationError
-        Naming setting and remedy.
-    """
+    """Raise ConfigurationError, with the remedy, for a delivery mode that the broker does not support."""
     if deployment.embedded and settings.delivery.mode == "exactly_once":
         raise ConfigurationError(
             'delivery.mode = "exactly_once": the embedded broker accepts transactions and does not keep them; set '
@@ -75,7 +56,7 @@ def check_delivery(settings: Settings, deployment: Deployment) -> None:
 
 
 def _check_transactions(settings: Settings, client: Mapping[str, Any]) -> None:
-    """Begin transactions under an id that no worker has: its own would end those of a worker that still runs."""
+    """Begin transactions under an id that no worker has: a worker's own id would end those of a running worker."""
     name = f"{settings.name}-check"
     producer = Producer({**client, "transactional.id": name}, logger=SILENT)
     try:
@@ -83,5 +64,5 @@ def _check_transactions(settings: Settings, client: Mapping[str, Any]) -> None:
     except KafkaException as error:
         if denied := right_refused(client, error.args[0], for_transactions(settings.name)):
             raise denied from error
-        # Whatever else it is, another worker that tries at the same moment included, the delivery's own start tells.
+        # Any other error, also that of another worker's test at the same moment, is left to the delivery's own start.
         _log.debug("transactions were not tried: %s", error.args[0].str())

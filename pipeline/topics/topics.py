@@ -1,8 +1,8 @@
-"""The topics of a deployment: compared with what it wants of them, and made where they are missing and may be made.
+"""Compare the topics of a deployment with what it requires of them, and create the missing ones where that is allowed.
 
-Every output has as many partitions as the input, because an output goes to the partition number of its source; what
-goes with streams that are re-keyed has at least as many as the routes, where these are learned. What is wanted stands
-in `kinds`; the worker's start, ``topics plan``, ``topics create`` and ``topics check`` all look through `survey`.
+Every output has as many partitions as the input, because an output goes to the partition number of its source. What
+follows re-keyed streams has at least as many as the routes, where these streams are learned. The requirements stand in
+`kinds`; the worker's start, ``topics plan``, ``topics create`` and ``topics check`` all use `survey`.
 """
 
 import logging
@@ -25,76 +25,52 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class TopicDifference:
-    """Something about a topic that is not as the deployment wants it.
-
-    Attributes
-    ----------
-    text : str
-        What, where, and what to do.
-    stops : bool
-        A worker does not start with it; otherwise it is worth a warning.
-    error : type
-        What a worker raises.
-    """
+    """Something about a topic that does not fit the deployment."""
 
     text: str
+    """What differs, where, and what to do."""
     stops: bool = True
+    """Whether it stops a worker's start; otherwise it is worth a warning."""
     error: type[ResonanceError] = BrokerError
+    """What a worker raises."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicStatus:
-    """A topic as it is, beside what is wanted of it.
-
-    Attributes
-    ----------
-    topic : Topic
-        What is wanted.
-    found : FoundTopic or None
-        What the broker has; None = the topic is missing.
-    made_with : mapping of str to str
-        Configuration with which it would be made.
-    command : str
-        The command that makes it.
-    differences : sequence of TopicDifference
-        What does not fit; empty for a missing topic.
-    partitions : int
-        How many it is to have.
-    """
+    """A topic as it is, beside what is required of it."""
 
     topic: Topic
+    """What is required."""
     found: FoundTopic | None
+    """What the broker has; None where the topic is missing."""
     made_with: Mapping[str, str]
+    """Configuration to create it with."""
     command: str
+    """The command that creates it."""
     differences: Sequence[TopicDifference] = ()
+    """What does not fit; empty for a missing topic."""
     partitions: int = 0
+    """Required number of partitions."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicSurvey:
-    """Every topic of a deployment as it is.
-
-    Attributes
-    ----------
-    partitions : int
-        Partitions of every input.
-    inputs, outputs, labels : sequence of TopicStatus
-        In the order of `Topics`.
-    """
+    """Every topic of a deployment as it is, in the order of `Topics`."""
 
     partitions: int
+    """Partitions of every input."""
     inputs: Sequence[TopicStatus]
     outputs: Sequence[TopicStatus]
     labels: Sequence[TopicStatus] = ()
 
     @property
     def routes(self) -> int:
-        """Partitions of the topic of the routes; 0 where there is none."""
+        """Partitions of the routes topic; 0 where there is none."""
         return next((status.partitions for status in self.outputs if status.topic.kind.name == "routes"), 0)
 
     @property
     def all(self) -> list[TopicStatus]:
-        """What others write, then outputs."""
+        """Topics of other programs, then outputs."""
         return [*self.inputs, *self.labels, *self.outputs]
 
     @property
@@ -111,18 +87,18 @@ def prepare_topics(
     replication_factor: int = -1,
     timeout: float = 10.0,
 ) -> Deployment:
-    """Check the topics of a deployment and make the missing outputs.
+    """Check the topics of a deployment and create the missing outputs.
 
     Parameters
     ----------
     client : mapping
         librdkafka configuration: ``bootstrap.servers`` and what the connection needs.
     topics : Topics
-        What the deployment wants; inputs are never made.
+        What the deployment requires; inputs are never created.
     create : bool
-        Make missing outputs; otherwise a missing one is an error with the command that makes it.
+        Create missing outputs; otherwise a missing one is an error with the command that creates it.
     replication_factor : int
-        Copies of the topics that are made; -1 = the broker's default.
+        Copies of the created topics; -1 = the broker's default.
     timeout : float
         Seconds that the broker has for its first answer.
 
@@ -152,27 +128,10 @@ def read_deployment(
     routes: str = "",
     labels: str = "",
 ) -> Deployment:
-    """Return what the broker says of the inputs, for whoever only reads; nothing is made, no output need be there.
+    """Return what the broker reports of the inputs, for programs that only read; on Kafka nothing is created.
 
-    Parameters
-    ----------
-    client : mapping
-        librdkafka configuration: ``bootstrap.servers`` and what the connection needs.
-    inputs : sequence of str
-        Input topics.
-    timeout : float
-        Seconds that the broker has for its first answer.
-    operations : sequence of str
-        What is to be done on the inputs, for the error of whoever may not.
-    routes, labels : str
-        The topics of the routes and of the labels, which must be there, too; empty for none.
-
-    Raises
-    ------
-    ConfigurationError
-        What the connection needs cannot be used.
-    BrokerError
-        The broker does not answer, a topic is missing, or partition counts differ.
+    The topics of `routes` and `labels` must exist too, unless empty; outputs need not. Raises BrokerError where a topic
+    is missing, partition counts differ, or the user lacks the right to one of `operations`, which it names.
     """
     cluster = ClusterAdmin(client, timeout)
     if cluster.embedded:
@@ -200,26 +159,17 @@ def read_deployment(
 
 
 def read_logs(client: Mapping[str, Any], settings: "Settings") -> Deployment:
-    """Return what the broker says of everything that a deployment's workers process, for whoever only reads.
-
-    Raises
-    ------
-    ConfigurationError, BrokerError
-        As in `read_deployment`.
-    """
+    """Call `read_deployment` for everything that the workers of a deployment process."""
     routes = settings.topic("routes") if settings.is_routed else ""
     labels = settings.labels.topic or ""
     return read_deployment(client, settings.input.topics, settings.broker.answer_timeout, routes=routes, labels=labels)
 
 
 def survey(cluster: ClusterAdmin, topics: Topics) -> TopicSurvey:
-    """Compare every topic with what is wanted of it; nothing is changed.
+    """Compare every topic with what is required of it; nothing is changed.
 
-    Raises
-    ------
-    BrokerError
-        An input is missing or cannot be seen, or the inputs' partition counts differ: nothing can be said of the
-        outputs then.
+    Raises BrokerError where a topic of other programs is missing or cannot be seen, or where the inputs' partition
+    counts differ: the outputs cannot be judged then.
     """
     inputs = topics.input_names
     found = cluster.find(
@@ -262,12 +212,9 @@ def survey(cluster: ClusterAdmin, topics: Topics) -> TopicSurvey:
 
 
 def make_missing(cluster: ClusterAdmin, found: TopicSurvey, *, create: bool = True) -> list[str]:
-    """Make the outputs that are missing; return their names.
+    """Create the missing outputs; return their names.
 
-    Raises
-    ------
-    BrokerError
-        One is missing and may not, or cannot, be made.
+    Raises BrokerError, with the command that creates it, where one may not, or cannot, be created.
     """
     for status in found.missing:
         name = status.topic.name
@@ -285,12 +232,9 @@ def make_missing(cluster: ClusterAdmin, found: TopicSurvey, *, create: bool = Tr
 
 
 def checked(found: TopicSurvey) -> Deployment:
-    """Return what a worker needs to know of its topics, and warn of what does not stop it.
+    """Return what a worker needs to know of its topics, and warn of differences that do not stop it.
 
-    Raises
-    ------
-    BrokerError, ConfigurationError
-        The first difference that stops it.
+    Raises the first difference that stops a worker, as BrokerError or ConfigurationError with the remedy.
     """
     for status in found.all:
         for difference in status.differences:
@@ -306,7 +250,7 @@ def checked(found: TopicSurvey) -> Deployment:
 
 
 def _touched(cluster: ClusterAdmin, topics: Topics) -> Deployment:
-    """Make the topics of the embedded broker, which has no administration."""
+    """Create the topics of the embedded broker, which has no administration."""
     names = [topic.name for topic in topics.all]
     for name in names:
         cluster.touch(name)
@@ -366,7 +310,7 @@ def _differences(
 
 
 def _sizes(cluster: ClusterAdmin, topic: Topic, found: FoundTopic, wanted: Mapping[str, str]) -> list[TopicDifference]:
-    """Return what is wrong with message sizes and retention."""
+    """Return the differences in message sizes and retention."""
     differences = []
     taken = int(found.config.get("max.message.bytes", topic.message_bytes))
     if taken < topic.message_bytes:
@@ -394,6 +338,6 @@ def _sizes(cluster: ClusterAdmin, topic: Topic, found: FoundTopic, wanted: Mappi
 
 
 def _longest(times: Sequence[str | None]) -> str | None:
-    """Return the longest of some retentions, of which -1 is without end."""
+    """Return the longest of some retentions; -1 is without end."""
     known = [time for time in times if time is not None]
     return max(known, key=lambda time: float("inf") if int(time) < 0 else int(time), default=None)

@@ -1,6 +1,6 @@
-"""How many bytes a deployment writes: estimated from a rate of records, and from what stands on its topics already.
+"""Estimate the bytes that a deployment writes, from a rate of records and from what its topics hold already.
 
-Everything is counted before compression, so that it is the most that the brokers store of one copy.
+Everything is counted before compression, so it is the most that the brokers store of one copy.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,64 +19,49 @@ if TYPE_CHECKING:
 
 SECONDS_A_DAY: Final = 86_400
 SAMPLE: Final = 100
-"""Offsets of each partition that are looked at, at its end."""
+"""Offsets that are sampled at the end of each partition."""
 
 FRAMING: Final = 12
 """Bytes around a record of a batch: its lengths, offset and time."""
 
 ANSWER_BYTES: Final = 450
-"""An assignment with its headers, where there is none to measure; the record's key comes on top."""
+"""Bytes of an assignment with its headers, without the record's key, where there is none to measure."""
 
 ROUTE_BYTES: Final = 120
-"""What a route has beside the record, where there is none to measure."""
+"""Bytes that a route has beside the record, where there is none to measure."""
 
 
 @dataclass(frozen=True, slots=True)
 class VolumeSample:
-    """The last records of a topic.
-
-    Attributes
-    ----------
-    record_bytes : float
-        Mean bytes of a record, framing included.
-    records : float
-        Records of the whole topic, as its offsets let guess.
-    archived : float
-        Bytes of the last archive of each input partition together; 0 where there are none.
-    """
+    """The last records of a topic."""
 
     record_bytes: float
+    """Mean bytes of a record, framing included."""
     records: float
+    """Records of the whole topic, estimated from its offsets."""
     archived: float = 0.0
+    """Bytes of the last archive of each input partition together; 0 where there are none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """What a topic grows by.
-
-    Attributes
-    ----------
-    day : float or None
-        Bytes a day; None where it depends on the data.
-    kept : float or None
-        Bytes when its retention begins to delete; None where that never happens, or is not known.
-    """
+    """Growth of a topic."""
 
     day: float | None
+    """Bytes a day; None where it depends on the data."""
     kept: float | None
+    """Bytes when its retention begins to delete; None where that never happens, or is not known."""
 
 
 def sample(client: Mapping[str, Any], group: str, found: TopicSurvey, patience: float) -> dict[str, VolumeSample]:
-    """Look at the last records of every topic that has some.
+    """Sample the last records of every topic that has some.
 
     Parameters
     ----------
     client : mapping
         librdkafka configuration of the connection.
     group : str
-        Consumer group; nothing is asked of it.
-    found : TopicSurvey
-        The topics.
+        Consumer group of the connection; it is not joined.
     patience : float
         Seconds without any progress after which the broker is given up.
 
@@ -106,7 +91,7 @@ def sample(client: Mapping[str, Any], group: str, found: TopicSurvey, patience: 
         own = [at for at in places if at[0] == name]
         looked_at = sum(ranges[at][1] - ranges[at][0] for at in own)
         offsets = sum(bounds[at][1] - bounds[at][0] for at in own)
-        # Some offsets are markers of transactions: as many in the whole as at the end.
+        # Some offsets are markers of transactions; their share at the end stands for the whole.
         samples[name] = VolumeSample(sum(seen) / len(seen), offsets * len(seen) / looked_at, archived[name])
     return samples
 
@@ -118,20 +103,16 @@ def volumes(
     record_bytes: float,
     samples: Mapping[str, VolumeSample],
 ) -> dict[str, Volume]:
-    """Return what each topic grows by.
+    """Return the growth of each topic.
 
     Parameters
     ----------
-    settings : Settings
-        Of the deployment.
-    found : TopicSurvey
-        Its topics.
     rate : float
         Records a second, of all inputs together.
     record_bytes : float
         Bytes of an input record.
     samples : mapping of str to VolumeSample
-        By topic, where there is something to look at.
+        By topic, where there are records to sample.
     """
     records = rate * SECONDS_A_DAY
     seen = [samples[s.topic.name] for s in found.inputs if s.topic.name in samples]
@@ -147,10 +128,10 @@ def volumes(
                 return 0.0
             return records * (own.record_bytes if own else ANSWER_BYTES + FRAMING)
         if kind == "snapshots":
-            # The most that `snapshots.ratio` allows; where models are small it is far less.
+            # The most that `snapshots.ratio` allows; small models need far less.
             return records * record_bytes / settings.snapshots.ratio if settings.snapshots.ratio else None
         if kind == "archive" and own is not None and own.archived and settings.snapshots.archive_interval:
-            # One of every partition, as large as the last, once an interval.
+            # Each partition writes one an interval, as large as its last.
             return own.archived * SECONDS_A_DAY / settings.snapshots.archive_interval
         if kind == "routes":
             return records * (own.record_bytes if own else record_bytes + ROUTE_BYTES)
@@ -162,7 +143,7 @@ def volumes(
 
 
 def _kept(status: TopicStatus, day: float | None) -> float | None:
-    """Return the bytes of a topic that is deleted from, once that has begun."""
+    """Return the bytes of a topic once its retention deletes; None where it never does, or where that is not known."""
     config = status.found.config if status.found is not None else status.made_with
     if day is None or "compact" in config.get("cleanup.policy", "").split(","):
         return None
@@ -177,7 +158,7 @@ def _kept(status: TopicStatus, day: float | None) -> float | None:
 
 
 def _archived(records: Sequence[Any]) -> float:
-    """Return the bytes of the last archives, one of each input, by the last records of a partition."""
+    """Return the bytes of the last archives, one of each input, from the last records of a partition."""
     sizes: dict[tuple[Any, ...], list[int]] = {}
     wanted: dict[str, tuple[tuple[Any, ...], int]] = {}
     for record in records:
@@ -188,7 +169,7 @@ def _archived(records: Sequence[Any]) -> float:
         if key.kind == "archive":
             with suppress(MismatchError, *UNREADABLE):
                 wanted[key.topic] = key[1:], ArchiveManifest.parse(record.value or b"", "").records + 1
-    # Of one with more records than were looked at, those stand for all.
+    # Where an archive has more records than were sampled, the sampled ones stand for all.
     return sum(sum(sizes[own]) / len(sizes[own]) * count for own, count in wanted.values())
 
 

@@ -1,1 +1,1 @@
-"""Recorded outputs compared with what the log gives again, byte for byte."""
+"""Compares recorded outputs with a replay of the log, byte for byte."""

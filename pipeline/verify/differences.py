@@ -9,48 +9,32 @@ from resonance.pipeline.records import Message, Record
 from resonance.pipeline.replay.sinks import as_text
 
 SHOWN: Final = 20
-"""Members that are listed at most."""
+"""Most members that are listed."""
 
 
 @dataclass(slots=True)
 class OutputDifference:
-    """The first place where a record and its replay part.
-
-    Attributes
-    ----------
-    kind : str
-        Kind of topic: ``assignments``, ``cluster_events`` or ``dead_letters``.
-    topic : str
-        The output topic.
-    partition : int
-        Partition of it, and of the input.
-    offset : int
-        Of the input record that it is about.
-    what : {"other", "missing", "surplus", "repeated", "reordered"}
-        Something else is recorded; nothing is; something that the replay does not say; two things are; the same is,
-        before what is said of an earlier record.
-    members : list of (str, object, object)
-        What differs: the member's path, its recorded and its replayed value; None where it is not there.
-    about : str
-        The record that it is about, where that is none of this partition of the input; ``""`` where it is.
-    """
+    """The first difference between recorded and replayed outputs."""
 
     kind: str
+    """Kind of topic, such as ``assignments``, ``cluster_events`` or ``dead_letters``."""
     topic: str
+    """Output topic."""
     partition: int
+    """Partition of the output topic."""
     offset: int
+    """Offset of the source record in the log that is verified."""
     what: str
+    """One of ``other`` (another output is recorded), ``missing`` (none is recorded), ``surplus`` (the replay has none),
+    ``repeated`` (two different ones are recorded) and ``reordered`` (the same is recorded, before the outputs of an
+    earlier record)."""
     members: list[tuple[str, Any, Any]] = field(default_factory=list)
+    """Path, recorded value and replayed value of each member that differs; None where it is absent."""
     about: str = ""
+    """Source record, where it is not in the partition that is verified; else ``""``."""
 
     def sentences(self, source: str) -> list[str]:
-        """Return the difference as text, one line for each member.
-
-        Parameters
-        ----------
-        source : str
-            The input topic.
-        """
+        """Return the difference as text, one line for each member, with `source` as the name of the input topic."""
         where = f"{self.topic}[{self.partition}], about {self.about or f'{source}[{self.partition}]@{self.offset}'}"
         texts = {
             "other": "is recorded otherwise than it is replayed",
@@ -66,19 +50,9 @@ class OutputDifference:
 
 
 def compare(recorded: Sequence[Message | Record], replayed: Sequence[Message | Record]) -> tuple[str, list[Any]]:
-    """Return how the outputs of one kind about one record differ.
+    """Return how the outputs of one kind about one record differ, as `what` and `members` of `OutputDifference`.
 
-    Parameters
-    ----------
-    recorded, replayed : sequence of Message or Record
-        In their order; the recorded ones each once.
-
-    Returns
-    -------
-    what : str
-        As in `OutputDifference`.
-    members : list of (str, object, object)
-        What differs in the first ones that do.
+    Both sides are in their order, with each recorded output once; the members are those of the first pair that differs.
     """
     for ours, theirs in zip(recorded, replayed, strict=False):
         found = list(_differing("", _content(ours), _content(theirs)))
@@ -101,7 +75,7 @@ def _same_bytes(ours: Message | Record, theirs: Message | Record) -> bool:
 
 
 def _content(message: Message | Record) -> dict[str, Any]:
-    """Return key, value and headers as JSON has them."""
+    """Return key, value and headers as a JSON object."""
     try:
         value = orjson.loads(message.value or b"null")
     except orjson.JSONDecodeError:

@@ -1,12 +1,12 @@
-"""What a deployment has said of a range of its input, as it stands on its output topics.
+"""Digests of the recorded outputs about a range of the input.
 
-Of every output only a digest is kept, by the record that it goes back to; what somebody wants to see of them is read
-again. Where delivery is at least once the same output can stand there twice: it has to be the same, and counts once.
-Where models were begun anew the same record can have been answered by several versions: the newest counts, and none
-that was given up before the replay's own models began.
+Each output is kept only as a digest, under its source record; the outputs of a difference are read again. Under
+at-least-once delivery an output can be recorded twice: both copies must be identical, and count once. After models were
+restarted, several versions can have answered the same record: the newest counts, and versions that were abandoned
+before the replay's models began do not.
 
-Outputs have to stand in the order of their records. Who goes back tells everything from there on once more: then the
-first mentions stand in order, or, where the log of outputs begins within what was told again, the last ones do.
+Outputs must be in source-offset order. A worker that rolls back emits everything from that offset again: then the first
+occurrences are in order, or, where the output log begins within the repeated outputs, the last occurrences are.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -24,26 +24,14 @@ _VERSION: Final = b'"version":'
 
 
 class OutputRef(NamedTuple):
-    """What an output goes back to.
-
-    Attributes
-    ----------
-    topic : str
-        Topic of its record.
-    offset : int
-        Offset of it.
-    version : int
-        Version of the model that said it; 0 where that does not matter.
-    identity : tuple
-        What tells it from other outputs of its record.
-    partition : int
-        Partition of its record.
-    """
+    """The source record of an output, and what identifies the output among those of that record."""
 
     topic: str
     offset: int
     version: int = 0
+    """Version of the model that emitted the output; 0 where it does not matter."""
     identity: tuple[Any, ...] = ()
+    """Distinguishes and orders the outputs of one record."""
     partition: int = -1
 
 
@@ -53,15 +41,15 @@ class Recorded(Protocol):
     Attributes
     ----------
     count : int
-        How many there are, each counted once.
+        Distinct outputs.
     repeats : int
-        How often one was there again.
+        Identical copies of outputs that are counted already.
     older : int
-        How many were said by versions that were given up.
+        Outputs of abandoned versions.
     foreign : int
-        Records that are no outputs of this kind.
+        Records that are not outputs of this kind.
     lowest : int or None
-        Lowest offset of the input partition, in the range or not, of which something is said.
+        Lowest offset of the input partition, in the range or not, that has an output.
     """
 
     count: int
@@ -71,35 +59,23 @@ class Recorded(Protocol):
     lowest: int | None
 
     def add(self, records: Sequence[Record]) -> None:
-        """Take recorded outputs in, those of other inputs and ranges left out."""
+        """Add recorded outputs, without those of other inputs and ranges."""
 
     def first_difference(self, messages: Sequence[Message], first: int, end: int) -> int | None:
-        """Return the lowest offset, of a part of the range, of which something else is said than was recorded.
+        """Return the lowest offset from `first` to below `end` whose replayed outputs differ from the recorded ones.
 
         Parameters
         ----------
         messages : sequence of Message
-            What the replay says of that part, in offset order.
-        first, end : int
-            The part.
+            Replayed outputs of these offsets, in offset order.
         """
 
     def bare(self, message: Message | Record) -> Message:
-        """Return what of an output is compared."""
+        """Return the part of an output that is compared."""
 
 
 class Assignments:
-    """Digests of the assignments of a range: one for each offset at most.
-
-    Parameters
-    ----------
-    at : (topic, partition)
-        The input partition.
-    first, end : int
-        The range.
-    oldest : int
-        Versions below it were given up.
-    """
+    """Digests of the assignments of a range, at most one for each offset; versions below `oldest` were abandoned."""
 
     def __init__(self, at: TopicPartition, first: int, end: int, oldest: int = 0) -> None:
         self.count = self.repeats = self.older = self.foreign = 0
@@ -107,7 +83,7 @@ class Assignments:
         self._topic = at[0]
         self._own = b'%b%b","partition":%d,"offset":' % (_SOURCE, at[0].encode(), at[1])
         self._first, self._end, self._oldest = first, end, oldest
-        # 0 where there is none: 16 bytes for a record, so that a day of them can be compared.
+        # 0 stands for no assignment. 16 bytes for each record, so that a day of records can be compared.
         self._digests = np.zeros(max(0, end - first), np.int64)
         self._versions = np.zeros(max(0, end - first), np.int32)
         self._last = np.zeros(max(0, end - first), np.int32)
@@ -115,14 +91,14 @@ class Assignments:
         self._unequal: int | None = None
 
     def bare(self, message: Message | Record) -> Message:
-        """Return what of an assignment is compared: all of it."""
+        """Return the part of an assignment that is compared: all of it."""
         return Message(message.key, message.value, list(message.headers))
 
     def _said(self, message: Message | Record) -> tuple[int, int] | None:
-        """Return offset and version of an assignment, -1 for another input's; None for what is none."""
+        """Return offset and version of an assignment, offset -1 for another input's; None for other records."""
         value = message.value or b""
-        # These bytes cannot stand inside a text of JSON, whose quotation marks are escaped; members that are copied
-        # from the input stand behind.
+        # A JSON string cannot contain these bytes, because its quotation marks are escaped. Members copied from the
+        # input come after them.
         place = value.find(_SOURCE)
         if place >= 0 and value.startswith(_HEAD):
             if not value.startswith(self._own, place):
@@ -137,7 +113,7 @@ class Assignments:
         return (told.offset, told.version) if told.topic == self._topic else (-1, 0)
 
     def add(self, records: Sequence[Record]) -> None:
-        """Take recorded outputs in, those of other inputs and ranges left out."""
+        """Add recorded outputs, without those of other inputs and ranges."""
         for record in records:
             said = self._said(record)
             if said is None:
@@ -171,7 +147,7 @@ class Assignments:
 
     @cached_property
     def _disorder(self) -> int | None:
-        """The lowest offset whose answer stands before that of an earlier one."""
+        """Lowest offset whose assignment precedes that of an earlier offset."""
         if not self._late:
             return None
         told = np.flatnonzero(self._last)
@@ -179,7 +155,7 @@ class Assignments:
         return self._first + int(told[back[0] + 1]) if len(back) else None
 
     def first_difference(self, messages: Sequence[Message], first: int, end: int) -> int | None:
-        """Return the lowest offset, of a part of the range, of which something else is said; see `Recorded`."""
+        """Return the lowest offset whose replayed outputs differ from the recorded ones; see `Recorded`."""
         recorded = self._digests[first - self._first : end - self._first]
         told = np.zeros(end - first, np.int64)
         for message in messages:
@@ -193,20 +169,10 @@ class Assignments:
 
 
 class Others:
-    """Digests of events, or of dead letters: few, and several of one record.
+    """Digests of kinds of which one record can have several outputs: events, dead letters and routes.
 
-    Parameters
-    ----------
-    at : (topic, partition)
-        The input partition.
-    first, end : int
-        The range.
-    told : callable
-        Returns what an output goes back to; None for what is no output of this kind.
-    oldest : int
-        Versions below it were given up; what has no version was not.
-    aside : collection of str
-        Headers that say whose history an output belongs to, and are not compared.
+    `told` returns the source record of an output, None for other records. Versions below `oldest` were abandoned, which
+    outputs without a version never were; the headers in `aside` name the lineage of an output and are not compared.
     """
 
     def __init__(
@@ -231,7 +197,7 @@ class Others:
         self._unequal: int | None = None
 
     def add(self, records: Sequence[Record]) -> None:
-        """Take recorded outputs in, those of other inputs and ranges left out."""
+        """Add recorded outputs, without those of other inputs and ranges."""
         for record in records:
             told = self._told(record)
             if told is None:
@@ -249,7 +215,7 @@ class Others:
                 self._take(told, _digest(self.bare(record)))
 
     def bare(self, message: Message | Record) -> Message:
-        """Return what of an output is compared: all but the headers that are set aside."""
+        """Return the part of an output that is compared: all but the headers in `aside`."""
         headers = [header for header in message.headers if header[0] not in self._aside]
         return Message(message.key, message.value, headers)
 
@@ -280,7 +246,7 @@ class Others:
 
     @cached_property
     def _disorder(self) -> int | None:
-        """The lowest offset of which something stands before what is said of an earlier one."""
+        """Lowest offset with an output that is out of order."""
         if not self._late:
             return None
         places = sorted((offset, identity) for offset, own in self._digests.items() for identity in own)
@@ -288,7 +254,7 @@ class Others:
         return next((later[0] for place, later in pairs if self._last[later] < self._last[place]), None)
 
     def first_difference(self, messages: Sequence[Message], first: int, end: int) -> int | None:
-        """Return the lowest offset, of a part of the range, of which something else is said; see `Recorded`."""
+        """Return the lowest offset whose replayed outputs differ from the recorded ones; see `Recorded`."""
         told: dict[int, dict[tuple[Any, ...], int]] = {}
         for message in messages:
             found = self._told(message)
@@ -303,7 +269,7 @@ class Others:
 
 
 def assignment_told(message: Message | Record) -> OutputRef | None:
-    """Return what an assignment goes back to; None for what is none."""
+    """Return the source record of an assignment, None for other records."""
     content = _object(message.value)
     try:
         source = content["source"]
@@ -313,11 +279,11 @@ def assignment_told(message: Message | Record) -> OutputRef | None:
 
 
 def event_told(message: Message | Record) -> OutputRef | None:
-    """Return what an event goes back to; None for what is none."""
+    """Return the source record of an event, None for other records."""
     content = _object(message.value)
     try:
         source, version = content["cause"]["source"], content["version"]
-        # Its number first: it says the order of the events of one record.
+        # The sequence number comes first, because it orders the events of one record.
         places = int(content.get("subtree", -1)), int(content.get("part", 1))
         identity = (int(content["seq"]), str(content["stream"]), version, *places)
         return _checked(OutputRef(source["topic"], source["offset"], version, identity, source["partition"]))
@@ -326,17 +292,17 @@ def event_told(message: Message | Record) -> OutputRef | None:
 
 
 def _checked(told: OutputRef) -> OutputRef | None:
-    """Return it, unless a stranger wrote something else where numbers belong."""
+    """Return the reference, or None where a foreign record has something else in place of numbers."""
     return told if all(isinstance(n, int) for n in (told.offset, told.version, told.partition)) else None
 
 
 def letter_told(name: str) -> Callable[[Message | Record], OutputRef | None]:
-    """Return the function that says what a dead letter of a deployment goes back to."""
+    """Return the function that finds the source record of a dead letter of a deployment."""
     parts = ("topic", "partition", "offset", "version", "decided_by", "class")
     topic, partition, offset, version, decided_by, kind = (f"{name}.error.{part}" for part in parts)
 
     def told(message: Message | Record) -> OutputRef | None:
-        # A dead letter that was replayed and failed again has them twice: its own begin with the last topic.
+        # A dead letter that was replayed and failed again has these headers twice; the last topic begins its own.
         names = [header for header, _ in message.headers]
         try:
             headers = dict(message.headers[len(names) - 1 - names[::-1].index(topic) :])
@@ -344,7 +310,7 @@ def letter_told(name: str) -> Callable[[Message | Record], OutputRef | None]:
             own = OutputRef((headers[topic] or b"").decode(), int(headers[offset] or b""), said_by, partition=number)
             if (place := headers.get(decided_by)) is None:
                 return own
-            # Labels that waited: it was said with a later record. Those that have waited too long come last.
+            # A later record decides about a label that waited. Labels that waited too long come last.
             decider, decided_in, decided_at = place.decode().rsplit("-", 2)
             identity = (headers.get(kind) == b"too_late", own.topic, number, own.offset)
             return OutputRef(decider, int(decided_at), said_by, identity, int(decided_in))
@@ -355,7 +321,7 @@ def letter_told(name: str) -> Callable[[Message | Record], OutputRef | None]:
 
 
 def letter_history(name: str) -> frozenset[str]:
-    """Return the headers that say to which history a dead letter belongs; those of earlier releases have none."""
+    """Return the headers that name the lineage of a dead letter, which earlier releases did not write."""
     return frozenset((f"{name}.error.topic_id", f"{name}.error.version"))
 
 
@@ -372,5 +338,5 @@ def _version(value: bytes) -> int:
 
 
 def _digest(message: Message | Record) -> int:
-    """Return a number that stands for key, value and headers; never 0."""
+    """Return a hash of key, value and headers that is never 0."""
     return hash((message.key, message.value, *map(tuple, message.headers))) or 1

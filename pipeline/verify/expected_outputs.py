@@ -1,8 +1,8 @@
-"""Which recorded outputs a verification compares of a partition, and how each names the record that it goes back to.
+"""Chooses the recorded outputs that a verification compares for a partition, and maps each to its source record.
 
-Of streams that are re-keyed the log that is verified is that of the routes, while outputs name the feature record; they
-are brought together by the routes themselves. What is said of a partition of the routes stands in all partitions of
-the output topics, and each of them is compared for itself.
+For re-keyed streams the verified log is that of the routes, while outputs name the feature record; the routes map one
+to the other. Assignments and dead letters about one partition of the routes are spread over all partitions of their
+topics, and each of these is compared separately.
 """
 
 from array import array
@@ -27,54 +27,35 @@ from resonance.pipeline.verify.digests import (
 )
 
 Teller = Callable[[Message | Record], OutputRef | None]
-"""Says what an output goes back to; None for what is no output of a kind."""
+"""Returns the source record of an output, None for records that are not outputs of the kind."""
 
 ELSEWHERE: Final = ""
-"""Topic of what goes back to another log than the one that is compared."""
+"""Topic that stands for source records outside the log that is compared."""
 
 
 class Compared(NamedTuple):
-    """Recorded outputs of one kind in one partition.
-
-    Attributes
-    ----------
-    name : str
-        Kind of topic.
-    at : (topic, partition)
-        Where they stand.
-    recorded : Recorded
-        Takes them.
-    told : callable
-        Says what an output goes back to, by the offsets of the log that is compared.
-    """
+    """Recorded outputs of one kind in one partition of an output topic."""
 
     name: str
+    """Kind of topic."""
     at: TopicPartition
     recorded: Recorded
     told: Teller
+    """Returns the source record of an output, with its offset in the log that is compared."""
 
 
 class RecordRange(NamedTuple):
-    """What is compared of a partition.
-
-    Attributes
-    ----------
-    at : (topic, partition)
-        The partition of an input, or of the routes.
-    begin, end : int
-        Part of its log.
-    oldest : int
-        Versions below it were given up.
-    """
+    """The range of a partition of an input or of the routes that is compared."""
 
     at: TopicPartition
     begin: int
     end: int
     oldest: int
+    """Versions below this one were abandoned."""
 
 
 def compared_of_input(settings: Settings, part: RecordRange) -> list[Compared]:
-    """Return what is compared of a partition that is learned where it is read."""
+    """Return the outputs to compare for an input partition that is not re-keyed."""
     at, begin, end, oldest = part
 
     def place(kind: str) -> TopicPartition:
@@ -94,13 +75,13 @@ def _letters(settings: Settings, place: TopicPartition, part: RecordRange, told:
 
 
 def compared_of_router(settings: Settings, source: DeploymentContext, part: RecordRange) -> list[Compared]:
-    """Return what is compared of the first hop: its routes, and dead letters about what was not routed."""
+    """Return the outputs to compare for the first stage: routes, and dead letters about unrouted records."""
     at, begin, end, _ = part
     routed: set[int] = set()
     letters = letter_told(settings.name)
 
     def route_told(message: Message | Record) -> OutputRef | None:
-        # Offset and time of the route are of no meaning here.
+        # Offset and time of the route do not matter here.
         route = read_route(Record("", 0, 0, 0, message.key, message.value, message.headers))
         if route is None:
             return None
@@ -111,7 +92,7 @@ def compared_of_router(settings: Settings, source: DeploymentContext, part: Reco
         return OutputRef(record.topic, record.source_offset, partition=record.partition)
 
     def letter_of_router(message: Message | Record) -> OutputRef | None:
-        # The routes are read first: what was routed and is a dead letter became one at the second hop.
+        # Routes are read first: a dead letter about a routed record comes from the second stage.
         told = letters(message)
         if told is not None and ((told.topic, told.partition) != at or told.offset in routed):
             return told._replace(topic=ELSEWHERE)
@@ -127,20 +108,10 @@ def compared_of_router(settings: Settings, source: DeploymentContext, part: Reco
 def compared_of_routes(
     settings: Settings, source: DeploymentContext, part: RecordRange, repeats: Deduplicator, records: Iterable[Record]
 ) -> list[Compared]:
-    """Return what is compared of the second hop.
+    """Return the outputs to compare for the second stage.
 
-    Parameters
-    ----------
-    settings : Settings
-        The deployment's.
-    source : DeploymentContext
-        The deployment.
-    part : RecordRange
-        Of the routes.
-    repeats : Deduplicator
-        Decides which routes are learned, from the first of `records` on.
-    records : iterable of Record
-        The routes of the range, and those before it that the replay needs.
+    `records` are the routes of the range and those before it that the replay needs; from the first of them on `repeats`
+    decides which routes are learned.
     """
     at, begin, end, oldest = part
     learned = LearnedAt(at[0], repeats, records)
@@ -159,21 +130,11 @@ def compared_of_routes(
 
 
 class LearnedAt:
-    """Where among the routes the records stand that outputs name.
-
-    Parameters
-    ----------
-    topic : str
-        The topic of the routes.
-    repeats : Deduplicator
-        Decides which of them are learned.
-    records : iterable of Record
-        The routes.
-    """
+    """Maps the records that outputs name to their offsets among the routes; `repeats` decides which are learned."""
 
     def __init__(self, topic: str, repeats: Deduplicator, records: Iterable[Record]) -> None:
         self._topic = topic
-        # Both columns grow, so that a record costs 16 bytes and is found by halving.
+        # Both columns ascend: a record takes 16 bytes and is found by binary search.
         self._columns: dict[TopicPartition, tuple[array[int], array[int]]] = {}
         for record in records:
             if (route := read_route(record)) is None:
@@ -184,7 +145,7 @@ class LearnedAt:
                 offsets.append(kept.offset)
 
     def of(self, told: Teller) -> Teller:
-        """Return what says where an output's record stands among the routes; `told` says where it was read."""
+        """Return a `Teller` that replaces the input offsets of `told` by offsets among the routes."""
 
         def among_routes(message: Message | Record) -> OutputRef | None:
             source = told(message)
@@ -202,12 +163,9 @@ class LearnedAt:
 
 
 class RoutedAssignments(Assignments):
-    """Digests of the assignments about a range of the routes, in one partition; parameters as of `Assignments`.
+    """Digests of the assignments in one partition about a range of the routes.
 
-    Parameters
-    ----------
-    told : callable
-        Says where an assignment's record stands among the routes.
+    `told` finds the record of an assignment among the routes.
     """
 
     def __init__(self, at: TopicPartition, first: int, end: int, told: Teller, oldest: int = 0) -> None:

@@ -1,8 +1,8 @@
-"""Which recorded outputs a verification compares where the levels of a hierarchy learn apart.
+"""Chooses the recorded outputs that a verification compares where the levels of a hierarchy learn separately.
 
-Both hops write to the same partitions of the same topics. An answer of a warm-up and an event of the first level are
-the first hop's, and so are the messages on the routes; everything else is the second hop's. What that one says names
-the record and the subtree; the messages bring both together with a place among the routes.
+Both stages write to the same partitions of the same topics. Warm-up assignments, events of the first level, dead
+letters and the messages on the routes come from the first stage, all other outputs from the second. Outputs of the
+second stage name the record and the subtree; the messages map both to an offset among the routes.
 """
 
 from array import array
@@ -21,7 +21,7 @@ from resonance.pipeline.verify.expected_outputs import ELSEWHERE, Compared, Reco
 
 
 class Unordered(Others):
-    """Digests of outputs of which those of one record stand in no order that they tell."""
+    """Digests of outputs that do not show their order within one record, so that order is not checked."""
 
     @property
     def _disorder(self) -> int | None:
@@ -29,7 +29,7 @@ class Unordered(Others):
 
 
 def compared_of_roots(settings: Settings, source: DeploymentContext, part: RecordRange) -> list[Compared]:
-    """Return what is compared of the first hop: warm-ups, events of the first level, dead letters and messages."""
+    """Return the outputs to compare for the first stage: warm-ups, first-level events, dead letters and messages."""
     at, begin, end, oldest = part
     letters, reader = letter_told(settings.name), Reader(source.routes)
 
@@ -44,7 +44,7 @@ def compared_of_roots(settings: Settings, source: DeploymentContext, part: Recor
         return told if own or told is None else told._replace(topic=ELSEWHERE)
 
     def ask_told(message: Message | Record) -> OutputRef | None:
-        # Offset and time of the message are of no meaning here.
+        # Offset and time of the message do not matter here.
         ask = reader.read_one(Record("", 0, 0, 0, message.key, message.value, message.headers))
         if ask is None:
             return None
@@ -72,20 +72,10 @@ def compared_of_subtrees(
     numbers: Mapping[str, int],
     records: Iterable[Record],
 ) -> list[Compared]:
-    """Return what is compared of the second hop.
+    """Return the outputs to compare for the second stage.
 
-    Parameters
-    ----------
-    settings : Settings
-        The deployment's.
-    source : DeploymentContext
-        The deployment.
-    part : RecordRange
-        Of the routes.
-    numbers : mapping of str to int
-        How many messages each subtree had before the first of `records`.
-    records : iterable of Record
-        The messages of the range, and those before it that the replay needs.
+    `records` are the messages of the range and those before it that the replay needs; `numbers` has the number of
+    messages of each subtree before the first of them.
     """
     at, begin, end, oldest = part
     asked = AskedAt(at[0], numbers, records)
@@ -101,30 +91,20 @@ def compared_of_subtrees(
 
 
 class AskedAt:
-    """Where among the routes the messages stand that outputs follow from.
+    """Maps outputs to the offsets of the messages on the routes that caused them.
 
-    An answer comes with the one message that asks for it, an event with any of those of a record to a subtree: it
-    counts with the last of them.
-
-    What was sent twice, as it can be under at least once, counts where it was carried out first.
-
-    Parameters
-    ----------
-    topic : str
-        The topic of the routes.
-    numbers : mapping of str to int
-        How many messages each subtree had before the first of `records`.
-    records : iterable of Record
-        The messages.
+    An assignment belongs to the one message that requests it. An event can come from any message of a record to a
+    subtree, and belongs to the last of them. A message sent twice, as under at-least-once delivery, counts where it was
+    first carried out. `numbers` has the number of messages of each subtree before the first of `records`.
     """
 
     def __init__(self, topic: str, numbers: Mapping[str, int], records: Iterable[Record]) -> None:
         self._topic = topic
-        # Of each subtree the number of the next message; -1 where it is gone.
+        # Number of the next message of each subtree; -1 after its removal.
         self._numbers = dict(numbers)
         self._plain: set[tuple[str, int, int]] = set()
         reader = Reader(topic)
-        # Few records have several messages in one partition: 25 bytes for each, found by halving.
+        # 25 bytes for each message, found by binary search; few records have several messages in one partition.
         columns: dict[TopicPartition, tuple[array[int], array[int], array[int], array[int]]] = {}
         for record in records:
             if (ask := reader.read_one(record)) is None or not self._is_first(ask):
@@ -135,14 +115,14 @@ class AskedAt:
             nodes.append(ask.part.node)
             offsets.append(record.offset)
             told.append(ask.told)
-        # Records ascend, but for those that were sent again because one before them had not come.
+        # Source offsets ascend, except for messages sent again because one before them was missing.
         orders = {place: np.argsort(np.asarray(each[0]), kind="stable") for place, each in columns.items()}
         self._columns = {
             place: _Messages(*[np.asarray(one)[orders[place]] for one in each]) for place, each in columns.items()
         }
 
     def _is_first(self, ask: SubtreeOperation) -> bool:
-        """Whether a message is carried out, and for the first time."""
+        """Return whether a message is carried out, for the first time."""
         if ask.number == PLAIN:
             place = (ask.topic, ask.partition, ask.source_offset)
             known = place in self._plain
@@ -155,7 +135,7 @@ class AskedAt:
         return True
 
     def answer_told(self, message: Message | Record) -> OutputRef | None:
-        """Return where the message stands with which a record was answered; elsewhere for an answer of a warm-up."""
+        """Return the message that requested an assignment, with topic `ELSEWHERE` for a warm-up."""
         told = assignment_told(message)
         if told is None or _status(message) == "warming_up":
             return told and told._replace(topic=ELSEWHERE)
@@ -163,7 +143,7 @@ class AskedAt:
         return self._among(told, path[0], answer=True)
 
     def event_told(self, message: Message | Record) -> OutputRef | None:
-        """Return where the message stands that caused an event; elsewhere for one of the first level."""
+        """Return the message to which an event belongs, with topic `ELSEWHERE` for an event of the first level."""
         told, node = event_told(message), _subtree(message)
         if told is None or node is None:
             return told and told._replace(topic=ELSEWHERE)
@@ -183,12 +163,16 @@ class AskedAt:
 
 
 class _Messages(NamedTuple):
-    """Messages about the records of one partition: record, root node, place among the routes, whether it answers."""
+    """Messages about the records of one partition, as columns in the order of the records."""
 
     sources: IntArray
+    """Source offset of the record."""
     nodes: IntArray
+    """Root node of the subtree."""
     offsets: IntArray
+    """Offset among the routes."""
     told: IntArray
+    """1 where the message requests the assignment of the record."""
 
 
 def _status(message: Message | Record) -> str | None:

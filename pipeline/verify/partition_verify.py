@@ -1,4 +1,4 @@
-"""One partition of a verification: a replay beside what stands on the output topics."""
+"""One partition of a verification: compares a replay with the recorded outputs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -33,102 +33,65 @@ ATTRIBUTES: Final[Mapping[str, str]] = {**KINDS, "routes": "routes"}
 """Kind of topic -> attribute of `Outputs`."""
 
 SETTLE_SECONDS: Final = 10.0
-"""How long to wait for transactions that are open when the recorded outputs are looked at."""
+"""Longest wait for transactions that are open when the recorded outputs are read."""
 
 
 @dataclass(slots=True)
 class Verified:
-    """What came of a partition.
-
-    Attributes
-    ----------
-    topic : str
-        The input topic.
-    partition : int
-        Its partition.
-    begin, end : int
-        The range that was compared; up to what is committed.
-    start : str
-        Where the models came from.
-    notes : list of str
-        What was left aside on the way.
-    silent, records : int
-        Records that were learned before the range, and those of it.
-    assignments, events, drift_events, dead_letters, routes : int
-        Recorded outputs about the range, each counted once; routes are those of a first hop.
-    repeats : int
-        How often one was recorded again, with the same bytes.
-    older : int
-        Recorded outputs of versions that were given up, which are not compared.
-    compared : bool
-        Whether there was anything to compare: a record of the range, and outputs of it that are not deleted.
-    difference : dict or None
-        A `OutputDifference`; None where everything is identical.
-    """
+    """Result of one partition, with counts of the recorded outputs about the range; each output counts once."""
 
     topic: str
     partition: int
     begin: int = 0
     end: int = 0
+    """Offset after the last one compared; at most the committed offset."""
     start: str = ""
+    """Where the models come from."""
     notes: list[str] = field(default_factory=list)
+    """What was left aside, and where new versions began."""
     silent: int = 0
+    """Records learned before the range."""
     records: int = 0
+    """Records of the range."""
     assignments: int = 0
     events: int = 0
     drift_events: int = 0
     dead_letters: int = 0
     routes: int = 0
+    """Routes that the first stage emitted."""
     repeats: int = 0
+    """Outputs that were recorded again with the same bytes."""
     older: int = 0
+    """Recorded outputs of abandoned versions, which are not compared."""
     compared: bool = False
+    """Whether there was anything to compare: records in the range, with outputs that are not deleted."""
     difference: dict[str, Any] | None = None
+    """An `OutputDifference` as a dict; None where everything is identical."""
 
 
 @dataclass(slots=True)
 class _Kind:
-    """The recorded outputs of a kind, and where they stand.
-
-    Attributes
-    ----------
-    name : str
-        Kind of topic.
-    at : (topic, partition)
-        Where they stand.
-    recorded : Recorded
-        What was read.
-    told : callable
-        Says what an output goes back to.
-    place, end : int
-        Part of the output topic that was read.
-    begin : int
-        Offset of the input from which on they are compared.
-    """
+    """The recorded outputs of a kind in one partition of its topic."""
 
     name: str
+    """Kind of topic."""
     at: TopicPartition
     recorded: Recorded
     told: Callable[[Message | Record], OutputRef | None]
+    """Returns the source record of an output."""
     place: int
+    """First offset of the output partition that was read."""
     end: int
+    """Offset of the output partition at which reading ended."""
     begin: int
+    """Input offset from which on the outputs are compared."""
 
 
 def work(job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
-    """Verify one partition.
+    """Verify one partition and return a `Verified` as a dict.
 
-    Parameters
-    ----------
-    job : mapping
-        ``settings``, ``deployment``; ``at``: topic and partition; ``range``; ``whole``: whether its ends are those of
-        the log; ``fresh``.
-    tell : callable
-        Told how many more records are done.
-
-    Returns
-    -------
-    dict
-        A `Verified`.
+    The job has ``settings``, ``deployment``, ``at`` (topic and partition), ``range``, ``fresh`` and ``whole``: whether
+    the range starts where the log does.
     """
     with open_job(job) as opened:
         reader, at, begin = opened.reader, opened.at, opened.begin
@@ -140,7 +103,7 @@ def work(job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
         end = min(opened.end, committed)
         if begin >= end:
             return asdict(found)
-        # At the end: models that have learned nothing yet since they began anew leave nothing to compare.
+        # `end` itself is included: models restarted there have learned nothing yet and leave nothing to compare.
         start = opened.find_start(begin, before=end + 1)
         found.start, found.notes = start.text, start.notes
         found.begin, found.end = min(max(begin, start.offset), end), end
@@ -150,7 +113,7 @@ def work(job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
         versions = [start.task.first_version, *(start.task.model(stream).version for stream in start.task.streams)]
         compared = _compared(opened, found, start, min(versions))
         kinds = _read(reader, opened.settings, found, compared, whole=job["whole"])
-        # Most streams have no drift events, so that there are none says nothing.
+        # Most streams have no drift events, so their absence shows nothing.
         found.compared = any(kind.begin < end for kind in kinds if kind.name != "drift_events")
         for kind in kinds:
             attribute = ATTRIBUTES[kind.name]
@@ -171,7 +134,7 @@ def work(job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
 
 
 def _compared(opened: OpenedJob, found: Verified, start: InitialModels, oldest: int) -> list[Compared]:
-    """Return what is compared, of versions that were not given up before the `oldest`."""
+    """Return the outputs to compare, without those of versions below `oldest`."""
     settings, source = opened.settings, opened.source
     part = RecordRange((found.topic, found.partition), found.begin, found.end, oldest)
     if not settings.is_routed:
@@ -179,7 +142,7 @@ def _compared(opened: OpenedJob, found: Verified, start: InitialModels, oldest: 
     if isinstance(start.task, RootTask):
         return compared_of_roots(settings, source, part)
     if isinstance(start.task, SubtreeTask):
-        # What stands before the range is told to be elsewhere, as what other partitions of the routes led to.
+        # Outputs of earlier messages count as `ELSEWHERE`, like those of other partitions of the routes.
         messages = sources.of_topic(opened.reader, part.at, start.offset, found.end)
         return compared_of_subtrees(settings, source, part, start.task.numbers, chain.from_iterable(messages))
     if not isinstance(start.task, RoutedTask):
@@ -191,7 +154,7 @@ def _compared(opened: OpenedJob, found: Verified, start: InitialModels, oldest: 
 def _read(
     reader: LogReader, settings: Settings, found: Verified, compared: Sequence[Compared], *, whole: bool
 ) -> list[_Kind]:
-    """Read what was recorded about a range."""
+    """Read the recorded outputs about a range."""
     for one in compared:
         if not reader.has(one.at):
             raise BrokerError(
@@ -204,14 +167,14 @@ def _read(
         first, last = settled[place]
         kind = _Kind(name, place, recorded, told, first, last, found.begin)
         if not whole and not settings.is_routed:
-            # The end is that of the topic: a worker that went back tells what is in the range once more, behind it.
+            # Reading goes on to the end of the topic: a worker that rolls back emits the range again, later.
             kind.place = first_offset(reader, place, _behind(told, found.topic, found.begin))
         for _, records in reader.read({place: (kind.place, kind.end)}):
             recorded.add(records)
         if recorded.foreign:
             found.notes.append(f"{place[0]}: {recorded.foreign:,} records there are no outputs of a worker: left aside")
         if 0 < first == kind.place and (recorded.lowest is None or recorded.lowest > found.begin):
-            # What was recorded before is deleted, so that nothing can be said about it.
+            # Earlier outputs are deleted and cannot be compared.
             kind.begin = found.end if recorded.lowest is None else min(recorded.lowest, found.end)
             found.notes.append(
                 f"{place[0]} has lost all that was said about the range: not compared"
@@ -225,7 +188,7 @@ def _read(
 def _behind(
     told: Callable[[Message | Record], OutputRef | None], topic: str, offset: int
 ) -> Callable[[Record], bool | None]:
-    """Return the question whether a recorded output goes back to an offset or one behind it."""
+    """Return a predicate: whether the source record of a recorded output is at or after an offset, None if unknown."""
 
     def holds(record: Record) -> bool | None:
         one = told(record)
@@ -235,10 +198,10 @@ def _behind(
 
 
 def _begun_anew(find: Callable[[int], InitialModels], start: InitialModels, offset: int) -> InitialModels | None:
-    """Return the models from an archive on the way to an offset that has a later version of one of them.
+    """Return the models of the newest archive up to an offset, if one of them has a later version than at the start.
 
-    What begins a version anew in the middle of the log (`reset --stream`, `--new-version`) is no record of that log; it
-    leaves an archive.
+    No record of the log shows that a version begins in its middle (`reset --stream`, `--new-version`), but an archive
+    does.
     """
     try:
         later = find(offset)
@@ -254,13 +217,13 @@ def _begun_anew(find: Callable[[int], InitialModels], start: InitialModels, offs
 def _compare(
     reader: LogReader, start: InitialModels, begin: int, found: Verified, kinds: list[_Kind], tell: Tell
 ) -> OutputDifference | None:
-    """Replay the range from an offset on, up to the first difference."""
+    """Replay the range from an offset on and return the first difference."""
     place, task = begin, start.task
     held: list[tuple[int, Message]] = []
     for batch in sources.of_topic(reader, (found.topic, found.partition), start.offset, found.end):
         silent, records = sources.cut(batch, begin)
         if silent and isinstance(task, SubtreeTask):
-            # The last of them can be about a record of whose messages the range has the last, with which events count.
+            # Events belong to the last message of their record, which can be in the range for the last record here.
             held += _placed(kinds, "cluster_events", task.process(silent).events, begin)
         elif silent:
             task.catch_up(silent)
@@ -269,8 +232,8 @@ def _compare(
             outputs = task.process(records)
             behind = records[-1].offset + 1
             if isinstance(task, SubtreeTask):
-                # What a record asks of a subtree can take several messages: events belong to the last one. What is
-                # said again because its message was sent again belongs to the first time.
+                # A record can send several messages to a subtree; its events belong to the last one. Outputs repeated
+                # because a message was sent again belong to its first occurrence.
                 held += _placed(kinds, "cluster_events", outputs.events, place)
                 outputs.events = [message for offset, message in held if offset < behind]
                 held = [(offset, message) for offset, message in held if offset >= behind]
@@ -281,12 +244,12 @@ def _compare(
             found.records += len(records)
             place = behind
         tell(len(batch))
-    # Something may be recorded about records that are not there.
+    # Outputs may be recorded about offsets that have no record.
     return _first(reader, Outputs(events=[message for _, message in held]), place, found.end, found, kinds)
 
 
 def _placed(kinds: Sequence[_Kind], name: str, messages: Sequence[Message], first: int) -> list[tuple[int, Message]]:
-    """Return outputs with the offsets of what they go back to, those before the first offset left out."""
+    """Return outputs with the offsets of their source records, without those before `first`."""
     kind = next(kind for kind in kinds if kind.name == name)
     placed = [(_offset(kind, message), message) for message in messages]
     return [entry for entry in placed if entry[0] >= first]
@@ -322,7 +285,7 @@ def _first(
 
 
 def _messages(outputs: Outputs, kind: _Kind, found: Verified) -> list[Message]:
-    """Return what a replay says of a kind, in the partition that is compared."""
+    """Return the replayed outputs of a kind in the output partition that is compared."""
     messages: list[Message] = getattr(outputs, ATTRIBUTES[kind.name])
     own = found.partition
     if all(message.partition is None for message in messages):
@@ -331,7 +294,7 @@ def _messages(outputs: Outputs, kind: _Kind, found: Verified) -> list[Message]:
 
 
 def _about(found: Verified, outputs: Sequence[Message | Record]) -> str:
-    """Return the record that outputs name, where it is none of the log that is compared."""
+    """Return the record that outputs name, as text, where it is not in the log that is compared; else ``""``."""
     for told in map(assignment_told, outputs):
         if told is not None and (told.topic, told.partition) != (found.topic, found.partition):
             return f"{told.topic}[{told.partition}]@{told.offset}"
@@ -344,7 +307,7 @@ def _offset(kind: _Kind, message: Message) -> int:
 
 
 def _recorded_about(reader: LogReader, kind: _Kind, topic: str, offset: int) -> list[Record]:
-    """Read again what was recorded about a record: by the newest version, each once."""
+    """Read the recorded outputs about a record again: those of the newest version, each once."""
     found: list[tuple[OutputRef, Record]] = []
     for _, records in reader.read({kind.at: (kind.place, kind.end)}):
         for record in records:

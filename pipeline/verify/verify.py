@@ -1,4 +1,4 @@
-"""A verification as a whole: whether what was recorded is what a replay says."""
+"""A whole verification: whether the recorded outputs are those of a replay."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -16,22 +16,15 @@ from resonance.pipeline.verify.partition_verify import Verified
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a verification came to.
-
-    Attributes
-    ----------
-    parts : sequence of Verified
-        Each partition.
-    seconds : float
-        How long the slowest process worked.
-    """
+    """Result of a verification, with one part for each partition."""
 
     parts: Sequence[Verified]
     seconds: float
+    """Working time of the slowest process."""
 
     @property
     def identical(self) -> bool:
-        """Whether everything that was compared is the same."""
+        """Whether all compared outputs are identical."""
         return all(part.difference is None for part in self.parts)
 
     def total(self, name: str) -> int:
@@ -43,7 +36,7 @@ class Verdict:
         return [(part.topic, OutputDifference(**part.difference)) for part in self.parts if part.difference is not None]
 
     def as_json(self) -> dict[str, Any]:
-        """Return the verdict as JSON has it."""
+        """Return the verdict as a JSON object."""
         names = ("records", "assignments", "events", "dead_letters", "routes", "repeats", "older")
         return {
             "identical": self.identical,
@@ -61,29 +54,25 @@ def verify(
     processes: int = 1,
     told: Tell = lambda _: None,
 ) -> Verdict:
-    """Compare what a deployment has recorded with a replay, up to what it has committed.
+    """Compare the recorded outputs of a deployment with a replay, up to its committed offsets.
 
     Parameters
     ----------
-    settings : Settings
-        The deployment's.
-    span : Span
-        Which part of the input.
     fresh : bool
-        Begin with empty models where the range begins.
+        Begin with empty models at the start of the range.
     processes : int
-        How many partitions at once.
+        How many partitions are verified at once.
     told : callable
-        Told how many more records are done.
+        Receives the number of records done since its last call.
 
     Raises
     ------
     ConfigurationError
-        A partition that is not there.
+        The partition does not exist.
     BrokerError
-        The broker does not answer; nothing was recorded, or nothing of that range.
+        The broker does not answer, or nothing of the range was recorded or can be compared.
     MismatchError
-        The models at the beginning of the range are not known any more.
+        The models at the start of the range cannot be recovered.
     """
     with open_ranges(settings, settings.logs, span) as opened:
         source, ranges = opened.source, opened.ranges

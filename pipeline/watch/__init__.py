@@ -1,1 +1,1 @@
-"""The outputs as a subscriber sees them, in sentences."""
+"""The outputs as a subscriber reads them, described in sentences."""

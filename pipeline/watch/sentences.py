@@ -1,33 +1,23 @@
-"""Cluster events in one plain sentence each: ``p0/1/7 split from p0/1/3: latency_ms 204 -> 396``."""
+"""One plain sentence for each cluster event: ``p0/1/7 split from p0/1/3: latency_ms 204 -> 396``."""
 
 from collections.abc import Iterable, Sequence
 
 from resonance.schemas import ClusterEvent, ClusterSnapshot
 
 SHOWN = 3
-"""Features by which a sentence describes a cluster, at most."""
+"""Most features by which a sentence describes a cluster."""
 
 MOVED = 2
-"""Features of which it says how they moved, at most."""
+"""Most features whose move a sentence describes."""
 
-_NOTABLE = 2.0  # a feature is worth a word when it moved by this many spreads
+_NOTABLE = 2.0  # a feature is notable when it moved by this many spreads
 
 
 def sentence(event: ClusterEvent, peers: Iterable[ClusterSnapshot] = ()) -> str:
-    """Say what happened, and in which features it shows.
+    """Describe an event in one sentence without a full stop, with the features in which it shows.
 
-    Parameters
-    ----------
-    event : ClusterEvent
-        As it stands on the bus.
-    peers : iterable of ClusterSnapshot
-        Clusters that were there before, for an ``emerged``: it then names what sets the new one apart from all of
-        them instead of its first features.
-
-    Returns
-    -------
-    str
-        One sentence without a full stop.
+    `peers` are the clusters that existed before an ``emerged``: its sentence then names what separates the new cluster
+    from all of them, instead of its first features.
     """
     kind, name, other = event["kind"], event["cluster"], event.get("other")
     if kind == "version_started":
@@ -45,7 +35,7 @@ def sentence(event: ClusterEvent, peers: Iterable[ClusterSnapshot] = ()) -> str:
 
 
 def _started(event: ClusterEvent) -> str:
-    """Say that a version began, or that what was learned silently is told from here on."""
+    """Describe the start of a version, or of emitting what was learned while outputs were suppressed."""
     ended, present = (_count(len(event[side]), "cluster") for side in ("before", "after"))
     if event.get("part", 1) > 1:
         part = f"{event['stream']} version {event['version']}, part {event['part']} of {event['parts']} of its list"
@@ -57,7 +47,7 @@ def _started(event: ClusterEvent) -> str:
 
 
 def number(value: float) -> str:
-    """Return a number as a person reads it: three digits, whole above a thousand."""
+    """Return a number as people read it: three significant digits, whole from a thousand on."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
@@ -76,16 +66,9 @@ def _moves(start: ClusterSnapshot | None, end: ClusterSnapshot | None) -> str:
 
 
 def portrait(cluster: ClusterSnapshot | None, peers: Iterable[ClusterSnapshot] = ()) -> str:
-    """Return the features that set a cluster apart from each of its peers, or its first ones.
+    """Return the features that separate a cluster from each of its peers, or its first ones.
 
-    Where the engine itself says which features tell it apart, it is these.
-
-    Parameters
-    ----------
-    cluster : ClusterSnapshot or None
-        As it stands on the bus.
-    peers : iterable of ClusterSnapshot
-        Clusters that were there before.
+    Where the engine itself reports the features that separate it, these are used.
     """
     if cluster is None:
         return ""
@@ -100,7 +83,7 @@ def portrait(cluster: ClusterSnapshot | None, peers: Iterable[ClusterSnapshot] =
 
 
 def _distances(cluster: ClusterSnapshot, other: ClusterSnapshot) -> dict[str, float]:
-    """Return by feature how far two centres are apart, in units of their joint spread."""
+    """Return by feature the distance of two centres, in units of their joint spread."""
     result = {}
     for feature, centre in cluster["centre"].items():
         if feature in other["centre"]:

@@ -1,9 +1,10 @@
-"""A consumer of the outputs, as anybody would write one: everything that a subscriber must know is in this file.
+"""A consumer of the outputs as a user's own program could be: this file holds everything that a subscriber must know.
 
-It reads what transactions committed (``isolation.level=read_committed``), so that an answer of an aborted transaction
-is never seen. With deliveries at least once an output may come again, with the same bytes: key, value and headers; it
-is known by them and dropped. What a compacted topic says is not: there the newest word on a key counts, though it may
-be one that was said before. It joins no group: whoever wants to go on where it stopped keeps `positions`.
+It reads committed records only (``isolation.level=read_committed``), so it never sees an output of an aborted
+transaction. With at-least-once delivery an output may come again with the same bytes in key, value and headers; the
+subscriber recognises it by them and drops it. Records of compacted topics are not dropped: there the newest value of a
+key counts, even where it repeats an earlier one. The subscriber joins no group: to continue where it stopped, a program
+keeps `positions`.
 """
 
 from collections.abc import Collection, Mapping
@@ -18,10 +19,10 @@ from resonance.pipeline.kafka.log_reader import headers_of
 from resonance.pipeline.records import Record
 
 REMEMBERED = 200_000
-"""Outputs that are known again when they are repeated; repeats come within the commit interval of a worker."""
+"""Outputs that are recognised when they are repeated; repeats come within a worker's commit interval."""
 
 BATCH = 2_000
-"""Outputs handed over at once, at most."""
+"""Most outputs that one poll returns."""
 
 
 class OutputIdentity(NamedTuple):
@@ -30,6 +31,7 @@ class OutputIdentity(NamedTuple):
     topic: str
     key: bytes | None
     content: int
+    """Hash of value and headers."""
 
 
 class Subscriber:
@@ -40,13 +42,13 @@ class Subscriber:
     client : mapping
         librdkafka configuration of the connection.
     starts : mapping of (topic, partition) to int
-        The partitions to read, and the offset at which the reading of each begins.
+        The partitions to read, and the offset at which the reading of each starts.
     group : str
-        A group to be named, where rights are given by group; it is never joined.
+        A group to name, where rights are given by group; it is never joined.
     remembered : int
-        Outputs that are known again when they are repeated.
+        Outputs that are recognised when they are repeated.
     compacted : collection of str
-        Topics of which every record is handed over.
+        Topics of which every record is returned.
 
     Attributes
     ----------
@@ -85,13 +87,13 @@ class Subscriber:
             {
                 "log_level": 0,
                 **client,
-                # Partitions are assigned and offsets are not committed: the group stays without members.
+                # Partitions are assigned directly and offsets are not committed, so the group has no members.
                 "group.id": group,
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
-                # Offsets have gaps (transactions leave markers): only this event tells that the end is reached.
+                # Offsets have gaps (transactions leave markers): only this event shows that the end is reached.
                 "enable.partition.eof": True,
-                # What was deleted meanwhile cannot be had: go on with what is there.
+                # Records that were deleted meanwhile are lost: reading continues with the first that exists.
                 "auto.offset.reset": "earliest",
                 "error_cb": self._note,
             }
@@ -109,12 +111,8 @@ class Subscriber:
     def poll(self, timeout: float) -> list[Record]:
         """Return the next outputs, each partition in order, after at most `timeout` seconds.
 
-        Raises
-        ------
-        BrokerError
-            A topic can no longer be read.
-        DeniedError
-            The cluster refuses the log-in, or the right to read.
+        Raises `BrokerError` where a topic can no longer be read, and `DeniedError` where the cluster refuses the log-in
+        or the right to read.
         """
         try:
             messages = self._consumer.consume(BATCH, timeout)
@@ -136,7 +134,7 @@ class Subscriber:
                 self.trouble = ""
                 self.positions[at] = message.offset()
             elif problem.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-                # Said of the group, which nothing is asked of: there is no need for a right on it.
+                # This concerns only the group, which is not used: no right on it is needed.
                 continue
             elif denied := right_refused(self._client, problem, for_topic(at[0] or "", ["Read"])):
                 raise denied
@@ -152,8 +150,8 @@ class Subscriber:
     def _is_new(self, record: Record) -> bool:
         if record.topic in self._compacted:
             return True
-        # All of it: an answer names its record and an event its number, but of a dead letter only the headers say
-        # which record it was, and its ``ce_id``, if any, is the sender's.
+        # The whole record counts: an assignment names its record and an event its number, but only the headers of a
+        # dead letter say which record it was, and its ``ce_id``, if any, is the sender's.
         identity = OutputIdentity(record.topic, record.key, hash((record.value, record.headers)))
         if identity in self._seen:
             self.repeats += 1

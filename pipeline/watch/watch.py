@@ -1,4 +1,4 @@
-"""The outputs of a deployment as a person follows them: one line each, filtered by stream and kind."""
+"""Outputs of a deployment for a person to follow: one line each, filtered by stream and kind."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,69 +20,51 @@ OUTPUTS: Final[Mapping[str, str]] = {
     "dead-letters": "dead_letters",
     "clusters": "clusters",
 }
-"""What can be watched, and the kind of topic that it stands on."""
+"""What can be watched, and the kind of topic that holds it."""
 
 USUAL: Final = ("assignments", "events", "drift", "dead-letters")
-"""What is watched unless something is chosen: present clusters follow from the events."""
+"""What is watched by default: the present clusters follow from the events."""
 
 EVENT_KINDS: Final[tuple[str, ...]] = get_args(ClusterEventKind)
 
 SEEN_STREAMS: Final = 10_000
-"""Names of streams that are remembered, to offer the nearest of them."""
+"""Most names of streams that are remembered, to offer the nearest of them."""
 
 LIKELY: Final = 0.5
-"""Probability above which a label is predicted."""
+"""Probability above which a label counts as predicted."""
 
 LOOK_SECONDS: Final = 0.2
 
 PATIENCE: Final = 30.0
-"""Seconds without anything after which a reading that has an end is given up."""
+"""Seconds without a record after which a read with an end gives up."""
 
 
 class WatchedOutput(NamedTuple):
-    """Something that was told.
-
-    Attributes
-    ----------
-    kind : str
-        One of `OUTPUTS`.
-    record : Record
-        As it stands on the bus.
-    payload : dict or StoredDeadLetter or None
-        What it says; None for a cluster that is forgotten.
-    """
+    """An output that was read."""
 
     kind: str
+    """One of `OUTPUTS`."""
     record: Record
     payload: Any
+    """The parsed value, a dict or a `StoredDeadLetter`; None for a cluster that is forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which outputs are wanted.
-
-    Attributes
-    ----------
-    kinds : tuple of str
-        Kinds of outputs (`OUTPUTS`).
-    events : frozenset of str
-        Kinds of events; empty for all.
-    streams : frozenset of str
-        Streams; empty for all.
-    """
+    """Which outputs are wanted."""
 
     kinds: tuple[str, ...] = USUAL
+    """Kinds of outputs (`OUTPUTS`)."""
     events: frozenset[str] = field(default_factory=frozenset)
+    """Kinds of events; empty for all."""
     streams: frozenset[str] = field(default_factory=frozenset)
+    """Empty for all."""
 
     @classmethod
     def of(cls, kinds: Sequence[str], streams: Sequence[str]) -> "Filter":
-        """Return what the words of a command line mean; a kind of event means events.
+        """Return the filter that the words of a command line mean; a kind of event implies events.
 
-        Raises
-        ------
-        ConfigurationError
-            A word that means nothing; offers the nearest.
+        Raises `ConfigurationError`, with the nearest known word, for an unknown one.
         """
         known = [*OUTPUTS, *EVENT_KINDS]
         for word in kinds:
@@ -90,7 +72,7 @@ class Filter:
                 raise ConfigurationError(f"--kind {word}: must be one of {', '.join(known)}{nearest(word, known)}")
         events = frozenset(word for word in kinds if word in EVENT_KINDS)
         outputs = [word for word in OUTPUTS if word in kinds or (word == "events" and events)]
-        # "events" beside "emerged" means all of them.
+        # "events" beside "emerged" means all events.
         return cls(tuple(outputs) or USUAL, frozenset() if "events" in kinds else events, frozenset(streams))
 
     def wants(self, output: WatchedOutput) -> bool:
@@ -101,13 +83,13 @@ class Filter:
 
 
 def stream_of(output: WatchedOutput) -> str | None:
-    """Return the stream that an output is about."""
+    """Return the stream that an output is about; None where there is none."""
     payload = output.payload
     if isinstance(payload, dict):
         name = payload.get("stream")
         return name if isinstance(name, str) else None
     if output.kind == "clusters" and output.record.key:
-        # A tombstone has nothing but its key: <stream>/<version>/<n>.
+        # A tombstone has only its key: <stream>/<version>/<n>.
         return output.record.key.decode(errors="replace").rsplit("/", 2)[0]
     return None
 
@@ -117,18 +99,14 @@ class Watch:
 
     Parameters
     ----------
-    subscriber : Subscriber
-        Reads them.
     name : str
         Name of the deployment.
     topics : mapping of str to str
         Kind of output by topic.
-    wanted : Filter
-        Which are wanted.
     tell : callable
-        Told in a sentence what is no output: that nothing comes, or that the broker is gone.
+        Called with a sentence about anything that is no output: that none arrive, or that the broker cannot be reached.
     hint : str
-        What is said behind that nothing comes.
+        Appended to the sentence that no outputs arrive.
 
     Attributes
     ----------
@@ -158,19 +136,10 @@ class Watch:
         self.matched = 0
 
     def batches(self, ends: Mapping[tuple[str, int], int] | None = None) -> Iterator[list[WatchedOutput]]:
-        """Yield the wanted outputs as they come, in batches; without end, or until some offsets are reached.
+        """Yield the wanted outputs in batches as they arrive, without end or until the offsets `ends` are reached.
 
-        Parameters
-        ----------
-        ends : mapping of (topic, partition) to int, optional
-            Where each partition ends.
-
-        Raises
-        ------
-        ConfigurationError
-            At the end: there is nothing of the streams that were asked for.
-        BrokerError
-            A topic cannot be read.
+        Raises `ConfigurationError` at the end, with the nearest names, where the wanted streams had no output, and
+        `BrokerError` where a topic cannot be read.
         """
         moved = time.monotonic()
         while ends is None or not self._subscriber.has_reached(ends):
@@ -238,7 +207,7 @@ class Watch:
 
 
 def as_line(output: WatchedOutput) -> str:
-    """Return an output as a sentence, behind the time of the record that it follows from."""
+    """Return an output as a sentence."""
     kind, record, payload = output
     if isinstance(payload, StoredDeadLetter):
         cut = f"; {payload.truncated} cut" if payload.truncated else ""
@@ -248,7 +217,7 @@ def as_line(output: WatchedOutput) -> str:
     try:
         return _SENTENCES[kind](payload)
     except (KeyError, TypeError, AttributeError):
-        # A later release may say it otherwise; then it is shown as it stands.
+        # A later release may write other members: then the value is shown as it is.
         return orjson.dumps(payload).decode()
 
 
@@ -260,7 +229,7 @@ def time_of(output: WatchedOutput) -> str:
 
 
 def as_json(output: WatchedOutput) -> dict[str, Any]:
-    """Return an output for machines: where it stands, and what it says."""
+    """Return an output as JSON values: where it stands, and its content."""
     kind, record, payload = output
     return {
         "kind": kind,

@@ -1,1 +1,1 @@
-"""The process that consumes: Faust's app, chunks, the thread that learns, and both deliveries."""
+"""The worker process: Faust's app, chunks, the processing thread, and both deliveries."""

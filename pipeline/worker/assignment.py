@@ -1,4 +1,4 @@
-"""What the processor works on: the partitions that the worker owns, and what it counts while it does."""
+"""What the processor works on: the partitions assigned to the worker, and its counters."""
 
 import time
 from collections.abc import Sequence
@@ -16,11 +16,11 @@ class AssignedTask(snapshots.SnapshottedTask, archive_writer.ArchivedTask, Proto
     """What the processor needs of a partition task."""
 
     health: ModelHealth
-    """Whether its models are still any good."""
+    """Figures that show whether its models are still of use."""
 
     @property
     def dead_letter_run(self) -> tuple[str, int]:
-        """Class and number of the dead letters in a row at the end of what was seen."""
+        """Class and number of the dead letters in a row at the end of the processed records."""
 
     def process(self, records: Sequence[SourceRecord]) -> Outputs:
         """Learn records in offset order and return their outputs."""
@@ -28,46 +28,31 @@ class AssignedTask(snapshots.SnapshottedTask, archive_writer.ArchivedTask, Proto
 
 @dataclass(slots=True)
 class AssignedPartition:
-    """An input partition that this worker owns.
-
-    Attributes
-    ----------
-    task : PartitionTask
-        Has learned every record below `position`.
-    writer : SnapshotWriter
-        Writes its snapshots.
-    position : int
-        Where its log goes on.
-    committed : int
-        The group's committed offset, -1 when there is none.
-    behind : bool
-        More records were known to wait when the last ones were fetched.
-    pinned : bool
-        A crash before the next commit would not change where the log goes on.
-    archive : ArchiveWriter or None
-        Writes its archives; None where there are none.
-    timestamp : int or None
-        Kafka timestamp of the last record that was processed, in milliseconds.
-    note : str
-        What is committed beside its offset.
-    learned_again : Counts or None
-        What the restore had seen of it, which counts for no metric.
-    last_record, last_snapshot : float
-        When there was one last, by the monotonic clock; when it was assigned while there was none.
-    """
+    """An input partition that this worker owns."""
 
     task: AssignedTask
+    """Has learned every record below `position`."""
     writer: snapshots.ChangelogWriter
     position: int
+    """Offset of the next record."""
     committed: int
+    """The group's committed offset; -1 when there is none."""
     behind: bool = False
+    """More records were known to wait when the last ones were fetched."""
     pinned: bool = True
+    """A crash before the next commit would not change where the partition resumes."""
     archive: archive_writer.ArchiveWriter | None = None
+    """None where no archives are written."""
     timestamp: int | None = None
+    """Kafka timestamp of the last processed record, in milliseconds."""
     note: str = ""
+    """Metadata committed beside its offset."""
     learned_again: Counts | None = None
+    """Counts of the restore, which the metrics leave out."""
     last_record: float = field(default_factory=time.monotonic)
+    """Monotonic time of the last record, or of the assignment before the first one."""
     last_snapshot: float = field(default_factory=time.monotonic)
+    """Monotonic time of the last snapshot, or of the assignment before the first one."""
 
 
 class Destinations(NamedTuple):
@@ -84,7 +69,7 @@ class Destinations(NamedTuple):
 
 @dataclass(slots=True)
 class Counters:
-    """What the processor did since its start; seconds are of its own thread."""
+    """Totals of the processor since its start; seconds are of its own thread."""
 
     records: int = 0
     outputs: int = 0
@@ -97,7 +82,7 @@ class Counters:
 
 @dataclass(frozen=True, slots=True)
 class Histograms:
-    """How long things took: the learning of a batch, and a transaction from its first output to its commit's end."""
+    """Durations of learning a batch, and of a transaction from its first output to the end of its commit."""
 
     batch: Durations = field(default_factory=Durations)
     transaction: Durations = field(default_factory=Durations)

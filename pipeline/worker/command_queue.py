@@ -1,4 +1,4 @@
-"""What waits for the processor's thread: chunks, and what others ask it to do between two of them."""
+"""The queue of the processor's thread: chunks, and commands of other threads that run between two of them."""
 
 import queue
 import threading
@@ -12,14 +12,14 @@ from resonance.pipeline.worker.transport.chunk import Chunk
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Something that is asked for, done between two chunks."""
+    """A request of another thread, carried out between two chunks."""
 
     do: Callable[[], None]
     answer: "Future[None]"
 
     def __call__(self) -> None:
-        """Do it, and answer."""
-        # Who asked may have been cancelled; what was asked for is done all the same.
+        """Carry it out, and answer."""
+        # The caller may have been cancelled; the command is carried out all the same.
         wanted = self.answer.set_running_or_notify_cancel()
         try:
             self.do()
@@ -31,21 +31,21 @@ class Command:
             self.answer.set_result(None)
 
     def refuse(self, error: BaseException) -> None:
-        """Answer with an error what was not done."""
+        """Answer with an error instead of carrying it out."""
         if self.answer.set_running_or_notify_cancel():
             self.answer.set_exception(error)
 
 
 Item = Chunk | Callable[[], None] | None
-"""A chunk, something to do, or None for the end."""
+"""A chunk, a call to make, or None for the end."""
 
 
 class Inbox:
-    """A queue for one thread, whose commands are all answered, whatever becomes of the thread."""
+    """A queue for one thread whose commands are all answered, whatever becomes of the thread."""
 
     def __init__(self) -> None:
         self._queue: queue.SimpleQueue[Item] = queue.SimpleQueue()
-        # What ended the thread. Under the lock: a command is queued before the end and answered there, or never queued.
+        # What ended the thread. Under the lock, a command is queued before the end and answered there, or never queued.
         self._error: BaseException | None = None
         self._ending = threading.Lock()
 
@@ -55,21 +55,15 @@ class Inbox:
         return self._queue.empty()
 
     def put(self, item: Item) -> None:
-        """Queue something of which nobody waits for the result."""
+        """Queue an item for whose result no caller waits."""
         self._queue.put(item)
 
     def get(self, timeout: float | None = None) -> Item:
-        """Return what waits, once something does.
-
-        Raises
-        ------
-        queue.Empty
-            Nothing came within `timeout` seconds.
-        """
+        """Return the next item; raise `queue.Empty` where none comes within `timeout` seconds."""
         return self._queue.get(timeout=timeout)
 
     def ask(self, do: Callable[[], None]) -> "Future[None]":
-        """Queue a command; its result comes when it was done, or never will be."""
+        """Queue a command; its result comes when it was carried out or refused."""
         command = Command(do, Future())
         with self._ending:
             if self._error is None:
@@ -79,7 +73,7 @@ class Inbox:
         return command.answer
 
     def refuse_all(self, error: BaseException) -> None:
-        """Answer every command that waits, and from now on every new one."""
+        """Refuse every command that waits, and from now on every new one."""
         with self._ending:
             self._error = error
         with suppress(queue.Empty):

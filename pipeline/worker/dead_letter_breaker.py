@@ -1,8 +1,8 @@
-"""Partitions that yield too many dead letters: they are told about, and in the end they pause.
+"""A circuit breaker for partitions that yield too many dead letters: they are reported, and in the end paused.
 
-A producer that begins to send something else would turn its whole topic into dead letters while nobody looks. A
-paused partition keeps its place: nothing further of it is learned, what was fetched already waits, and the transport
-fetches no more of it, so that the memory is bounded. Everything else goes on, membership included.
+A producer that begins to send something else would turn its whole topic into dead letters unnoticed. A paused
+partition keeps its position: no further record is learned, chunks already fetched are held, and the transport fetches
+no more of it, so that memory is bounded. Everything else continues, group membership included.
 """
 
 import logging
@@ -18,35 +18,14 @@ _log = logging.getLogger(__name__)
 
 
 class Held(NamedTuple):
-    """A chunk that waits, and how many of its records were processed."""
+    """A chunk that waits, of which the first `start` records were processed."""
 
     chunk: Chunk
     start: int
 
 
 class DeadLetterBreaker:
-    """Decides when a partition pauses, and keeps what waits for it; used by the processor's thread.
-
-    Parameters
-    ----------
-    in_a_row : int
-        Dead letters of one kind in a row after which a partition counts as stuck, which stops nothing.
-    max_share : float
-        Share of dead letters above which a partition pauses; 1 never does.
-    window : int
-        Records that are looked at. While fewer have come, those that are missing count as good.
-    dead_letters : str
-        Topic of the dead letters, for the message.
-    address : str
-        Where the worker's pages are, for the message.
-
-    Attributes
-    ----------
-    paused : dict of TP to str
-        The partitions that pause, with why and what to do; read by other threads, too.
-    stuck : dict of TP to str
-        Partitions that yield nothing but dead letters, and what to do about it; read by other threads, too.
-    """
+    """Decides when a partition pauses, and holds its chunks meanwhile; used by the processor's thread."""
 
     def __init__(
         self,
@@ -57,11 +36,16 @@ class DeadLetterBreaker:
         window: int = 10_000,
         address: str = "http://127.0.0.1:6066",
     ) -> None:
+        # Paused and stuck partitions, each with its reason and what to do; other threads read both.
         self.paused: dict[TP, str] = {}
         self.stuck: dict[TP, str] = {}
+        # Dead letters of one kind in a row after which a partition counts as stuck, which stops nothing.
         self._in_a_row = in_a_row
+        # Share of dead letters above which a partition pauses; 1 never pauses.
         self._max_share = max_share
+        # Number of records of which the share is taken; until so many have come, the missing ones count as good.
         self._window = window
+        # Both for the messages: the topic of the dead letters, and where the worker's pages are.
         self._dead_letters = dead_letters
         self._address = address
         self._seen: dict[TP, deque[tuple[int, int]]] = {}
@@ -69,24 +53,15 @@ class DeadLetterBreaker:
         self._held: dict[TP, list[Held]] = {}
 
     def note(self, tp: TP, records: int, dead: int, run: tuple[str, int], position: int) -> bool:
-        """Count records that were processed; return whether the partition pauses now.
+        """Count processed records, `dead` of them dead letters; return whether the partition pauses now.
 
-        Parameters
-        ----------
-        tp : TP
-            The partition.
-        records, dead : int
-            How many there were, and how many of them became dead letters.
-        run : tuple of (str, int)
-            Class and number of the dead letters in a row at their end.
-        position : int
-            Offset of the partition's next record.
+        `run` is the class and number of the dead letters in a row at their end.
         """
         self._note_run(tp, *run)
         return self._exceeds(tp, records, dead, position)
 
     def _note_run(self, tp: TP, kind: str, count: int) -> None:
-        """Say it once when a partition yields nothing but dead letters of one kind, and when it does again."""
+        """Report once when a partition yields nothing but dead letters of one kind, and once when that ends."""
         if count < self._in_a_row:
             if self.stuck.pop(tp, None):
                 _log.info("%s[%d]: records can be used again", *tp, extra=at(*tp))
@@ -104,7 +79,7 @@ class DeadLetterBreaker:
         seen = self._seen.setdefault(tp, deque())
         total, bad = self._sums.get(tp, (0, 0))
         if not dead and not bad:
-            # The usual case: a window of good records needs no memory of when they came.
+            # The usual case: a window of good records needs no history.
             return False
         seen.append((records, dead))
         total, bad = total + records, bad + dead
@@ -129,11 +104,11 @@ class DeadLetterBreaker:
         return True
 
     def hold(self, chunk: Chunk, start: int = 0) -> None:
-        """Keep a chunk of a paused partition, of whose records the first `start` were processed."""
+        """Keep a chunk of a paused partition; its first `start` records were processed."""
         self._held.setdefault(chunk.tp, []).append(Held(chunk, start))
 
     def resume(self, tps: Collection[TP]) -> list[Held]:
-        """Let partitions go on, each with a fresh window; return what waited, in the order of each log."""
+        """Resume partitions, each with a fresh window; return their held chunks, each log's in order."""
         waiting = []
         for tp in tps:
             if self.paused.pop(tp, None) is not None:
@@ -143,7 +118,7 @@ class DeadLetterBreaker:
         return waiting
 
     def clear(self) -> None:
-        """Forget everything: the partitions are given up, and their next owner begins with a fresh window."""
+        """Forget everything: the partitions are revoked, and their next owner begins with a fresh window."""
         self.paused.clear()
         self.stuck.clear()
         self._seen.clear()

@@ -1,8 +1,8 @@
-"""The thread in which chunks become outputs: learn, answer, send, commit, one chunk after the other.
+"""The thread in which chunks become outputs: learn, send, commit, one chunk after the other.
 
-It keeps the event loop free for heartbeats and rebalances, and it is where the order of things is decided. A commit
-runs in a thread of its own while the next records are learned; their outputs wait for its end, because a transaction
-that is being committed takes no more.
+It keeps the event loop free for heartbeats and rebalances, and it decides the order of all steps. A commit runs in a
+thread of its own while the next records are learned; their outputs wait for its end, because a transaction that is
+being committed takes no more.
 """
 
 import logging
@@ -27,13 +27,13 @@ from resonance.pipeline.worker.transport.chunk import Chunk, Membership
 from resonance.pipeline.worker.watchdog import WORK_SECONDS, Watchdog
 
 SLICE_SECONDS: Final = 0.05
-"""About the longest time between two looks at what the loop asks for, however slow the engine is."""
+"""About the longest time between two checks for the event loop's requests, however slow the engine is."""
 
 SLICE_RECORDS: Final = 16
-"""Fewest records learned between two looks."""
+"""Fewest records learned between two checks."""
 
 GIVE_UP_SECONDS: Final = 5.0
-"""How long a worker that ends for an error waits for its transaction to be aborted."""
+"""How long a failing worker waits for its transaction to be aborted."""
 
 
 _log = logging.getLogger(__name__)
@@ -45,32 +45,15 @@ class Processor:
     Parameters
     ----------
     delivery : Delivery
-        Started already.
-    destinations : Destinations
-        Where outputs go.
+        Must be started before `open`.
     commit_interval : float
         Seconds between the first output and the commit that closes it, at most.
     done : callable
-        Told about each chunk that was submitted when it is processed or dropped; called in the processor's thread.
+        Called in the processor's thread for each submitted chunk that is processed, held or dropped.
     failed : callable
-        Told why the processor ended, once; nothing was committed after the error. Called in its thread.
-    pauses : DeadLetterBreaker, optional
-        When dead letters pause a partition.
-    histograms : Histograms, optional
-        Takes how long things take.
+        Called once in the processor's thread, with the error that ended it; nothing was committed after the error.
     patience : float
         Seconds after which the delivery gives up waiting for the broker.
-
-    Attributes
-    ----------
-    counters : Counters
-        What was done so far.
-    histograms : Histograms
-        How long it took.
-    partitions : dict of TP to AssignedPartition
-        The owned ones; replaced as a whole, so that any thread may walk through it.
-    pauses : DeadLetterBreaker
-        Partitions that yield too many dead letters.
     """
 
     def __init__(
@@ -91,7 +74,7 @@ class Processor:
         self._delivery = delivery
         self._to = destinations
         self._interval = commit_interval
-        # A commit waits for the outputs and then for the offsets. Whoever still waits behind both hangs.
+        # A commit waits for the outputs and then for the offsets; a wait that is longer than both is a hang.
         self._broker_seconds = 2 * patience + WORK_SECONDS
         self._activity = Watchdog()
         self._commit_activity = Watchdog()
@@ -99,23 +82,24 @@ class Processor:
         self._failed = failed
         self._inbox = Inbox()
         self._committer = ThreadPoolExecutor(1, "commit")
+        # Replaced as a whole, so that any thread may iterate over it.
         self.partitions: dict[TP, AssignedPartition] = {}
         self._closing = True
-        # Since when something waits for a commit; None when everything is committed or on its way.
+        # Since when something waits for a commit; None when everything is committed or being committed.
         self._since: float | None = None
         self._commit: Future[float] | None = None
         self._committing_since = 0.0
         self._offsets: dict[TP, int] = {}
-        # Slow until it is seen: the first slice of a slow engine must not be a whole chunk.
+        # Assumed slow until measured: the first slice of a slow engine must not be a whole chunk.
         self._record_seconds = SLICE_SECONDS / SLICE_RECORDS
         self._thread = threading.Thread(target=self._run, name="processor", daemon=True)
 
     def start(self) -> None:
-        """Begin to take what is submitted."""
+        """Start the thread."""
         self._thread.start()
 
     def submit(self, chunk: Chunk) -> None:
-        """Hand over a chunk; while the processor is closed it is dropped."""
+        """Queue a chunk; a closed processor drops it."""
         self._inbox.put(chunk)
 
     def open(self, membership: Membership, partitions: Mapping[TP, AssignedPartition]) -> "Future[None]":
@@ -127,8 +111,8 @@ class Processor:
             self.partitions = dict(partitions)
             self._closing = False
             chosen = not all(partition.pinned for partition in partitions.values())
-            # A place that was chosen by the end of the log, or by a time, is another one tomorrow; and a partition
-            # whose owner ended before it was archived may get no record for a year.
+            # Commit at once: a start chosen by the end of the log, or by a time, is another one tomorrow; and a
+            # partition whose owner ended before it was archived may get no record for a year.
             if chosen or self._next_archive() is not None:
                 self._since = time.monotonic() - self._interval
 
@@ -137,18 +121,14 @@ class Processor:
     def close(self, *, everything: bool = False) -> "Future[None]":
         """Commit what was processed and give all partitions up; chunks that wait are dropped.
 
-        The result is the error that ended the processor where there was one, before or meanwhile.
-
-        Parameters
-        ----------
-        everything : bool
-            Snapshot every stream that changed, for a start that has nothing to learn again.
+        `everything` snapshots every stream that changed, so that the next start has nothing to learn again. The result
+        is the error that ended the processor where there was one, before or meanwhile.
         """
         self._closing = True
         return self._inbox.ask(lambda: self._close(everything))
 
     def resume(self, tps: Collection[TP]) -> "Future[None]":
-        """Let paused partitions go on, at the record behind the last one that was processed."""
+        """Resume paused partitions at the record behind the last processed one."""
         return self._inbox.ask(lambda: self._resume(tps))
 
     def stop(self) -> None:
@@ -158,7 +138,7 @@ class Processor:
         self._committer.shutdown(wait=False)
 
     def give_up(self, error: BaseException) -> None:
-        """End the thread for an error that came from elsewhere: what is open is aborted, not left to time out."""
+        """End the thread for an error from elsewhere: what is open is aborted, not left to time out."""
 
         def fail() -> None:
             raise error
@@ -167,9 +147,9 @@ class Processor:
         self._thread.join(GIVE_UP_SECONDS)
 
     def hang(self) -> str:
-        """Return what has been going on for so long that it never ends; nothing while all is well.
+        """Return which step exceeds its limit; empty while all is well. Any thread may call it.
 
-        Waiting for a broker that is away is no hang: it comes to an end by itself. May be asked by any thread.
+        A wait for an absent broker is no hang: it ends by itself.
         """
         return self._activity.hang() or self._commit_activity.hang()
 
@@ -189,14 +169,14 @@ class Processor:
             self._inbox.refuse_all(error)
             try:
                 self._delivery.abort()
-            except Exception as another:  # a thread that ends and tells nobody would be a worker that hangs
+            except Exception as another:  # a thread that ended without a report would leave a worker that hangs
                 _log.debug("not aborted: %s", another)
             self._failed(error)
         finally:
             self._activity.rest()
 
     def _next(self) -> Item:
-        """Return what is to be done next: what waits in the queue, or a commit whose time has come."""
+        """Return what to do next: the next item of the queue, or a commit that is due."""
         if self._since is None:
             return self._inbox.get()
         left = self._since + self._interval - time.monotonic()
@@ -211,7 +191,7 @@ class Processor:
         partition = self.partitions.get(chunk.tp)
         if partition is not None and not self._closing:
             self._learn_or_hold(chunk, partition)
-        # Also of a chunk that is held: the room is for the partitions that go on.
+        # Also for a held chunk: the room is for the partitions that continue.
         self._done(chunk)
 
     def _learn_or_hold(self, chunk: Chunk, partition: AssignedPartition, start: int = 0) -> None:
@@ -287,7 +267,7 @@ class Processor:
         self.counters.send_seconds += time.monotonic() - began
 
     def _begin_commit(self, everything: bool = False) -> None:
-        """Send the snapshots that are due and let the commit run."""
+        """Send the snapshots that are due and start the commit."""
         self._finish_commit()
         offsets = {}
         for tp, partition in self.partitions.items():
@@ -307,22 +287,20 @@ class Processor:
             if written or partition.position != partition.committed:
                 offsets[tp] = partition.position
         if not self._closing:
-            # Others wait for the partitions meanwhile; their next owner archives them with its first commit.
+            # Not while closing: other workers wait for the partitions, and the next owner archives them with its first
+            # commit.
             offsets |= self._archive()
         self._committing_since = self._since or time.monotonic()
         self._since = None if self._closing or self._next_archive() is None else time.monotonic()
         self._offsets = offsets
         self._commit = self._committer.submit(self._deliver, offsets)
-        # The thread may be waiting for records when the commit ends; a failure must not wait for the next one.
+        # The thread may be waiting for records when the commit ends; a failure must not wait for the next record.
         self._commit.add_done_callback(lambda _: self._inbox.put(self._finish_commit))
 
     def _archive(self) -> dict[TP, int]:
-        """Send the archive of the partition that has waited longest; others' come with later commits.
+        """Send the archive that has been due for longest, and return the position to commit with it, if only again.
 
-        Returns
-        -------
-        dict of TP to int
-            Its partition and position, which is committed with it, if only again.
+        Other archives that are due come with later commits.
         """
         waiting = self._next_archive()
         if waiting is None:
@@ -336,13 +314,13 @@ class Processor:
         return {tp: part.position}
 
     def _next_archive(self) -> tuple[TP, ArchiveWriter] | None:
-        """Return whose archive is due, and has been for longest."""
+        """Return the partition and the writer of the archive that has been due for longest."""
         writers = ((tp, part, part.archive) for tp, part in self.partitions.items() if part.archive is not None)
         due = [(tp, writer) for tp, part, writer in writers if writer.is_due(part.task, part.position)]
         return min(due, key=lambda one: one[1].due_at, default=None)
 
     def _deliver(self, offsets: Mapping[TP, int]) -> float:
-        """Commit, in the committer's thread; return when it ended."""
+        """Commit, in the committer's thread; return when the commit ended."""
         self._commit_activity.begin("a commit has gone on", self._broker_seconds)
         try:
             self._delivery.commit(offsets)
@@ -351,7 +329,7 @@ class Processor:
         return time.monotonic()
 
     def _finish_commit(self) -> None:
-        """Wait for the commit that is on its way, if there is one."""
+        """Wait for the running commit, if there is one."""
         if self._commit is None:
             return
         self._activity.begin("a commit has been waited for", self._broker_seconds)

@@ -1,4 +1,4 @@
-"""A second look at the topics of a deployment, before models are restored: the input may have got partitions since."""
+"""A second check of a deployment's topics, before models are restored: the input may have gained partitions."""
 
 import logging
 import threading
@@ -13,32 +13,17 @@ from resonance.pipeline.topics.start_check import check_start
 from resonance.pipeline.topics.topics import read_logs
 
 LOOK_SECONDS: Final = 2.0
-"""Between two looks at topics that do not fit, or brokers that do not answer."""
+"""Pause between two checks, while topics do not fit or brokers do not answer."""
 
 _log = logging.getLogger(__name__)
 
 
 def look_again(settings: Settings, source: DeploymentContext, cancelled: threading.Event) -> DeploymentContext:
-    """Return a deployment as it is now, whoever got the partitions that were added: their records are routed here, too.
+    """Return a deployment as it is now: records of added partitions are routed here, too, whichever worker owns them.
 
-    Topics are changed one after the other, and brokers come and go: what does not fit, or does not answer, is looked at
-    again for as long as a restore waits for the broker.
-
-    Parameters
-    ----------
-    settings : Settings
-        The deployment's.
-    source : DeploymentContext
-        The deployment as it was.
-    cancelled : Event
-        Ends the waiting.
-
-    Raises
-    ------
-    BrokerError
-        All that time inputs differed, outputs had no place for what comes of the input, or no broker answered.
-    RestoreCancelledError
-        `cancelled` was set.
+    Topics are changed one after the other, and brokers come and go: the check is repeated for as long as a restore
+    waits for the broker. Raises `BrokerError` where all that time inputs differ, outputs have no place for what comes
+    of the input, or no broker answers, and `RestoreCancelledError` once `cancelled` is set.
     """
     if source.deployment.embedded:
         return source

@@ -1,4 +1,4 @@
-"""The end of a worker: the last commit and the good-bye to the group, within the time that a stop may take."""
+"""The end of a worker: the last commit and leaving the group, within the time that a stop may take."""
 
 import asyncio
 import contextlib
@@ -10,41 +10,31 @@ from resonance.pipeline.worker.http.status import WorkerStatus
 from resonance.pipeline.worker.transport.app import WorkerApp
 
 STOP_SECONDS: Final = 20.0
-"""How long a stop that was asked for may take, from the signal to the end of the process."""
+"""How long a requested stop may take, from the signal to the end of the process."""
 AWAY_SECONDS: Final = 5.0
-"""How long of it no broker may be there before the last commit is given up."""
+"""Part of it without any broker after which the last commit is given up."""
 AWAY_LOOK_SECONDS: Final = 0.2
 GOODBYE_SECONDS: Final = 5.0
-"""How long of it Faust may take once everything is committed."""
+"""Part of it that Faust may take once everything is committed."""
 LEAVE_SECONDS: Final = 2.0
-"""How long a failing worker tries to tell its group."""
+"""How long a failing worker tries to leave its group."""
 
 _log = logging.getLogger(__name__)
 
 
 class Ending:
-    """Stops Faust, whose consumer closes our transaction first, and gives up what does not end.
-
-    Parameters
-    ----------
-    status : WorkerStatus
-        Says whether a broker is there.
-
-    Attributes
-    ----------
-    gave_up : bool
-        The last commit did not end. The thread that would abort it is the one that waits; the next start of this
-        worker ends it.
-    """
+    """Stops Faust, whose consumer first closes the open transaction, and gives up what does not end."""
 
     def __init__(self, status: WorkerStatus) -> None:
+        # Whether the last commit did not end. The thread that would abort it is the one that waits; the next start of
+        # this worker ends it.
         self.gave_up = False
         self._status = status
         self._closed = False
         self._time: asyncio.Timeout | None = None
 
     def closed(self) -> None:
-        """Note that the last commit ended: what is left is the good-bye, which a broker that is away never answers."""
+        """Note that the last commit ended: what is left is leaving the group, which an absent broker never answers."""
         self._closed = True
         if self._time is not None:
             sooner = asyncio.get_running_loop().time() + GOODBYE_SECONDS
@@ -84,7 +74,7 @@ class Ending:
 
 
 async def leave(app: WorkerApp) -> None:
-    """Tell the group, so that the others get the partitions at once; nothing is committed any more."""
+    """Leave the group, so that other workers get the partitions at once; nothing is committed any more."""
     consumer = getattr(app, "_consumer", None)
     if consumer is not None:
         with contextlib.suppress(Exception):

@@ -1,21 +1,15 @@
-"""What a thread is at and since when, so that others notice when it hangs."""
+"""The present step of a thread and when it began, so that other threads notice a hang."""
 
 import time
 from collections.abc import Callable
 from typing import Final
 
 WORK_SECONDS: Final = 60.0
-"""How long a step of our own may take: a slice of records takes a fraction of a second, a large snapshot seconds."""
+"""Limit of a step without the broker: a slice of records takes a fraction of a second, a large snapshot seconds."""
 
 
 class Watchdog:
-    """The present step of a thread; noted by it, asked for by any.
-
-    Parameters
-    ----------
-    clock : callable
-        Seconds of a clock that only goes forward.
-    """
+    """The present step of a thread, set by that thread and read by any; `clock` must only go forward."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -23,23 +17,18 @@ class Watchdog:
         self._step: tuple[str, float, float] | None = None
 
     def begin(self, what: str, seconds: float = WORK_SECONDS) -> None:
-        """Note that a step begins.
+        """Note that a step begins: `what` in the perfect tense, as in "outputs have been sent", and its limit.
 
-        Parameters
-        ----------
-        what : str
-            What the thread does, as in "it has been ...".
-        seconds : float
-            How long that may take. For waiting for the broker this is longer than the waiting ever goes on by itself.
+        The limit of a wait for the broker must be longer than the wait can last by itself.
         """
         self._step = what, self._clock(), seconds
 
     def rest(self) -> None:
-        """Note that there is nothing to do; a thread at rest does not hang."""
+        """Note that there is nothing to do; an idle thread does not hang."""
         self._step = None
 
     def hang(self) -> str:
-        """Return what the thread has been at for too long; nothing while all is well."""
+        """Return which step exceeds its limit; empty while all is well."""
         step = self._step
         if step is None:
             return ""

@@ -1,4 +1,4 @@
-"""A worker: one process that owns some of the input's partitions, from its first check to its last line."""
+"""A worker: one process that owns some of the input's partitions, from its first check to its last log line."""
 
 import asyncio
 import contextlib
@@ -50,12 +50,10 @@ _log = logging.getLogger(__name__)
 
 
 def run(settings: Settings, recovery: str = "") -> int:
-    """Run a worker until it is told to stop or cannot go on; return the process's exit code.
+    """Run a worker until it is stopped or fails, log the reason last, and return the process's exit code.
 
-    With `recovery`, one of the commands that a startup mismatch names, which is carried out before the worker joins its
-    group.
-    The last line of the log says why it ended. Threads of the client libraries may outlive the call after a failure:
-    the process should end.
+    `recovery` is one of the commands that a startup mismatch names, carried out before the worker joins its group.
+    Threads of the client libraries may outlive the call after a failure: the process should end.
     """
     logs.configure(settings.worker.log_level, settings.worker.log_format)
     collect_rarely()
@@ -81,12 +79,7 @@ def run(settings: Settings, recovery: str = "") -> int:
 class Worker:
     """Runs a Faust app and a processor, and lets neither outlive the other.
 
-    Parameters
-    ----------
-    settings : Settings
-        Of the deployment and this worker.
-    recovery : str
-        Which recovery to carry out first (`mismatches`); none by default.
+    `recovery` is the recovery to carry out first (`mismatches`), none by default.
     """
 
     def __init__(self, settings: Settings, recovery: str = "") -> None:
@@ -110,19 +103,13 @@ class Worker:
         self._source: DeploymentContext
 
     async def run(self) -> str:
-        """Run to the end; return why it came.
-
-        Raises
-        ------
-        ResonanceError
-            The worker cannot start or cannot go on.
-        """
+        """Run to the end and return its reason; raise `ResonanceError` where the worker cannot start or continue."""
         self._loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._stop, signal.Signals(number).name)
         registry = make_registry(lambda: samples(self._status, self._settings.engine.name), durations(self._histograms))
         pages = Pages(self._status, registry, self._resume)
-        # Before anything else: a second worker of this host and port must not come far enough to fence the first.
+        # Before anything else: a second worker on this host and port must fail before it fences the first.
         await pages.start(self._settings.worker.web_host, self._settings.worker.web_port)
         try:
             return await self._work()
@@ -148,28 +135,28 @@ class Worker:
         return self._why
 
     async def _checked(self) -> Deployment | None:
-        """Return what the check finds; None as soon as a stop is asked for, which a compilation would not notice."""
+        """Return what the check finds; None as soon as a stop is requested, which a compilation would not notice."""
         checking = asyncio.ensure_future(asyncio.to_thread(self._check))
         told = asyncio.ensure_future(self._told.wait())
         await asyncio.wait((checking, told), return_when=asyncio.FIRST_COMPLETED)
         if told.done() and self._recovery_began:
-            # It ends at its next look at `_cancelled`, and then aborts what is open.
+            # The recovery ends at its next look at `_cancelled`, and then aborts what is open.
             await asyncio.wait((checking,), timeout=STOP_SECONDS)
         if checking.done():
             found = checking.result()
             return None if self._told.is_set() else found
-        # Nobody is left who would ask for its error.
+        # Its error no longer matters.
         checking.cancel()
         return None
 
     def _check(self) -> Deployment:
-        """Find everything that would go wrong later, before anybody else notices this worker."""
+        """Find everything that would go wrong later, before the group notices this worker."""
         settings = self._settings
         check_versions()
         clients.faust_credentials(settings)
         client = clients.librdkafka(settings)
         deployment = check_start(settings, client, create=settings.topics.create)
-        # Half a minute, the first time: in the group this would hold everybody up.
+        # Half a minute, the first time: inside the group this would hold up every member.
         where = os.environ["NUMBA_CACHE_DIR"]
         _log.info("loading the kernels of %s; the first time they are compiled, into %s", settings.engine.name, where)
         self._status.enter("compiling kernels")
@@ -234,10 +221,10 @@ class Worker:
             return AtLeastOnce(producer, commit_offsets=commit, timeout=timeout)
         return ExactlyOnce(producer, group=settings.group, transactional_id=settings.transactional_id, timeout=timeout)
 
-    # Called by Faust and by the transport, in the loop.
+    # Called by Faust and by the transport, in the event loop.
 
     async def consume(self, stream: Any) -> None:
-        """Hand the chunks of an input topic to the processor."""
+        """Submit the chunks of an input topic to the processor."""
         consumer = self._app.consumer
         async for event in stream.noack().events():
             chunk: Chunk = event.message
@@ -247,21 +234,21 @@ class Worker:
                 consumer.done(chunk)
 
     async def restore(self, app: Any, **kwargs: Any) -> None:
-        """Restore the models of the assigned partitions and let the processor have them."""
+        """Restore the models of the assigned partitions and open the processor with them."""
         try:
             await self._restore(self._app.consumer.membership)
         except RestoreCancelledError:
             _log.info("another rebalance began, its restore replaces this one")
         except asyncio.CancelledError:
-            # Faust stops, or another rebalance began; nothing was handed over, and the threads end by themselves.
+            # Faust stops, or another rebalance began: no partition was handed over, and the threads end by themselves.
             self._cancelled.set()
             raise
-        except BaseException as error:  # an exception would end Faust without a word
+        except BaseException as error:  # an exception would end Faust silently
             self._fail(error)
 
     async def _restore(self, membership: Membership | None) -> None:
         rebalance = self._rebalances
-        # Before anything is awaited: a revoke meanwhile must end this restore, and not one that is over.
+        # Before the first await: a revoke meanwhile must cancel this restore, not an earlier one.
         self._cancelled = cancelled = threading.Event()
         if membership is None or not membership.partitions:
             _log.info("no partition is assigned: the group has more workers than the input has partitions")
@@ -272,8 +259,8 @@ class Worker:
         began = time.monotonic()
         self._status.progress = progress = RestoreProgress(len(membership.partitions))
         self._status.enter("restoring")
-        # It ends what an earlier worker of this id left open, which the restore would wait for. Not earlier: now the
-        # HTTP port is ours, so that no worker beside us uses the same id.
+        # It ends the transaction that an earlier worker of this id left open, for which the restore would wait. Only
+        # now: this process holds the HTTP port, so that no worker beside it uses the same id.
         await asyncio.to_thread(self._start_delivery)
         if rebalance != self._rebalances:
             raise RestoreCancelledError
@@ -286,7 +273,7 @@ class Worker:
         archives = await asyncio.to_thread(lambda: archive_writers(self._source, assigned, interval, cancelled))
         member = await self._app.consumer.is_member(membership)
         if not member or rebalance != self._rebalances or cancelled.is_set() or self._told.is_set():
-            # Whatever changed brings a rebalance, and that another restore; or the worker stops and has closed already.
+            # A changed membership brings a rebalance and so another restore; a stopping worker has closed already.
             raise RestoreCancelledError
         partitions = {
             TP(*at): AssignedPartition(
@@ -312,7 +299,7 @@ class Worker:
         )
 
     def _start_delivery(self) -> None:
-        # A restore that was cancelled leaves its thread behind, and the next one comes at once.
+        # A cancelled restore leaves its thread behind, and the next restore starts at once.
         with self._starting_delivery:
             if not self._delivery_started:
                 self._delivery.start()
@@ -331,7 +318,7 @@ class Worker:
         await self._close()
 
     async def before_stop(self) -> None:
-        """Close the last transaction, with a snapshot of everything that changed."""
+        """Close the last transaction, with a snapshot of every stream that changed."""
         self._positions = None
         self._status.assigned = ()
         self._cancelled.set()
@@ -344,7 +331,7 @@ class Worker:
             await asyncio.wrap_future(self._processor.close(everything=everything))
         except asyncio.CancelledError:
             raise
-        except BaseException as error:  # it ends the worker; Faust, which asked, need not fail as well
+        except BaseException as error:  # it ends the worker; Faust, the caller, need not fail as well
             self._note_failure(error)
 
     def _positions_for(self, membership: Membership) -> Mapping[TP, int]:
@@ -353,7 +340,7 @@ class Worker:
         return self._positions[1]
 
     async def _resume(self, partition: str | None) -> list[str]:
-        """Let paused partitions go on, the one of that name, those of that number, or all; return their names."""
+        """Resume paused partitions: the one of that name, those of that number, or all; return their names."""
         if self._status.processor is None:
             return []
         paused = sorted(self._processor.pauses.paused.copy())
@@ -369,7 +356,7 @@ class Worker:
     def _fail(self, error: BaseException) -> None:
         self._loop.call_soon_threadsafe(self._note_failure, error)
 
-    # The end.
+    # Shutdown.
 
     def _note_failure(self, error: BaseException) -> None:
         if self._failure is None:
@@ -389,7 +376,7 @@ class Worker:
         self._note_failure(explained(error, clients.librdkafka(self._settings)))
 
     async def _end(self) -> None:
-        """Stop Faust; its consumer closes our transaction first."""
+        """Stop Faust, whose consumer first closes the open transaction."""
         _log.info("stopping: %s", self._why)
         if (error := await self._ending.stop(self._app)) is not None:
             self._note_failure(error)

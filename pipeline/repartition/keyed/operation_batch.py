@@ -1,4 +1,4 @@
-"""Some messages to subtrees, sorted: those of a stream stand together, and among them those of a subtree."""
+"""A sorted batch of messages to subtrees: those of a stream are together, and so are those of a subtree."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,37 +13,26 @@ from resonance.pipeline.task.encode.origins import Origins, Sources
 
 @dataclass(slots=True, eq=False)
 class OperationBatch:
-    """Messages on their way through the subtrees of a partition; a row is a message.
-
-    Attributes
-    ----------
-    asks : list of SubtreeOperation
-        The messages, sorted; those of a subtree in their order.
-    places : list of int
-        Where each stood before.
-    streams : list of list of range
-        For each version of a stream, for each of its subtrees the rows.
-    origins : Origins
-        The records that caused them.
-    step : Step
-        What is answered; the levels below the first are filled in with what the subtrees say (`fill`).
-    told : list of bool
-        Which rows answer their record; of a subtree's messages those that were carried out.
-    dimension : int
-        Of all vectors; -1 where they differ.
-    """
+    """Messages on their way through the subtrees of a partition, one per row."""
 
     asks: list[SubtreeOperation]
+    """Sorted by stream and subtree; those of a subtree keep their order."""
     places: list[int]
+    """Position of each row before sorting."""
     streams: list[list[range]]
+    """For each version of a stream, the rows of each of its subtrees."""
     origins: Origins
+    """The records that caused the messages."""
     step: Step
+    """Answers of the records; `fill` adds the levels below the first."""
     told: list[bool]
+    """Rows that answer their record; of a subtree's messages only those that were applied."""
     dimension: int
+    """Dimension of all vectors; -1 where they differ."""
 
     @classmethod
     def of(cls, asks: Sequence[SubtreeOperation], depth: int) -> Self:
-        """Sort messages; `depth` is the number of levels of an answer."""
+        """Sort messages into a batch whose answers have `depth` levels."""
         parts: dict[Part, list[int]] = {}
         for place, ask in enumerate(asks):
             if (known := parts.get(ask.part)) is None:
@@ -67,7 +56,7 @@ class OperationBatch:
         return cls(rows, places, streams, _origins(rows), _answers(rows, depth), plain, dimension)
 
     def fitting(self, rows: Sequence[int], dimension: int) -> Sequence[int]:
-        """Return the rows whose vectors, if they have any, have a dimension."""
+        """Return the rows whose vectors, if they have any, have this dimension."""
         if self.dimension == dimension:
             return rows
         return [row for row in rows if self.asks[row].dimension == dimension or not self.asks[row].rows]
@@ -77,11 +66,11 @@ class OperationBatch:
         return self.asks[rows.start : rows.stop] if isinstance(rows, range) else [self.asks[row] for row in rows]
 
     def numbered(self, run: range) -> Iterator[Sequence[int]]:
-        """Yield the rows of a subtree that it learns from, cut behind each removal."""
+        """Yield the rows that a subtree learns from, cut behind each removal."""
         asks, start = self.asks, 0
         rows: Sequence[int] = run
         if any(self.told[run.start : run.stop]):
-            # Their node had no subtree yet; what it learned then comes with the first messages.
+            # The node of a plain row had no subtree yet; what the node learned then comes with the first messages.
             rows = [row for row in run if asks[row].number != PLAIN]
         for number, row in enumerate(rows, 1):
             if asks[row].removed or number == len(rows):
@@ -89,7 +78,7 @@ class OperationBatch:
                 start = number
 
     def fill(self, rows: Sequence[int], followed: SubtreeResult) -> None:
-        """Take in what a subtree says of the messages that it was given."""
+        """Add the results of a subtree for the rows that it was given."""
         asks, told, learned = self.asks, self.told, followed.learned
         if isinstance(rows, range) and len(learned) == len(rows):
             told[rows.start : rows.stop] = [ask.told for ask in asks[rows.start : rows.stop]]
@@ -113,7 +102,7 @@ class OperationBatch:
         return Step(step.cluster[where], step.score[where], step.novel[where], step.path[where])
 
     def places_of(self, rows: Sequence[int]) -> list[int]:
-        """Return where some rows stood before."""
+        """Return the positions of some rows before sorting."""
         if isinstance(rows, range):
             return self.places[rows.start : rows.stop]
         return [self.places[row] for row in rows]
@@ -140,7 +129,7 @@ def _origins(asks: Sequence[SubtreeOperation]) -> Origins:
 
 
 def _answers(asks: Sequence[SubtreeOperation], depth: int) -> Step:
-    """Return what the root answered, with room for the levels below."""
+    """Return the answers of the root, with room for the levels below."""
     count = len(asks)
     cluster, path = np.full((count, depth), -1, dtype=np.int64), np.full((count, depth), -1, dtype=np.int64)
     cluster[:, 0] = [ask.cluster for ask in asks]

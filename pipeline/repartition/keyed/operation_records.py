@@ -1,20 +1,20 @@
-"""What stands on the topic of the routes where the models below a root live elsewhere.
+"""Format of the routes topic where the models below a root live elsewhere.
 
 A message goes from the root of a stream to the subtree of one of its nodes, because of one record. Several follow one
-another where a record asks several subtrees for something, or one for more than a message holds. Its key is the
+another where a record has operations for several subtrees, or more for one than a message holds. The key is the
 subtree, ``<stream>/<version>/<root node>``; the header ``traceparent`` is the record's own, where it has one. The value
-is binary, all numbers little endian: a head as `HEAD` has it, and behind it, where the head says that they are there::
+is binary and little endian: a head as in `HEAD`, followed by the parts that the head announces::
 
     topic | key | id | copied members | preparation | labels (int64) | vectors (float64)
 
 topic, key
-    Where the record was read, and its own key.
+    Topic that the record was read from, and its own key.
 id, copied members
-    JSON, where ``input.id_path`` and ``output.include`` are set; the latter stand where the record is answered.
+    JSON, where ``input.id_path`` and ``output.include`` are set; the copied members only where the record is answered.
 preparation
-    What turns vectors back into the units of the input. It is all that the first message of a subtree has.
+    Turns vectors back into the units of the input. The first message of a subtree has it instead of labels and vectors.
 labels, vectors
-    What is learned, in order. Without labels no vector has any.
+    Learned in order. Without labels no vector has any.
 
 The order of a partition of this topic is the order in which its subtrees learn.
 """
@@ -39,31 +39,31 @@ from resonance.pipeline.task.encode.origins import TRACE_BYTES
 from resonance.pipeline.timestamps import is_canonical
 
 FORMAT: Final = 1
-"""Format of a message; a newer one is a named stop, because what it asks would be missing in the models."""
+"""Format of a message; a newer one is a startup mismatch, because its operations would be missing in the models."""
 
 MARK: Final = b"RA"
 
 HEAD: Final = struct.Struct("<2sBBqqqqdi24sIIIIIII")
-"""Mark, format, flags; partition and offset of the record; number of the message in its subtree, `PLAIN` where that
-has none yet; cluster and score that the root answered; position of the vector that is the answered record, -1 for none;
-time of the record; lengths of topic, key, id, copied members and preparation; how many vectors there are, and their
+"""Mark, format, flags; partition and offset of the record; number of the message in its subtree, `PLAIN` where that has
+none yet; cluster and score that the root answered; position of the vector that is the answered record, -1 for none;
+time of the record; lengths of topic, key, id, copied members and preparation; number of vectors, and their
 dimension."""
 
 TOLD, NOVEL, REMOVED, LABELLED, KEYED, NAMED, COPIED, FIRST = 1, 2, 4, 8, 16, 32, 64, 128
-"""Flags: the record is answered with this message; it founded a node; after the vectors the node is gone, and the
+"""Flags: the message answers its record; the record founded a node; after the vectors the node is removed, and the
 subtree with it; there are labels, a key, an id, copied members, a preparation."""
 
 PLAIN: Final = -1
-"""Number of a message to a node that has no models below it yet: the record is only answered."""
+"""Number of a message to a node that has no models below it yet: it only answers the record."""
 
 _KEY_BYTES: Final = 16_000
-"""Longest name of a subtree: a key that names a stream in every output is bounded by `sizes.CAUSE_BYTES`."""
+"""Longest name of a subtree; `message_sizes.CAUSE_BYTES` bounds a key that names a stream in every output."""
 
 Made = TypeVar("Made")
 
 
 class Part(NamedTuple):
-    """A subtree: the stream's name, the version of its model, and the root node."""
+    """A subtree: the name of its stream, the version of the model, and the root node."""
 
     stream: str
     version: int
@@ -71,72 +71,53 @@ class Part(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its name, unique in the deployment."""
+        """Name of the subtree, unique in the deployment."""
         return part_name(*self)
 
 
 class SubtreeOperation(NamedTuple):
-    """A message that was read: what a subtree is asked for because of one record.
-
-    Attributes
-    ----------
-    part : Part
-        The subtree.
-    offset : int
-        Where the message stands among the routes.
-    topic, partition, source_offset : str, int, int
-        Where the record stands.
-    key : bytes or None
-        Its own key.
-    trace : bytes or None
-        Its ``traceparent``.
-    time : str
-        Its time.
-    id : bytes or None
-        Its own id as JSON, where ``input.id_path`` is set.
-    included : bytes or None
-        Copied members as a JSON object, where ``output.include`` is set.
-    number : int
-        How many messages the subtree had before this one; `PLAIN` while there is no subtree.
-    told : bool
-        The record is answered here: with `cluster`, -1 for none, `score`, NaN for none, and `novel`.
-    removed : bool
-        After these vectors the node is gone and the subtree with it.
-    answered : int
-        Position of the vector that is the answered record itself, -1 for none.
-    rows, dimension : int
-        How many vectors there are, and of how many numbers each.
-    labels, vectors : bytes
-        What is learned: labels are empty where no vector has one.
-    preparation : bytes or None
-        Of the first message of a subtree.
-    size : int
-        Bytes of the value.
-    """
+    """A message that was read: the operations of one subtree that one record caused."""
 
     part: Part
     offset: int
+    """Offset of the message among the routes."""
     topic: str
+    """With `partition` and `source_offset` the place of the record."""
     partition: int
     source_offset: int
     key: bytes | None
+    """The record's own key."""
     trace: bytes | None
+    """The record's ``traceparent``."""
     time: str
     id: bytes | None
+    """The record's own id as JSON, where ``input.id_path`` is set."""
     included: bytes | None
+    """Copied members as a JSON object, where ``output.include`` is set."""
     number: int
+    """Messages of the subtree before this one; `PLAIN` while there is no subtree."""
     told: bool
+    """The record is answered here, with `cluster`, `score` and `novel`."""
     cluster: int
+    """-1 for none."""
     score: float
+    """NaN for none."""
     novel: bool
     removed: bool
+    """After the vectors the node is removed, and the subtree with it."""
     answered: int
+    """Position of the vector that is the answered record itself, -1 for none."""
     rows: int
+    """Number of vectors."""
     dimension: int
+    """Numbers in each vector."""
     labels: bytes
+    """Empty where no vector has one."""
     vectors: bytes
     preparation: bytes | None
+    """Only in the first message of a subtree."""
     size: int
+    """Bytes of the value."""
 
 
 def part_name(stream: str, version: int, node: int) -> str:
@@ -145,15 +126,9 @@ def part_name(stream: str, version: int, node: int) -> str:
 
 
 class Reader:
-    """Reads messages of one partition of the routes.
+    """Reads the messages of one partition of the routes.
 
-    What is no message of a worker is left out: nothing that is read here can end whoever carries it out, as far as
-    that follows from the message alone.
-
-    Parameters
-    ----------
-    where : str
-        The partition, for messages.
+    It leaves out what no worker wrote, as far as a message alone shows that, so that no message can stop the task.
     """
 
     def __init__(self, where: str) -> None:
@@ -163,12 +138,9 @@ class Reader:
         self._times: dict[bytes, str] = {}
 
     def read(self, records: Sequence[SourceRecord]) -> list[SubtreeOperation]:
-        """Return what stands in some messages, in order.
+        """Return the content of messages, in order.
 
-        Raises
-        ------
-        MismatchError
-            A newer release wrote one of them.
+        A message that a newer release wrote is a `MismatchError`.
         """
         asks = [ask for record in records if (ask := self.read_one(record)) is not None]
         if not _can_be_learned(b"".join([ask.vectors for ask in asks])):
@@ -176,7 +148,7 @@ class Reader:
         return asks
 
     def read_one(self, record: SourceRecord) -> SubtreeOperation | None:
-        """Return what stands in a message, whose vectors are not looked at; None where no worker wrote it."""
+        """Return the content of a message without checking its vectors, or None where no worker wrote it."""
         key, value = record.key, record.value
         if key is None or value is None or len(value) < HEAD.size:
             return None
@@ -194,7 +166,7 @@ class Reader:
         to_preparation = to_included + of_included
         to_labels = to_preparation + of_preparation
         to_vectors = to_labels + NUMBER_BYTES * count if flags & LABELLED else to_labels
-        # None of these is negative: where the sum is the length, all of them lie within the value.
+        # No length is negative, so all parts lie within the value if their sum is its length.
         if to_vectors + NUMBER_BYTES * count * dimension != len(value):
             return None
         raw_topic = value[HEAD.size : to_key]
@@ -243,7 +215,7 @@ class Reader:
 
 
 def _remember(known: dict[bytes, Made], raw: bytes, made: Made | None) -> Made | None:
-    """Keep what bytes stand for, unless they stand for nothing."""
+    """Cache the meaning of bytes, unless they have none."""
     if made is not None:
         if len(known) >= KEPT:
             known.clear()
@@ -270,7 +242,7 @@ def _trace_of(record: SourceRecord) -> bytes | None:
 
 
 def _makes_sense(ask: SubtreeOperation) -> bool:
-    """Whether a worker could have written what stands in a message."""
+    """Return whether a worker could have written a message with this content."""
     count, number, told, answered = ask.rows, ask.number, ask.told, ask.answered
     if not 0 <= ask.partition < MAX_PARTITIONS or ask.source_offset < 0:
         return False
@@ -298,7 +270,7 @@ def _makes_sense(ask: SubtreeOperation) -> bool:
 
 
 def _fits(ask: SubtreeOperation) -> bool:
-    """Whether what a long message brings into outputs is as short as `sizes.too_long` wants it."""
+    """Return whether what a long message adds to outputs is as short as `message_sizes.too_long` requires."""
     cause = len(ask.key or b"") + len(ask.id or b"")
     return cause <= CAUSE_BYTES and cause + len(ask.included or b"") <= ANSWER_BYTES
 
@@ -316,5 +288,5 @@ def _are_classes(labels: bytes) -> bool:
 
 
 def _can_be_learned(vectors: bytes) -> bool:
-    """Whether numbers are finite, and as large as an engine takes."""
+    """Return whether all numbers are finite, and no larger than an engine accepts."""
     return bool((np.abs(np.frombuffer(vectors, "<f8")) <= MAGNITUDE).all())

@@ -1,4 +1,4 @@
-"""What fits into one message to a subtree: how vectors are cut, and what the topic of the routes must take."""
+"""Sizes of messages to subtrees: how vectors are split, and what the routes topic must accept."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -12,25 +12,25 @@ from resonance.pipeline.task.decode.dense import Layout, Shape
 from resonance.pipeline.task.encode.message_sizes import ANSWER_BYTES, CAUSE_BYTES
 
 VECTORS_BYTES: Final = 100_000
-"""Bytes of vectors and labels in one message, unless one alone is longer."""
+"""Most bytes of vectors and labels in one message, unless one vector alone is longer."""
 
 NUMBER_BYTES: Final = 8
-"""Bytes of a number, and of a label."""
+"""Bytes of a number in a vector, and of a label."""
 
 MIN_BYTES: Final = 1_000_000
-"""What the topic takes at least, whatever `limits.record_bytes` is."""
+"""Message size that the topic accepts at least, whatever `limits.record_bytes` is."""
 
 _FRAME: Final = 20_000
-"""Bytes of the rest: head, name of the subtree, ``traceparent``, and what Kafka puts around it."""
+"""Bytes of the rest: head, name of the subtree, ``traceparent``, and what Kafka adds."""
 
 
 def most_vectors(dimension: int) -> int:
-    """Return how many vectors of a dimension one message has at most."""
+    """Return the largest number of vectors of a dimension in one message."""
     return max(1, VECTORS_BYTES // (NUMBER_BYTES * (dimension + 1)))
 
 
 def ask_bytes(settings: Settings) -> int:
-    """Return what the topic of the routes must take in one message, as far as the settings say it."""
+    """Return the message size that the routes topic must accept, as far as the settings determine it."""
     usual, features = max(settings.limits.record_bytes, MIN_BYTES) + REST_BYTES, settings.features
     if features is None and settings.input.dimension is not None:
         features = Layout(settings, Shape(settings.input.dimension, ())).features
@@ -39,26 +39,14 @@ def ask_bytes(settings: Settings) -> int:
     try:
         return max(usual, _needed(settings.preparation(features)))
     except ParameterError:
-        # They do not fit together, which the first record says by name.
+        # Settings and features do not fit together; the error of the first record names them.
         return usual
 
 
 def check_room(settings: Settings, features: Sequence[str], where: str) -> None:
-    """Refuse a stream of whose subtrees a message could be longer than the topic of the routes takes.
+    """Refuse a stream whose messages to subtrees could be longer than the routes topic accepts.
 
-    Parameters
-    ----------
-    settings : Settings
-        The deployment's.
-    features : sequence of str
-        What its records have.
-    where : str
-        The input partition.
-
-    Raises
-    ------
-    ConfigurationError
-        Naming the settings with which the topic is made for it.
+    `where` is the input partition. The `ConfigurationError` names the settings that make the topic large enough.
     """
     needed, taken = _needed(settings.preparation(features)), ask_bytes(settings)
     if needed > taken:
@@ -72,7 +60,7 @@ def check_room(settings: Settings, features: Sequence[str], where: str) -> None:
 
 
 def _needed(preparation: Preparation) -> int:
-    """Return the bytes of the longest message to a subtree of a stream that begins like this."""
+    """Return the bytes of the longest message to a subtree of a stream with this initial preparation."""
     vectors = max(VECTORS_BYTES, NUMBER_BYTES * (preparation.dimension + 1))
-    # What will be learned of the features has as many bytes as what stands in its place now.
+    # What is learned of the features later has as many bytes as its placeholder has now.
     return max(vectors + ANSWER_BYTES, len(preparation.state()) + CAUSE_BYTES) + _FRAME

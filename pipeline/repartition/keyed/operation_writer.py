@@ -1,4 +1,4 @@
-"""From what a root asks of the models below its nodes to messages on the routes."""
+"""Messages on the routes, from the operations of a root for the models below its nodes."""
 
 import math
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ from resonance.pipeline.task.model.stream_model import StreamModel
 
 
 class _Way(NamedTuple):
-    """Where a subtree is reached: the key of its messages, and their partition."""
+    """Address of a subtree: the key of its messages, and their partition."""
 
     key: bytes
     partition: int
@@ -45,7 +45,7 @@ _NO_ANSWER: Final = (0, -1, math.nan, -1)
 
 
 class _RootAnswers(NamedTuple):
-    """What the root answered to some records, as lists, of which single members are taken quickly."""
+    """Answers of the root to some records, as lists, because single elements of these are read quickly."""
 
     clusters: list[int]
     scores: list[float]
@@ -53,67 +53,43 @@ class _RootAnswers(NamedTuple):
 
 
 class _SubtreeGroup(NamedTuple):
-    """What one record asks of one subtree.
-
-    Attributes
-    ----------
-    record, node : int
-        `Operations.record` and `Operations.node`.
-    start, stop : int
-        Which operations these are; none where a record is only answered.
-    answered : int
-        Which of them is the record itself, -1 for none.
-    told : bool
-        The record is answered here.
-    removed : bool
-        The last operation removes the node.
-    labelled : bool
-        There are labels.
-    """
+    """Operations of one record for one subtree."""
 
     record: int
+    """As in `Operations.record`."""
     node: int
+    """As in `Operations.node`."""
     start: int
+    """First operation; equal to `stop` where the record is only answered."""
     stop: int
     answered: int
+    """Operation that is the record itself, -1 for none."""
     told: bool
+    """The record is answered here."""
     removed: bool
+    """The last operation removes the node."""
     labelled: bool
+    """At least one operation has a label."""
 
 
 @dataclass(slots=True, eq=False)
 class _SubtreeGroups:
-    """Operations in the order of their messages: those of one record for one node stand together.
-
-    Attributes
-    ----------
-    groups : list of _Group
-        Its own node comes first of those of a record.
-    vectors, labels : bytes
-        Of all operations; a removal has zeros.
-    dimension : int
-        Of a vector.
-    """
+    """Operations in the order of their messages: those of one record for one node are together."""
 
     groups: list[_SubtreeGroup]
+    """Of the groups of a record, that of its own node comes first."""
     vectors: bytes
+    """Of all operations; a removal has zeros."""
     labels: bytes
+    """Of all operations."""
     dimension: int
 
     @classmethod
     def of(cls, operations: Operations, record: IntArray, own: IntArray, wanted: BoolArray) -> Self:
-        """Group operations.
+        """Group ordered operations, whose records in `record` ascend.
 
-        Parameters
-        ----------
-        operations : Operations
-            In order.
-        record : ndarray of int64, shape (m,)
-            The record of each; ascending.
-        own : ndarray of int64, shape (records,)
-            The node that each record was given to; -1 where none has a place before the others.
-        wanted : ndarray of bool, shape (records,)
-            Which records are answered at their own node, whether that is asked for something or not.
+        `own` is the node that each record was given to, -1 where none precedes the others. `wanted` marks the records
+        that are answered at their own node, with or without operations for it.
         """
         foreign = operations.node != own[record]
         if foreign.any():
@@ -135,11 +111,11 @@ class _SubtreeGroups:
         asked = np.zeros(len(own), dtype=np.bool_)
         asked[record[~foreign]] = True
         if len(alone := np.flatnonzero(wanted & ~asked)):
-            # Their nodes have no models below them yet.
+            # The nodes of these records have no models below them yet.
             none, no = np.zeros(len(alone), dtype=np.int64), np.zeros(len(alone), dtype=np.bool_)
             added = [alone, own[alone], none, none, none - 1, ~no, no, no]
             columns = [np.concatenate(pair) for pair in zip(added, columns, strict=True)]
-            # The sort is stable: what is only answered comes before what others are asked for.
+            # The sort is stable: the answer of a record comes before its operations for other nodes.
             order = np.argsort(columns[0], kind="stable")
             columns = [column[order] for column in columns]
         vectors = np.ascontiguousarray(operations.vector, dtype="<f8")
@@ -149,19 +125,7 @@ class _SubtreeGroups:
 
 
 class OperationWriter:
-    """Writes the messages of the roots of one input partition.
-
-    Parameters
-    ----------
-    settings : Settings
-        The deployment's.
-    topic : str
-        Input topic.
-    partition : int
-        Partition of it.
-    routes : int
-        Partitions of the topic of the routes.
-    """
+    """Writes the messages of the roots of one input partition to `routes` partitions."""
 
     def __init__(self, settings: Settings, topic: str, partition: int, routes: int) -> None:
         self._settings = settings
@@ -169,23 +133,23 @@ class OperationWriter:
         self._where = f"{topic}[{partition}]"
         self._routes = routes
         self._ways: dict[tuple[str, int, int], _Way] = {}
-        # Of each model what its subtrees need to describe clusters in the units of the input.
+        # Per model, its version and what its subtrees need to describe clusters in the units of the input.
         self._preparations: dict[str, tuple[int, bytes]] = {}
 
     def check_room(self, model: StreamModel) -> None:
-        """Refuse a stream whose messages could be too long; raises as `ask_sizes.check_room` does."""
+        """Refuse a stream whose messages could be too long, as `operation_sizes.check_room` does."""
         check_room(self._settings, model.preparation.features, self._where)
 
     def send(
         self, model: StreamModel, own: Origins, fed: LearnResult, wanted: Sequence[bool], *, alone: bool, told: bool
     ) -> list[tuple[int, Message]]:
-        """Return the messages that follow from rows, as `Downstream.send` says."""
+        """Return the messages that follow from rows; see `Downstream.send`."""
         messages: list[tuple[int, Message]] = []
         for asked in fed.asked:
             if asked.answered and fed.step is not None and not alone:
                 step = fed.step
                 found = _RootAnswers(step.cluster[:, 0].tolist(), step.score.tolist(), step.novel.tolist())
-                # Without messages there is nothing to be found where no subtree is asked.
+                # Where messages are only counted, records without operations need no group.
                 chosen = np.array(wanted, dtype=np.bool_) & told
                 groups = _SubtreeGroups.of(asked.operations, asked.operations.record, step.path[:, 0], chosen)
                 places: Sequence[int] = asked.places
@@ -197,8 +161,8 @@ class OperationWriter:
     def _unanswered(
         self, model: StreamModel, own: Origins, asked: ChildOperations, *, alone: bool, told: bool
     ) -> list[tuple[int, Message]]:
-        """Send what follows from records that were answered before, or with one that is answered elsewhere."""
-        # All of it happens with one record: the one that ended what held the others back.
+        """Return the messages that follow from records answered before, or with one that is answered elsewhere."""
+        # One record causes all of it: the one that released those held back.
         row = asked.places[0] if alone else asked.places[-1]
         record = np.zeros(len(asked.operations), dtype=np.int64)
         groups = _SubtreeGroups.of(asked.operations, record, np.array([-1]), np.zeros(1, dtype=np.bool_))
@@ -216,7 +180,7 @@ class OperationWriter:
         *,
         told: bool,
     ) -> list[tuple[int, Message]]:
-        """Write the messages of groups; `places` and `rows` say which origin and which row each record stands for."""
+        """Write the messages of groups; `places` and `rows` map each record to its origin and its row."""
         messages: list[tuple[int, Message]] = []
         sent, d, most = model.sent, groups.dimension, most_vectors(groups.dimension)
         vectors, labels = groups.vectors, groups.labels
@@ -225,18 +189,18 @@ class OperationWriter:
             place, row = places[record], rows[record]
             number = PLAIN if stop == start else sent.get(node, 0)
             if number == 0:
-                # A subtree begins: its first message has nothing else than what it must know.
+                # The first message of a new subtree has the preparation and no vectors.
                 if told:
                     known = self._preparation(model)
                     messages.append((row, self._message(model, own, place, node, 0, _NO_ANSWER, 0, 0, b"", known)))
                 number = 1
-            # What removes the node has no vector.
+            # A removal has no vector.
             last = stop - 1 if removed else stop
             for first in range(start, stop, most) if stop > start else (start,):
                 end = min(first + most, stop)
                 if told:
                     answer = _NO_ANSWER
-                    # It goes with the vector that it belongs to.
+                    # The answer goes with the vector that it belongs to.
                     if answers_it and (first <= itself < end or (itself < 0 and end == stop)):
                         flags = TOLD | NOVEL if novel[record] else TOLD
                         answer = flags, clusters[record], scores[record], itself - first if itself >= 0 else -1
@@ -268,7 +232,7 @@ class OperationWriter:
         content: bytes,
         preparation: bytes = b"",
     ) -> Message:
-        """Write one message; `content` are labels, if any, and vectors."""
+        """Write one message; `content` is labels, if any, and vectors."""
         told, cluster, score, answered = answer
         flags |= told
         key, name, included = own.keys[place], b"", b""
@@ -309,7 +273,7 @@ class OperationWriter:
         return Message(way.key, value, headers, way.partition)
 
     def _way(self, model: StreamModel, node: int) -> _Way:
-        """Return where a subtree is reached."""
+        """Return the address of a subtree."""
         if len(self._ways) >= KEPT:
             self._ways.clear()
         key = part_name(model.stream, model.version, node).encode()
@@ -317,7 +281,7 @@ class OperationWriter:
         return way
 
     def _preparation(self, model: StreamModel) -> bytes:
-        """Return what a new subtree of a stream must know."""
+        """Return the preparation that a new subtree of a stream needs."""
         known = self._preparations.get(model.name)
         if known is None or known[0] != model.version:
             if isinstance(model.preparation, SparsePreparation):

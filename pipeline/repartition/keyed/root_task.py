@@ -1,4 +1,4 @@
-"""The first hop of a keyed hierarchy: the roots of one input partition."""
+"""First stage of a keyed hierarchy: the roots of one input partition."""
 
 from collections.abc import Sequence
 
@@ -10,18 +10,12 @@ from resonance.pipeline.task.partition_task import PartitionTask
 
 
 class RootTask(PartitionTask):
-    """A partition task whose models are roots: what is below them is asked for on the routes, and answers come there.
+    """Partition task whose models are roots; the levels below learn from the routes, where assignments are emitted.
 
     Parameters
     ----------
-    settings : Settings
-        The deployment's.
-    topic : str
-        Input topic.
-    partition : int
-        Partition of it.
     routes : int
-        Partitions of the topic of the routes.
+        Number of partitions of the routes topic; 0 where nothing is sent there.
     """
 
     def __init__(self, settings: Settings, topic: str, partition: int, routes: int) -> None:
@@ -30,7 +24,7 @@ class RootTask(PartitionTask):
             self._send_by(OperationWriter(settings, topic, partition, routes))
 
     def end_below(self, trees: Sequence[SubtreeModel]) -> None:
-        """Let the clusters of subtrees end with those of the version before, where a stream of them began another."""
+        """End the clusters of subtrees with those of the previous version, for each stream that began a new one."""
         for stream in dict.fromkeys(tree.stream for tree in trees if tree.stream in self.streams):
             model, own = self._streams.named(stream), [tree for tree in trees if tree.stream == stream]
             present = []

@@ -1,4 +1,4 @@
-"""The model of one subtree: what lies below one root node of a stream, and where in the routes it stands."""
+"""Model of one subtree: the levels below one root node of a stream, and its position in the routes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from resonance.pipeline.task.model.lifetimes import Lifetimes
 from resonance.pipeline.task.model.stream_model import StreamModel
 
 STATE_REVISION: Final = 1
-"""Raised when the members of a subtree's state change."""
+"""Increased when the members of a subtree's state change."""
 
 KIND: Final = "subtree"
 """Kind of a subtree's state."""
@@ -26,42 +26,20 @@ KIND: Final = "subtree"
 
 @dataclass(slots=True, eq=False)
 class SubtreeResult(LearnResult):
-    """What became of messages: `learned` are those that were carried out, `step` has no answers.
-
-    Attributes
-    ----------
-    answered : ndarray of int64, shape (k,)
-        Messages whose record was learned here.
-    clusters, paths : ndarray of int64, shape (k, depth)
-        Its clusters and its path; the first level is the root's to give.
-    """
+    """What became of messages: `learned` are those that were applied, and `step` has no answers."""
 
     answered: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    """Messages whose record was learned here, shape (k,)."""
     clusters: IntArray = field(default_factory=lambda: np.empty((0, 1), dtype=np.int64))
+    """Clusters of these records, shape (k, depth); the root determines the first level."""
     paths: IntArray = field(default_factory=lambda: np.empty((0, 1), dtype=np.int64))
+    """Paths of these records, shape (k, depth); the root determines the first level."""
 
 
 class SubtreeModel(StreamModel):
-    """The model of the subtree of one root node; what it becomes depends on its messages alone.
+    """Model of the subtree of one root node; it depends on its messages alone.
 
-    Parameters
-    ----------
-    settings : Settings
-        The deployment's.
-    first : SubtreeOperation
-        The first message of the subtree.
-
-    Raises
-    ------
-    StateError
-        What it says of the preparation cannot be read.
-
-    Attributes
-    ----------
-    number : int
-        Messages that it was given.
-    repeated, early : int
-        Messages that were dropped since it is here: had come before, or came before one that is still to come.
+    A preparation in the first message that cannot be read is a `StateError`.
     """
 
     __slots__ = ("_part", "early", "number", "repeated", "root_node")
@@ -74,6 +52,7 @@ class SubtreeModel(StreamModel):
         self._of(first.part)
         self.preparation = Preparation.from_state(first.preparation)
         self.subtree = HCAEASubtree.below(first.part.node, settings.engine_parameters)
+        # `number` counts the messages that were applied.
         self.next = self.seq = self.number = self.snapshot_bytes = 0
         self.lifetimes = Lifetimes()
 
@@ -85,11 +64,12 @@ class SubtreeModel(StreamModel):
         self.sent = {}
         self.labels = None
         self.drifts = 0
+        # Messages dropped since the model was made here: they had come before, or came before their predecessor.
         self.repeated = self.early = 0
 
     @property
     def stream(self) -> str:
-        """Name of the stream as the bus has it."""
+        """Name of the stream as outputs contain it."""
         return self._part.stream
 
     @property
@@ -105,18 +85,15 @@ class SubtreeModel(StreamModel):
 
     @property
     def dimension(self) -> int:
-        """Values of a vector that it learns."""
+        """Numbers in a vector that is learned."""
         preparation: Any = self.preparation
         return int(preparation.dimension)
 
     def feed(self, rows: Any, taught: Sequence[Taught] = ()) -> SubtreeResult:
-        """Carry out what some messages ask, in order.
+        """Apply messages in order; only the last one may be a removal.
 
-        Parameters
-        ----------
-        rows : sequence of SubtreeOperation
-            A removal is the last one. What came before is left out, and so is what has a predecessor that has not come:
-            that comes again, because nothing of it was committed where it was sent.
+        A repeat is left out, and so is a message whose predecessor has not come: it comes again, because nothing of it
+        was committed where it was sent.
         """
         taken = self._next_of(rows)
         asks = rows if len(taken) == len(rows) else [rows[place] for place in taken]
@@ -132,7 +109,7 @@ class SubtreeModel(StreamModel):
         )
 
     def _next_of(self, rows: Sequence[SubtreeOperation]) -> Sequence[int]:
-        """Return which messages come next, and count the others."""
+        """Return the positions of the messages that come next, and count the others."""
         begun, count = self.number, len(rows)
         if [ask.number for ask in rows] == list(range(begun, begun + count)):
             self.number += count
@@ -149,7 +126,7 @@ class SubtreeModel(StreamModel):
         return taken
 
     def state(self) -> bytes:
-        """Everything the next answer depends on: canonical (equal states, equal bytes)."""
+        """Return everything that the next answer depends on; equal states have equal bytes."""
         header = {
             "stream": self._part.stream,
             "version": self.version,
@@ -164,12 +141,9 @@ class SubtreeModel(StreamModel):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "SubtreeModel":
-        """Continue from `state`.
+        """Restore a model from its `state`.
 
-        Raises
-        ------
-        StateError
-            Damaged, or written by a newer program.
+        A state that is damaged or from a newer program is a `StateError`.
         """
         header, arrays = unpack(data, KIND, STATE_REVISION)
         model = cls.__new__(cls)
@@ -190,11 +164,11 @@ class SubtreeModel(StreamModel):
 
 
 def _operations(asks: Sequence[SubtreeOperation], places: Sequence[int], node: int, dimension: int) -> Operations:
-    """Return what messages ask as the engine takes it; `Operations.record` are their places."""
+    """Return the operations of messages as the engine takes them; `places` become `Operations.record`."""
     counts = np.array([ask.rows for ask in asks], dtype=np.int64)
     ends = np.cumsum(counts)
     learned = int(ends[-1]) if len(ends) else 0
-    # The last one may remove the node: a row of zeros.
+    # If the last message removes the node, a row of zeros follows.
     removed = bool(asks) and asks[-1].removed
     rows = learned + removed
     record = np.empty(rows, dtype=np.int64)
@@ -204,7 +178,7 @@ def _operations(asks: Sequence[SubtreeOperation], places: Sequence[int], node: i
         for ask, end in zip(asks, ends.tolist(), strict=True):
             if ask.labels:
                 label[end - ask.rows : end] = np.frombuffer(ask.labels, "<i8")
-    # A vector that is answered stands so many behind the first one of its message.
+    # `answered` counts from the first vector of its message.
     itself = np.array([ask.answered for ask in asks], dtype=np.int64)
     told = itself >= 0
     answered, gone = np.zeros(rows, dtype=np.bool_), np.zeros(rows, dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""The second hop of a keyed hierarchy: the subtrees of one partition of the routes."""
+"""Second stage of a keyed hierarchy: the subtrees of one partition of the routes."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,10 +28,10 @@ _log = logging.getLogger(__name__)
 
 
 class PartHealth(ModelHealth):
-    """Counts clusters and events; what the answers say of the models is seen where the roots give them."""
+    """Counts clusters and events alone; the answers are evaluated where the roots give them."""
 
     def restored(self, model: StreamModel) -> None:
-        """Take over a subtree that goes on from a snapshot."""
+        """Count the clusters of a subtree that was restored from a snapshot."""
         self.clusters += len(model.engine.clusters())
 
     def learned(self, model: StreamModel, fed: LearnResult, *, told: bool) -> None:
@@ -40,21 +40,17 @@ class PartHealth(ModelHealth):
 
 
 class SubtreeTask(PartitionTask):
-    """The subtrees whose messages stand in one partition of the routes.
+    """Task of the subtrees whose messages are in one partition of the routes.
 
-    Answers, events and clusters go to the partition number of the record that caused them, and name its place.
+    Assignments, events and clusters go to the partition number of the record that caused them, and name its place.
 
     Parameters
     ----------
-    settings : Settings
-        The deployment's.
     topic : str
-        The topic of the routes.
-    partition : int
-        Partition of it.
+        The routes topic.
     inputs : int
-        Partitions of every input topic: those that outputs have places for; 0 where that is of no meaning, because
-        nothing is written.
+        Number of partitions of every input topic, which bounds the partitions of the outputs; 0 where no outputs are
+        written.
     """
 
     def __init__(self, settings: Settings, topic: str, partition: int, inputs: int = 0) -> None:
@@ -71,19 +67,16 @@ class SubtreeTask(PartitionTask):
         self._strange = self._repeated = self._early = 0
 
     def process(self, records: Sequence[SourceRecord]) -> Outputs:
-        """Carry out what messages ask, and answer the records that are answered here.
+        """Apply messages, and answer the records that are answered here.
 
-        Raises
-        ------
-        BrokerError
-            A record stands in a partition that is not known, and so no output has a place for what follows from it.
+        A record from an unknown partition is a `BrokerError`, because no output has a place for what follows from it.
         """
         outputs = Outputs()
         self._take(records, outputs)
         return outputs
 
     def catch_up(self, records: Sequence[SourceRecord]) -> None:
-        """Carry out again what messages ask, without any output."""
+        """Apply messages again, without any output."""
         self._take(records, None)
 
     def _take(self, records: Sequence[SourceRecord], outputs: Outputs | None) -> None:
@@ -98,14 +91,14 @@ class SubtreeTask(PartitionTask):
                 self._carry_out(asks, outputs)
 
     def _check_places(self, asks: Sequence[SubtreeOperation]) -> None:
-        """Refuse what must not be lost, and has no place in the outputs."""
+        """Refuse messages that must not be lost and have no place in the outputs."""
         known = self._inputs
         for ask in asks if known else ():
             if ask.partition >= known:
                 raise no_place(f"{self._where}@{ask.offset}", (ask.topic, ask.partition, ask.source_offset), known)
 
     def _leave_aside(self, count: int) -> None:
-        """Count what no worker wrote."""
+        """Count records that no worker wrote."""
         if count and not self._strange:
             _log.warning(
                 "%s: something else than messages to subtrees stands there, which is left aside; only workers may "
@@ -142,12 +135,9 @@ class SubtreeTask(PartitionTask):
         return zip(batch.places_of(rows), answers, strict=True)
 
     def answer_alone(self, records: Sequence[SourceRecord]) -> Outputs:
-        """Answer what messages answer with the first level alone, where nobody has their subtrees any more.
+        """Answer records with the first level alone, where their subtrees no longer exist.
 
-        Raises
-        ------
-        BrokerError
-            As in `process`.
+        A record from an unknown partition is a `BrokerError`, as in `process`.
         """
         told = [ask for ask in self._reader.read(records) if ask.told]
         self._check_places(told)
@@ -158,7 +148,7 @@ class SubtreeTask(PartitionTask):
         return Outputs(assignments=[given[place] for place in sorted(given)])
 
     def end_streams(self, is_ended: Callable[[str], bool]) -> list[SubtreeModel]:
-        """Forget the subtrees of some streams, with their snapshots, and return them."""
+        """Remove the subtrees of ended streams, with their snapshots, and return them."""
         present = [model for model in self._subtrees.models() if isinstance(model, SubtreeModel)]
         ended = [model for model in present if is_ended(model.stream)]
         for model in ended:
@@ -166,11 +156,11 @@ class SubtreeTask(PartitionTask):
         return ended
 
     def forget(self, name: str) -> None:
-        """Let the snapshot of a subtree go that is not here."""
+        """Mark for deletion the snapshot of a subtree that is not here."""
         self._subtrees.forget(name)
 
     def _follow(self, batch: OperationBatch, run: range, *, aloud: bool) -> Learned:
-        """Carry out what a subtree is asked; what is told of it stands at the places of the messages."""
+        """Apply the messages of a subtree; outputs carry the places of the messages."""
         found = Learned(LearnResult())
         for numbered in batch.numbered(run):
             model, places = self._model_of(batch, numbered)
@@ -188,7 +178,7 @@ class SubtreeTask(PartitionTask):
             if isinstance(learned.fed, SubtreeResult):
                 batch.fill(fitting, learned.fed)
             if model.subtree.ended:
-                # Nothing will come whose time could tell when their tombstones are due.
+                # The tombstones are emitted now, because no later message brings a time at which they could be due.
                 cause = EventCause(own, len(fitting) - 1)
                 last = [self._events.tombstone(name, cause) for name in model.lifetimes.all_ended()]
                 learned.clusters += [(cause.position, message) for message in last]
@@ -201,17 +191,17 @@ class SubtreeTask(PartitionTask):
         return found
 
     def _model_of(self, batch: OperationBatch, rows: Sequence[int]) -> tuple[SubtreeModel | None, Sequence[int]]:
-        """Return the model of a subtree, a new one where its first message is among some rows, and those it has not."""
+        """Return the model of a subtree, new if its first message is among the rows, and the rows that it lacks."""
         asks = batch.asks
         model = self._subtrees.of(asks[rows[0]].part)
         for number, row in enumerate(rows if model is None else ()):
             if asks[row].number == 0 and (model := self._begun_by(asks[row])) is not None:
-                # What stands before it belongs to nothing.
+                # Messages before the first one belong to no subtree.
                 model.next = asks[row].offset
                 self._early += number
                 break
         if model is None:
-            # Of a subtree that is gone, read again; or one whose first message comes again.
+            # The subtree is gone and its messages are read again, or its first message will come again.
             self._early += len(rows)
             return None, rows
         if asks[rows[0]].offset >= model.next:
@@ -219,7 +209,7 @@ class SubtreeTask(PartitionTask):
         return model, [row for row in rows if asks[row].offset >= model.next]
 
     def _begun_by(self, ask: SubtreeOperation) -> SubtreeModel | None:
-        """Return the model of a subtree that begins; None where its first message is no worker's."""
+        """Return the model of a new subtree, or None where no worker wrote its first message."""
         try:
             model = self._subtrees.begin_below(ask)
         except StateError:
@@ -230,19 +220,19 @@ class SubtreeTask(PartitionTask):
 
     @property
     def numbers(self) -> dict[str, int]:
-        """How many messages each subtree was given."""
+        """Number of messages that each subtree has applied."""
         present = [model for model in self._subtrees.models() if isinstance(model, SubtreeModel)]
         return {model.name: model.number for model in present}
 
     @property
     def repeats(self) -> int:
-        """Messages that were dropped because they had come, or come again."""
+        """Messages that were dropped because they had come already, or will come again."""
         present = [model for model in self._subtrees.models() if isinstance(model, SubtreeModel)]
         return self._repeated + self._early + sum(model.repeated + model.early for model in present)
 
     @property
     def counts(self) -> Counts:
-        """What was seen so far; may be asked for in another thread."""
+        """Counters so far; other threads may read them."""
         sizes = [model.snapshot_bytes for model in self._subtrees.models()]
         return Counts(
             self._records,
@@ -255,33 +245,30 @@ class SubtreeTask(PartitionTask):
     # Snapshots
 
     def dropped(self) -> list[str]:
-        """Return the subtrees whose snapshots are to go, each once."""
+        """Return the subtrees whose snapshots must be deleted, each once."""
         return self._subtrees.dropped()
 
     @property
     def recovery_offset(self) -> int | None:
-        """Lowest offset of a message that no snapshot contains; None when all are there."""
+        """Lowest offset of a message that no snapshot contains; None if there is none."""
         return self._subtrees.recovery_offset
 
     def snapshot(self, stream: str) -> StreamSnapshot:
-        """Return the state of a subtree, which is clean then."""
+        """Return the state of a subtree and mark it clean."""
         return self._subtrees.snapshot_of(stream)
 
     def states(self) -> Iterator[StreamSnapshot]:
-        """Yield the state of every subtree; none counts as snapshotted by that."""
+        """Yield the state of every subtree without marking it clean."""
         return self._subtrees.all_states()
 
     def is_consistent_at(self, position: int) -> bool:
-        """Whether `states` hold what the messages below an offset left, and nothing else."""
+        """Return whether `states` hold exactly the effect of the messages below an offset."""
         return all(model.next <= position for model in self._subtrees)
 
     def restore(self, snapshot: StreamSnapshot, *, new_version: bool = False) -> None:
-        """Continue a subtree from a snapshot.
+        """Restore a subtree from a snapshot.
 
-        Raises
-        ------
-        MismatchError
-            The subtree was learned with other settings, which are named; or the state cannot be read.
+        It raises `MismatchError`, which names the settings that differ, or says that the state cannot be read.
         """
         self._subtrees.go_on(snapshot)
         model = self._subtrees.named(snapshot.stream)
@@ -289,16 +276,13 @@ class SubtreeTask(PartitionTask):
         self._learner.check(model)
 
     def partition_state(self) -> bytes:
-        """Return what the partition knows beside its subtrees, as JSON."""
+        """Return the state of the partition beside its subtrees, as JSON."""
         return orjson.dumps({"format": FORMAT, "first_version": self.first_version})
 
     def restore_partition(self, state: bytes) -> None:
-        """Continue from `partition_state`, before any subtree is restored.
+        """Restore a `partition_state`, before any subtree is restored.
 
-        Raises
-        ------
-        MismatchError
-            It cannot be read, or a newer release wrote it.
+        It raises `MismatchError` if the state cannot be read or a newer release wrote it.
         """
         try:
             content = orjson.loads(state)

@@ -1,4 +1,4 @@
-"""The subtrees of one partition of the routes: their models by name, and the books of their snapshots."""
+"""Subtrees of one partition of the routes: their models by name, and the bookkeeping of their snapshots."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,34 +17,21 @@ from resonance.pipeline.task.streams import FORMAT, Streams, differences_of
 
 
 class Subtrees(Streams):
-    """The subtrees of a partition, in the order in which they began; the key of one is its name.
-
-    Parameters
-    ----------
-    settings : Settings
-        The deployment's.
-    topic : str
-        The topic of the routes.
-    partition : int
-        Partition of it.
-    """
+    """Subtrees of a partition, in the order in which they began; the key of a subtree is its name."""
 
     def __init__(self, settings: Settings, topic: str, partition: int) -> None:
         super().__init__(settings, topic, partition)
         self._gone: dict[str, None] = {}
 
     def of(self, part: Part) -> SubtreeModel | None:
-        """Return the model of a subtree, if it is here."""
+        """Return the model of a subtree, or None where it is not here."""
         model = self._models.get(part.name.encode())
         return model if isinstance(model, SubtreeModel) else None
 
     def begin_below(self, first: SubtreeOperation) -> SubtreeModel:
-        """Return the model of a subtree that begins.
+        """Begin a subtree and return its model.
 
-        Raises
-        ------
-        StateError
-            Its first message does not say what it must, or not what the roots of these settings say.
+        A first message that is incomplete, or does not fit the roots of these settings, is a `StateError`.
         """
         model = SubtreeModel(self._settings, first)
         if not self._is_of_roots(model.preparation):
@@ -53,7 +40,7 @@ class Subtrees(Streams):
         return model
 
     def _is_of_roots(self, preparation: AnyPreparation) -> bool:
-        """Whether the records that a preparation gives can be learned under the settings."""
+        """Return whether the vectors of a preparation can be learned under the settings."""
         if not isinstance(preparation, Preparation):
             return False
         settings, features = self._settings, preparation.features
@@ -64,7 +51,7 @@ class Subtrees(Streams):
             own = settings.preparation(features)
         except ParameterError:
             return False
-        # A warm-up may have fewer axes than the settings ask for.
+        # A warm-up may have fewer axes than the settings request.
         fits = preparation.dimension <= own.dimension if own.projects else True
         return fits and (own.columns, own.projects) == (preparation.columns, preparation.projects)
 
@@ -73,7 +60,7 @@ class Subtrees(Streams):
         self._gone.pop(model.name, None)
 
     def remove(self, model: StreamModel) -> None:
-        """Forget a subtree whose root node was removed; its snapshot is to go too."""
+        """Remove a subtree whose root node was removed, and mark its snapshot for deletion."""
         name = model.name
         del self._models[name.encode()], self._names[name]
         for book in (self._dirty, self._dirty_at, self._new_at):
@@ -81,23 +68,23 @@ class Subtrees(Streams):
         self._gone[name] = None
 
     def forget(self, name: str) -> None:
-        """Let the snapshot of a subtree go that nobody has."""
+        """Mark for deletion the snapshot of a subtree that no task has."""
         self._gone[name] = None
 
     def dropped(self) -> list[str]:
-        """Return the subtrees whose snapshots are to go, each once."""
+        """Return the subtrees whose snapshots must be deleted, each once."""
         gone, self._gone = list(self._gone), {}
         return gone
 
     def snapshot_of(self, name: str) -> StreamSnapshot:
-        """Return the state of a subtree, which is clean then."""
+        """Return the state of a subtree and mark it clean."""
         model = self._names[name]
         body = model.state()
         self._note_clean(model, len(body))
         return StreamSnapshot(name, model.next, self._header_of(model.version), body)
 
     def all_states(self) -> Iterator[StreamSnapshot]:
-        """Yield the state of every subtree as `snapshot_of` does, and leave the books as they are."""
+        """Yield the state of every subtree as `snapshot_of` does, without marking it clean."""
         for model in self._models.values():
             yield StreamSnapshot(model.name, model.next, self._header_of(model.version), model.state())
 
@@ -116,7 +103,7 @@ class Subtrees(Streams):
         }
 
     def go_on(self, snapshot: StreamSnapshot) -> None:
-        """Continue a subtree from a snapshot; see `PartitionTask.restore`."""
+        """Restore a subtree from a snapshot; see `PartitionTask.restore`."""
         where = f"{self._where}, subtree {snapshot.stream} at offset {snapshot.next}"
         if snapshot.header.get("format", FORMAT) > FORMAT:
             raise mismatches.newer_format(where, snapshot.header["format"], FORMAT)

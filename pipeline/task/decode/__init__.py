@@ -1,1 +1,1 @@
-"""Messages to records: what can be learned of them, and what is wrong with the others."""
+"""Decodes messages into records that can be learned, and says what is wrong with the others."""

@@ -1,6 +1,6 @@
-"""Where the features stand in a record, and how they are lifted out of a batch at once.
+"""Where the features stand in a record, and how a whole batch of them is extracted at once.
 
-A layout is decided by the settings, or by the first usable records of a partition where the settings leave it open.
+The settings decide the layout; where they leave it open, the first usable records of a partition do.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,42 +16,30 @@ from resonance.pipeline.json_paths import ABSENT, Path, find, parse_path, path_n
 from resonance.pipeline.task.decode.faults import FaultError
 
 UNKNOWN = -1.0
-"""A category's value that the settings do not list."""
+"""Number of a category's value that the settings do not list."""
 
 
 class Shape(NamedTuple):
-    """What a single feature path leads to.
-
-    Attributes
-    ----------
-    length : int
-        Length of the array; 0 for an object.
-    names : tuple of str
-        Names in the object, sorted; empty for an array.
-    """
+    """What a single feature path leads to."""
 
     length: int
+    """Length of the array; 0 for an object."""
     names: tuple[str, ...]
+    """Names in the object, sorted; empty for an array."""
 
 
 def shape_as_json(shape: Shape | None) -> dict[str, Any] | None:
-    """Return a shape as it is kept in states."""
+    """Return a shape in the form that states hold."""
     return None if shape is None else shape._asdict()
 
 
 def shape_from(content: Any) -> Shape | None:
-    """Return the shape that `shape_as_json` wrote.
-
-    Raises
-    ------
-    KeyError, TypeError, ValueError
-        It did not write this.
-    """
+    """Return the shape that `shape_as_json` wrote."""
     return None if content is None else Shape(int(content["length"]), tuple(map(str, content["names"])))
 
 
 class _FeatureGroup(NamedTuple):
-    """Numbers that stand in the same container of a record: their keys there, and their columns."""
+    """Numbers in the same container of a record: their keys there, and their columns."""
 
     container: Path
     keys: tuple[str | int, ...]
@@ -66,19 +54,9 @@ class _Category(NamedTuple):
 
 
 class Layout:
-    """Lifts rows of numbers out of parsed records.
+    """Extracts rows of numbers from parsed records; without a shape the settings must list the features.
 
-    Parameters
-    ----------
-    settings : Settings
-        Input and preparation.
-    shape : Shape, optional
-        What the feature path leads to; without it the settings must list the features.
-
-    Attributes
-    ----------
-    features : tuple of str
-        Names of the columns.
+    `features` holds the names of the columns.
     """
 
     def __init__(self, settings: Settings, shape: Shape | None = None) -> None:
@@ -116,7 +94,7 @@ class Layout:
             self._groups.append(_FeatureGroup(container, tuple(places[c][1] for c in columns), tuple(columns)))
         self._categories = [_Category(*places[c], c, table) for c, table in self._tables.items()]
         self.openings = 1 + len({container[: i + 1] for container, _ in places for i in range(len(container))})
-        """Objects and arrays that every record with these features opens, at least."""
+        """Fewest objects and arrays that a record with these features opens."""
 
     @property
     def dimension(self) -> int:
@@ -124,22 +102,10 @@ class Layout:
         return len(self.features)
 
     def rows(self, objects: list[dict[str, Any]]) -> FloatArray:
-        """Return the rows of a batch, all records of which are as they should be.
+        """Return the rows of a batch of usable records, one column for each feature.
 
-        Parameters
-        ----------
-        objects : list of dict
-            Parsed records.
-
-        Returns
-        -------
-        ndarray of shape (n, dimension)
-            NaN where a feature is missing and may be; for a category the place of its value, or -1.
-
-        Raises
-        ------
-        KeyError, TypeError, ValueError, IndexError
-            Some record is not; `row` says which and why.
+        A feature that may be missing is NaN where it is; a category is the place of its value in the settings, or -1.
+        If a record is not usable, `KeyError`, `TypeError`, `ValueError` or `IndexError` is raised, and `row` says why.
         """
         count = len(objects)
         if len(self._groups) == 1 and not self._categories:
@@ -152,11 +118,11 @@ class Layout:
         return rows
 
     def stacked(self, rows: Sequence[Sequence[float]]) -> FloatArray:
-        """Return the rows that `row` returned as those of a batch."""
+        """Return rows from `row` as one batch."""
         return np.array(rows, dtype=np.float64).reshape(len(rows), self.dimension)
 
     def joined(self, parts: Sequence[FloatArray]) -> FloatArray:
-        """Return the rows of batches as those of one."""
+        """Return the rows of several batches as one batch."""
         return np.concatenate([np.empty((0, self.dimension)), *parts])
 
     def _containers(self, objects: list[dict[str, Any]], path: Path) -> list[Any]:
@@ -177,7 +143,7 @@ class Layout:
         if kinds.count(float) != len(flat):
             found = set(kinds)
             if not found <= {float, int}:
-                # numpy would take a boolean for a number.
+                # numpy would accept a boolean as a number.
                 if not (self._accepts_missing and found <= {float, int, type(None)}):
                     raise TypeError("not numbers")
                 flat = [np.nan if value is None else value for value in flat]
@@ -205,13 +171,7 @@ class Layout:
         return [place(value, UNKNOWN) for value in values]
 
     def row(self, record: dict[str, Any]) -> list[float]:
-        """Return the row of one record.
-
-        Raises
-        ------
-        FaultError
-            Why the record has none.
-        """
+        """Return the row of one record; a `FaultError` says why it has none."""
         if self.shape is not None:
             found = feature_shape(record, self._settings)
             if bool(self.shape.names) != bool(found.names):
@@ -262,13 +222,7 @@ def _listed(settings: Settings) -> tuple[str, ...]:
 
 
 def number_of(value: Any, where: str) -> float:
-    """Return a value as a number.
-
-    Raises
-    ------
-    FaultError
-        It is none.
-    """
+    """Return a value as a float, or raise `FaultError` if it is not a number."""
     if type(value) is not float and type(value) is not int:
         raise FaultError("validate", "wrong_type", f"{where} is {kind_of(value)}, not a number")
     return float(value)
@@ -277,10 +231,7 @@ def number_of(value: Any, where: str) -> float:
 def feature_shape(record: dict[str, Any], settings: Settings) -> Shape:
     """Return what the single feature path leads to in a record.
 
-    Raises
-    ------
-    FaultError
-        Nothing, or neither an array nor an object, or an empty one.
+    Raises `FaultError` if that is missing, empty, or neither an array nor an object.
     """
     where = str(settings.input.features)
     value = find(record, parse_path(where))
@@ -303,7 +254,7 @@ def feature_shape(record: dict[str, Any], settings: Settings) -> Shape:
 
 
 def kind_of(value: Any) -> str:
-    """Return what a value of JSON is, in words."""
+    """Return in words what kind of JSON value this is."""
     if value is None:
         return "null"
     if isinstance(value, bool):

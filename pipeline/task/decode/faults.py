@@ -1,4 +1,4 @@
-"""What can be wrong with a record, in the words of its dead letter."""
+"""Faults of records, in the words of their dead letters."""
 
 from dataclasses import dataclass
 
@@ -8,35 +8,21 @@ from resonance.schemas import DeadLetterClass, DeadLetterStage
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why a record becomes a dead letter.
-
-    Attributes
-    ----------
-    index : int
-        Position of the record in its batch.
-    stage, kind : str
-        ``stage`` and ``class`` of the dead letter.
-    message : str
-        What is wrong and what to do.
-    record : SourceRecord or None
-        The record, where it came before its batch: the one at `index` decided about it.
-    """
+    """Why a record becomes a dead letter."""
 
     index: int
+    """Position of the record in its batch."""
     stage: DeadLetterStage
     kind: DeadLetterClass
+    """``class`` of the dead letter."""
     message: str
+    """What is wrong and what to do."""
     record: SourceRecord | None = None
+    """The faulty record, if it came before the batch; the record at `index` then only decided it."""
 
 
 class FaultError(Exception):
-    """Carries a fault out of the code that found it; never leaves the partition task.
-
-    Parameters
-    ----------
-    stage, kind, message : str
-        As in `Fault`.
-    """
+    """Carries a fault out of the code that found it; never leaves the partition task."""
 
     def __init__(self, stage: DeadLetterStage, kind: DeadLetterClass, message: str) -> None:
         super().__init__(message)
@@ -45,7 +31,7 @@ class FaultError(Exception):
         self.message = message
 
     def at(self, index: int, record: SourceRecord | None = None) -> Fault:
-        """Return the fault of the record at a position of its batch, or of one that came before it (see `Fault`)."""
+        """Return the fault of the record at a position of its batch, or of an earlier one (see `Fault.record`)."""
         return Fault(index, self.stage, self.kind, self.message, record)
 
 

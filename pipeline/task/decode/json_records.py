@@ -1,7 +1,7 @@
-"""From the bytes of other people's topics to rows of numbers, a batch at a time.
+"""Decodes the messages of input topics into rows of numbers, a batch at a time.
 
-The usual batch is parsed record by record by orjson and then handled as a whole. Where anything in it is unusual it
-is cut into small parts, and only a part that holds a fault is looked at record by record: that says what is wrong.
+orjson parses each record; everything else handles the batch as a whole. A batch with anything unusual in it is cut into
+small parts. Only a part that holds a fault is decoded record by record, which shows what is wrong.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,12 +23,12 @@ from resonance.pipeline.task.decode.sparse import SparseLayout, SparseRows
 from resonance.pipeline.timestamps import TimeTexts
 
 REVISION: Final = 1
-"""Raised with every change of what a record is decoded to, or of which records are dead letters."""
+"""Increased with every change in what a record is decoded to, or in which records are dead letters."""
 
 DEEPEST = 32
-"""Objects and arrays inside one another that a record may have."""
+"""Deepest nesting of objects and arrays that a record may have."""
 _PART = 64
-"""Records of a part, when a batch is not as usual."""
+"""Records in one part of an unusual batch."""
 
 _OPENING_BRACE = ord("{")
 _BRACKET_TO_BRACE = ord("{") ^ ord("[")
@@ -40,7 +40,7 @@ AnyLayout = Layout | SparseLayout
 
 
 class Probe(NamedTuple):
-    """A usable record of which it is not known yet how many features it should have; members as in `Decoded`."""
+    """A usable record, while the features that it must have are not decided; members as in `Decoded`."""
 
     shape: Shape
     row: list[float]
@@ -52,54 +52,29 @@ class Probe(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Decoded:
-    """A batch as the models see it.
-
-    Attributes
-    ----------
-    index : list of int
-        Position in the batch of each usable record.
-    rows : ndarray of shape (usable, dimension), or SparseRows
-        See `Layout.rows` and `SparseLayout.rows`.
-    ids : list of bytes, optional
-        The records' own ids as JSON, where ``input.id_path`` is set.
-    times : list of str
-        The records' times.
-    included : list of str, optional
-        Copied members as a JSON object, where ``output.include`` is set.
-    sizes : list of int
-        Bytes of the records' values.
-    faults : list of Fault
-        The records that are not usable.
-    skipped : int
-        Records with a null value.
-    taught : list of Taught
-        Id and labels of each, where the engine is taught by labels; empty otherwise.
-    """
+    """A batch as the models see it; the columns have one entry for each usable record."""
 
     index: list[int]
+    """Positions of the usable records in the batch."""
     rows: FloatArray | SparseRows
+    """As `Layout.rows` or `SparseLayout.rows` returns them."""
     ids: list[bytes] | None
+    """The records' own ids as JSON, where ``input.id_path`` is set."""
     times: list[str]
     included: list[str] | None
+    """Copied members as JSON objects, where ``output.include`` is set."""
     sizes: list[int]
+    """Bytes of the records' values."""
     faults: list[Fault] = field(default_factory=list)
+    """The records that are not usable."""
     skipped: int = 0
+    """Records with a null value."""
     taught: list[Taught] = field(default_factory=list)
+    """Ids and labels, where the engine is taught by labels; empty otherwise."""
 
 
 class InputMapping:
-    """Decodes the records of one partition.
-
-    Parameters
-    ----------
-    settings : Settings
-        Where in a record its features, its id and its time stand, and how large it may be.
-
-    Attributes
-    ----------
-    layout : Layout or SparseLayout or None
-        Where the features stand; None until the first records have shown it (`probe`, `decide`).
-    """
+    """Decodes the records of one partition."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -113,6 +88,7 @@ class InputMapping:
         self._bytes = np.empty(0, np.uint8)
         self._marks = np.empty(0, np.bool_)
         self.layout: AnyLayout | None = None
+        """Where the features stand; None until the first records have shown it (`probe`, `decide`)."""
         if settings.input.sparse is not None:
             self.layout = SparseLayout(settings)
         elif not isinstance(settings.input.features, str):
@@ -122,27 +98,17 @@ class InputMapping:
 
     @property
     def dense_layout(self) -> Layout | None:
-        """The layout where records are dense and it is known."""
+        """The layout, if it is known and records are dense."""
         return self.layout if isinstance(self.layout, Layout) else None
 
     def decide(self, shape: Shape) -> None:
-        """Take what the feature path leads to from now on."""
+        """Set what the feature path leads to from now on."""
         self.layout = Layout(self._settings, shape)
 
     def probe(self, record: SourceRecord, layout: Layout | None = None) -> Probe | None:
-        """Return what the feature path leads to in a record, all of which is usable; None for a null value.
+        """Decode a record whose features may be undecided; None for a null value.
 
-        Parameters
-        ----------
-        record : SourceRecord
-            The record.
-        layout : Layout, optional
-            What it must have; anything will do without it.
-
-        Raises
-        ------
-        FaultError
-            Why the record is not usable.
+        With a layout the record must have its features. A `FaultError` says why a record is not usable.
         """
         if record.value is None:
             return None
@@ -150,20 +116,14 @@ class InputMapping:
         shape = feature_shape(parsed, self._settings)
         row = (layout or Layout(self._settings, shape)).row(parsed)
         if layout is not None and layout.shape is not None:
-            # An object may have more names than it must.
+            # An object may have more names than the layout requires.
             shape = layout.shape
         own = self._id(parsed) or b"null" if self._id_path else None
         included = self._included([parsed])[0] if self._include else None
         return Probe(shape, row, own, self._time(parsed, record.timestamp), included, self._labels(parsed))
 
     def decode(self, records: Sequence[SourceRecord]) -> Decoded:
-        """Decode a batch.
-
-        Parameters
-        ----------
-        records : sequence of SourceRecord
-            In offset order.
-        """
+        """Decode a batch in offset order."""
         if self.layout is None:
             raise RuntimeError("the layout of the features is not decided")
         try:
@@ -183,7 +143,7 @@ class InputMapping:
         return self._joined(parts, self.layout)
 
     def _whole(self, records: Sequence[SourceRecord], layout: AnyLayout) -> Decoded:
-        """Decode a batch without any fault; a fault is an exception of some kind."""
+        """Decode a batch without any fault; a fault raises one of several exceptions."""
         values: list[Any] = [record.value for record in records]
         sizes = list(map(len, values))
         if sizes and max(sizes) > self._limit:
@@ -200,15 +160,15 @@ class InputMapping:
         return Decoded(list(range(len(values))), rows, ids, times, included, sizes, taught=taught)
 
     def _check_depth(self, values: list[bytes], objects: list[Any], openings: int) -> None:
-        """Raise where a record is nested too deep.
+        """Raise `ValueError` if a record is nested too deep.
 
-        Each record opens `openings` objects and arrays at least, so one that is too deep lifts the batch's number
-        above the bound; only then are records counted for themselves, and only one with many is walked through.
+        Each record opens at least `openings` objects and arrays, so one that is too deep lifts the count of the batch
+        above a bound. Only then are single records counted, and only one with many openings is walked through.
         """
         joined = b"".join(values)
         size = len(joined)
         if size > len(self._bytes):
-            # Kept from batch to batch: fresh memory costs more than the counting.
+            # Kept from batch to batch, because fresh memory costs more than the counting.
             self._bytes, self._marks = np.empty(2 * size, np.uint8), np.empty(2 * size, np.bool_)
         raw, marks = self._bytes[:size], self._marks[:size]
         np.bitwise_or(np.frombuffer(joined, np.uint8), _BRACKET_TO_BRACE, out=raw)
@@ -234,7 +194,7 @@ class InputMapping:
         if kinds == {str}:
             joined = orjson.dumps(ids)
             if b"\\" not in joined:
-                # Nothing is escaped, so a quote ends a text; and JSON has no bare line break that could be in one.
+                # Without escapes every quote begins or ends a text, and a JSON text holds no bare line break.
                 return joined[1:-1].replace(b'","', b'"\n"').split(b"\n")
         if not kinds <= {str, int, float, type(None), type(ABSENT)}:
             raise TypeError("not ids")
@@ -303,13 +263,7 @@ class InputMapping:
         return whole
 
     def check_size(self, value: bytes) -> None:
-        """Refuse a value that is too long.
-
-        Raises
-        ------
-        FaultError
-            It is longer than ``limits.record_bytes``.
-        """
+        """Raise `FaultError` for a value longer than ``limits.record_bytes``."""
         if len(value) > self._limit:
             raise FaultError(
                 "limit",
@@ -318,13 +272,7 @@ class InputMapping:
             )
 
     def parsed(self, value: bytes) -> dict[str, Any]:
-        """Return a record as an object.
-
-        Raises
-        ------
-        FaultError
-            It is none, or too large, or nested too deep.
-        """
+        """Return a record as an object, or raise `FaultError` if it is none, too large, or nested too deep."""
         self.check_size(value)
         try:
             parsed = _loads(value)
@@ -342,7 +290,7 @@ class InputMapping:
         return parsed
 
     def _id(self, parsed: dict[str, Any]) -> bytes | None:
-        """Return the id as JSON; None where there is none."""
+        """Return the id as JSON, or None."""
         if not self._id_path:
             return None
         value = find(parsed, self._id_path)
@@ -354,17 +302,14 @@ class InputMapping:
         return _id_text(value)
 
     def _labels(self, parsed: dict[str, Any]) -> Labels | None:
-        """Return the labels; None where there are none to be learned."""
+        """Return the labels, or None if there are none to learn."""
         path = self._label_path
         return labels_of(find(parsed, path), str(self._settings.input.label_path)) if path else None
 
     def stamp(self, record: SourceRecord) -> str:
-        """Return the time of a record that says none itself.
+        """Return Kafka's timestamp as the time of a record without a time of its own.
 
-        Raises
-        ------
-        FaultError
-            Kafka's timestamp is beyond the years that a time can have.
+        Raises `FaultError` if the timestamp is beyond the years that a time can have.
         """
         return self._time({}, record.timestamp)
 
@@ -388,7 +333,7 @@ def _path(text: str | None) -> Path:
 
 
 def _members(objects: list[dict[str, Any]], path: Path) -> list[Any]:
-    """Return the member of each record, `ABSENT` where it has none."""
+    """Return the member that a path leads to in each record, `ABSENT` where there is none."""
     members: list[Any] = objects
     try:
         for name in path:
@@ -407,7 +352,7 @@ def _too_deep(depth: str) -> str:
 
 
 def depth_of(value: Any) -> int:
-    """Return how many objects and arrays stand inside one another in a value, itself included."""
+    """Return how deep objects and arrays are nested in a value, itself included."""
     depth, level = 0, [value]
     while level := [item for item in level if isinstance(item, dict | list)]:
         depth += 1

@@ -1,10 +1,10 @@
-"""Labels as people send them: beside the features of a record, or later on a topic of their own.
+"""Labels of records, sent beside the features or later on a topic of their own.
 
 A message of the topic of labels is a JSON object:
 
 ==========  ===========================================================================================================
 ``id``      the record's id, as its assignment has it
-``labels``  a label, or a list of them; an empty list says that the record has none
+``labels``  a label, or a list of them; an empty list means that the record has none
 ``stream``  the record's stream, as its assignment has it; may be left out where the deployment has only one
 ==========  ===========================================================================================================
 """
@@ -22,66 +22,41 @@ from resonance.pipeline.task.decode.faults import FaultError
 from resonance.pipeline.task.decode.stream_names import StreamNames
 
 TEXT_BYTES: Final = 100
-"""Bytes of a label's text as JSON."""
+"""Most bytes of a label's text as JSON."""
 
 MESSAGE_BYTES: Final = 20_000
-"""Bytes of a message of the topic of labels: its value, its key, and the names and values of its headers. Such messages
-wait in states for their records."""
+"""Most bytes of a message of the topic of labels: its value, its key, and the names and values of its headers. States
+hold such messages while these wait for their records."""
 
 Labels = tuple[str, ...]
-"""The labels of one record, each once, in the order given; on the bus a label is its text."""
+"""The labels of one record, each once, in the order given; messages show a label as its text."""
 
 
 class LateLabels(NamedTuple):
-    """What a message of the topic of labels says.
-
-    Attributes
-    ----------
-    id : bytes
-        Id of a record, as JSON.
-    labels : tuple of str
-        Its labels.
-    stream : bytes
-        Key of its stream.
-    """
+    """Content of a message of the topic of labels."""
 
     id: bytes
+    """Id of the record, as JSON."""
     labels: Labels
     stream: bytes
+    """Key of the record's stream."""
 
 
 class Taught(NamedTuple):
-    """What is known of a row beside its features.
-
-    Attributes
-    ----------
-    id : bytes or None
-        The record's id, as JSON; None without one.
-    labels : tuple of str or None
-        Its labels; None where nobody has said them.
-    late : RoutedRecord or None
-        The message that says them, where they come on a topic of their own: then there is no row.
-    """
+    """What is known of a row beside its features."""
 
     id: bytes | None
+    """Id of the record, as JSON."""
     labels: Labels | None
+    """None where none were sent."""
     late: RoutedRecord | None = None
+    """The message that brings the labels on a topic of their own; the row then holds no features."""
 
 
 def labels_of(found: Any, where: str) -> Labels | None:
-    """Return the labels that stand in a member of a record; None where there are none to be learned.
+    """Return the labels in a member of a record, or None if there are none to learn.
 
-    Parameters
-    ----------
-    found : object
-        The member; `ABSENT` where there is none.
-    where : str
-        What to call it.
-
-    Raises
-    ------
-    FaultError
-        It holds something else.
+    A member with other content raises `FaultError`, which calls it `where`.
     """
     if found is ABSENT or found is None:
         return None
@@ -106,7 +81,7 @@ def labels_of(found: Any, where: str) -> Labels | None:
 
 
 def too_many(what: str, most: int = LABELS) -> FaultError:
-    """Return the fault of labels beyond those that a stream can have, which are `most`."""
+    """Return the fault of labels beyond the `most` that a stream can have."""
     return FaultError(
         "label",
         "too_many_labels",
@@ -115,13 +90,7 @@ def too_many(what: str, most: int = LABELS) -> FaultError:
 
 
 class LabelMessages:
-    """Reads the messages of the topic of labels.
-
-    Parameters
-    ----------
-    settings : Settings
-        The deployment's.
-    """
+    """Reads the messages of the topic of labels."""
 
     def __init__(self, settings: Settings) -> None:
         self._names = StreamNames.of(settings, "", 0)
@@ -131,13 +100,7 @@ class LabelMessages:
         self._key_bytes = settings.limits.key_bytes
 
     def read(self, record: SourceRecord) -> LateLabels:
-        """Return what a message says; it has a value.
-
-        Raises
-        ------
-        FaultError
-            Why it cannot be used.
-        """
+        """Return the content of a message that has a value; a `FaultError` says why it cannot be used."""
         value = record.value or b""
         if (size := len(value) + bytes_beside(record)) > MESSAGE_BYTES:
             raise FaultError(
@@ -174,7 +137,7 @@ class LabelMessages:
         return LateLabels(orjson.dumps(own), labels, self._stream(parsed.get("stream")))
 
     def _stream(self, name: Any) -> bytes:
-        """Return the key of the stream of a name."""
+        """Return the key of the stream with a name."""
         if name is None and self._whole and len(self._inputs) == 1:
             return self._inputs[0].encode()
         if type(name) is not str or not name:

@@ -1,4 +1,4 @@
-"""A batch of records and of messages of the topic of labels, decoded together."""
+"""Decodes records and messages of the topic of labels together in one batch."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,15 +13,7 @@ from resonance.pipeline.task.decode.sparse import SparseRows
 
 
 class LabelDecoding:
-    """Decodes what comes over the routes where there is a topic of labels.
-
-    Parameters
-    ----------
-    settings : Settings
-        The deployment's.
-    mapping : InputMapping
-        Decodes the records.
-    """
+    """Decodes what comes over the routes where there is a topic of labels."""
 
     def __init__(self, settings: Settings, mapping: InputMapping) -> None:
         self._topic = settings.labels.topic
@@ -29,13 +21,7 @@ class LabelDecoding:
         self._messages = LabelMessages(settings)
 
     def decode(self, records: Sequence[SourceRecord]) -> Decoded:
-        """Decode a batch; the rows of messages of labels are zeros.
-
-        Parameters
-        ----------
-        records : sequence of SourceRecord
-            In offset order.
-        """
+        """Decode a batch in offset order; messages of labels get rows of zeros."""
         late = {
             index: record
             for index, record in enumerate(records)
@@ -78,7 +64,7 @@ class LabelDecoding:
 
 
 def own_times(decoded: Decoded, records: Sequence[SourceRecord]) -> tuple[list[int], list[str]]:
-    """Return offsets and times of the records of a batch, messages of labels left out."""
+    """Return the offsets and own times of a batch's records, without messages of labels."""
     if not decoded.taught:
         return [records[index].offset for index in decoded.index], decoded.times
     kept = [place for place, own in enumerate(decoded.taught) if own.late is None]

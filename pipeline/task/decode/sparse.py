@@ -1,7 +1,7 @@
-"""From the bytes of other people's topics to sparse records, a batch at a time and never made dense.
+"""Extracts sparse records from parsed messages, a batch at a time and without making them dense.
 
-A record has its features as ``{"indices": [3, 7], "values": [0.5, 1.0]}`` or as an object name -> number. Which of the
-two it is shows in itself: an object with exactly these two members, both arrays, has the first form.
+A record has its features as ``{"indices": [3, 7], "values": [0.5, 1.0]}`` or as an object name -> number. An object
+with exactly these two members, both arrays, has the first form; any other object has the second.
 """
 
 from collections import Counter
@@ -25,33 +25,24 @@ _both = itemgetter(INDICES, VALUES)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SparseRows:
-    """Decoded sparse records, which can be of several streams and of both forms.
-
-    Attributes
-    ----------
-    codes : ndarray of int64, shape (entries,)
-        Of a record by index: the features; of one by name: where in `names` these stand.
-    indptr : ndarray of int64, shape (n + 1,)
-        Where each record begins, and the end.
-    data : ndarray of float64, shape (entries,)
-        Values.
-    by_index : ndarray of bool, shape (n,)
-        The form of each record.
-    names : list of str
-        Names of features, in the order of their first appearance.
-    """
+    """Decoded sparse records, possibly of several streams and of both forms."""
 
     codes: IntArray
+    """Shape (entries,): of a record by index the features, of one by name their positions in `names`."""
     indptr: IntArray
+    """Shape (n + 1,): where the entries of each record begin, and the end."""
     data: FloatArray
+    """Shape (entries,): the values."""
     by_index: BoolArray
+    """Shape (n,): the form of each record."""
     names: Sequence[str]
+    """Names of features, in the order of their first appearance."""
 
     def __len__(self) -> int:
         return len(self.by_index)
 
     def __getitem__(self, positions: Any) -> "SparseRows":
-        """Return some of the records, in order."""
+        """Return the records at some positions, in the order of these."""
         chosen = np.asarray(positions, np.int64)
         starts = self.indptr[chosen]
         counts = self.indptr[chosen + 1] - starts
@@ -61,7 +52,7 @@ class SparseRows:
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """Return the records of several batches, one behind the other."""
+        """Return the records of several batches as one batch, in order."""
         names = list(dict.fromkeys(chain.from_iterable(part.names for part in parts)))
         code = dict(zip(names, count(), strict=False))
         codes = []
@@ -81,44 +72,24 @@ class SparseRows:
 
 
 class SparseLayout:
-    """Lifts sparse records out of parsed ones; what `Layout` is for dense ones.
-
-    Parameters
-    ----------
-    settings : Settings
-        Says where they stand.
-
-    Attributes
-    ----------
-    features : tuple of str
-        Empty: which features there are each stream finds out.
-    shape : Shape or None
-        None: nothing is decided by the first records.
-    openings : int
-        Objects and arrays that every record opens, at least.
-    """
+    """Extracts sparse records from parsed ones, as `Layout` does for dense ones."""
 
     features: tuple[str, ...] = ()
+    """Empty, because each stream finds out its own features."""
     shape: Shape | None = None
+    """None, because the first records decide nothing."""
 
     def __init__(self, settings: Settings) -> None:
         self._where = str(settings.input.sparse)
         self._path = parse_path(self._where)
         self._may_be_empty = settings.learns_zeros
         self.openings = 1 + len(self._path)
+        """Fewest objects and arrays that a record opens."""
 
     def rows(self, objects: list[dict[str, Any]]) -> SparseRows:
-        """Return the records of a batch, all of which are as they should be and of one form.
+        """Return the records of a batch, which must all be usable and of one form.
 
-        Parameters
-        ----------
-        objects : list of dict
-            Parsed records.
-
-        Raises
-        ------
-        KeyError, TypeError, ValueError
-            Some record is not, or they are of both forms; `row` says which and why.
+        Otherwise `KeyError`, `TypeError` or `ValueError` is raised, and `row` says what is wrong with a single record.
         """
         found: list[Any] = objects
         for name in self._path:
@@ -162,13 +133,7 @@ class SparseLayout:
         return SparseRows(codes, indptr, data, np.ones(len(found), np.bool_), [])
 
     def row(self, record: dict[str, Any]) -> SparseRows:
-        """Return one record as a batch.
-
-        Raises
-        ------
-        FaultError
-            What is wrong with it.
-        """
+        """Return one record as a batch; a `FaultError` says what is wrong with it."""
         value, where = find(record, self._path), self._where
         if value is ABSENT or value is None:
             state = "null" if value is None else "missing"
@@ -191,7 +156,7 @@ class SparseLayout:
         return self.rows([record])
 
     def _checked_pairs(self, indices: list[Any], values: list[Any]) -> list[tuple[Any, str, Any]]:
-        """Return (index, place, value) of a record's entries, their indices checked."""
+        """Return (index, place, value) of each entry of a record, after a check of the indices."""
         where = self._where
         if len(indices) != len(values):
             text = f"{where} has {len(indices):,} indices and {len(values):,} values; each value needs its index"
@@ -213,17 +178,17 @@ class SparseLayout:
 
     @staticmethod
     def stacked(rows: Sequence[SparseRows]) -> SparseRows:
-        """Return the records that `row` returned as one batch."""
+        """Return records from `row` as one batch."""
         return SparseRows.joined(rows)
 
     @staticmethod
     def joined(parts: Sequence[SparseRows]) -> SparseRows:
-        """Return the records of batches as one."""
+        """Return the records of several batches as one batch."""
         return SparseRows.joined(parts)
 
 
 def has_twice(codes: IntArray, indptr: IntArray) -> bool:
-    """Whether a record has a feature twice."""
+    """Whether any record has a feature twice."""
     record = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
     inside = record[1:] == record[:-1]
     if (np.diff(codes)[inside] > 0).all():
@@ -243,7 +208,7 @@ def _is_by_index(value: dict[str, Any]) -> bool:
 
 
 def _check_types(values: list[Any], allowed: set[type]) -> None:
-    # numpy would take a boolean for a number.
+    # numpy would accept a boolean as a number.
     if not set(map(type, values)) <= allowed:
         raise TypeError("not numbers")
 

@@ -1,4 +1,4 @@
-"""What the streams of a partition are called."""
+"""Names of the streams of a partition."""
 
 from typing import NamedTuple, Self
 from urllib.parse import quote_from_bytes, unquote_to_bytes
@@ -10,19 +10,14 @@ class StreamNames(NamedTuple):
     """Names of the streams of one partition, unique in the deployment, and their keys.
 
     A stream of an input partition has the partition in its name, because the same key in another partition is another
-    stream: ``p3``, ``p3:DE``, with several input topics ``features.p3:DE``. One that is re-keyed is what its key says,
-    wherever it is learned: ``features`` for a whole topic, ``DE`` for a field.
-
-    Attributes
-    ----------
-    prefix : str
-        What every name begins with; empty for streams that are re-keyed.
-    by_key : bool
-        There can be several.
+    stream: ``p3``, ``p3:DE``, with several input topics ``features.p3:DE``. A re-keyed stream is named by its key
+    alone, wherever it is learned: ``features`` for a whole topic, ``DE`` for a field.
     """
 
     prefix: str
+    """Beginning of every name; empty for re-keyed streams."""
     by_key: bool
+    """Whether the partition can have several streams."""
 
     @classmethod
     def of(cls, settings: Settings, topic: str, partition: int) -> Self:
@@ -40,7 +35,7 @@ class StreamNames(NamedTuple):
         return f"{self.prefix}:{text}" if self.prefix else text
 
     def key_of(self, name: str) -> bytes | None:
-        """Return the key of a stream."""
+        """Return the key of the stream with a name."""
         if not self.by_key:
             return None
         return unquote_to_bytes(name.removeprefix(f"{self.prefix}:") if self.prefix else name)

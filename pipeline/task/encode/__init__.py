@@ -1,1 +1,1 @@
-"""What is emitted: assignments, cluster events, descriptions, and the room they take."""
+"""The messages that are emitted: assignments, cluster events, descriptions, and their sizes."""

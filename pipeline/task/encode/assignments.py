@@ -1,7 +1,7 @@
-"""From answers to messages: payloads and headers, a batch at a time; and dead letters. Events: `event_encoding`.
+"""Payloads and headers of assignments, a batch at a time, and of dead letters; `cluster_events` writes the events.
 
-An assignment is written as text from pieces that are kept, because most of it repeats: what a record adds of its own
-is offset, id, score and time. A test holds that the bytes are those that orjson gives for a `schemas.Assignment`.
+An assignment is joined from cached pieces of text, because most of it repeats: a record adds only offset, id, score and
+time. A test holds that the bytes equal those of orjson for a `schemas.Assignment`.
 """
 
 import hashlib
@@ -30,18 +30,18 @@ from resonance.schemas import (
 )
 
 KEPT = 20_000
-"""Texts that are kept of a kind; numbers of clusters and nodes never come again, so old ones must go."""
+"""Texts kept of each kind; numbers of clusters and nodes are never used again, so old texts must go."""
 
 _WARMING = '"status":"warming_up","cluster":null,"clusters":[],"score":'
 _HEADS = repeat(b'{"id":')
 _NOVEL = (b',"novel":false,"path":[', b',"novel":true,"path":[')
 
 _message: Callable[[Iterable[Any]], Message] = partial(tuple.__new__, Message)
-"""Make a message of an iterable; half the time of calling the class."""
+"""Make a message of an iterable, in half the time of calling the class."""
 
 
 class _Kept(dict[Any, Any]):
-    """Remembers what a function made of a key; forgets everything when it grows too large."""
+    """Caches the result of a function for each key, and drops everything at `KEPT` entries."""
 
     __slots__ = ("_make",)
 
@@ -57,17 +57,7 @@ class _Kept(dict[Any, Any]):
 
 
 class StreamTexts:
-    """The texts of one version of a stream that repeat from record to record.
-
-    Parameters
-    ----------
-    stream : str
-        The stream.
-    version : int
-        Version of its model.
-    depth : int
-        Levels of its engine.
-    """
+    """The texts of one version of a stream that repeat from record to record; its engine has `depth` levels."""
 
     __slots__ = ("_clusters", "_head", "prefix", "version", "warming")
 
@@ -79,14 +69,14 @@ class StreamTexts:
         self._clusters = _Kept(self._flat_text if depth == 1 else self._deep_text)
 
     def cluster_id(self, path: Sequence[int], number: int) -> str:
-        """Return the id of a cluster on the bus."""
+        """Return the id of a cluster as messages have it."""
         return self.prefix + "".join(f"{node}." for node in path) + str(number)
 
     def clusters(self, step: Step) -> Iterable[bytes]:
-        """Return the text before the score of each record."""
+        """Return for each record the text before its score."""
         if step.cluster.shape[1] == 1:
             return map(self._clusters.__getitem__, step.cluster[:, 0].tolist())
-        # A node of the path matters only where there is a cluster below it; without it the texts are few.
+        # A node of the path matters only with a cluster below it; leaving out the others keeps the texts few.
         below = np.logical_or.accumulate(step.cluster[:, :0:-1] >= 0, axis=1)[:, ::-1]
         parents = np.where(below, step.path[:, :-1], -1)
         return map(self._clusters.__getitem__, map(tuple, np.hstack((step.cluster, parents)).tolist()))
@@ -107,7 +97,7 @@ class StreamTexts:
 
 
 class _PlaceTexts(NamedTuple):
-    """The texts of the answers to the records of one partition that repeat."""
+    """The texts that repeat in the assignments of one input partition."""
 
     source: bytes
     ce_id: bytes
@@ -122,17 +112,7 @@ class _PlaceTexts(NamedTuple):
 
 
 class Encoder:
-    """Writes the outputs of one input partition; those of routed records with their own places.
-
-    Parameters
-    ----------
-    settings : Settings
-        Name of the deployment, envelope, limits.
-    topic : str
-        Input topic.
-    partition : int
-        Partition of it.
-    """
+    """Writes the outputs of one input partition; those of routed records name the partition of their source."""
 
     def __init__(self, settings: Settings, topic: str, partition: int) -> None:
         self._name = settings.name
@@ -144,20 +124,20 @@ class Encoder:
         self._ce_times = _Kept(lambda text: ("ce_time", text.encode()))
 
     def assignments(self, texts: StreamTexts, origins: Origins, step: Step) -> list[Message]:
-        """Return the answers to learned records."""
-        # Here and below many numbers become text in one call of orjson; NaN becomes null.
+        """Return the assignments of learned records."""
+        # Here and below one call of orjson writes many numbers; NaN becomes null.
         scores = orjson.dumps(step.score, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].split(b",")
         paths = orjson.dumps(np.ascontiguousarray(step.path), option=orjson.OPT_SERIALIZE_NUMPY)[2:-2]
         nodes = paths.replace(b",-1", b"").split(b"],[")
         if len(step.path) and step.path[:, 0].min() < 0:
-            # A record without anything in common with others, and nothing to found: no node learned it.
+            # A record with nothing in common with others and nothing to found a node with: no node learned it.
             nodes = [b"" if path == b"-1" else path for path in nodes]
         novel = map(_NOVEL.__getitem__, step.novel.tolist())
         labels = None if step.labels is None else label_texts(step.labels)
         return self._messages(origins, texts.clusters(step), scores, novel, nodes, labels)
 
     def warming(self, texts: StreamTexts, origins: Origins) -> list[Message]:
-        """Return the answers to records that are held back."""
+        """Return the assignments of records that are held back."""
         return self._messages(origins, repeat(texts.warming), repeat(b"null"), repeat(_NOVEL[0]), repeat(b""))
 
     def _messages(
@@ -182,7 +162,7 @@ class Encoder:
         joined = orjson.dumps(origins.offsets if routed is None else routed.offsets)[1:-1]
         offsets = joined.split(b",")
         times = map(self._times.__getitem__, origins.times)
-        # The offsets end it: what is repeated has no end.
+        # The offsets end the zip: the repeated pieces are endless.
         pieces = zip(_HEADS, ids, sources, offsets, clusters, scores, novel, nodes, included, times, strict=False)
         values = list(map(b"".join, pieces))
         headers = self._assignment_headers(origins, joined, texts)
@@ -219,23 +199,19 @@ class Encoder:
         topic_ids: Mapping[str, str] = {},
         decided_by: SourceRecord | None = None,
     ) -> Message:
-        """Return a record that could not be used, as it was, with the reason in its headers.
+        """Return a record that cannot be used as a dead letter: unchanged, with the reason in its headers.
 
         What its topic would not take is cut: the value; also the original headers, and the key, where these alone are
         too long.
 
         Parameters
         ----------
-        record : SourceRecord
-            The record.
-        fault : Fault
-            What is wrong with it.
         version : int
             Version with which the models of new streams begin.
         topic_ids : mapping of str to str
-            Kafka's id of each input topic, as far as it is known.
+            Kafka's ids of the input topics, where they are known.
         decided_by : SourceRecord, optional
-            The record with which it was decided, where that is a later one.
+            The record that decided it, where that is a later one.
         """
         (topic, partition, offset), to = self._source(record), None
         if isinstance(record, RoutedRecord):
@@ -278,14 +254,14 @@ class Encoder:
         return Message(None if record.key is None else key, None if record.value is None else value, headers + text, to)
 
     def _source(self, record: SourceRecord) -> tuple[str, int, int]:
-        """Return topic, partition and offset of a record where it was read first."""
+        """Return topic, partition and offset at which a record was read first."""
         if isinstance(record, RoutedRecord):
             return record.topic, record.partition, record.source_offset
         return (*self._place, record.offset)
 
 
 def describe(model: StreamModel, texts: StreamTexts, cluster: Cluster) -> ClusterSnapshot:
-    """Return a cluster as the bus has it, in the units of the input."""
+    """Return a cluster as messages describe it, in the units of the input."""
     found = describe_features(model.preparation, cluster)
     told: ClusterSnapshot = {
         "id": texts.cluster_id(cluster.path, cluster.id),
@@ -306,18 +282,13 @@ def _size(headers: Sequence[Header]) -> int:
 
 
 MIN_TEXTS: Final = 1_000
-"""Streams that are kept at least, however few a partition may have."""
+"""Least number of streams that are kept, however few a partition may have."""
 
 
 class LatestTexts:
-    """Keeps the texts of so many streams; those of the one that was asked for longest ago go first.
+    """Keeps the texts of at most `streams` streams, but no fewer than `MIN_TEXTS`; the least recently used go first.
 
-    What they say follows from the stream and the version alone, so that losing them costs time and nothing else.
-
-    Parameters
-    ----------
-    streams : int
-        How many.
+    Texts follow from the stream and the version alone, so that losing them costs only time.
     """
 
     def __init__(self, streams: int) -> None:
@@ -328,7 +299,7 @@ class LatestTexts:
         return len(self._texts)
 
     def of(self, stream: str, version: int, depth: int) -> StreamTexts:
-        """Return the texts of a version of a stream whose engine has so many levels."""
+        """Return the texts of a version of a stream whose engine has `depth` levels."""
         texts = self._texts.pop(stream, None)
         if texts is None or texts.version != version:
             texts = StreamTexts(stream, version, depth)

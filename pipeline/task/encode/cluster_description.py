@@ -1,4 +1,4 @@
-"""A cluster's features as the bus has them: by name, in the units of the input, and no more than a message holds."""
+"""A cluster's features as messages have them: by name, in the units of the input, and no more than a message holds."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -11,44 +11,30 @@ from resonance.pipeline.task.model.sparse_preparation import SparsePreparation
 from resonance.schemas import SalientFeature
 
 CENTRE_BYTES: Final = 200_000
-"""Bytes of centre and spread of a cluster of sparse records; beyond it features are left out, see `_fitting`."""
+"""Most bytes of centre and spread of a cluster of sparse records; `_fitting` leaves out the features beyond it."""
 
 MAX_SALIENT: Final = 10
-"""Salient features that are named, at most."""
+"""Most salient features that are named."""
 
 NUMBER_BYTES: Final = 24
-"""Bytes of a number."""
+"""Most bytes of a number in JSON."""
 
 
 class Described(NamedTuple):
-    """The features of a cluster.
-
-    Attributes
-    ----------
-    centre, spread : dict of str to float
-        Mean and standard deviation by feature, in the units of the input.
-    omitted : int
-        Features that the cluster has and that these leave out.
-    salient : list of SalientFeature
-        The features that tell it apart, the most telling first.
-    """
+    """The features of a cluster."""
 
     centre: dict[str, float]
+    """Mean by feature, in the units of the input."""
     spread: dict[str, float]
+    """Standard deviation by feature, in the units of the input."""
     omitted: int
+    """Features of the cluster that centre and spread leave out."""
     salient: list[SalientFeature]
+    """The features that distinguish the cluster, the most salient first."""
 
 
 def describe_features(preparation: AnyPreparation, cluster: Cluster) -> Described:
-    """Return the features of a cluster.
-
-    Parameters
-    ----------
-    preparation : Preparation or SparsePreparation
-        Knows their names and units.
-    cluster : Cluster
-        As the engine has it, in prepared units.
-    """
+    """Return the features of a cluster, which the engine has in prepared units, in the units of the input."""
     omitted = 0
     if isinstance(preparation, SparsePreparation):
         features = np.empty(0, np.int64) if cluster.features is None else cluster.features
@@ -81,10 +67,10 @@ def _salient(preparation: AnyPreparation, cluster: Cluster) -> list[SalientFeatu
 
 
 def _fitting(names: Sequence[str], centre: FloatArray) -> IntArray:
-    """Return the places of the features, in order, that fit into `CENTRE_BYTES`.
+    """Return the positions of the features, in order, that fit into `CENTRE_BYTES`.
 
-    They are those with the largest prepared means: with ranges these are shares, which compare features of different
-    units.
+    The features with the largest prepared means are kept: with ranges these are shares, which compare features of
+    different units.
     """
     fixed = 2 * (NUMBER_BYTES + 2)
     if 2 * len(orjson.dumps(names)) + fixed * len(names) <= CENTRE_BYTES:
@@ -95,5 +81,5 @@ def _fitting(names: Sequence[str], centre: FloatArray) -> IntArray:
 
 
 def salient_bytes(name_bytes: int) -> int:
-    """Return the largest size of the salient features of a cluster whose features have names of so many bytes."""
+    """Return the largest size of a cluster's salient features when each name has at most `name_bytes` bytes."""
     return MAX_SALIENT * (name_bytes + 2 * NUMBER_BYTES + 50) + 50

@@ -1,4 +1,4 @@
-"""From changes of clusters to messages: the event, and what the compacted topic says of the clusters concerned."""
+"""From changes of clusters to messages: the event, and the clusters concerned for the compacted topic."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,71 +29,48 @@ from resonance.schemas import (
 )
 
 _MAX_PARTS: Final = 10**9
-"""No list comes in more parts: for the room that their numbers take."""
+"""Upper bound on the parts of an event, to reserve room for their numbers."""
 
 
 @dataclass(slots=True, eq=False)
 class EventCause:
-    """The record that caused something: one of a batch's.
-
-    Attributes
-    ----------
-    origins : Origins
-        The batch.
-    position : int
-        Its place there.
-    """
+    """The record of a batch that caused an event."""
 
     origins: Origins
+    """The records of the batch."""
     position: int
 
     def source(self, own: TopicPartition) -> Source:
-        """Where it stands; `own`: topic and partition of the task, where it was not routed."""
+        """Return the position of the record; `own` is the task's partition, for records that were not routed."""
         sources = self.origins.sources
         topic, partition = own if sources is None else sources.places[self.position]
         offsets = self.origins.offsets if sources is None else sources.offsets
         return {"topic": topic, "partition": partition, "offset": offsets[self.position]}
 
     def named(self, own: TopicPartition) -> NamedCause:
-        """Return what it calls itself, and where it stands; `own` as of `source`."""
+        """Return the id and the position of the record; `own` as in `source`."""
         ids = self.origins.ids
         name: Any = None if ids is None else orjson.Fragment(ids[self.position])
         return {"id": name, "source": self.source(own)}
 
     @property
     def time(self) -> str:
-        """Its own time."""
+        """The record's own time."""
         return self.origins.times[self.position]
 
 
 @dataclass(slots=True, eq=False)
 class EventMessages:
-    """An event and what follows from it.
-
-    Attributes
-    ----------
-    events : list of Message
-        For the topic of the events: one, or the parts of a list that is too long for one.
-    clusters : list of Message
-        For the compacted topic.
-    """
+    """The messages of an event, by topic."""
 
     events: list[Message]
+    """For the topic of events: one message, or the parts of a list that is too long for one."""
     clusters: list[Message]
+    """For the compacted topic."""
 
 
 class EventEncoder:
-    """Writes the events of one input partition and its clusters.
-
-    Parameters
-    ----------
-    settings : Settings
-        Name of the deployment and envelope.
-    topic : str
-        Input topic.
-    partition : int
-        Partition of it.
-    """
+    """Writes the messages about events and clusters of one input partition."""
 
     def __init__(self, settings: Settings, topic: str, partition: int) -> None:
         self._plain = settings.output.envelope == "plain"
@@ -104,20 +81,9 @@ class EventEncoder:
     def event(
         self, model: StreamModel, texts: StreamTexts, event: Event, cause: EventCause, since: Mapping[str, str]
     ) -> EventMessages:
-        """Return the messages of a change of clusters.
+        """Return the messages of an event, whose number is `model.seq`.
 
-        Parameters
-        ----------
-        model : StreamModel
-            The stream's model; its `seq` is the event's.
-        texts : StreamTexts
-            Its texts.
-        event : Event
-            What happened.
-        cause : EventCause
-            The record that caused it.
-        since : mapping of str to str
-            When the clusters concerned began, by id.
+        `since` has the times at which the clusters concerned began, by id.
         """
         payload: ClusterEvent = {
             "kind": event.kind,
@@ -153,20 +119,9 @@ class EventEncoder:
         cause: EventCause,
         since: Mapping[str, str],
     ) -> EventMessages:
-        """Return the messages that a stream's clusters are others from here on.
+        """Return the messages that from this record on a stream has the clusters `after` instead of `before`.
 
-        Parameters
-        ----------
-        model : StreamModel
-            The stream's model.
-        seq : int
-            Number of the event.
-        before, after : sequence of ClusterSnapshot
-            The clusters that ended, and those that are there.
-        cause : EventCause
-            The record with which they are.
-        since : mapping of str to str
-            When all of them began, by id.
+        `seq` is the number of the event; `since` has the times at which all of these clusters began, by id.
         """
         payload: ClusterEvent = {
             "kind": "version_started",
@@ -182,7 +137,7 @@ class EventEncoder:
         messages = [self._event_message(payload, cause, name)]
         most = message_sizes.event_bytes_of(model)
         if len(messages[0].value or b"") > most:
-            # Only ordinary events are bounded, and these the topic is known to take.
+            # The topic is known to take ordinary events, which are bounded; a list of all clusters is not.
             brief: ClusterEvent = {**payload, "before": _brief(before), "after": _brief(after)}
             frame: ClusterEvent = {**payload, "before": [], "after": [], "part": _MAX_PARTS, "parts": _MAX_PARTS}
             room = most - len(self._event_message(frame, cause, name).value or b"")
@@ -195,7 +150,7 @@ class EventEncoder:
     def present(
         self, model: StreamModel, clusters: Sequence[ClusterSnapshot], cause: EventCause, since: Mapping[str, str]
     ) -> list[Message]:
-        """Return what the compacted topic says of clusters of which it has heard nothing; parameters as above."""
+        """Return the messages about clusters that the compacted topic lacks; `since` as in `event`."""
         payload: ClusterEvent = {"kind": "emerged", "seq": max(model.seq - 1, 0), "time": cause.time}  # type: ignore[typeddict-item]
         return self._clusters(payload, clusters, (), since, cause, "present")
 
@@ -204,12 +159,12 @@ class EventEncoder:
         return self._cluster_message(cluster, None, cause, "removed")
 
     def regrouped(self, model: StreamModel, change: GroupChange, cause: EventCause) -> Message:
-        """Return the message that an engine divides the features into more or fewer groups; parameters as above."""
+        """Return the message that an engine divides the features into more or fewer groups."""
         measure = model.engine.name, "attribute_groups", float(change.after), float(change.before)
         return self._drift_message(model, "regrouped", measure, cause, {})
 
     def rescaled(self, model: StreamModel, change: RangeChange, cause: EventCause) -> Message:
-        """Return the message that a feature has another range; parameters as above."""
+        """Return the message that a feature has another range."""
         (low, high), (low_before, high_before) = change.after, change.before
         measure = "prepare", "range_width", high - low, high_before - low_before
         more: dict[str, Any] = {"range": [low, high], "range_before": [low_before, high_before]}
@@ -255,7 +210,7 @@ class EventEncoder:
         cause: EventCause,
         name: str,
     ) -> list[Message]:
-        """Return the messages about the clusters of an event: first those that ended, then those that are there."""
+        """Return the messages about the clusters of an event: first those that ended, then the present ones."""
         kept = {cluster["id"] for cluster in present}
         values = [
             describe_end(cluster, payload, since.get(cluster["id"])) for cluster in ended if cluster["id"] not in kept
@@ -292,7 +247,7 @@ def _brief(clusters: Sequence[ClusterSnapshot]) -> list[ClusterSnapshot]:
 
 
 def _parts(event: ClusterEvent, most: int) -> list[ClusterEvent]:
-    """Return an event whole where its clusters have at most so many bytes, otherwise in parts that have."""
+    """Split an event into parts whose clusters have at most `most` bytes; an event that fits stays whole."""
     parts: list[ClusterEvent] = []
     room = 0
     for side in ("before", "after"):

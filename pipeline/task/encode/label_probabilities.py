@@ -1,4 +1,4 @@
-"""What assignments say of labels."""
+"""The label probabilities in assignments."""
 
 import numpy as np
 import orjson
@@ -6,7 +6,7 @@ from resonance.engine.base import LabelAnswers
 
 
 def label_texts(answers: LabelAnswers) -> list[bytes]:
-    """Return the member with the probabilities of each record; empty where no label was known."""
+    """Return for each record the JSON member with its probabilities; empty where no label was known."""
     names = [orjson.dumps(str(label)) + b":" for label in answers.labels]
     texts = []
     for row in np.ascontiguousarray(answers.probabilities):

@@ -1,8 +1,8 @@
 """What fits into one message: what a record may add to its outputs, and what an event needs.
 
 A topic refuses a message that is longer than its ``max.message.bytes``, and the worker could then never go on. What a
-record brings with it is bounded here and not by the topic, because which records are learned must be a function of
-the log; what the features bring is known before the first event.
+record adds is bounded here and not by the topic, because which records are learned must be a function of the log. What
+the features add is known before the first event.
 """
 
 from collections.abc import Sequence
@@ -18,41 +18,33 @@ from resonance.pipeline.task.model.sparse_preparation import NAME_BYTES, SparseP
 from resonance.pipeline.task.model.stream_model import StreamModel
 
 CAUSE_BYTES: Final = 200_000
-"""Bytes that a record may add to an event that it causes: its id, and its key."""
+"""Bytes that the id and the key of a record may add to an event that it causes."""
 
 ANSWER_BYTES: Final = 900_000
-"""Bytes that a record may add to its answer, members that are copied included; a topic takes 1,048,588 by default."""
+"""Bytes that a record may add to its assignment, copied members included; a topic takes 1,048,588 by default."""
 
 EVENT_BYTES: Final = 1_000_000
-"""What a topic of events takes for certain, where it is not known."""
+"""Bytes of a message that a topic of events certainly takes, for a topic whose limit is not known."""
 
 NAMED: Final = 40
-"""How often the bytes of a key can stand in an output where it names a stream: three for each byte in every id."""
+"""How often the bytes of a key can occur in an output where it names a stream: three for each byte in every id."""
 
 DESCRIBED: Final = 3
-"""Clusters that an event describes at most: two before and one after, or one before and two after."""
+"""Most clusters that an event describes: two before and one after, or one before and two after."""
 
 _FRAME = 10_000
 
 
 def too_long(origins: Origins, *, keyed: bool) -> dict[int, FaultError]:
-    """Return which records' outputs could be too long, by position, and why.
-
-    Parameters
-    ----------
-    origins : Origins
-        The records.
-    keyed : bool
-        A key names its record's stream.
-    """
+    """Return the faults of records whose outputs could be too long, by position; if `keyed`, keys name the streams."""
     routed = origins.sources is not None
     weight = NAMED if keyed and not routed else 1
     keys = max(map(len, filter(None, origins.keys)), default=0)
     if routed:
-        # The keys stand there once, those of the streams in the names.
+        # The record's key occurs once; the key of its stream occurs in the names.
         keys += NAMED * max(map(len, filter(None, origins.streams)), default=0)
     ids = max(map(len, origins.ids or ()), default=0)
-    # A character has four bytes at most.
+    # A character has at most four bytes.
     members = 4 * max(map(len, origins.included or ()), default=0)
     if weight * keys + ids + members <= CAUSE_BYTES:
         return {}
@@ -72,18 +64,18 @@ def too_long(origins: Origins, *, keyed: bool) -> dict[int, FaultError]:
 
 
 def event_bytes(columns: Sequence[str]) -> int:
-    """Return the largest size of an event about clusters with these columns."""
-    # Centre and spread: each name with colon, number and comma.
+    """Return the size of the largest event about clusters with these columns."""
+    # Centre and spread have each name with colon, number and comma.
     cluster = 2 * sum(len(orjson.dumps(name)) + NUMBER_BYTES + 2 for name in columns)
     return _FRAME + CAUSE_BYTES + DESCRIBED * cluster
 
 
 def event_bytes_of(model: StreamModel) -> int:
-    """Return the largest size of an event about clusters of a model."""
+    """Return the size of the largest event about clusters of a model."""
     if isinstance(model.preparation, SparsePreparation):
         return event_bytes(()) + DESCRIBED * (CENTRE_BYTES + salient_bytes(NAME_BYTES))
     columns = model.preparation.columns
-    # Only engines that weigh features, all of which take sparse records, name the most salient ones.
+    # Only engines that weigh features name the most salient ones; all of these engines take sparse records.
     weighs = isinstance(model.engine, SparseEngine)
     longest = max(len(orjson.dumps(name)) for name in columns)
     return event_bytes(columns) + (DESCRIBED * salient_bytes(longest) if weighs else 0)
@@ -94,19 +86,17 @@ def check_events(model: StreamModel, topics: Sequence[str], taken: int, where: s
 
     Parameters
     ----------
-    model : StreamModel
-        Whose clusters are described.
     topics : sequence of str
         Topics of the events and of the clusters.
     taken : int
-        Bytes of a message that both take.
+        Bytes of a message that both topics take.
     where : str
-        The input partition.
+        The input partition, for the error.
 
     Raises
     ------
     ConfigurationError
-        Naming the topics and the size that they must take.
+        Names the topics and the message size that they must take.
     """
     needed = event_bytes_of(model)
     if needed <= taken:

@@ -1,4 +1,4 @@
-"""Where records come from and what they bring along: the columns that outputs go back to."""
+"""Where records come from and what their outputs take over from them, column by column."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,25 +8,16 @@ from resonance.pipeline.records import RoutedRecord, SourceRecord, TopicPartitio
 from resonance.pipeline.task.decode.json_records import Decoded, Probe
 
 TRACE_BYTES = 1_000
-"""Longest ``traceparent`` that is passed through; the standard's have 55."""
+"""Bytes of the longest ``traceparent`` that is passed through; the standard's have 55."""
 
 
 class Sources(NamedTuple):
-    """Where records stand that came over the routes, column by column.
-
-    Attributes
-    ----------
-    places : list of (str, int)
-        Topic and partition of each.
-    offsets : list of int
-        Its offset there.
-    streams : list of bytes
-        Key of its stream.
-    """
+    """Where routed records were read first, column by column."""
 
     places: list[TopicPartition]
     offsets: list[int]
     streams: list[bytes]
+    """Keys of the records' streams."""
 
     def take(self, positions: Sequence[int]) -> "Sources":
         """Return some of the records, by position."""
@@ -39,37 +30,25 @@ class Sources(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Origins:
-    """The records that outputs go back to, column by column.
-
-    Attributes
-    ----------
-    offsets : list of int
-        Offsets in the log that is learned.
-    keys : list of bytes or None
-        Keys.
-    ids : list of bytes, optional
-        Their own ids as JSON.
-    times : list of str
-        Their times.
-    included : list of str, optional
-        Copied members as JSON objects.
-    traces : list of bytes or None, optional
-        Values of their ``traceparent`` headers, unless too long.
-    sources : Sources, optional
-        Their places, where these are others than the task's own.
-    """
+    """The records that outputs refer to, column by column."""
 
     offsets: list[int]
+    """Offsets in the log that is learned."""
     keys: list[bytes | None]
     ids: list[bytes] | None
+    """The records' own ids as JSON."""
     times: list[str]
+    """The records' own times."""
     included: list[str] | None
+    """Copied members as JSON objects."""
     traces: list[bytes | None] | None
+    """Values of the ``traceparent`` headers, unless too long."""
     sources: Sources | None = None
+    """Where the records were read first, if not in the task's own partition."""
 
     @classmethod
     def of(cls, records: Sequence[SourceRecord], decoded: Decoded) -> Self:
-        """Return the usable records of a decoded batch, which are `records`."""
+        """Return the origins of `records`, which are the usable records of a decoded batch."""
         return cls(
             [record.offset for record in records],
             [record.key for record in records],
@@ -82,7 +61,7 @@ class Origins:
 
     @classmethod
     def of_probe(cls, record: SourceRecord, probe: Probe) -> Self:
-        """Return one record whose features are not decided yet."""
+        """Return the origin of one record whose features are not decided yet."""
         ids = None if probe.id is None else [probe.id]
         included = None if probe.included is None else [probe.included]
         one = [record]
@@ -126,7 +105,7 @@ def _traces_of(records: Sequence[SourceRecord]) -> list[bytes | None] | None:
 
 
 def _sources_of(records: Sequence[SourceRecord]) -> Sources | None:
-    """Return the places of routed records; None for those that stand where they are learned."""
+    """Return the sources of routed records; None for records that are learned where they were read."""
     if not records or not isinstance(records[0], RoutedRecord):
         return None
     routed: Sequence[Any] = records

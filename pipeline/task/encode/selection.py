@@ -1,4 +1,4 @@
-"""Which answers the settings want, and their order over the streams of a batch."""
+"""Which assignments the settings want, and their order over the streams of a batch."""
 
 from collections.abc import Sequence
 
@@ -10,19 +10,11 @@ from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.model.stream_model import StreamModel
 
 Answered = tuple[Sequence[int], list[Message]]
-"""Positions of records, and the answers to them."""
+"""Positions of records, and their assignments."""
 
 
 class Answers:
-    """Chooses and writes the answers to records.
-
-    Parameters
-    ----------
-    settings : Settings
-        Which of them are wanted.
-    encoder : Encoder
-        Writes them.
-    """
+    """Chooses the assignments that are emitted, and has them written."""
 
     def __init__(self, settings: Settings, encoder: Encoder) -> None:
         self._wanted = settings.output.assignments
@@ -30,18 +22,9 @@ class Answers:
         self._encoder = encoder
 
     def of(self, model: StreamModel, texts: StreamTexts, own: Origins, fed: LearnResult) -> list[Answered]:
-        """Return the answers to a stream's rows that the settings want, with their positions among the rows.
+        """Return the assignments of a stream's rows that the settings want, with their positions among the rows.
 
-        Parameters
-        ----------
-        model : StreamModel
-            The stream's, whose `last` is the answer before.
-        texts : StreamTexts
-            Its texts.
-        own : Origins
-            The records of the rows.
-        fed : LearnResult
-            What became of them.
+        `model.last` is the assignment before them, and `own` has the records of the rows.
         """
         answers: list[Answered] = []
         if self._wanted == "none":
@@ -54,45 +37,45 @@ class Answers:
             return answers
         places = [place for some, _ in answers for place in some]
         messages = [message for _, some in answers for message in some]
-        # Where the learned rows are answered elsewhere those of the warm-up stand first.
+        # The rows of the warm-up come first, so cutting drops the learned rows where these are answered elsewhere.
         chosen = [i for i, keep in enumerate(self._kept(model, fed)[: len(places)]) if keep]
         return [([places[i] for i in chosen], [messages[i] for i in chosen])]
 
     def wanted(self, model: StreamModel, fed: LearnResult) -> list[bool]:
-        """Return for each learned row whether the settings want its answer; parameters as in `of`."""
+        """Return for each learned row whether the settings want its assignment."""
         count = len(fed.learned)
         if self._wanted in ("all", "none"):
             return [self._wanted == "all"] * count
         return self._kept(model, fed)[len(fed.warming) :]
 
     def _kept(self, model: StreamModel, fed: LearnResult) -> list[bool]:
-        """Return which answers are told where not all are: first those of the warm-up."""
+        """Return which assignments are emitted where not all are; those of the warm-up come first."""
         if self._wanted == "novel":
             return [False] * len(fed.warming) + ([] if fed.step is None else fed.step.novel.tolist())
         statuses = _statuses(fed)
         return [now != before for now, before in zip(statuses, (model.last, *statuses), strict=False)]
 
     def held(self, texts: StreamTexts, origin: Origins, *, first: bool) -> list[Message]:
-        """Return the answer to a record that is held back; `first`: the stream has none before it."""
+        """Return the assignment of a record that is held back; with `first` its stream has none before."""
         wanted = self._wanted == "all" or (self._wanted == "changes" and first)
         return self._encoder.warming(texts, origin) if wanted else []
 
     def remember(self, model: StreamModel, fed: LearnResult) -> None:
-        """Keep the last answer where the next one is compared with it."""
+        """Keep the last assignment where the next one is compared with it."""
         if self._wanted == "changes":
             statuses = _statuses(fed)
             model.last = statuses[-1] if statuses else model.last
 
 
 def through(places: Sequence[int], positions: Sequence[int]) -> Sequence[int]:
-    """Return the positions in a batch of places in a group of it."""
+    """Map positions in a group of records to positions in their batch."""
     if isinstance(positions, range) and positions.start == 0:
         return places
     return [positions[place] for place in places]
 
 
 def in_order(answers: list[Answered], count: int) -> list[Message]:
-    """Join the answers of the streams in the order of the records."""
+    """Join the assignments of the streams in the order of the records."""
     if len(answers) == 1:
         return answers[0][1]
     slots: list[Message | None] = [None] * count
@@ -103,7 +86,7 @@ def in_order(answers: list[Answered], count: int) -> list[Message]:
 
 
 def _statuses(fed: LearnResult) -> list[tuple[str, int]]:
-    """Return status and cluster of the answers to rows, in order."""
+    """Return status and cluster of the assignments of rows, in order."""
     statuses = [("warming_up", -1)] * len(fed.warming)
     if fed.step is not None:
         statuses += [("assigned", cluster) for cluster in fed.step.cluster[:, 0].tolist()]

@@ -1,1 +1,1 @@
-"""What is learned of one stream: preparation, engine, labels, and the lives of its clusters."""
+"""The learned state of one stream: preparation, engine, labels, and the lifetimes of its clusters."""

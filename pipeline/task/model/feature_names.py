@@ -11,7 +11,7 @@ from resonance.engine.base import IntArray
 
 
 class FeatureNames:
-    """Names with their indices: 0, 1, 2 and so on, in the order in which they were added."""
+    """Names with their indices, which count from 0 in the order in which names are added."""
 
     __slots__ = ("_index", "_names")
 
@@ -29,28 +29,22 @@ class FeatureNames:
         return iter(self._names)
 
     def find(self, names: Sequence[str]) -> IntArray:
-        """Return the index of each name, -1 where it has none."""
+        """Return the index of each name, -1 for an unknown one."""
         return np.fromiter(map(self._index.get, names, repeat(-1)), np.int64, len(names))
 
     def add(self, names: Sequence[str]) -> None:
-        """Give the next indices to names that have none."""
+        """Give the next indices to new names."""
         for name in names:
             self._index[name] = len(self._names)
             self._names.append(name)
 
     def state(self) -> NDArray[np.uint8]:
-        """Return the names as JSON: equal dictionaries, equal bytes."""
+        """Return the names as JSON; equal dictionaries give equal bytes."""
         return np.frombuffer(orjson.dumps(self._names), np.uint8)
 
     @classmethod
     def from_state(cls, data: bytes) -> Self:
-        """Continue from a `state`.
-
-        Raises
-        ------
-        ValueError
-            It is not one.
-        """
+        """Continue from a `state`."""
         names = orjson.loads(data)
         made = cls(names) if isinstance(names, list) and all(type(name) is str for name in names) else None
         if made is None or len(made._index) != len(names):

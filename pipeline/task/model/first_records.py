@@ -1,7 +1,7 @@
 """The first usable records of a partition, where they decide what a single feature path leads to.
 
-They are answered like a warm-up and held back. When there are enough of them the majority decides, and those that have
-its features are given to their models.
+They are held back and get the assignments of a warm-up. When there are enough of them the majority decides, and the
+records that have its features go to their models.
 """
 
 import contextlib
@@ -18,51 +18,34 @@ from resonance.pipeline.task.decode.faults import FaultError
 from resonance.pipeline.task.decode.labels import Labels
 
 STATE_BYTES: Final = 300_000
-"""Longest state: with four bytes for three, as the partition record has it, well below what a topic takes."""
+"""Bytes of the longest state; the partition record has four bytes for three, still well below what a topic takes."""
 
 
 class HeldRecord(NamedTuple):
-    """A record that waits for the decision.
-
-    Attributes
-    ----------
-    offset : int
-        Its place in the log.
-    key : bytes or None
-        Key of its stream.
-    shape : Shape
-        What the feature path leads to in it.
-    row : list of float
-        Its features, as `Layout.row` gives them.
-    size : int
-        Bytes of its value.
-    labels : tuple of str or None
-        Its labels, where the engine is taught by labels.
-    """
+    """A record that waits for the decision."""
 
     offset: int
     key: bytes | None
+    """Key of its stream."""
     shape: Shape
+    """What the feature path leads to in this record."""
     row: list[float]
+    """Its features, as `Layout.row` returns them."""
     size: int
+    """Bytes of its value."""
     labels: Labels | None = None
+    """Its labels, where the engine learns labels."""
 
 
 class FirstRecords:
-    """Holds records back until it is known which features they should have.
-
-    Parameters
-    ----------
-    settings : Settings
-        The deployment's.
-    """
+    """Holds records back until the features of the partition are decided."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._held: list[HeldRecord] = []
-        # The state and where the records that it leaves out begin, until the next record.
+        # The state and the offset of the first record that it leaves out; valid until the next record.
         self._kept: tuple[dict[str, Any], int | None] | None = None
-        # What the model of a key would be given if a shape won: a record that it could not prepare is told so at once.
+        # What would prepare the records of a key if a shape won: a record that cannot be prepared is refused at once.
         self._preparations: dict[tuple[bytes | None, Shape], Preparation | None] = {}
 
     def __len__(self) -> int:
@@ -70,27 +53,21 @@ class FirstRecords:
 
     @property
     def recovery_offset(self) -> int | None:
-        """Lowest offset of a record that `state` leaves out; None when it has them all."""
+        """Lowest offset of a record that `state` leaves out; None when it holds all records."""
         return self._state_and_rest()[1]
 
     @property
     def end(self) -> int:
-        """Offset behind the last record; 0 without any."""
+        """Offset behind the last record; 0 without records."""
         return self._held[-1].offset + 1 if self._held else 0
 
     @property
     def keys(self) -> set[bytes | None]:
-        """Keys of the streams of the records."""
+        """Keys of the streams that the records belong to."""
         return {record.key for record in self._held}
 
     def hold(self, record: HeldRecord) -> None:
-        """Keep a record.
-
-        Raises
-        ------
-        FaultError
-            It could not be learned: its model would refuse it.
-        """
+        """Hold a record back; raise `FaultError` if its model would refuse it."""
         preparation = self._preparation(record.key, record.shape)
         if preparation is not None:
             row = np.array([record.row])
@@ -104,22 +81,22 @@ class FirstRecords:
         self._kept = None
 
     def _preparation(self, key: bytes | None, shape: Shape) -> Preparation | None:
-        """Return what prepares the records of a key and a shape; None where the settings do not fit the shape."""
+        """Return the preparation for the records of a key and a shape; None where the settings do not fit the shape."""
         if (key, shape) not in self._preparations:
             try:
                 made = self._settings.preparation(Layout(self._settings, shape).features)
             except ParameterError:
-                # It is an error only if this shape wins, and then told where the stream begins.
+                # It is an error only if this shape wins, and then raised where the stream begins.
                 made = None
             self._preparations[key, shape] = made
         return self._preparations[key, shape]
 
     def majority(self) -> tuple[Shape, int]:
-        """Return the shape that most records have, and how many; of equally frequent ones the first seen."""
+        """Return the most frequent shape and its number of records; of equally frequent shapes the first seen."""
         return Counter(record.shape for record in self._held).most_common(1)[0]
 
     def release(self, shape: Shape | None) -> dict[bytes | None, list[HeldRecord]]:
-        """Return the records of a shape by the key of their stream, in order; nothing is held any more."""
+        """Stop holding records; return those of a shape in order, by the key of their stream."""
         groups: dict[bytes | None, list[HeldRecord]] = {}
         for record in self._held:
             if record.shape == shape:
@@ -130,7 +107,7 @@ class FirstRecords:
         return groups
 
     def state(self) -> dict[str, Any]:
-        """Return the records as JSON has them; without any where they would be too long, then they are read again."""
+        """Return the records for JSON; none where they would be too long, and recovery reads them again."""
         return self._state_and_rest()[0]
 
     def _state_and_rest(self) -> tuple[dict[str, Any], int | None]:
@@ -151,13 +128,7 @@ class FirstRecords:
         return self._kept
 
     def restore(self, content: Any) -> None:
-        """Hold the records of a `state`, but for those that this release can no longer prepare.
-
-        Raises
-        ------
-        KeyError, TypeError, ValueError, IndexError
-            It is not one.
-        """
+        """Hold the records of a `state` again, except those that this release can no longer prepare."""
         shapes = [shape for shape in map(shape_from, content["shapes"]) if shape is not None]
         for offset, text, place, row, size, *labels in content["records"]:
             key = None if text is None else str(text).encode("latin-1")

@@ -1,7 +1,7 @@
-"""Rows to an engine that is taught by labels: those of the records, and those that come later.
+"""Learning with labels: those that come with the records, and those that come later.
 
-A late label is learned with the features that were kept, in its place among the stream's records. Nobody is answered
-then: every record has one answer, which it got when it came.
+A late label is learned with the features that were kept, in its place among the stream's records. It causes no
+assignment: every record has exactly one, made when the record came.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,20 +25,9 @@ def feed(
     taught: Sequence[Taught],
     fed: LearnResult,
 ) -> None:
-    """Hold back or learn the rows of a stream, in order.
+    """Hold back or learn the rows of a stream, in order, and add what becomes of them to `fed`.
 
-    Parameters
-    ----------
-    engine, preparation : LabelEngine, Preparation
-        The stream's.
-    memory : LabelMemory
-        The stream's.
-    rows : ndarray of shape (n, features)
-        As `Layout.rows` gives them; the row of a message of labels has no meaning.
-    taught : sequence of Taught
-        Id and labels of each row.
-    fed : LearnResult
-        Gets what becomes of them.
+    `rows` are as `Layout.rows` returns them; the row of a message of labels has no meaning.
     """
     work = _Work(engine, preparation, memory, taught, fed)
     position = 0
@@ -50,7 +39,7 @@ def feed(
 
 
 class _Work:
-    """The rows of one call; parameters as of `feed`."""
+    """The rows of one call of `feed`."""
 
     def __init__(
         self,
@@ -69,7 +58,7 @@ class _Work:
         fed.warming = self._warming
 
     def hold(self, position: int, row: FloatArray) -> None:
-        """Hold a row back; the last one that is wanted lets the warm-up end."""
+        """Hold a row back; the last row that the warm-up needs ends it."""
         own, _, late = self._taught[position]
         self._memory.seen += 1
         if late is not None:
@@ -89,7 +78,7 @@ class _Work:
         self._overdue(position)
 
     def _end_warm_up(self, position: int) -> None:
-        """Learn what was held back; whatever it causes happens now."""
+        """Learn the rows that were held back; the row at `position` counts as the cause of their events."""
         held = self._memory.release()
         prepared = self._preparation.freeze()
         step = self._engine.learn(prepared, [labels for _, labels in held])
@@ -99,7 +88,7 @@ class _Work:
             self._memory.learned += labels is not None
 
     def learn(self, start: int, rows: FloatArray) -> None:
-        """Learn the rows from a position on."""
+        """Learn the rows from `start` on."""
         memory, fed, stop = self._memory, self._fed, len(rows)
         own_rows = [position for position in range(start, stop) if self._taught[position].late is None]
         problems = (
@@ -144,12 +133,9 @@ class _Work:
             fed.step = step if len(answered) == len(places) else _part(step, answered)
 
     def _labels(self, position: int) -> Labels | None:
-        """Return the labels with which a record is learned: its own, or those that have waited for it.
+        """Return the labels of a record: its own, or those that have waited for it.
 
-        Raises
-        ------
-        FaultError
-            The stream cannot have so many labels.
+        Raise `FaultError` if the stream would have too many labels.
         """
         own, labels, _ = self._taught[position]
         if labels is not None:
@@ -167,7 +153,7 @@ class _Work:
         return waited.labels
 
     def _late(self, position: int) -> FloatArray | None:
-        """Return the features that late labels are learned with; None where they are not learned now."""
+        """Return the features with which late labels are learned; None where they are not learned now."""
         own, labels, late = self._taught[position]
         if own is None or labels is None or late is None:
             return None
@@ -198,19 +184,19 @@ class _Work:
 
 
 def already_labelled(own: bytes, why: str) -> FaultError:
-    """Return the fault of labels for a record that needs none."""
+    """Return the fault of labels for a record that takes no more labels."""
     return FaultError("label", "already_labelled", f"the record {shown(own)} is learned once, and {why}")
 
 
 def not_taught(own: bytes) -> FaultError:
-    """Return the fault of labels that waited for a record when the models began anew with an engine without labels."""
+    """Return the fault of labels that still waited when an engine that learns no labels took over."""
     return FaultError(
         "label", "too_late", f"the record {shown(own)} had not come when the engine became one that no labels teach"
     )
 
 
 def _part(step: Step, rows: list[int]) -> Step:
-    """Return the answers to some of the records of a step, with all of its events."""
+    """Return a step with the answers for some of its records and with all of its events."""
     before = np.searchsorted(rows, [event.index for event in step.events], side="right") - 1
     events = [replace(event, index=int(index)) for event, index in zip(step.events, before, strict=True)]
     answers = step.labels

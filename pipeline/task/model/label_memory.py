@@ -1,4 +1,4 @@
-"""What a stream knows of its records that can still be labelled, and of labels whose record has not come yet."""
+"""The records of a stream that can still be labelled, and the labels whose record has not come yet."""
 
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
@@ -21,46 +21,23 @@ KIND: Final = "labels"
 REVISION: Final = 1
 
 ID_BYTES: Final = 1_000
-"""A record with a longer id is not kept for late labels."""
+"""Longest id of a record that is kept for late labels."""
 
 
 class Waiting(NamedTuple):
-    """Labels whose record has not come yet.
-
-    Attributes
-    ----------
-    labels : tuple of str
-        The labels.
-    record : RoutedRecord
-        The message that says them.
-    due : int
-        They are given up when the stream has had so many records and messages of labels.
-    """
+    """Labels whose record has not come yet."""
 
     labels: Labels
     record: RoutedRecord
+    """The message that carries them."""
     due: int
+    """Value of `LabelMemory.seen` at which they are given up."""
 
 
 class LabelMemory:
     """Remembers the newest records of a stream by their ids, with the features of those that have no labels yet.
 
-    It remembers nothing, and lets nothing wait, until it is told its `bound`.
-
-    Attributes
-    ----------
-    seen : int
-        Records and messages of labels that the stream has had.
-    learned : int
-        Records that were learned with labels.
-    held : list of (bytes or None, tuple of str or None)
-        Id and labels of each record that the warm-up holds back; the labels of one can be set.
-    known : set of str
-        Every label that the stream has, learned or waiting to be.
-    unlabelled : int
-        Records whose features are kept.
-    waiting : dict of bytes to Waiting
-        By the id of the record that has not come.
+    It remembers no record, and lets no label wait, until `bound` is called.
     """
 
     __slots__ = (
@@ -80,57 +57,57 @@ class LabelMemory:
     def __init__(self) -> None:
         self._most = self._patience = 0
         self._labels = LABELS
-        # The prepared features; None of a record that has its labels.
+        # The prepared features by id; None for a record that has its labels.
         self._kept: OrderedDict[bytes, FloatArray | None] = OrderedDict()
         self.seen = self.learned = self.unlabelled = 0
+        """Records and messages of labels so far; records learned with labels; records whose features are kept."""
         self.held: list[tuple[bytes | None, Labels | None]] = []
-        # The newest record of each id among them.
+        """Id and labels of each record that the warm-up holds back; the labels of an entry can be set later."""
+        # Position in `held` of the newest record of each id.
         self._held_at: dict[bytes, int] = {}
         self.waiting: dict[bytes, Waiting] = {}
+        """Labels by the id of the record that has not come."""
         self.known: set[str] = set()
+        """Every label of the stream, learned or waiting to be learned."""
 
     def __len__(self) -> int:
         return len(self._kept)
 
     def bound(self, settings: Settings) -> None:
-        """Take from settings how many records are kept, and how long labels wait for theirs, from now on at most."""
-        # Without a topic of labels none comes late.
+        """Set from now on how many records are kept at most, and how long labels wait for their records at most."""
+        # Without a topic of labels no label comes late.
         self._most = settings.labels.buffer_records if settings.labels.topic else 0
         self._patience = settings.labels.wait_records
         self._labels = min(LABELS, settings.engine_parameters.get("max_labels", LABELS))
         self._forget()
-        # No label waits behind one that the settings of before let wait longer.
+        # Earlier settings may have let labels wait longer; capping them keeps `due` ascending in the order of arrival.
         last = self.seen + self._patience
         self.waiting = {own: label._replace(due=min(label.due, last)) for own, label in self.waiting.items()}
 
     def go_on(self, before: "LabelMemory") -> None:
-        """Let the labels wait on that waited for records of the version before; `bound` says how long."""
+        """Take over the waiting labels from the version before; `bound` limits how much longer they wait."""
         self.seen, self.waiting = before.seen, before.waiting
 
     def hold(self, own: bytes | None, labels: Labels | None) -> None:
-        """Remember a record that the warm-up holds back, with its labels or without."""
+        """Remember a record that the warm-up holds back."""
         if own is not None:
             self._held_at[own] = len(self.held)
         self.held.append((own, labels))
 
     def held_at(self, own: bytes) -> int | None:
-        """Return where in `held` the newest record with an id stands; None where there is none."""
+        """Return the position in `held` of the newest record with an id; None without one."""
         return self._held_at.get(own)
 
     def release(self) -> list[tuple[bytes | None, Labels | None]]:
-        """Return the records that the warm-up held back; it holds none any more."""
+        """Remove and return the records that the warm-up held back."""
         held, self.held, self._held_at = self.held, [], {}
         return held
 
     def keep(self, own: bytes | None, features: FloatArray | None) -> None:
-        """Remember a record; the oldest is forgotten where there are too many.
+        """Remember a record, and forget the oldest beyond the limit; `features` is None where it has its labels.
 
-        Parameters
-        ----------
-        own : bytes or None
-            Its id; a record without one cannot be named later. Of several with the same id the newest counts.
-        features : ndarray of shape (columns,) or None
-            Its prepared features; None where it has its labels.
+        A record without an id is not kept, because no message could name it; of several with the same id the newest
+        counts.
         """
         if not self._most or own is None or len(own) > ID_BYTES:
             return
@@ -145,13 +122,7 @@ class LabelMemory:
             self.unlabelled -= oldest is not None
 
     def take_in(self, labels: Labels) -> None:
-        """Count labels that will be learned among those of the stream.
-
-        Raises
-        ------
-        FaultError
-            It would have too many.
-        """
+        """Add labels that will be learned to those of the stream; raise `FaultError` if it would have too many."""
         if not self.known.issuperset(labels):
             known = self.known.union(labels)
             if len(known) > self._labels:
@@ -159,28 +130,28 @@ class LabelMemory:
             self.known = known
 
     def knows(self, own: bytes) -> bool:
-        """Whether a record is remembered."""
+        """Return whether a record is remembered."""
         return own in self._kept
 
     def is_labelled(self, own: bytes) -> bool:
-        """Whether a record that is remembered has its labels."""
+        """Return whether a remembered record has its labels."""
         return self._kept[own] is None
 
     def take(self, own: bytes) -> FloatArray | None:
-        """Return the features of a record that gets its labels now; None where it has had them."""
+        """Return the features of a record that gets its labels now; None where it already has labels."""
         features, self._kept[own] = self._kept[own], None
         self.unlabelled -= features is not None
         return features
 
     def wait(self, own: bytes, labels: Labels, record: RoutedRecord) -> bool:
-        """Let labels wait for their record; False where they do not."""
+        """Let labels wait for their record; return False where the settings let none wait."""
         if not self._patience:
             return False
         self.waiting[own] = Waiting(labels, record, self.seen + self._patience)
         return True
 
     def overdue(self) -> list[tuple[bytes, RoutedRecord]]:
-        """Return id and message of labels that have waited long enough, as they stand; they wait no longer."""
+        """Remove the labels that have waited long enough; return their ids and messages in the order of their topic."""
         if not self.waiting or next(iter(self.waiting.values())).due > self.seen:
             return []
         return self._given_up(
@@ -188,7 +159,7 @@ class LabelMemory:
         )
 
     def give_up(self) -> list[tuple[bytes, RoutedRecord]]:
-        """Return id and message of all labels that wait, as they stand on their topic; they wait no longer."""
+        """Remove all labels that wait; return their ids and messages in the order of their topic."""
         return self._given_up(list(self.waiting))
 
     def _given_up(self, ids: list[bytes]) -> list[tuple[bytes, RoutedRecord]]:
@@ -196,7 +167,7 @@ class LabelMemory:
         return sorted(given_up, key=lambda entry: (entry[1].topic, entry[1].partition, entry[1].source_offset))
 
     def too_late(self, own: bytes) -> FaultError:
-        """Return the fault of labels for a record that is not remembered, and does not come."""
+        """Return the fault of labels whose record is neither remembered nor expected any more."""
         problem = f"the record {shown(own)} is not among the last {self._most:,} of its stream"
         if self._patience:
             problem += f", and was not among the {self._patience:,} records and labels after this message"
@@ -209,7 +180,7 @@ class LabelMemory:
         )
 
     def state(self, columns: int) -> bytes:
-        """Return everything, canonical; `columns`: how many features a prepared record has."""
+        """Return the canonical state (equal states, equal bytes); `columns` is the length of a prepared record."""
         waiting = [
             [_text(own), list(labels), due, record.topic, record.partition, record.offset, record.timestamp,
              _text(record.key), _text(record.value), [[name, _text(value)] for name, value in record.headers],
@@ -236,23 +207,10 @@ class LabelMemory:
 
     @classmethod
     def from_state(cls, data: bytes, columns: int, held: int, learned: Collection[Label] = ()) -> Self:
-        """Continue from a `state`.
+        """Continue from a `state`, which must fit the stream's model.
 
-        Parameters
-        ----------
-        data : bytes
-            The state.
-        columns : int
-            Features of a prepared record.
-        held : int
-            Records that the warm-up has held back.
-        learned : collection of str
-            The labels that the stream's engine has learned.
-
-        Raises
-        ------
-        StateError
-            Damaged, of another stream, or written by a newer program.
+        A prepared record has `columns` features, the warm-up holds `held` records, and the engine has learned the
+        labels `learned`.
         """
         header, arrays = unpack(data, KIND, REVISION)
         made = cls()
@@ -261,7 +219,7 @@ class LabelMemory:
             for own, labels in header["held"]:
                 made.hold(_bytes(own), None if labels is None else _labels(labels))
             made.known = set(_labels(header["known"]))
-            # What the engine would find to be one label too many must have been found here.
+            # The limit is checked against `known`; a label missing there would let the engine refuse one later.
             if not made.known.issuperset([*learned, *(text for _, labels in made.held for text in labels or ())]):
                 raise ValueError(f"of {len(made.known)} labels some are missing that records were learned with")
             made.waiting = {_some(own): _waiting(rest) for own, *rest in header["waiting"]}
@@ -280,7 +238,7 @@ class LabelMemory:
 
 
 def shown(own: bytes) -> str:
-    """Return an id as a sentence can hold it."""
+    """Return an id cut to a length that fits into a message."""
     text = own.decode()
     return text if len(text) <= 100 else f"{text[:100]}..."
 
@@ -322,12 +280,12 @@ def _waiting(content: list[Any]) -> Waiting:
 
 
 def _joined(texts: list[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return texts one behind the other, and where each ends."""
+    """Return the texts joined, and where each ends."""
     return np.frombuffer(b"".join(texts), np.uint8), np.array([*accumulate(map(len, texts))], np.int64)
 
 
 def _text(data: bytes | None) -> str | None:
-    """Return bytes as JSON can hold them: a byte is a character."""
+    """Return bytes as text for JSON, one character for each byte."""
     return None if data is None else data.decode("latin-1")
 
 

@@ -1,4 +1,4 @@
-"""The two kinds of preparation that a stream's model can have: of dense rows and of sparse ones."""
+"""The two kinds of preparation of a stream's model: for dense rows and for sparse rows."""
 
 from collections.abc import Sequence
 
@@ -15,23 +15,13 @@ from resonance.pipeline.task.model.sparse_preparation import SparsePreparation
 AnyPreparation = Preparation | SparsePreparation
 
 KINDS: dict[str, type[Preparation] | type[SparsePreparation]] = {"prepare": Preparation, "sparse": SparsePreparation}
-"""By the part of a model's state that holds it."""
+"""Classes by the name of the part of a model's state that holds the preparation."""
 
 
 def new_preparation(settings: Settings, features: Sequence[str]) -> AnyPreparation:
-    """Return the preparation of a new model.
+    """Return the preparation of a new model; for sparse records `features` is not used.
 
-    Parameters
-    ----------
-    settings : Settings
-        The deployment's.
-    features : sequence of str
-        Names of the columns; sparse records have none beforehand.
-
-    Raises
-    ------
-    ParameterError
-        The settings name a feature that there is not, or lack one.
+    Raise `ParameterError` if the settings name a feature that does not exist, or lack one.
     """
     if settings.input.sparse is None:
         return settings.preparation(features)
@@ -41,7 +31,7 @@ def new_preparation(settings: Settings, features: Sequence[str]) -> AnyPreparati
 
 
 def part_of(preparation: AnyPreparation) -> str:
-    """Return the part of a model's state that holds a preparation."""
+    """Return the name of the part of a model's state that holds a preparation."""
     return "sparse" if isinstance(preparation, SparsePreparation) else "prepare"
 
 
@@ -53,27 +43,12 @@ def features_of(preparation: AnyPreparation) -> list[str]:
 
 
 def revision_of(settings: Settings) -> int:
-    """Return the revision of the preparation that the settings choose."""
+    """Return the state revision of the preparation that the settings choose."""
     return REVISION if settings.input.sparse is None else SPARSE_REVISION
 
 
 def check_engine(preparation: AnyPreparation, engine: Engine, state: bytes) -> None:
-    """Refuse an engine that could not learn what a preparation gives.
-
-    Parameters
-    ----------
-    preparation : Preparation or SparsePreparation
-        What stands before the engine.
-    engine : Engine
-        As it was read.
-    state : bytes
-        What it was read from.
-
-    Raises
-    ------
-    StateError
-        It has other features, other bounds, or takes other records.
-    """
+    """Raise `StateError` if an engine, read from `state`, differs from its preparation in features, bounds or form."""
     dimension = engine.dimension
     if isinstance(preparation, SparsePreparation):
         _check_sparse(preparation, engine, state)
@@ -88,7 +63,7 @@ def check_engine(preparation: AnyPreparation, engine: Engine, state: bytes) -> N
 
 
 def _check_sparse(preparation: SparsePreparation, engine: Engine, state: bytes) -> None:
-    """Refuse an engine that does not take sparse records, takes dense ones already, or has another bound."""
+    """Refuse an engine that takes no sparse records, has learned dense records, or has another ``max_features``."""
     if not isinstance(engine, SparseEngine):
         raise StateError(f"{engine.name} behind a preparation of sparse records, which it does not take")
     header, _ = unpack(state, engine.name, engine.revision)

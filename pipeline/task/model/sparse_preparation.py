@@ -1,4 +1,4 @@
-"""From the sparse records of a stream to the batches that its engine learns: form, feature dictionary, scale."""
+"""From the sparse records of a stream to the batches that its engine learns: form, feature dictionary and scale."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Self
@@ -15,79 +15,60 @@ from resonance.pipeline.task.decode.sparse import SparseRows
 from resonance.pipeline.task.model.feature_names import FeatureNames
 
 NAME_BYTES: Final = 1_000
-"""Longest name of a feature, as JSON between its quotes: events name the most salient, whatever they are called."""
+"""Longest name of a feature, as JSON between its quotes; bounded because events name the most salient features."""
 
 KIND: Final = "sparse_prepare"
 
 _FEW: Final = 8
-"""A code of so many is sorted as fast as arrays for all of them are written."""
+"""Names for each entry above which sorting the entries is faster than writing arrays for all names."""
 
 
 class _Looked(NamedTuple):
-    """Some records of one form, entry by entry.
-
-    Attributes
-    ----------
-    features : ndarray of int64
-        Index of each entry's feature; -1 where the dictionary does not have its name.
-    place : ndarray of int64
-        Where in the following three its feature stands.
-    names : sequence of str
-        Of records by name: the names that occur.
-    width : ndarray
-        What the features are divided by.
-    prepared, faults : ndarray
-        As `SparseScale.run` gives them.
-    outside, faulty : int
-        Entries outside the range, and those that cannot be prepared or stand beyond the last index.
-    """
+    """Some records of one form, entry by entry."""
 
     features: IntArray
+    """Index of each entry's feature; -1 where the dictionary lacks its name."""
     place: IntArray
+    """Where each entry's feature stands in `width` and, for records by name, in `names`."""
     names: Sequence[str]
+    """The names that occur in records by name."""
     width: FloatArray
+    """Divisor of each feature."""
     prepared: FloatArray
+    """As `SparseScale.run` returns it, like `faults`."""
     faults: IntArray
     outside: int
+    """Entries outside the range."""
     faulty: int
+    """Entries that cannot be prepared or whose index is beyond the last feature."""
 
 
 class SparsePreparation:
-    """What `Preparation` is for dense records, for sparse ones: nothing is held back, and features may grow.
+    """Prepares sparse records as `Preparation` does dense ones, without a warm-up and with features that may grow.
 
-    The first usable record with an entry decides the form of the stream's records; those without any fit both. Where
-    records name their features, each name gets an index in the order of first appearance in the log, so that names and
-    indices are a function of the log alone.
-
-    Parameters
-    ----------
-    scale : SparseScale
-        What is done to values.
-    most : int
-        Features that there may be, the engine's ``max_features``.
-
-    Attributes
-    ----------
-    compared, outside : int
-        Entries that were compared with their range, and how many of them were outside.
+    The first usable record with an entry decides the form of the stream's records; records without entries fit both
+    forms. Where records name their features, each name gets an index in the order of first appearance in the log, so
+    that names and indices are a function of the log alone.
     """
 
     ready: Final = True
     wanted: Final = 0
     features: Final[tuple[str, ...]] = ()
     columns: Final[tuple[str, ...]] = ()
-    """None that every record has."""
+    """Empty: no feature is in every record."""
 
     def __init__(self, scale: SparseScale, most: int) -> None:
         self.compared = self.outside = 0
+        """Entries that were compared with their range, and how many of them were outside."""
         self.most = most
+        """Features that are allowed: the engine's ``max_features``."""
         self._scale = scale
         self._by_index: bool | None = None
         self._names = FeatureNames()
 
     @property
     def dictionary(self) -> list[str]:
-        """Names in the order of their indices; empty where records have indices."""
+        """Names in the order of their indices; empty where records are by index."""
         return list(self._names)
 
     @property
@@ -97,11 +78,11 @@ class SparsePreparation:
 
     @property
     def most_known(self) -> int:
-        """Features that an engine behind it can have met, at most."""
+        """Most features that the engine behind it can have learned."""
         return self.most if self._by_index else len(self._names)
 
     def names_of(self, features: IntArray) -> list[str]:
-        """Return the names of features by their indices: ``f3`` where records have indices."""
+        """Return the names of features; ``f3`` for index 3 where records are by index."""
         if self._by_index:
             return [f"f{index}" for index in features.tolist()]
         return [self._names[index] for index in features.tolist()]
@@ -109,19 +90,16 @@ class SparsePreparation:
     def to_input_units(
         self, names: Sequence[str], centre: FloatArray, spread: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Map prepared centres and spreads of features back; see `SparseScale.to_input_units`."""
+        """Map prepared centres and spreads back; see `SparseScale.to_input_units`."""
         return self._scale.to_input_units(names, centre, spread)
 
     def apply(self, rows: SparseRows) -> SparseBatch:
-        """Prepare a batch; names that are new join the dictionary.
+        """Prepare a batch and add new names to the dictionary.
 
-        Raises
-        ------
-        RecordError
-            Some record cannot be prepared, which leaves everything as it was; `check` says which and why.
+        Raise `RecordError`, with nothing changed, if a record cannot be prepared; `check` reports which and why.
         """
         if not len(rows.codes):
-            # Records without any entry fit either form, and decide none.
+            # Records without entries fit both forms and decide neither.
             return SparseBatch(rows.codes, rows.indptr, rows.data)
         forms = rows.by_index[np.diff(rows.indptr) > 0]
         form = bool(forms[0]) if self._by_index is None else self._by_index
@@ -145,7 +123,7 @@ class SparsePreparation:
         return SparseBatch(features, rows.indptr, looked.prepared)
 
     def check(self, rows: SparseRows) -> dict[int, FaultError]:
-        """Return what is wrong with which record, in order: empty when `apply` takes them all."""
+        """Return the fault of each record that cannot be prepared, in order; empty when `apply` takes them all."""
         problems: dict[int, FaultError] = {}
         new: dict[int, list[str]] = {}
         for by_index in (True, False):
@@ -177,7 +155,7 @@ class SparsePreparation:
         problems: dict[int, FaultError],
         new: dict[int, list[str]],
     ) -> None:
-        """Note what is wrong with the records of one form taken alone, and which names they bring."""
+        """Add the faults of the records of one form to `problems` and their new names to `new`."""
         looked = self._look(rows, by_index=by_index)
         record = np.repeat(np.asarray(positions), np.diff(rows.indptr))
         for entry in np.flatnonzero((looked.faults != 0) | (looked.features >= self.most) | (looked.features < 0)):
@@ -200,7 +178,7 @@ class SparsePreparation:
                 problems[at] = FaultError("limit", "out_of_range", text)
 
     def _look(self, rows: SparseRows, *, by_index: bool) -> _Looked:
-        """Look at records of one form."""
+        """Look up the features of records of one form, and prepare their values."""
         codes, names = rows.codes, list[str]()
         if not by_index:
             used, place = _occurring(codes, len(rows.names))
@@ -223,7 +201,7 @@ class SparsePreparation:
         return FaultError("limit", "too_many_features", text)
 
     def state(self) -> bytes:
-        """Everything the next record depends on: canonical (equal states, equal bytes)."""
+        """Return everything that the next record depends on, canonical (equal states, equal bytes)."""
         header = {
             **self._scale.settings(),
             "most": self.most,
@@ -235,13 +213,7 @@ class SparsePreparation:
 
     @classmethod
     def from_state(cls, data: bytes) -> Self:
-        """Continue from a `state`.
-
-        Raises
-        ------
-        StateError
-            Damaged, or written by a newer program.
-        """
+        """Continue from a `state`."""
         header, arrays = unpack(data, KIND, REVISION)
         try:
             scale = SparseScale(*(header[name] for name in ("scale", "log1p", "ranges", "clip")))
@@ -261,9 +233,9 @@ class SparsePreparation:
 
 
 def _occurring(codes: IntArray, size: int) -> tuple[IntArray, IntArray]:
-    """Return which of so many codes occur, ascending, and where among these each one is."""
+    """Return which of `size` codes occur, ascending, and the position of each entry's code among these."""
     if len(codes) < size // _FEW:
-        # One stream of many: what all of them name is much more than what this one does.
+        # This is one stream of many: all of them together have many more names than this one.
         used, places = np.unique(codes, return_inverse=True)
         return used, places
     marks: BoolArray = np.zeros(size, np.bool_)
@@ -275,7 +247,7 @@ def _occurring(codes: IntArray, size: int) -> tuple[IntArray, IntArray]:
 
 
 def _bytes_of(name: str) -> int:
-    """Return the bytes that a name has in JSON between the quotes."""
+    """Return the size of a name in JSON between its quotes."""
     return len(orjson.dumps(name)) - 2
 
 

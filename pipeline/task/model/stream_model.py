@@ -1,4 +1,4 @@
-"""The model of one stream: its preparation, its engine, and where in the log it stands."""
+"""The model of one stream: its preparation, its engine, and its position in the log."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -39,49 +39,45 @@ _log = logging.getLogger(__name__)
 
 
 class StreamModel:
-    """A stream's model; what it becomes depends on the stream's rows alone.
+    """A stream's model; its state depends on the stream's rows alone.
 
     Parameters
     ----------
-    settings : Settings
-        Preparation and engine.
-    name : str
-        The stream.
     features : sequence of str
         Names of the columns of a row.
     version : int
-        Version of the model.
+        Raised by one with each new model of the stream.
 
     Attributes
     ----------
     next : int
-        Offset behind the last record that the model was given.
+        Offset behind the last record that the model processed.
     seq : int
         Number of the stream's next event.
     ended : list of ClusterSnapshot or None
-        Clusters of the version before, while its end is still to be told, with the stream's next record.
+        Clusters of the version before, until their end is emitted with the stream's next record.
     listing : list of ClusterSnapshot or None
-        Events were learned silently, so that the present clusters are still to be listed, with the first record that is
-        told; these are the clusters that were told before and ended meanwhile.
+        Clusters that were emitted and have ended while output is suppressed. Unless None, the present clusters must
+        be listed with the first record that is emitted.
     lifetimes : Lifetimes
-        When the clusters began, and which ended ones the compacted topic still has.
+        When the clusters began, and which ended clusters the compacted topic still has.
     unlisted : bool
-        The compacted topic has not heard of the present clusters: a release that did not write it learned them.
+        The compacted topic lacks the present clusters: a release that did not write the topic learned them.
     last : tuple or None
-        Status and cluster of the last answer, for ``output.assignments = "changes"``.
+        Status and cluster of the last assignment, for ``output.assignments = "changes"``.
     snapshot_bytes : int
         Size of the last snapshot.
     sent : dict of int to int
-        Of a root whose children live elsewhere: how many messages each of these was sent.
+        For a root whose children live elsewhere: number of messages sent to each child.
     drifts : int
         Number of the stream's next drift event.
     labels : LabelMemory or None
-        What is known of records that can still be labelled; None where the engine is not taught by labels, but for
-        those that waited when it took over: they are given up with its first record.
+        Records that can still be labelled. None where the engine learns no labels, except for labels that waited when
+        it took over: these are given up with its first record.
     """
 
     root_node: int | None = None
-    """The root node whose subtree it is; None for a model that has a root."""
+    """The root node whose subtree the model is; None for a model that has a root."""
 
     __slots__ = (
         "drifts",
@@ -122,18 +118,13 @@ class StreamModel:
 
     @property
     def stream(self) -> str:
-        """Name of the stream as the bus has it."""
+        """Name of the stream as messages have it."""
         return self.name
 
     def feed(self, rows: Any, taught: Sequence[Taught] = ()) -> LearnResult:
-        """Hold back or learn rows, in order.
+        """Hold back or learn rows from `Layout.rows` or `SparseLayout.rows`, in order.
 
-        Parameters
-        ----------
-        rows : ndarray of shape (n, features), or SparseRows
-            As `Layout.rows` or `SparseLayout.rows` gives them.
-        taught : sequence of Taught
-            Id and labels of each, where the engine is taught by labels.
+        `taught` has the id and the labels of each row where the engine learns labels.
         """
         preparation = self.preparation
         rescaled = self._rescale() if self.room == 0 else []
@@ -150,16 +141,16 @@ class StreamModel:
 
     @property
     def room(self) -> int | None:
-        """Rows that can be learned before the scale is looked at, with the next ones; None where it never is."""
+        """Rows that can be learned before the scale is checked; None where it is never checked."""
         return self.preparation.room if isinstance(self.preparation, Preparation) else None
 
     def portion(self, rows: int) -> int:
-        """Return how many of some rows it takes at once: what they cause is described in the units that they had."""
+        """Return how many of `rows` to take at once: events are described in the units that their rows had."""
         room = self.room
         return rows if room is None else min(rows, self.preparation.wanted + (room or LOOK))
 
     def _rescale(self) -> list[RangeChange]:
-        """Freeze the scale anew where the records have left it, and let the engine go on in its units."""
+        """Freeze the scale of columns anew that their values have left, and convert the engine to the new units."""
         preparation = self.preparation
         if not isinstance(preparation, Preparation):
             return []
@@ -203,13 +194,13 @@ class StreamModel:
             warming += taken.tolist()
             if self.preparation.wanted == 0:
                 step = self.engine.learn(self.preparation.freeze())
-                # Whatever the held records caused happens now, with the record that ended the warm-up.
+                # The record that ended the warm-up counts as the cause of all events of the held records.
                 fed.learned_one_by_one([warming[-1]] * len(step.novel), step, answered=False)
         fed.warming = warming
         return self._rest(rows, position, fed) if position < len(rows) else fed
 
     def _rest(self, rows: Any, position: int, fed: LearnResult) -> LearnResult:
-        """Learn the rows from a position on, without those that cannot be prepared."""
+        """Learn the rows from `position` on, except those that cannot be prepared."""
         learned = self._usable(rows, np.arange(position, len(rows)), fed)
         fed.learned = learned.tolist()
         if len(learned):
@@ -226,12 +217,12 @@ class StreamModel:
         return np.delete(positions, list(problems))
 
     def state(self) -> bytes:
-        """Everything the stream's next answer depends on: canonical (equal states, equal bytes)."""
+        """Return everything that the stream's next assignment depends on, canonical (equal states, equal bytes)."""
         header: dict[str, Any] = {
             "version": self.version,
             "next": self.next,
             "seq": self.seq,
-            # As text: the container sorts members, and the event's bytes must not change.
+            # As text, because the container sorts members and the bytes of the event must not change.
             "ended": None if self.ended is None else orjson.dumps(self.ended).decode(),
             "listing": None if self.listing is None else orjson.dumps(self.listing).decode(),
             "last": self.last,
@@ -249,21 +240,9 @@ class StreamModel:
 
     @classmethod
     def from_state(cls, engine: str, name: str, data: bytes) -> "StreamModel":
-        """Continue from `state`.
+        """Continue the stream `name` from a `state` with the engine named `engine`.
 
-        Parameters
-        ----------
-        engine : str
-            Name of the engine whose state it holds.
-        name : str
-            The stream.
-        data : bytes
-            The state.
-
-        Raises
-        ------
-        StateError
-            Damaged, or written by a newer program.
+        Raise `StateError` if it is damaged or from a newer release.
         """
         header, arrays = unpack(data, KIND, STATE_REVISION)
         model = cls.__new__(cls)
@@ -296,16 +275,9 @@ class StreamModel:
         return model
 
     def next_version(self, settings: Settings, features: Sequence[str], ended: list[ClusterSnapshot]) -> "StreamModel":
-        """Return the next version of the stream's model, which begins where this one stands.
+        """Return the next version of the stream's model, which continues at the offset of this one.
 
-        Parameters
-        ----------
-        settings : Settings
-            Preparation and engine of the next version.
-        features : sequence of str
-            Its columns.
-        ended : list of ClusterSnapshot
-            The clusters of this version.
+        `settings` and `features` are those of the next version, `ended` are the clusters of this one.
         """
         model = StreamModel(settings, self.name, features, self.version + 1)
         model.next, model.seq, model.drifts, model.ended = self.next, self.seq, self.drifts, ended
@@ -324,7 +296,7 @@ class StreamModel:
             self.last = (str(header["last"][0]), int(header["last"][1])) if header["last"] else None
             listing = header.get("listing")
             self.listing = None if listing is None else orjson.loads(listing)
-            # Revision 1 knows nothing of these, and nothing of the compacted topic either.
+            # Revision 1 lacks these members, and the release that wrote it did not write the compacted topic.
             self.lifetimes = Lifetimes.from_state(header["lifetimes"]) if "lifetimes" in header else Lifetimes()
             self.unlisted = bool(header.get("unlisted", True))
             self.drifts = int(header.get("drifts", 0))
@@ -337,12 +309,12 @@ class StreamModel:
 
 
 def _columns_of(preparation: AnyPreparation) -> int:
-    """Return how many values a prepared record has; 0 for sparse records, which have no labels."""
+    """Return the number of values of a prepared record; 0 for sparse records, which have no labels."""
     return preparation.dimension if isinstance(preparation, Preparation) else 0
 
 
 def _ranges(preparation: Preparation) -> list[tuple[float, float]]:
-    """Return what is 0 and what is 1 of each column, in the units of the input."""
+    """Return the input values that each column maps to 0 and to 1."""
     none = np.zeros(preparation.dimension)
     low, _ = preparation.to_input_units(none, none)
     high, _ = preparation.to_input_units(none + 1.0, none)

@@ -1,1 +1,1 @@
-"""Outputs, snapshots and offsets to Kafka: exactly once, or at least once."""
+"""Delivery of outputs, snapshots and offsets to Kafka: exactly once, or at least once."""

@@ -1,7 +1,7 @@
 """At least once: outputs, then snapshots, then offsets, each when the one before is stored.
 
-For brokers without transactions and for the lowest latency. After a crash records come again; their outputs have the
-same bytes as before, because these depend on the input log alone.
+For brokers without transactions and for the lowest latency. After a crash some records are processed again; their
+outputs have the same bytes as before, because outputs depend on the input log alone.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,16 +18,9 @@ from resonance.pipeline.worker.transport.connections import refused
 
 
 class AtLeastOnce:
-    """Delivery without transactions.
+    """Delivery without transactions; outputs that are not stored within `timeout` seconds are given up.
 
-    Parameters
-    ----------
-    settings : mapping
-        librdkafka's configuration of the producer (`producer_settings`).
-    commit_offsets : callable
-        Commits offsets through the consumer group and waits, at most the seconds given.
-    timeout : float
-        Seconds after which outputs that are not stored are given up.
+    `commit_offsets` must commit through the consumer group and wait for it, at most the seconds given.
     """
 
     atomic = False
@@ -50,16 +43,10 @@ class AtLeastOnce:
         """Do nothing: the producer connects when it sends."""
 
     def bind(self, membership: Membership) -> None:
-        """Do nothing: the consumer that commits knows its membership itself."""
+        """Do nothing: the consumer that commits knows its membership."""
 
     def send(self, batch: Batch) -> None:
-        """Queue outputs.
-
-        Raises
-        ------
-        DeliveryError
-            One of them cannot be sent.
-        """
+        """Queue outputs; raise `DeliveryError` where one of them cannot be sent."""
         if not self.open:
             self.open = True
             reach("after-begin")
@@ -70,30 +57,23 @@ class AtLeastOnce:
         reach("after-produce")
 
     def settle(self) -> None:
-        """Wait until what was sent is stored: a snapshot that follows proves it, and a restart does not repeat it.
+        """Wait until everything sent is stored; raise `DeliveryError` where it is not.
 
-        Raises
-        ------
-        DeliveryError
-            Outputs were not stored.
+        A snapshot that follows is proof of it, so that a restart does not repeat these outputs.
         """
         self._outlet.flush()
 
     def commit(self, offsets: Mapping[TP, int]) -> None:
-        """Wait until everything is stored, then commit the offsets.
+        """Wait until everything is stored, then commit the offsets: no offset is ahead of its outputs.
 
-        Raises
-        ------
-        DeliveryError
-            Something was not stored or not committed; no offset is ahead of its outputs.
-        DeniedError
-            The cluster does not let it be.
+        Raises `DeliveryError` where something was not stored or not committed, `DeniedError` where the cluster
+        refuses it.
         """
         self._outlet.flush()
         reach("after-offsets")
         reach("during-commit")
         try:
-            # A worker that stops between two commits has nothing new; the group takes no commit of nothing.
+            # A worker that stops between two commits has nothing new, and the group refuses an empty commit.
             if offsets:
                 self._commit_offsets(offsets, self.notes, self._timeout)
         except (CommitFailedError, IllegalStateError) as error:
@@ -109,5 +89,5 @@ class AtLeastOnce:
         self.open = False
 
     def abort(self) -> None:
-        """Forget what was sent; what has reached the broker stays, and comes again with the same bytes."""
+        """Forget what was sent; what has reached the broker stays, and is emitted again with the same bytes."""
         self.open = False

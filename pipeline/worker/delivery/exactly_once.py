@@ -1,8 +1,8 @@
 """Exactly once: outputs, snapshots and offsets in one transaction, fenced by the consumer group's generation.
 
-Faust's consumer holds the group's membership and confluent-kafka's producer the transactions. They meet in the group
-metadata (`group_metadata`), with which the broker refuses the offsets of a worker that no longer owns its partitions,
-and with them the whole transaction.
+Faust's consumer holds the group's membership, confluent-kafka's producer the transactions. They meet in the group
+metadata (`group_metadata`): with it the broker refuses the offsets of a worker that no longer owns its partitions, and
+with them the whole transaction.
 """
 
 import logging
@@ -32,8 +32,8 @@ from resonance.pipeline.worker.transport.chunk import Membership
 RETRY_SECONDS = 0.1
 
 RETRY = {"retry.backoff.ms": 10, "retry.backoff.max.ms": 200}
-"""While the broker still completes a transaction it sends the next one's first requests away for a moment. librdkafka
-comes back after 100 ms unless told otherwise: commits one behind the other took 105 ms each, not 10 (measured)."""
+"""While the broker completes a transaction it refuses the next one's first requests for a moment. librdkafka retries
+after 100 ms by default: successive commits took 105 ms each, not 10 (measured)."""
 
 FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 
@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 def group_metadata(group: str, generation: int, member_id: str) -> bytes:
     """Return a group membership as confluent-kafka's `send_offsets_to_transaction` takes it.
 
-    This is librdkafka's own serialisation (version 2; the last byte says: no static membership), documented nowhere;
+    This is librdkafka's own, undocumented serialisation (version 2; the last byte means no static membership);
     `check_group_metadata` compares it with the installed library.
     """
     return b"".join((b"CGMDv2:", struct.pack("<i", generation), group.encode(), b"\0", member_id.encode(), b"\0\1"))
@@ -52,10 +52,7 @@ def group_metadata(group: str, generation: int, member_id: str) -> bytes:
 def check_group_metadata(metadata: Callable[[str], bytes] | None = None) -> None:
     """Compare `group_metadata` with what the installed confluent-kafka makes.
 
-    Raises
-    ------
-    ConfigurationError
-        They differ: fencing cannot be relied on.
+    Raises `ConfigurationError` where they differ: fencing cannot be relied on.
     """
     group = "resonance-check"
     theirs = (metadata or _library_metadata)(group)
@@ -67,7 +64,7 @@ def check_group_metadata(metadata: Callable[[str], bytes] | None = None) -> None
 
 
 def _library_metadata(group: str) -> bytes:
-    # Never connects: the metadata of a consumer that has not joined are made from its configuration.
+    # Never connects: the metadata of a consumer that has not joined come from its configuration alone.
     consumer = Consumer({"group.id": group, "bootstrap.servers": "127.0.0.1:9", "log_level": 0})
     try:
         return bytes(consumer.consumer_group_metadata())
@@ -82,8 +79,6 @@ class ExactlyOnce:
     ----------
     settings : mapping
         librdkafka's configuration of the producer (`producer_settings`).
-    group : str
-        Consumer group.
     transactional_id : str
         Unique among the workers of the deployment, the same after a restart.
     timeout : float
@@ -119,12 +114,8 @@ class ExactlyOnce:
     def start(self) -> None:
         """Fence an earlier worker of the same id and end its transaction.
 
-        Raises
-        ------
-        BrokerError
-            No answer, or no transactions for this id.
-        DeniedError
-            The cluster refuses the log-in, or a right.
+        Raises `BrokerError` where the broker does not answer or has no transactions for this id, `DeniedError` where
+        the cluster refuses the log-in or a right.
         """
         check_group_metadata()
         end = time.monotonic() + self._start_timeout
@@ -149,12 +140,10 @@ class ExactlyOnce:
             return
 
     def bind(self, membership: Membership) -> None:
-        """Take the group membership of all transactions to come.
+        """Set the group membership of all transactions to come.
 
-        Raises
-        ------
-        DeliveryError
-            A membership that Kafka would accept without fencing, or a transaction of another one still open.
+        Raises `DeliveryError` for a membership that Kafka would accept without fencing, or while a transaction of
+        another membership is open.
         """
         if not membership.fenced:
             raise DeliveryError(
@@ -168,10 +157,7 @@ class ExactlyOnce:
     def send(self, batch: Batch) -> None:
         """Add outputs to the transaction, beginning one where none is open.
 
-        Raises
-        ------
-        DeliveryError, FencedError
-            The transaction cannot be completed.
+        Raises `DeliveryError` or `FencedError` where the transaction cannot be completed.
         """
         self._begin()
         self._topics.add((batch.topic, "Write"))
@@ -185,12 +171,9 @@ class ExactlyOnce:
         """Do nothing: everything in a transaction counts together or not at all."""
 
     def commit(self, offsets: Mapping[TP, int]) -> None:
-        """Close the transaction.
+        """Commit the transaction.
 
-        Raises
-        ------
-        DeliveryError, FencedError
-            It was not committed, or nobody knows whether it was.
+        Raises `DeliveryError` or `FencedError` where it was not committed, or where that is unknown.
         """
         self._begin()
         producer = self._outlet.producer
@@ -201,7 +184,7 @@ class ExactlyOnce:
         self._repeat("the offsets", lambda left: producer.send_offsets_to_transaction(positions, self._metadata, left))
         reach("after-offsets")
         if armed("during-commit"):
-            # Far enough for the request to be on its way, too short for its answer to be seen.
+            # Long enough for the request to be sent, too short for its answer to be seen.
             producer.flush(self._timeout)
             with suppress(KafkaException):
                 producer.commit_transaction(0.001)
@@ -210,7 +193,7 @@ class ExactlyOnce:
         self.open = False
 
     def abort(self) -> None:
-        """Abort the open transaction if the broker still lets us."""
+        """Abort the open transaction if the broker still allows it."""
         if not self.open:
             return
         self.open = False
@@ -230,9 +213,9 @@ class ExactlyOnce:
         reach("after-begin")
 
     def _repeat(self, what: str, call: Callable[[float], object]) -> None:
-        """Call until it succeeds, fails for good, or the broker has given the transaction up.
+        """Repeat a call until it succeeds, fails for good, or the broker has given the transaction up.
 
-        A call that timed out may have succeeded; repeating it is how librdkafka asks.
+        A call that timed out may have succeeded; repeating it is librdkafka's way to find out.
         """
         end = self._began + self._timeout
         while True:
@@ -251,7 +234,7 @@ class ExactlyOnce:
             return
 
     def _denied(self, problem: KafkaError, *, at_once: bool = False) -> DeniedError | None:
-        """Return why the cluster does not let this worker write, where that is the problem."""
+        """Return why the cluster refuses this worker's writes; None where the problem is another one."""
         code = problem.code()
         right = None
         if code == KafkaError.GROUP_AUTHORIZATION_FAILED:
@@ -263,7 +246,7 @@ class ExactlyOnce:
         return right_refused(self._client, problem, right) or self._outlet.denied(at_once=at_once)
 
     def _refused_topic(self) -> Acl | None:
-        """Return the right that is missing on a topic: the answer to a transaction does not say on which."""
+        """Return the right that is missing on a topic, because the answer to a transaction does not name the topic."""
         with suppress(BrokerError, ConfigurationError):
             cluster = ClusterAdmin(self._client, LOOK_SECONDS)
             for name, operation in sorted(self._topics):
@@ -278,7 +261,7 @@ class ExactlyOnce:
     def _failed(self, what: str, problem: KafkaError) -> ResonanceError:
         problem = self._outlet.fatal_error() or problem
         denied = self._denied(problem, at_once=True)
-        # A call that comes after the refused one is told of a wrong state alone.
+        # A call after the refused one reports only a wrong state.
         if denied is None and problem.code() == KafkaError._STATE and (right := self._refused_topic()):
             denied = DeniedError(missing_right(self._client, right))
         if denied:

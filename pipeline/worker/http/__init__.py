@@ -1,1 +1,1 @@
-"""What a worker tells about itself over HTTP: health, readiness, metrics."""
+"""What a worker reports over HTTP: health, readiness, metrics."""

@@ -1,6 +1,6 @@
-"""What ``/metrics`` shows: every name once, and the collector that asks the worker for the values when it is scraped.
+"""What ``/metrics`` shows: every name once, and the collector that reads the worker's values at each scrape.
 
-Nothing is counted for Prometheus on a record's way. Labels are topic, partition, kind, stage and class, never a
+Nothing is counted for Prometheus on a record's path. Labels are topic, partition, kind, stage and class, never a
 cluster, a stream or a record: their number would grow with the data.
 """
 
@@ -17,7 +17,7 @@ PARTITION: Final = ("topic", "partition")
 
 
 class Description(NamedTuple):
-    """A metric: its name as queries write it, without the endings of a histogram's series."""
+    """A metric: its name as queries write it, without the suffixes of a histogram's series."""
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
@@ -74,32 +74,26 @@ DESCRIPTIONS: Final = (
     Description("resonance_out_of_scale_ratio", "gauge", PARTITION, "Share of values outside their frozen range."),
     Description("resonance_churn_ratio", "gauge", PARTITION, "Share of records whose node changed its cluster untold."),
 )
-"""Every metric of our own, in the order of the page."""
+"""Every metric of the worker itself, in the order of the page."""
 
 BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Upper bounds of the buckets of both histograms, in seconds."""
 
 Samples = Mapping[str, Sequence[tuple[tuple[str, ...], float]]]
-"""By the name of a metric: the values of its labels, and the value."""
+"""For each metric's name: the values of its labels, and the value."""
 
 
 class Durations:
-    """Seconds that something took, counted in buckets; observed by one thread, read by any.
-
-    Attributes
-    ----------
-    counts : list of int
-        Observations up to each of `BOUNDS` and above the bound before, then those above the last one.
-    total : float
-        Their sum.
-    """
+    """Seconds that something took, counted in buckets; observed by one thread, read by any."""
 
     def __init__(self) -> None:
+        # Observations up to each of `BOUNDS` and above the bound before, then those above the last one.
         self.counts = [0] * (len(BOUNDS) + 1)
+        # Sum of the observations.
         self.total = 0.0
 
     def observe(self, seconds: float) -> None:
-        """Count one."""
+        """Count one duration."""
         self.counts[bisect_left(BOUNDS, seconds)] += 1
         self.total += seconds
 
@@ -113,15 +107,7 @@ class Durations:
 
 
 class WorkerCollector(Collector):
-    """Asks the worker for its values whenever Prometheus comes.
-
-    Parameters
-    ----------
-    samples : callable
-        Returns the values of counters and gauges; a metric without any is still described.
-    durations : mapping of str to Durations
-        The histograms.
-    """
+    """Reads the worker's values at each scrape; a metric without values is still described."""
 
     def __init__(self, samples: Callable[[], Samples], durations: Mapping[str, Durations]) -> None:
         self._samples = samples
@@ -133,7 +119,7 @@ class WorkerCollector(Collector):
             yield _family(description)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics with their values of now."""
+        """Yield the metrics with their present values."""
         samples = self._samples()
         for description in DESCRIPTIONS:
             family = _family(description)
@@ -156,13 +142,7 @@ def _family(description: Description) -> CounterMetricFamily | GaugeMetricFamily
 
 
 def make_registry(samples: Callable[[], Samples], durations: Mapping[str, Durations]) -> CollectorRegistry:
-    """Return a registry of one worker, with what the library knows of the process and of Python.
-
-    Parameters
-    ----------
-    samples, durations
-        As in `WorkerCollector`.
-    """
+    """Return a registry of one worker, with the library's own metrics of the process and of Python."""
     registry = CollectorRegistry()
     registry.register(WorkerCollector(samples, durations))
     ProcessCollector(registry=registry)
@@ -172,21 +152,13 @@ def make_registry(samples: Callable[[], Samples], durations: Mapping[str, Durati
 
 
 def exposition(registry: CollectorRegistry, accept: str = "") -> tuple[bytes, str]:
-    """Return a registry's page and its content type.
-
-    Parameters
-    ----------
-    registry : CollectorRegistry
-        From `make_registry`.
-    accept : str
-        What the scraper accepts; Prometheus' text format unless it says otherwise.
-    """
+    """Return a registry's page and its content type: Prometheus' text format unless `accept` says otherwise."""
     encode, content_type = choose_encoder(accept)
     return encode(registry), content_type
 
 
 def series_names() -> set[str]:
-    """Return every name that a query can ask for, those of the process and of Python included."""
+    """Return every name that a query can use, those of the process and of Python included."""
     registry = make_registry(dict, {name: Durations() for name, kind, _, _ in DESCRIPTIONS if kind == "histogram"})
     names = {name for name, kind, _, _ in DESCRIPTIONS if kind != "histogram"}
     return names | {sample.name for family in registry.collect() for sample in family.samples}

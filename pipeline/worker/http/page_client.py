@@ -1,4 +1,4 @@
-"""Asking a worker something on its HTTP port."""
+"""Requests to a worker on its HTTP port."""
 
 import http.client
 from typing import Any, Final
@@ -8,27 +8,16 @@ import orjson
 from resonance.pipeline.errors import ConfigurationError, WorkerPageError
 
 RESUME_PATH: Final = "/dlq/resume"
-"""Where a worker is asked to let paused partitions go on."""
+"""Path of the request that resumes paused partitions."""
 TIMEOUT: Final = 30.0
-"""Seconds to wait for an answer: what waits is processed before it comes."""
+"""Seconds to wait for an answer: held records are processed before it comes."""
 
 
 def resume(worker: str, partition: str | None = None) -> list[str]:
-    """Let paused partitions of a worker go on; return their names.
+    """Resume paused partitions of a worker: one such as ``features[0]``, those of a number, or all; return their names.
 
-    Parameters
-    ----------
-    worker : str
-        Address of its pages, such as ``http://127.0.0.1:6066``.
-    partition : str, optional
-        The partition, such as ``features[0]``, or its number in whatever topic; without it all that are paused.
-
-    Raises
-    ------
-    ConfigurationError
-        `worker` is no such address.
-    WorkerPageError
-        No answer, or the partition is not paused there.
+    Raises `ConfigurationError` where `worker` is no address such as ``http://127.0.0.1:6066``, and `WorkerPageError`
+    where no worker answers or the partition is not paused there.
     """
     asked = {} if partition is None else {"partition": partition}
     answer = _post(worker, RESUME_PATH, asked)

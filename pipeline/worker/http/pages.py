@@ -1,7 +1,7 @@
 """The worker's HTTP pages: for probes, for Prometheus, and the one request that changes something.
 
-They are served from the first second on, while kernels are compiled and models restored, and holding the port is what
-keeps two workers of one host from using the same worker id.
+They are served from the first second on, while kernels are compiled and models restored. Holding the port keeps two
+workers of one host from using the same worker id.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from resonance.pipeline.worker.http.status import WorkerStatus
 
 REQUEST_BYTES = 64 * 1024
 CLOSE_SECONDS = 1.0
-"""How long a request that is being answered may hold up the worker's end."""
+"""How long a request that is being answered may delay the worker's end."""
 
 ResumeHandler = Callable[[str | None], Awaitable[list[str]]]
 
@@ -28,14 +28,7 @@ ResumeHandler = Callable[[str | None], Awaitable[list[str]]]
 class Pages:
     """Serves the pages of a worker.
 
-    Parameters
-    ----------
-    status : WorkerStatus
-        What they show.
-    registry : CollectorRegistry
-        Metrics.
-    resume : callable
-        Lets a paused partition go on, by the name that messages give it, or all of them; returns their names.
+    `resume` resumes a paused partition by its name in messages, or all of them, and returns their names.
     """
 
     def __init__(self, status: WorkerStatus, registry: CollectorRegistry, resume: ResumeHandler) -> None:
@@ -45,20 +38,7 @@ class Pages:
         self._runner: web.AppRunner | None = None
 
     async def start(self, host: str, port: int) -> None:
-        """Begin to serve.
-
-        Parameters
-        ----------
-        host : str
-            Address to listen on.
-        port : int
-            Port of it.
-
-        Raises
-        ------
-        ConfigurationError
-            The port is taken, or there is no such address.
-        """
+        """Begin to serve; raise `ConfigurationError` where the port is taken or there is no such address."""
         app = web.Application(client_max_size=REQUEST_BYTES)
         app.router.add_get("/livez", self._livez)
         app.router.add_get("/readyz", self._readyz)
@@ -85,12 +65,12 @@ class Pages:
         return _json(shown, 200 if ready else 503)
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        # Beside the loop: the figures of many partitions take some milliseconds.
+        # In a thread: the figures of many partitions take some milliseconds.
         page, content_type = await asyncio.to_thread(exposition, self._registry, request.headers.get("Accept", ""))
         return web.Response(body=page, headers={"Content-Type": content_type})
 
     async def _dlq_resume(self, request: web.Request) -> web.Response:
-        # A browser names the page that asks, even where that page's name was made to point to this machine.
+        # A browser names the requesting page, even where that page's name was made to point to this machine.
         if "Origin" in request.headers:
             return _json({"error": "no page of a browser may ask for this; use `resonance dlq resume`"}, 403)
         if request.content_type != "application/json":
@@ -109,7 +89,7 @@ class Pages:
 
 
 def address(host: str, port: int) -> str:
-    """Return where the pages are, for somebody on the same machine where they are served on all its addresses."""
+    """Return where the pages are, as seen from this machine where they are served on all its addresses."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104 - compared, not bound
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 

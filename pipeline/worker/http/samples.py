@@ -1,4 +1,4 @@
-"""A worker's values for Prometheus, gathered when it scrapes."""
+"""A worker's values for Prometheus, gathered at each scrape."""
 
 import time
 from importlib.metadata import version
@@ -20,15 +20,7 @@ def durations(histograms: Histograms) -> dict[str, Durations]:
 
 
 def samples(status: WorkerStatus, engine: str) -> Samples:
-    """Return the values of every counter and gauge.
-
-    Parameters
-    ----------
-    status : WorkerStatus
-        Of the worker; may be at work in other threads.
-    engine : str
-        Name of the engine.
-    """
+    """Return the values of every counter and gauge; the worker may be at work in other threads."""
     found: dict[str, Values] = {
         "resonance_build_info": [((version("resonance-streams"), engine), 1)],
         "resonance_ready": [((), not status.problems())],
@@ -61,7 +53,7 @@ def samples(status: WorkerStatus, engine: str) -> Samples:
 
 
 def _of(partition: AssignedPartition) -> dict[str, float | None]:
-    """Return the values of a partition that have no further label; None where there is none yet."""
+    """Return a partition's values without further labels; None where there is none yet."""
     task, now = partition.task, time.monotonic()
     seen, before = task.counts, _before(partition)
     figures = task.health.figures()

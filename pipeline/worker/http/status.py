@@ -1,4 +1,4 @@
-"""What a worker is doing, and whether it should be left alone (``/livez``) and given traffic (``/readyz``)."""
+"""What a worker is doing, whether it should be left running (``/livez``) and given traffic (``/readyz``)."""
 
 import time
 from collections.abc import Collection
@@ -12,7 +12,7 @@ from resonance.pipeline.worker.http.health import described
 from resonance.pipeline.worker.processor import Processor
 
 POLL_SECONDS: Final = 60.0
-"""Age of the last round of the fetch loop above which a worker is not alive: it takes a fraction of a second, with and
+"""Age of the fetch loop's last round above which a worker is not alive: a round takes a fraction of a second, with and
 without a broker, and longer only where something hangs."""
 
 Phase = Literal["starting", "compiling kernels", "recovering", "joining", "restoring", "running", "stopping"]
@@ -28,42 +28,27 @@ _WAITS: Final[dict[Phase, str]] = {
 
 @dataclass(slots=True)
 class WorkerStatus:
-    """The state of a worker as its pages show it.
-
-    The loop's thread writes it, and any thread may read.
-
-    Attributes
-    ----------
-    phase : str
-        What the worker is at.
-    progress : RestoreProgress or None
-        Of the last restore.
-    assigned : collection of TP
-        Partitions whose records flow.
-    rebalances : int
-        Times that partitions were given up for a rebalance.
-    recovery_seconds, recovery_records : float, int
-        What the last restore took, and how many records it learned again.
-    failure : BaseException or None
-        Why the worker ends.
-    app : WorkerApp or None
-        Once it is made.
-    processor : Processor or None
-        Once it is made.
-    """
+    """The state of a worker as its pages show it; any thread may read it."""
 
     phase: Phase = "starting"
     progress: RestoreProgress | None = None
+    """Of the last restore."""
     assigned: Collection[TP] = ()
+    """Partitions whose records flow."""
     rebalances: int = 0
+    """Times that partitions were given up for a rebalance."""
     recovery_seconds: float = 0.0
+    """Duration of the last restore."""
     recovery_records: int = 0
+    """Records that the last restore learned again."""
     failure: BaseException | None = None
+    """Why the worker ends."""
     app: Any = None
+    """The `WorkerApp`, once it is made."""
     processor: Processor | None = None
 
     def enter(self, phase: Phase) -> None:
-        """Go on to a phase; a worker that was told to stop stays at that, whatever its threads have reached."""
+        """Enter a phase; a stopping worker stays in that one, whatever its threads have reached."""
         if self.phase != "stopping":
             self.phase = phase
 
@@ -74,14 +59,14 @@ class WorkerStatus:
 
     @property
     def poll_age(self) -> float | None:
-        """Seconds since the fetch loop went round; None while it rests, as it does before and during rebalances."""
+        """Seconds since the fetch loop's last round; None while it rests, as before and during rebalances."""
         consumer = self.consumer
         if consumer is None or consumer.polled is None or not consumer.flow_active:
             return None
         return max(time.monotonic() - float(consumer.polled), 0.0)
 
     def live(self) -> tuple[bool, dict[str, Any]]:
-        """Return whether the worker is alive, and what the page says. The broker has no part in it."""
+        """Return whether the worker is alive, and what the page shows; the broker has no part in it."""
         age = self.poll_age
         problems = []
         if age is not None and age > POLL_SECONDS:
@@ -92,7 +77,7 @@ class WorkerStatus:
         return not problems, shown | {"poll_age_seconds": None if age is None else round(age, 3)}
 
     def problems(self) -> list[str]:
-        """Return why records do not flow and become answers; nothing when they do, or when there are none for us."""
+        """Return why records do not become outputs; empty when they do, or when this worker gets no partition."""
         if self.failure is not None:
             return [f"it ends: {self.failure}"]
         if self.processor is None or self.app is None or self.phase != "running":
@@ -115,7 +100,7 @@ class WorkerStatus:
         )
 
     def ready(self) -> tuple[bool, dict[str, Any]]:
-        """Return whether records flow and become answers, why not, the counters, and what was seen of partitions."""
+        """Return whether records become outputs, and the page: why not, the counters, what was seen of partitions."""
         problems = self.problems()
         counters = asdict(Counters() if self.processor is None else self.processor.counters)
         owned = {} if self.processor is None else self.processor.partitions
@@ -130,5 +115,5 @@ class WorkerStatus:
 
 
 def named(tp: TP) -> str:
-    """Return a partition as messages name it."""
+    """Return the name of a partition in messages."""
     return f"{tp.topic}[{tp.partition}]"

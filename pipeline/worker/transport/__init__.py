@@ -1,1 +1,1 @@
-"""Records from Kafka to the thread that learns: Faust's app, chunks, and connections."""
+"""Records from Kafka to the processing thread: Faust's app, chunks, and connections."""

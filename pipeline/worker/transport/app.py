@@ -1,4 +1,4 @@
-"""The Faust app of a worker: membership, rebalances and flow control; never a commit of its own."""
+"""The Faust app of a worker: membership, rebalances and flow control, but no commit of its own."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -15,53 +15,41 @@ HEARTBEAT_SECONDS = 1.0
 """A member learns of a rebalance with its next heartbeat: this bounds how long a joining worker waits for others."""
 
 FETCH_BYTES = 1024 * 1024
-"""Bytes of a partition in one fetch."""
+"""Most bytes of a partition in one fetch."""
 
 
 class Lifecycle(Protocol):
-    """What the app asks of the worker around it."""
+    """What the app needs of the worker around it."""
 
     async def before_stop(self) -> None:
-        """Close everything that is open; awaited before anything of Faust's stops."""
+        """Close everything that is open; awaited before any part of Faust stops."""
 
     async def restore(self, app: Any, **kwargs: Any) -> None:
-        """Restore the models of the partitions that were assigned; records flow when it returns."""
+        """Restore the models of the assigned partitions; records flow when it returns."""
 
     async def consume(self, stream: Any) -> None:
-        """Take the chunks of an input topic."""
+        """Process the chunks of an input topic."""
 
 
 class WorkerApp(faust.App):  # type: ignore[misc] # Faust's modules are untyped for mypy
-    """Faust's app without what a worker has no use for."""
+    """Faust's app without the parts that a worker does not use."""
 
     logger = logging.getLogger("faust.app")
     before_stop: Callable[[], Awaitable[None]]
 
     async def _stop_consumer(self) -> None:
-        # The first thing that Faust's `on_stop` does; what follows throws away what the last commit needs.
+        # Faust's `on_stop` calls this first; what follows throws away what the last commit needs.
         await self.before_stop()
         await super()._stop_consumer()
 
     def _create_directories(self) -> None:
-        """Make none: there are no tables, and the working folder is the user's."""
+        """Create none: there are no tables, and the working folder is the user's."""
 
 
 def make_app(settings: Settings, lifecycle: Lifecycle, options: transport.TransportOptions) -> WorkerApp:
-    """Return the app, with an agent for each input topic; to be called in the loop that runs it.
+    """Return the app, with an agent for each input topic; must be called in the event loop that runs it.
 
-    Parameters
-    ----------
-    settings : Settings
-        Of the deployment.
-    lifecycle : Lifecycle
-        The worker.
-    options : TransportOptions
-        For its transport.
-
-    Raises
-    ------
-    ConfigurationError
-        A setting of Faust that delivery cannot live with.
+    Raises `ConfigurationError` for a setting of Faust that rules out the delivery.
     """
     session = settings.broker.session_timeout
     app = WorkerApp(
@@ -75,12 +63,12 @@ def make_app(settings: Settings, lifecycle: Lifecycle, options: transport.Transp
         broker_heartbeat_interval=min(HEARTBEAT_SECONDS, session / 3),
         # Faust refuses a session that is longer than a request.
         broker_request_timeout=max(90.0, session + 5),
-        # aiokafka leaves the group when nobody fetches for this long; a long restore is no reason to.
+        # aiokafka leaves the group after so long without a fetch; a long restore is no reason to.
         broker_max_poll_interval=24 * 3600.0,
         consumer_max_fetch_size=FETCH_BYTES,
         topic_allow_declare=False,
         topic_disable_leader=True,
-        # Without tables this makes aiokafka's own assignor do.
+        # Without tables this lets the driver use aiokafka's own assignor.
         table_standby_replicas=0,
         # The worker has pages of its own (`pages`), which answer before there is an app.
         web_enabled=False,

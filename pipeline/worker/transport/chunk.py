@@ -11,17 +11,7 @@ from resonance.pipeline.records import SourceRecord
 
 
 class Membership(NamedTuple):
-    """What the group coordinator said when it assigned partitions: it fences everything done on their behalf.
-
-    Attributes
-    ----------
-    generation : int
-        Generation of the consumer group.
-    member_id : str
-        Id of this member in that generation.
-    partitions : frozenset of TP
-        What was assigned.
-    """
+    """The group coordinator's answer that assigned partitions: it fences everything done on their behalf."""
 
     generation: int
     member_id: str
@@ -35,32 +25,23 @@ class Membership(NamedTuple):
 
 @dataclass(slots=True)
 class Fetched:
-    """What one fetch brought.
-
-    Attributes
-    ----------
-    seek : int
-        Number of the seek that the positions go back to; a later seek makes the records void.
-    generation : int
-        Generation under which they were fetched.
-    records : dict of TP to list of records
-        Without the records of aborted transactions; possibly empty.
-    next_offsets : dict of TP to int
-        Position behind what was read, transaction markers and aborted records included.
-    ends : dict of TP to int
-        End of what can be read at present (the last stable offset).
-    """
+    """The result of one fetch."""
 
     seek: int
+    """Number of the seek on which the positions are based; a later seek voids the records."""
     generation: int
+    """Generation of the consumer group under which the records were fetched."""
     records: dict[TP, list[SourceRecord]] = field(default_factory=dict)
+    """Without those of aborted transactions; possibly empty."""
     next_offsets: dict[TP, int] = field(default_factory=dict)
+    """Position behind what was read, transaction markers and aborted records included."""
     ends: dict[TP, int] = field(default_factory=dict)
+    """End of what can be read at present (the last stable offset)."""
 
     def chunks(self, size: int) -> "Iterator[Chunk]":
-        """Cut into chunks of at most `size` records, the partitions by turns, each in the order of its log.
+        """Yield chunks of at most `size` records, the partitions in turn, each in the order of its log.
 
-        A position that moved without a record (over the markers of transactions) is a chunk without records.
+        A position that moved without a record (over transaction markers) yields a chunk without records.
         """
         start, waiting = 0, list(self.next_offsets)
         while waiting:
@@ -76,27 +57,17 @@ class Fetched:
 
 
 class Chunk(Message):  # type: ignore[misc] # Faust's modules are untyped for mypy
-    """Records of one partition, in the order of its log, travelling through Faust as one message.
+    """Records of one partition, in the order of its log, which pass through Faust as one message.
 
-    It derives from ``Message`` and not from ``ConsumerMessage``: Faust then neither tracks nor acks it. An exception
-    in an agent acks what it was working on, and a rebalance waits for what nobody will ack; for a chunk neither can
-    happen, and the only offsets that are ever committed are those that a delivery commits.
-
-    Attributes
-    ----------
-    value : list of records
-        The records; empty when the position moved over transaction markers only.
-    next_offset : int
-        Where the log goes on behind the chunk.
-    seek : int
-        See `Fetched`.
-    behind : bool
-        More records of the partition were known to wait when this was fetched.
+    It derives from ``Message`` and not from ``ConsumerMessage``, so that Faust neither tracks nor acks it. Faust acks
+    a message when its agent fails, and a rebalance waits for acks that never come; neither happens to a chunk, and only
+    a delivery commits offsets.
     """
 
     __slots__ = ("behind", "next_offset", "seek")
 
     value: Sequence[SourceRecord]
+    """Empty when the position moved over transaction markers only."""
 
     def __init__(
         self, tp: TP, records: Sequence[SourceRecord], next_offset: int, *, seek: int, generation: int, behind: bool
@@ -117,15 +88,18 @@ class Chunk(Message):  # type: ignore[misc] # Faust's modules are untyped for my
             tp,
             generation_id=generation,
         )
+        # Where the log continues behind the chunk.
         self.next_offset = next_offset
+        # See `Fetched`.
         self.seek = seek
+        # Whether more records of the partition were known to wait at the fetch.
         self.behind = behind
 
 
 class RawSchema(faust.Schema):  # type: ignore[misc]
     """No codec: a message's key and value are the event's.
 
-    Faust acks, and so loses, what a codec cannot decode; records are decoded where a failure becomes a dead letter.
+    Faust acks what a codec cannot decode, and so loses it; records are decoded where a failure becomes a dead letter.
     """
 
     def compile(

@@ -1,7 +1,7 @@
-"""What the cluster refuses to aiokafka, which keeps most of it to itself.
+"""What the cluster refuses to aiokafka, which does not report most of it.
 
-A connection that is refused it tries again for ever, with a line in its own log; `WATCH` notes why, so that a worker
-whose password is no longer taken ends and says so. This depends on the inside of aiokafka (`transport.PINNED`).
+aiokafka retries a refused connection for ever, with a line in its own log; `WATCH` notes why, so that a worker whose
+password is no longer accepted ends and reports it. This depends on internals of aiokafka (`transport.PINNED`).
 """
 
 import ssl
@@ -23,15 +23,7 @@ LOGIN_ERRORS: Final = (
 
 
 class ConnectionMonitor:
-    """Makes aiokafka's connections, and notes whether they are refused.
-
-    Parameters
-    ----------
-    connect : callable
-        aiokafka's own way to make one.
-    clock : callable
-        Seconds of a clock that only goes forward.
-    """
+    """Makes aiokafka's connections with `connect`, and notes refusals; `clock` must only go forward."""
 
     def __init__(self, connect: Callable[..., Awaitable[Any]], clock: Callable[[], float] = time.monotonic) -> None:
         self._connect = connect
@@ -48,28 +40,23 @@ class ConnectionMonitor:
         return made
 
     def refusal(self) -> Exception | None:
-        """Return why connections are refused, None as long as it may pass."""
+        """Return why connections are refused; None as long as that may pass."""
         return self._streak.lasting()
 
 
 WATCH: Final = ConnectionMonitor(aiokafka_client.create_conn)
-"""Of this process: aiokafka is used for one consumer."""
+"""The monitor of this process, which uses aiokafka for one consumer."""
 
 
 def watch_connections() -> None:
-    """Let aiokafka's clients of this process connect through `WATCH`."""
+    """Make aiokafka's clients of this process connect through `WATCH`."""
     aiokafka_client.create_conn = WATCH
 
 
 def refused(client: Mapping[str, Any], error: BaseException) -> DeniedError | None:
     """Return an error of aiokafka in words for a user, where the cluster refuses something; None for any other.
 
-    Parameters
-    ----------
-    client : mapping
-        librdkafka configuration of the same connection.
-    error : BaseException
-        What aiokafka raised.
+    `client` is the librdkafka configuration of the same connection.
     """
     if isinstance(error, ssl.SSLError):
         return DeniedError(no_secure_connection(client, str(error)))

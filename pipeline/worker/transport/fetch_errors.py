@@ -1,4 +1,4 @@
-"""Errors of aiokafka after which no record comes any more, and what they mean for a user."""
+"""Errors of aiokafka after which no further record comes, and what they mean for a user."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +21,7 @@ REFUSED_MEMBERS = {
         "name: the broker does not take it as the name of a consumer group; choose another"
     ),
 }
-"""Errors of aiokafka that say why the group never takes this worker: each is a setting's."""
+"""Errors of aiokafka with which the group refuses this worker for good: each is caused by a setting."""
 
 LASTING_ERRORS = (
     *REFUSED_MEMBERS,
@@ -33,18 +33,13 @@ LASTING_ERRORS = (
     aiokafka_errors.CorruptRecordException,
     aiokafka_errors.RecordTooLargeError,
 )
-"""Errors of aiokafka that asking again does not mend; it reports the coordinator's passing troubles the same way."""
+"""Errors of aiokafka that no retry resolves; it reports the coordinator's passing troubles the same way."""
 
 
 def explained(error: BaseException, client: Mapping[str, Any]) -> BaseException:
     """Return an error of the consumer in words for a user, where it is one of the broker's or the log's.
 
-    Parameters
-    ----------
-    error : BaseException
-        The error.
-    client : mapping
-        librdkafka configuration of the connection, which tells what was refused to whom.
+    `client` is the librdkafka configuration of the connection, which shows what was refused to which user.
     """
     if denied := refused(client, error):
         return denied

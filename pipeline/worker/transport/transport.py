@@ -1,9 +1,9 @@
 """The transport under Faust that hands over chunks of records instead of single ones.
 
 Faust keeps group membership, rebalances, flow control and hooks. This module replaces how records come from its
-consumer to its channels, because the stock way costs 75 microseconds a record, and mends what would lose or repeat
-records. It depends on the inside of three packages, so `check_versions` holds them at what it was written for; each
-place that does says so.
+consumer to its channels, because the stock way costs 75 microseconds a record, and corrects what would lose or repeat
+records. It depends on internals of three packages, so `check_versions` allows only the versions it was written for;
+each place that depends on them says so.
 """
 
 import asyncio
@@ -28,27 +28,21 @@ from resonance.pipeline.worker.transport.fetch_errors import LASTING_ERRORS, exp
 from resonance.pipeline.worker.transport.unpack import WholeBatches, keep_bytes
 
 PINNED = {"faust-streaming": "0.15.3", "aiokafka": "0.14.0", "mode-streaming": "0.7.1"}
-"""Versions whose inside this module was written for; pyproject.toml pins the same."""
+"""Versions whose internals this module was written for; pyproject.toml pins the same."""
 
 FETCH_WAIT_MS = 500
 """How long a broker may hold an idle fetch."""
 
 FETCH_SECONDS = 0.25
-"""Longest wait of one fetch, and so of a position that moved over transaction markers without any record."""
+"""Longest wait of one fetch, and so of a position that moved over transaction markers without a record."""
 
 _log = logging.getLogger(__name__)
 _faust_log = logging.getLogger("faust.transport.chunks")
-"""For what Faust says of our classes."""
+"""For Faust's messages about the classes of this module."""
 
 
 def check_versions(installed: Callable[[str], str] = version) -> None:
-    """Refuse to run on other versions than the pinned ones.
-
-    Raises
-    ------
-    ConfigurationError
-        Naming each package that differs.
-    """
+    """Raise `ConfigurationError`, with each package that differs, on other versions than the pinned ones."""
     differing = []
     for package, wanted in PINNED.items():
         try:
@@ -65,46 +59,33 @@ def check_versions(installed: Callable[[str], str] = version) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransportOptions:
-    """What the worker tells its transport.
-
-    Attributes
-    ----------
-    before_revoke : callable
-        Awaited when partitions are to be given up, before anything of Faust's runs: whatever is open is closed here.
-    positions : callable
-        Where each assigned partition goes on, for the membership given; empty while that is not known.
-    failed : callable
-        Told about an error after which no records will come.
-    paused : callable
-        Partitions to take nothing from for the time being; asked before each fetch, from the consumer's thread.
-    isolation_level : {"read_committed", "read_uncommitted"}
-        Faust's driver reads records of aborted transactions unless told otherwise.
-    chunk_records : int
-        Most records of a chunk.
-    queued_records : int
-        Records handed over and not yet done at which fetching pauses.
-    fetch_wait_ms : int
-        How long a broker may hold an idle fetch; Faust's driver has 1500 fixed.
-    client : mapping
-        librdkafka configuration of the same connection, for what is said when it is refused.
-    """
+    """The worker's settings and callbacks for its transport."""
 
     before_revoke: Callable[[], Awaitable[None]]
+    """Awaited before partitions are revoked and before any part of Faust runs: whatever is open is closed here."""
     positions: Callable[[Membership], Mapping[TP, int]]
+    """Where each partition of a membership resumes; empty while that is not known."""
     failed: Callable[[BaseException], None]
+    """Called with an error after which no records will come."""
     paused: Callable[[], Collection[TP]] = tuple
+    """Partitions to fetch nothing of; called before each fetch, in the consumer's thread."""
     isolation_level: str = "read_committed"
+    """``read_committed`` or ``read_uncommitted``; by default Faust's driver reads records of aborted transactions."""
     chunk_records: int = 1000
+    """Most records of a chunk."""
     queued_records: int = 16_000
+    """Records handed over and not yet done at which fetching pauses."""
     fetch_wait_ms: int = FETCH_WAIT_MS
+    """How long a broker may hold an idle fetch; Faust's driver has 1500 fixed."""
     client: Mapping[str, Any] = field(default_factory=lambda: {"bootstrap.servers": "the broker"})
+    """librdkafka configuration of the same connection, for the messages when it is refused."""
 
 
 class RebalanceListener(driver.ConsumerRebalanceListener):  # type: ignore[misc] # Faust's modules are untyped for mypy
-    """Takes generation and member id in the very step in which the partitions are assigned."""
+    """Reads generation and member id in the very step that assigns the partitions."""
 
     async def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
-        """Take them in the consumer's thread, inside aiokafka's rebalance: nothing changes between two lines here."""
+        """Set the membership in the consumer's thread, inside aiokafka's rebalance: nothing changes meanwhile."""
         thread = self._thread
         coordinator = thread._ensure_consumer()._coordinator
         partitions = frozenset(TP(tp.topic, tp.partition) for tp in assigned)
@@ -131,7 +112,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         options = self.consumer.options
         consumer._isolation_level = options.isolation_level
         consumer._fetch_max_wait_ms = options.fetch_wait_ms
-        # A log that was truncated under a running worker is an error to be told, never a jump over what is lost.
+        # A log that was truncated under a running worker is an error to report, never a jump over what is lost.
         consumer._auto_offset_reset = "none"
         return consumer
 
@@ -143,7 +124,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         self._ensure_consumer()._fetcher._records = WholeBatches()
 
     async def seek_all(self, positions: Mapping[TP, int]) -> int:
-        """Move to `positions`; everything that was fetched before is void. Returns the number of this seek."""
+        """Seek to `positions`, which voids everything fetched before; return the number of this seek."""
         consumer = self._ensure_consumer()
         for tp, offset in positions.items():
             consumer.seek(driver.TopicPartition(tp.topic, tp.partition), offset)
@@ -158,15 +139,15 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         fetched = Fetched(self.seek_number, self.app.consumer_generation_id)
         active = set(active_partitions).difference(self.consumer.options.paused())
         if not active:
-            # aiokafka would take no partition for all of them. What it has fetched of paused ones stays where it is.
-            # It counts as a fetch: after a day without any the member would leave its group, what it holds with it.
+            # aiokafka would take an empty set to mean all partitions. What it has fetched of paused ones stays there.
+            # This counts as a fetch: after a day without any the member would leave its group and lose what it holds.
             with consumer._subscription.fetch_context():
                 await asyncio.sleep(timeout or 0.0)
             return fetched
         try:
             records = await super()._fetch_records(consumer, active, timeout, max_records)
         except aiokafka_errors.NoOffsetForPartitionError:
-            # Left from the moment between assignment and our seek, when aiokafka looks for a committed offset itself.
+            # Left from the moment between assignment and seek, when aiokafka looks for a committed offset itself.
             return fetched
         if fetched.seek != self.seek_number or fetched.generation != self.app.consumer_generation_id:
             return Fetched(fetched.seek, fetched.generation)
@@ -181,13 +162,13 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         return fetched
 
     def _end(self, state: Any) -> int:
-        """Return where what can be read of a partition ends, as the last answer to a fetch said; -1 before it."""
+        """Return the end of a partition's readable records, by the last answer to a fetch; -1 before the first."""
         end = state.lso if self.consumer.options.isolation_level == "read_committed" else state.highwater
         end = state.highwater if end is None else end
         return -1 if end is None else int(end)
 
     def ends(self) -> dict[TP, int]:
-        """Return where the assigned partitions end, as far as fetches have said; for any thread, and no request."""
+        """Return the assigned partitions' ends as fetches have shown them, with no request; any thread may call it."""
         subscription = self._consumer._subscription.subscription if self._consumer is not None else None
         assignment = subscription and subscription.assignment
         states = {tp: assignment.state_value(tp) for tp in list(self.positions)} if assignment else {}
@@ -195,16 +176,16 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
 
     @property
     def has_coordinator(self) -> bool:
-        """Whether the group's coordinator is known: it is lost while no broker answers."""
+        """Whether the group's coordinator is known; it is lost while no broker answers."""
         return self._consumer is not None and self._consumer._coordinator.coordinator_id is not None
 
     async def on_thread_stop(self) -> None:
-        """Stop aiokafka's consumer; its fetcher, whose broker is away, ends by a cancellation that is nobody's."""
+        """Stop aiokafka's consumer; while the broker is away its fetcher ends by a stray cancellation, dropped here."""
         with suppress(asyncio.CancelledError):
             await super().on_thread_stop()
 
     async def commit_exactly(self, offsets: Mapping[TP, int], notes: Mapping[TP, str]) -> None:
-        """Commit through the group; any error is the caller's to judge (the stock method crashes the app)."""
+        """Commit through the group and leave any error to the caller; the stock method crashes the app."""
         consumer = self._ensure_consumer()
         await consumer.commit(
             {
@@ -214,17 +195,17 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         )
 
     async def is_member(self, membership: Membership) -> bool:
-        """Whether the coordinator still stands where `membership` was taken, with no rebalance on its way."""
+        """Return whether the coordinator still has `membership`, with no rebalance pending."""
         coordinator = self._ensure_consumer()._coordinator
         return (coordinator.generation, coordinator.member_id) == membership[
             :2
         ] and not coordinator._rejoin_needed_fut.done()
 
     async def check_coordinator(self) -> None:
-        """Raise the error that aiokafka keeps for whoever asks.
+        """Raise the error that aiokafka keeps until it is read.
 
-        Until somebody does, its coordinator waits, and the worker stays without partitions for ever. aiokafka's own
-        `getmany` asks; Faust goes round it.
+        Until then its coordinator waits, and the worker stays without partitions for ever. aiokafka's own `getmany`
+        reads it; Faust bypasses that.
         """
         if (refusal := WATCH.refusal()) is not None:
             raise refusal
@@ -233,31 +214,25 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
             coordinator.check_errors()
 
     async def leave_group(self) -> None:
-        """Leave at once, so that the others need not wait for the session's timeout."""
+        """Leave at once, so that the other members need not wait for the session's timeout."""
         if self._consumer is not None:
             await self._consumer._coordinator._maybe_leave_group()
 
     def on_crash(self, msg: str, *fmt: Any, **kwargs: Any) -> None:
-        """Say it in one line; the stock method prints a traceback on stderr."""
+        """Log the crash at debug level; the stock method prints a traceback on stderr."""
         _log.debug(msg.format(*fmt), exc_info=True)
 
 
 class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
-    """Faust's consumer, handing over chunks.
-
-    Attributes
-    ----------
-    membership : Membership or None
-        Of the last assignment.
-    polled : float or None
-        When the fetch loop last went round, by the monotonic clock, whether or not it brought anything.
-    """
+    """Faust's consumer, handing over chunks."""
 
     logger = _faust_log
     RebalanceListener = RebalanceListener
     options: TransportOptions
     membership: Membership | None = None
+    """Of the last assignment."""
     polled: float | None = None
+    """Monotonic time of the fetch loop's last round, whether or not it brought records."""
     _thread: ConsumerThread
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -270,21 +245,21 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
         return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
-        """Close what is open before Faust's own part, which throws away what would be needed for that."""
+        """Close what is open before Faust's own part, which throws away what closing needs."""
         self.stop_flow()
         await self.options.before_revoke()
         self._forget_chunks()
         await super().on_partitions_revoked(revoked)
 
     def resume_flow(self) -> None:
-        """Let records flow; the fetch loop, which rested, counts as having gone round."""
+        """Let records flow; the fetch loop, which rested, counts as having just gone round."""
         self.polled = time.monotonic()
         super().resume_flow()
 
     async def perform_seek(self) -> None:
         """Seek to where the restored state ends.
 
-        The stock method asks aiokafka for committed offsets; aiokafka asks without "require stable" and may be told
+        The stock method uses aiokafka's committed offsets; aiokafka requests them without "require stable" and may get
         an offset from before a transaction that is about to be completed.
         """
         membership = self.membership
@@ -312,13 +287,13 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
         return self._thread is not None and self._thread.has_coordinator
 
     def done(self, chunk: Chunk) -> None:
-        """Make room for further chunks; to be called in the loop's thread for each one that was handed over."""
+        """Make room for further chunks; must be called in the event loop for each chunk that was handed over."""
         if chunk.seek == self._seek_number:
             self._in_flight -= self._weight(chunk)
             self._room.set()
 
     def is_current(self, chunk: Chunk) -> bool:
-        """Whether no rebalance and no seek made the chunk void."""
+        """Return whether no rebalance and no seek has voided the chunk."""
         return chunk.seek == self._seek_number and chunk.generation_id == self.app.consumer_generation_id
 
     async def is_member(self, membership: Membership) -> bool:
@@ -330,14 +305,10 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
         await self._thread.call_thread(self._thread.leave_group)
 
     def commit_positions(self, offsets: Mapping[TP, int], notes: Mapping[TP, str], timeout: float) -> None:
-        """Commit offsets, with what stands beside them, from another thread and wait for it.
+        """Commit offsets and their metadata from another thread, and wait for the answer.
 
-        Raises
-        ------
-        aiokafka.errors.KafkaError
-            Not committed; `CommitFailedError` when the group has rebalanced.
-        TimeoutError
-            No answer within `timeout` seconds; whether it was committed is unknown.
+        Raises aiokafka's `KafkaError` where they were not committed (`CommitFailedError` when the group has
+        rebalanced), and `TimeoutError` where that is unknown after `timeout` seconds.
         """
         thread = self._thread
         asyncio.run_coroutine_threadsafe(thread.commit_exactly(offsets, notes), thread.thread_loop).result(timeout)
@@ -358,7 +329,7 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
                     continue
                 if isinstance(fetched, Fetched):
                     await self._hand_over(fetched, fetcher)
-                # Without partitions nothing above waits for long.
+                # Let other tasks run: without partitions nothing above waits for long.
                 await asyncio.sleep(0)
         except (asyncio.CancelledError, *self.consumer_stopped_errors):
             if not self.app.should_stop:
@@ -373,20 +344,20 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
         for chunk in fetched.chunks(self.options.chunk_records):
             while self._in_flight >= self.options.queued_records and self.flow_active:
                 self._room.clear()
-                # The timeout is for a stop, which nothing else would tell this loop.
+                # The timeout is for a stop, which this loop would not notice otherwise.
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._room.wait(), FETCH_SECONDS)
                 self.polled = time.monotonic()
                 if self.should_stop or fetcher.should_stop:
                     return
             if not self.flow_active or not self.is_current(chunk):
-                # What is dropped here is read again: a seek stands before every resumption of the flow.
+                # What is dropped here is read again: a seek precedes every resumption of the flow.
                 return
             self._in_flight += self._weight(chunk)
             await self.callback(chunk)
 
     def verify_event_path(self, now: float, tp: TP) -> None:
-        """Say nothing: Faust looks for commits of its own, which there are none, and would call that a livelock."""
+        """Do nothing: Faust looks for commits of its own, finds none, and would report a livelock."""
 
     @Service.task  # type: ignore[untyped-decorator]
     async def _watch_coordinator(self) -> None:
@@ -395,7 +366,7 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
                 await self._thread.call_thread(self._thread.check_coordinator)
             except (ssl.SSLError, *LASTING_ERRORS) as error:
                 self.options.failed(explained(error, self.options.client))
-            except Exception as error:  # the coordinator goes on when it has been asked
+            except Exception as error:  # the coordinator continues once its error has been read
                 if self._thread._consumer._coordinator._coordination_task.done():
                     self.options.failed(explained(error, self.options.client))
                 else:
@@ -403,15 +374,7 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
 
 
 def install(app: Any, options: TransportOptions) -> None:
-    """Give a Faust app the chunk transport; its topics need `RawSchema`.
-
-    Parameters
-    ----------
-    app : faust.App
-        Not started yet.
-    options : TransportOptions
-        What the worker tells it.
-    """
+    """Give a Faust app, not started yet, the chunk transport; its topics need `RawSchema`."""
     consumer = type("ChunkConsumer", (ChunkConsumer,), {"options": options})
     transport = type("ChunkTransport", (driver.Transport,), {"Consumer": consumer})
     app.transport = transport(app.conf.broker_consumer, app)

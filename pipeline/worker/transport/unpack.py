@@ -1,11 +1,11 @@
 """The records of a fetch, a batch at a time.
 
-aiokafka makes a Python object of each record that its C parser has read, one call after the other: two thirds of what
-consuming costs. The parser's own records have what a partition task needs, and come as a list at the speed of C.
+aiokafka makes a Python object of each record that its C parser has read, one call after the other: two thirds of the
+cost of consuming. The parser's own records have what a partition task needs, and come as a list at the speed of C.
 
-The parser gives a batch up where a header's name is not UTF-8, which Kafka wants it to be and no broker checks. Such a
-batch is read once more, slowly; a record whose headers cannot be read counts as one without headers, here and where
-logs are read again (`log_reader`).
+The parser gives up a batch where a header's name is not UTF-8, which Kafka requires and no broker checks. Such a batch
+is read once more, slowly; a record whose headers cannot be read counts as one without headers, here and where logs are
+read again (`log_reader`).
 """
 
 from collections import OrderedDict
@@ -23,13 +23,7 @@ _COMMITTED: int = aiokafka_fetcher.READ_COMMITTED
 
 
 class FetchedBatches:
-    """The batches of a partition's part of a fetch, and the bytes they are parsed from, which the parser hides.
-
-    Parameters
-    ----------
-    data : bytes
-        As it came from the broker.
-    """
+    """The batches of a partition's part of a fetch, and the bytes they are parsed from, which the parser hides."""
 
     __slots__ = ("data", "has_next", "next_batch", "size_in_bytes")
 
@@ -40,25 +34,25 @@ class FetchedBatches:
 
 
 def keep_bytes() -> None:
-    """Let aiokafka's fetchers of this process keep what they parse, as `unpack` needs it."""
+    """Make aiokafka's fetchers of this process keep the bytes that they parse, because `unpack` needs them."""
     aiokafka_fetcher.MemoryRecords = FetchedBatches
 
 
 class WholeBatches(OrderedDict[Any, Any]):
-    """What waits in aiokafka's fetcher by partition; each result that comes in is to be taken as whole batches.
+    """What waits in aiokafka's fetcher by partition; each result is taken as whole batches.
 
-    To stand in the place of ``Fetcher._records``, from where `fetched_records` takes results by their `getall`.
+    It replaces ``Fetcher._records``, from where `fetched_records` takes results by their `getall`.
     """
 
     def __setitem__(self, partition: Any, result: Any) -> None:
-        """Let a result, which may also be an error, wait."""
+        """Store a result, which may also be an error."""
         if type(result) is aiokafka_fetcher.FetchResult:
             result.getall = partial(_take, result)
         super().__setitem__(partition, result)
 
 
 def _take(result: Any, max_records: int | None = None) -> list[SourceRecord]:
-    """Do what `FetchResult.getall` does for all records at once."""
+    """Do what `FetchResult.getall` does, for all records at once."""
     if not result.check_assignment(result._topic_partition) or not result.has_more():
         return []
     taken = unpack(result._partition_records)
@@ -70,15 +64,8 @@ def _take(result: Any, max_records: int | None = None) -> list[SourceRecord]:
 def unpack(fetched: Any) -> list[SourceRecord]:
     """Return the records of a partition's part of a fetch, without those of aborted transactions.
 
-    Parameters
-    ----------
-    fetched : aiokafka.consumer.fetcher.PartitionRecords
-        Of `FetchedBatches`, not iterated yet; its `next_fetch_offset` moves behind everything that was read.
-
-    Raises
-    ------
-    aiokafka.errors.CorruptRecordException
-        A batch whose checksum is wrong.
+    `fetched` is aiokafka's `PartitionRecords` of `FetchedBatches`, not iterated yet; its `next_fetch_offset` moves
+    behind everything that was read. Raises aiokafka's `CorruptRecordException` for a batch whose checksum is wrong.
     """
     batches = fetched._records
     committed = fetched._isolation_level == _COMMITTED
@@ -99,7 +86,7 @@ def unpack(fetched: Any) -> list[SourceRecord]:
                 records = list(batch)
             except UnicodeDecodeError:
                 records = list(_readable(batches.data, number, fetched._tp))
-            # A fetch begins with the batch that contains its offset, and so perhaps before it.
+            # A fetch begins with the batch that contains its offset, and so perhaps before that offset.
             if records and records[0].offset < fetched.next_fetch_offset:
                 records = [record for record in records if record.offset >= fetched.next_fetch_offset]
             taken += records
@@ -109,7 +96,7 @@ def unpack(fetched: Any) -> list[SourceRecord]:
 
 
 class _Text(bytearray):
-    """Bytes of a header's name; what is not UTF-8 becomes surrogates."""
+    """Bytes of a header's name; those that are not UTF-8 become surrogates."""
 
     def decode(self, encoding: str = "utf-8", errors: str = "surrogateescape") -> str:
         return super().decode(encoding, errors)
@@ -124,7 +111,7 @@ class _Buffer(bytearray):
 
 
 class _FetchedBatch(_DefaultRecordBatchPy):  # type: ignore[misc] # aiokafka's modules are untyped for mypy
-    """A batch in aiokafka's own Python, the names of whose headers may be anything."""
+    """A batch, parsed by aiokafka's Python code, whose header names may be any bytes."""
 
     _buffer: bytearray
 
@@ -135,7 +122,7 @@ class _FetchedBatch(_DefaultRecordBatchPy):  # type: ignore[misc] # aiokafka's m
 
 
 def _readable(data: bytes, number: int, tp: Any) -> Iterator[Record]:
-    """Yield the records of a batch, those without headers whose headers cannot be read."""
+    """Yield the records of a batch; a record whose headers cannot be read has none."""
     batches = _MemoryRecordsPy(data)
     for _ in range(number):
         batches.next_batch()
