@@ -26,7 +26,7 @@ _MEANING: Final = {
 def _stop(problem: str, *commands: str, advice: str = "") -> MismatchError:
     """Return the error: the problem, other advice, then each command with its effect."""
     remedies = "; or ".join(f"`resonance worker {command}` ({_MEANING[command]})" for command in commands)
-    before = f"{advice}, or" if advice else "To mend it,"
+    before = f"{advice}, or" if advice else "To recover,"
     text = f"{problem}. {before} stop every worker of the group and start one with {remedies}"
     return MismatchError(text, commands, problem)
 

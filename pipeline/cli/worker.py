@@ -32,14 +32,17 @@ WebPort = Annotated[
     typer.Option(metavar="PORT", help="Port of its pages for health and metrics (worker.web_port); by default 6066."),
 ]
 Resume = Annotated[
-    bool, typer.Option("--resume-from-snapshot", help="Mend a named stop: go on where the snapshots end.")
+    bool, typer.Option("--resume-from-snapshot", help="After a startup mismatch: go on where the snapshots end.")
 ]
 Reset = Annotated[
     bool,
-    typer.Option("--reset", help="Mend a named stop: forget models and offsets, and begin anew where the log begins."),
+    typer.Option(
+        "--reset", help="After a startup mismatch: forget models and offsets, begin anew where the log begins."
+    ),
 ]
 NewVersion = Annotated[
-    bool, typer.Option("--new-version", help="Mend a named stop: begin new models where the group stands.")
+    bool,
+    typer.Option("--new-version", help="After a startup mismatch: begin new models where the group stands."),
 ]
 LogLevel = Annotated[
     str | None,

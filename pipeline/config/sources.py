@@ -41,7 +41,7 @@ def _not_toml(path: Path, error: Exception) -> str:
     """Return the message for a file that cannot be parsed, with the line where it is known."""
     found = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", str(error))
     if found:
-        return f"{path}:{found[2]}: not TOML: {found[1][0].lower()}{found[1][1:]}, at column {found[3]}; mend this line"
+        return f"{path}:{found[2]}: not TOML: {found[1][0].lower()}{found[1][1:]}, at column {found[3]}; correct it"
     if isinstance(error, UnicodeDecodeError):
         line = error.object[: error.start].count(b"\n") + 1
         return f"{path}:{line}: not TOML: a character that is not UTF-8; write the file in UTF-8"

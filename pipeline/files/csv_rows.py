@@ -183,7 +183,8 @@ def _time(cell: str) -> int | None:
 
 def _with(sample: str, text: io.TextIOWrapper) -> Iterator[str]:
     """Yield the lines of a sample and of the text behind it."""
-    lines = sample.splitlines(keepends=True)
+    # As the text itself is read: a line ends at a line feed or a carriage return, and at no other separator of Unicode.
+    lines = list(io.StringIO(sample, newline=""))
     last = lines.pop() if lines else ""
     yield from lines
     yield last + text.readline()

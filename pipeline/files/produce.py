@@ -258,6 +258,6 @@ class _Sender:
             f"record {self.sent + 1:,}, {len(record.value):,} bytes, was refused" if record else "not all was stored"
         )
         return DeliveryError(
-            f"{self._target.topic}: {which} ({reason}); what was sent before may stand in the topic: mend the cause, "
+            f"{self._target.topic}: {which} ({reason}); what was sent before may stand in the topic: remove the cause, "
             "and produce into a new topic, or the rest only"
         )

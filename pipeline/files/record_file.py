@@ -103,7 +103,7 @@ class RecordFile:
     def _bad(self, row: BadRowError) -> InputFileError:
         where = "row" if self.unit == "rows" else "line"
         return InputFileError(
-            f"{self._path}, {where} {row.line:,}: {row.reason}; mend it, or leave such {where}s out with --skip-bad"
+            f"{self._path}, {where} {row.line:,}: {row.reason}; correct it, or leave such {where}s out with --skip-bad"
         )
 
     def _open(self) -> Rows:

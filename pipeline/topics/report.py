@@ -1,15 +1,12 @@
 """Present a deployment's topics as rows of a table, and as plain values for programs."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from resonance.pipeline.kafka.acl import Acl
 from resonance.pipeline.topics.acls import ROLES
 from resonance.pipeline.topics.topics import TopicStatus, TopicSurvey
 from resonance.pipeline.topics.volume import Volume
-
-if TYPE_CHECKING:
-    pass
 
 COLUMNS: Final = ("topic", "what", "state", "partitions", "cleanup", "kept for", "largest message")
 VOLUME_COLUMNS: Final = ("bytes a day", "bytes kept")

@@ -37,7 +37,7 @@ class Verdict:
 
     def as_json(self) -> dict[str, Any]:
         """Return the verdict as a JSON object."""
-        names = ("records", "assignments", "events", "dead_letters", "routes", "repeats", "older")
+        names = ("records", "assignments", "events", "dead_letters", "drift_events", "routes", "repeats", "older")
         return {
             "identical": self.identical,
             **{name: self.total(name) for name in names},

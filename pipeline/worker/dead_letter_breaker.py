@@ -96,8 +96,8 @@ class DeadLetterBreaker:
         self.paused[tp] = (
             f"{tp.topic}[{tp.partition}] is paused before offset {position}: {bad:,} dead letters among its last "
             f"{max(total, self._window):,} records are more than dlq.max_share = {self._max_share:g} allows; nothing "
-            f"is lost. Look at topic {self._dead_letters}, whose headers say what is wrong; mend the settings and "
-            "restart, or mend the producer and go on: "
+            f"is lost. Look at topic {self._dead_letters}, whose headers say what is wrong; correct the settings and "
+            "restart, or correct the producer and go on: "
             f"resonance dlq resume --worker {self._address} --partition '{tp.topic}[{tp.partition}]'"
         )
         _log.warning("%s", self.paused[tp], extra=at(tp.topic, tp.partition, position))

@@ -386,7 +386,7 @@ def test_an_unknown_name_in_a_section_is_refused_wherever_it_was_given(monkeypat
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (b'[input]\ntopics = "a\n', r"shop\.toml:2: not TOML: illegal character .*, at column 12; mend this line"),
+        (b'[input]\ntopics = "a\n', r"shop\.toml:2: not TOML: illegal character .*, at column 12; correct it"),
         (b"name = 'a'\n[input\n", r"shop\.toml:2: not TOML: expected ']' .*, at column 7"),
         (b"name = 'a'\n# \xff\n", r"shop\.toml:2: not TOML: a character that is not UTF-8"),
         (b"[input]\ntopics = [", r"shop\.toml: not TOML: .*\(at end of document\)"),

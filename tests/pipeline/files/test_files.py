@@ -79,6 +79,12 @@ def test_quoted_cells_may_hold_delimiters_quotes_and_lines(tmp_path):
     assert values(path) == [{"a": 1, "b": 2}, {"a": "1,5", "b": 'say "x"\nand y'}]
 
 
+@pytest.mark.parametrize("inside", ["\u2028", "\x85", "\x0b", "\x0c", "\x1c"])
+def test_a_row_of_csv_ends_at_a_line_feed_alone(tmp_path, inside):
+    path = written(tmp_path, "a.csv", f"a,b\r\n1,x{inside}y\r\n2,z\n")
+    assert values(path) == [{"a": 1, "b": f"x{inside}y"}, {"a": 2, "b": "z"}]
+
+
 def test_columns_of_csv_can_be_chosen_and_give_key_and_time(tmp_path):
     path = written(tmp_path, "a.csv", ",host,ts,load\n0,a,2026-01-05 08:00:00,0.5\n1,,1767600000000,1\n")
     assert records(path, members={"m.load": "load"}, key="host", time="ts") == [

@@ -236,7 +236,7 @@ def test_a_bad_line_in_the_middle_is_told_with_what_is_stored_by_then(monkeypatc
     count = len(stored(broker, "half"))
     assert 0 < count <= BATCH
     said = capsys.readouterr().err
-    assert f"in.csv, line {BATCH + 2:,}: 2 cells where the header has 1; mend it, or" in said
+    assert f"in.csv, line {BATCH + 2:,}: 2 cells where the header has 1; correct it, or" in said
     assert f"; {count:,} records before it stand on half already, so produce into a new topic, or the rest only" in said
 
 
