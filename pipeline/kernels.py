@@ -38,10 +38,10 @@ class Kernels:
     """Processor that they were compiled for: ``host`` or a name that LLVM knows."""
 
 
-def compile_all(told: Callable[[str], None] = lambda name: None) -> Kernels:
+def compile_all(report: Callable[[str], None] = lambda name: None) -> Kernels:
     """Compile, on all cores, every kernel that is not cached yet.
 
-    `told` is called with the name of each engine, or part of one, when its kernels are ready. A cache folder that
+    `report` is called with the name of each engine, or part of one, when its kernels are ready. A cache folder that
     cannot be written is a `ConfigurationError`.
     """
     folder = Path(os.environ["NUMBA_CACHE_DIR"])
@@ -54,7 +54,7 @@ def compile_all(told: Callable[[str], None] = lambda name: None) -> Kernels:
         with context.Pool(min(cores(), len(families)), signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
             for names in pool.imap_unordered(_compile, families):
                 for name in names:
-                    told(name)
+                    report(name)
     if not any(folder.rglob("*.nbi")):
         raise ConfigurationError(f"{folder}: no kernels were kept there; let it be a folder that can be written")
     return Kernels(folder, (*ENGINES, *PARTS), numba.config.CPU_NAME or "host")
@@ -80,11 +80,11 @@ def told_while_compiling(engine: str, seconds: float = TOLD_EVERY) -> Iterator[N
     done = threading.Event()
     began = time.monotonic()
 
-    def tell() -> None:
+    def report() -> None:
         while not done.wait(seconds):
             _log.info("still compiling the kernels of %s, after %.0f s", engine, time.monotonic() - began)
 
-    teller = threading.Thread(target=tell, name="compiling", daemon=True)
+    teller = threading.Thread(target=report, name="compiling", daemon=True)
     teller.start()
     try:
         yield

@@ -114,11 +114,11 @@ def _line(reader: LogReader, archive: TopicPartition, topic: str, epoch: int, of
     """Return where a lineage begins, and where positions in it pass an offset."""
 
     def asked(holds: Callable[[ArchiveKey], bool]) -> Callable[[Record], bool | None]:
-        def told(record: Record) -> bool | None:
+        def emitted(record: Record) -> bool | None:
             key = ArchiveKey.of(record.key)
             return None if key is None or key.topic != topic else holds(key)
 
-        return told
+        return emitted
 
     begin = first_offset(reader, archive, asked(lambda key: key.epoch >= epoch)) if epoch else 0
     return begin, first_offset(reader, archive, asked(lambda key: (key.epoch, key.position) > (epoch, offset)))

@@ -110,8 +110,10 @@ class ArchiveWriter:
         yield from self._cut(listed, manifest.list_keys())
         yield Message(manifest.key(), manifest.value(), [])
         self._position, self.due_at = position, self._clock() + self._interval
-        told = (topic, self._partition, position, len(streams), size)
-        _log.info("%s[%d]@%d: archived: %d streams, %d bytes", *told, extra=logs.at(topic, self._partition, position))
+        emitted = (topic, self._partition, position, len(streams), size)
+        _log.info(
+            "%s[%d]@%d: archived: %d streams, %d bytes", *emitted, extra=logs.at(topic, self._partition, position)
+        )
 
     def _cut(self, body: bytes, keys: list[bytes]) -> Iterator[Message]:
         size = self._chunk_bytes

@@ -100,8 +100,8 @@ def begin(source: DeploymentContext, reader: LogReader, at: TopicPartition, firs
     if source.start != "latest":
         found = reader.offsets_at([at], epoch_ms(source.start))[at]
         chosen = end if found == NO_OFFSET else min(max(found, first), end)
-    told = (*at, chosen, source.start)
-    _log.info("%s[%d]: the group is new and begins at offset %d (start = %s)", *told, extra=logs.at(*at, chosen))
+    emitted = (*at, chosen, source.start)
+    _log.info("%s[%d]: the group is new and begins at offset %d (start = %s)", *emitted, extra=logs.at(*at, chosen))
     return ResumePoint(chosen, chosen, NO_OFFSET, None, pinned=False)
 
 

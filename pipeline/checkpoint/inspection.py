@@ -173,22 +173,22 @@ def _inspected(
     clusters = []
     present = [cluster for part in parts for cluster in part.engine.clusters()]
     for cluster in sorted(present, key=lambda cluster: (cluster.path, cluster.id)):
-        told = describe(model, texts, cluster)
+        emitted = describe(model, texts, cluster)
         own = models.get(cluster.path)
         above = parent_of(models, cluster.path)
         clusters.append(
             InspectedCluster(
-                id=told["id"],
+                id=emitted["id"],
                 level=len(cluster.path) + 1,
                 parent=None if above is None else texts.cluster_id(cluster.path[:-1], above),
-                size=told["size"],
-                nodes=told["nodes"],
+                size=emitted["size"],
+                nodes=emitted["nodes"],
                 records=own.records - own.since[cluster.id] if own and cluster.id in own.since else None,
-                emerged=began.get(told["id"]),
-                centre=told["centre"],
-                spread=told["spread"],
-                omitted=told.get("omitted", 0),
-                salient=told.get("salient", ()),
+                emerged=began.get(emitted["id"]),
+                centre=emitted["centre"],
+                spread=emitted["spread"],
+                omitted=emitted.get("omitted", 0),
+                salient=emitted.get("salient", ()),
             )
         )
     return InspectedStream(

@@ -76,9 +76,9 @@ def bootstrap(
     )
     inputs = (topic,) if topic else loaded.input.topics
     what = inputs if file is None else bootstrapping.FromFile(file, as_columns(mapping, key, time, null), skip_bad)
-    with says_when_stopped(STOPPED), records_bar("bootstrap") as told:
+    with says_when_stopped(STOPPED), records_bar("bootstrap") as report:
         collect_rarely()
-        learned = bootstrapping.bootstrap(loaded, what, span, processes=processes or cores(), told=told)
+        learned = bootstrapping.bootstrap(loaded, what, span, processes=processes or cores(), report=report)
     records = sum(part.records for part in learned)
     if as_json:
         print_json({"group": loaded.group, "records": records, "partitions": [asdict(part) for part in learned]})

@@ -21,7 +21,7 @@ def compile_kernels(as_json: Json = False) -> None:
     """
     from resonance.pipeline.kernels import compile_all  # noqa: PLC0415 - imports not for --help
 
-    compiled = compile_all(told=lambda name: say(f"kernels of {name}"))
+    compiled = compile_all(report=lambda name: say(f"kernels of {name}"))
     if as_json:
         print_json({"folder": str(compiled.folder), "engines": compiled.engines, "cpu": compiled.cpu})
     else:

@@ -101,7 +101,7 @@ def replay(
     topic, otherwise = (None, topic_from(file)) if file else (source, None)
     loaded = load_for(topic, config, settings, name, broker, topics, stream, otherwise=otherwise)
     output = replaying.ReplayOutput(folder, to_name)
-    with says_when_stopped(_stopped(output)), records_bar("replay") as told:
+    with says_when_stopped(_stopped(output)), records_bar("replay") as report:
         collect_rarely()
         count = processes or cores()
         if file is not None:
@@ -109,11 +109,11 @@ def replay(
                 raise ConfigurationError("--from, --to, --last, --partition and --fresh are for topics; leave them out")
             columns = as_columns(mapping, key, time, null)
             summary = replaying.replay_file(
-                loaded, file, columns, output, partitions=partitions, skip_bad=skip_bad, processes=count, told=told
+                loaded, file, columns, output, partitions=partitions, skip_bad=skip_bad, processes=count, report=report
             )
         else:
             inputs = (source,) if source else loaded.logs
-            summary = replaying.replay_topics(loaded, inputs, span, output, fresh=fresh, processes=count, told=told)
+            summary = replaying.replay_topics(loaded, inputs, span, output, fresh=fresh, processes=count, report=report)
     _show(summary, loaded, output, as_json=as_json)
     if file is not None:
         _require_answers(summary, file)

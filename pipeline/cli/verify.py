@@ -59,9 +59,9 @@ def verify(
 
     span = Span.parse(begin, end, last, partition)
     loaded = load_settings(config, settings, name=name, broker=broker, topics=topics, stream=stream)
-    with says_when_stopped(UNCHANGED), records_bar("verify") as told:
+    with says_when_stopped(UNCHANGED), records_bar("verify") as report:
         collect_rarely()
-        verdict = verifying.verify(loaded, span, fresh=fresh, processes=processes or cores(), told=told)
+        verdict = verifying.verify(loaded, span, fresh=fresh, processes=processes or cores(), report=report)
     _show(verdict, as_json=as_json)
     if not verdict.identical:
         raise typer.Exit(DIFFERS)

@@ -88,9 +88,9 @@ class Deduplicator:
         if place in self._waiting:
             return
         self._waiting.add(place)
-        told = (*self._at, record.offset, *place, record.source_offset)
+        emitted = (*self._at, record.offset, *place, record.source_offset)
         text = "%s[%d]@%d: the record that was routed before %s[%d]@%d has not come; they wait until it comes again"
-        _log.warning(text, *told, extra=at(*self._at, record.offset))
+        _log.warning(text, *emitted, extra=at(*self._at, record.offset))
 
     def _was_dropped(self, offset: int) -> bool:
         if offset <= self._forgotten:

@@ -12,7 +12,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.log_reader import NO_OFFSET
 from resonance.pipeline.records import Record, TopicPartition
 from resonance.pipeline.replay import sources
-from resonance.pipeline.replay.jobs import Tell
+from resonance.pipeline.replay.jobs import Report
 from resonance.pipeline.replay.opening import open_job
 from resonance.pipeline.replay.spool import spool
 from resonance.pipeline.task.partition_task import PartitionTask
@@ -78,7 +78,7 @@ class Learning:
         return found
 
 
-def work(job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
+def work(job: Mapping[str, Any], report: Report) -> dict[str, Any]:
     """Learn one partition of a topic, write its snapshots to files and return a `BootstrapResult` as a dict.
 
     The job has ``settings``, ``deployment``, ``range`` and what `Learning` needs.
@@ -87,5 +87,5 @@ def work(job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
         learning = Learning(opened.settings, opened.source, job)
         for batch in sources.of_topic(opened.reader, opened.at, opened.begin, opened.end):
             learning.take(batch)
-            tell(len(batch))
+            report(len(batch))
     return asdict(learning.close(opened.begin, opened.end))

@@ -8,10 +8,10 @@ from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.kafka.log_reader import NO_OFFSET
 from resonance.pipeline.replay.bootstrap import BootstrapResult, Learning
 from resonance.pipeline.replay.file_partitions import Routed, unpack
-from resonance.pipeline.replay.jobs import Tell, described
+from resonance.pipeline.replay.jobs import Report, described
 
 
-def learn_lanes(job: Mapping[str, Any], routed: Iterator[Routed], tell: Tell) -> list[BootstrapResult]:
+def learn_lanes(job: Mapping[str, Any], routed: Iterator[Routed], report: Report) -> list[BootstrapResult]:
     """Learn the records routed to some partitions and write their snapshots to files.
 
     The job has ``settings``, ``deployment``, the file's ``path`` for messages, and ``lanes``: for each partition what
@@ -23,7 +23,7 @@ def learn_lanes(job: Mapping[str, Any], routed: Iterator[Routed], tell: Tell) ->
     for part in routed:
         learning, _ = lanes[part.partition]
         learning.take(part.on(learning.at[0]))
-        tell(len(part))
+        report(len(part))
     found = []
     for partition, (learning, offset) in lanes.items():
         try:
@@ -38,6 +38,6 @@ def learn_lanes(job: Mapping[str, Any], routed: Iterator[Routed], tell: Tell) ->
     return found
 
 
-def work(job: Mapping[str, Any], tell: Tell, frames: Iterator[bytes]) -> dict[str, Any]:
+def work(job: Mapping[str, Any], report: Report, frames: Iterator[bytes]) -> dict[str, Any]:
     """Learn the partitions of one process with `learn_lanes`."""
-    return {"parts": [asdict(part) for part in learn_lanes(job, map(unpack, frames), tell)]}
+    return {"parts": [asdict(part) for part in learn_lanes(job, map(unpack, frames), report)]}

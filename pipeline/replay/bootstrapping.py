@@ -23,7 +23,7 @@ from resonance.pipeline.recovery.rewrite import Change, inputs_of, is_atomic, wa
 from resonance.pipeline.replay.bootstrap import BootstrapResult
 from resonance.pipeline.replay.bootstrap_file import learn_lanes
 from resonance.pipeline.replay.file_partitions import route, share
-from resonance.pipeline.replay.jobs import Tell, describe, load_kernels, run_jobs
+from resonance.pipeline.replay.jobs import Report, describe, load_kernels, run_jobs
 from resonance.pipeline.replay.spool import unspool
 from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.timestamps import epoch_ms
@@ -47,7 +47,7 @@ def bootstrap(
     span: Span,
     *,
     processes: int = 1,
-    told: Tell = lambda _: None,
+    report: Report = lambda _: None,
 ) -> list[BootstrapResult]:
     """Learn recorded data and write snapshots and offsets from which a worker continues.
 
@@ -62,7 +62,7 @@ def bootstrap(
         Only the end is used: topics are learned up to it, and at most up to the records committed now.
     processes : int
         How many partitions are learned at once.
-    told : callable
+    report : callable
         Receives the number of records done since its last call.
 
     Raises
@@ -111,11 +111,11 @@ def bootstrap(
             lanes = [job | {"offset": ranges[at][0]} for at, job in zip(partitions, jobs, strict=True)]
             given = common | {"path": str(source_of.path)}
             routed = route(source_of.path, source_of.columns, len(lanes), skip_bad=source_of.skip_bad)
-            results, _ = share("bootstrap_file", learn_lanes, given, lanes, routed, processes, told)
+            results, _ = share("bootstrap_file", learn_lanes, given, lanes, routed, processes, report)
             results.sort(key=lambda part: part["partition"])
         else:
             parts = [common | job | {"range": ranges[at]} for at, job in zip(partitions, jobs, strict=True)]
-            results, _ = run_jobs("bootstrap", parts, processes, told)
+            results, _ = run_jobs("bootstrap", parts, processes, report)
         learned = [BootstrapResult(**result) for result in results]
         changes = [
             Change(

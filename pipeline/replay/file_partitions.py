@@ -19,7 +19,7 @@ from resonance.pipeline.files.rows import Columns, FileRecord
 from resonance.pipeline.kafka.partitioner import partition_of
 from resonance.pipeline.records import Record
 from resonance.pipeline.replay.initial_models import UNBOUNDED
-from resonance.pipeline.replay.jobs import Tell, run_fed
+from resonance.pipeline.replay.jobs import Report, run_fed
 from resonance.pipeline.replay.run import Answering, Replayed, sink_of
 from resonance.pipeline.task.partition_task import PartitionTask
 
@@ -131,12 +131,12 @@ def _cut(data: bytes, lengths: Sequence[int]) -> tuple[list[bytes | None], list[
 
 def share(
     kind: str,
-    run: Callable[[Mapping[str, Any], Iterator[Routed], Tell], list[Any]],
+    run: Callable[[Mapping[str, Any], Iterator[Routed], Report], list[Any]],
     common: Mapping[str, Any],
     lanes: Sequence[Any],
     routed: Iterator[Routed],
     processes: int,
-    told: Tell,
+    report: Report,
 ) -> tuple[list[dict[str, Any]], float]:
     """Process the lanes of a file, and return their parts in any order and the seconds of the slowest process.
 
@@ -146,15 +146,15 @@ def share(
     owners = min(processes, len(lanes))
     if owners == 1:
         began = time.perf_counter()
-        parts = run({**common, "lanes": lanes}, routed, told)
+        parts = run({**common, "lanes": lanes}, routed, report)
         return list(map(asdict, parts)), time.perf_counter() - began
     jobs = [{**common, "lanes": lanes[number::owners]} for number in range(owners)]
     frames = ((part.partition % owners, pack(part)) for part in gather(routed))
-    results, seconds = run_fed(kind, jobs, frames, told)
+    results, seconds = run_fed(kind, jobs, frames, report)
     return [part for result in results for part in result["parts"]], seconds
 
 
-def run_lanes(job: Mapping[str, Any], routed: Iterator[Routed], tell: Tell) -> list[Replayed]:
+def run_lanes(job: Mapping[str, Any], routed: Iterator[Routed], report: Report) -> list[Replayed]:
     """Replay the records routed to some partitions.
 
     The job has ``settings``, ``topic`` and ``lanes``: pairs of partition and output, as `sink_of` takes it.
@@ -169,7 +169,7 @@ def run_lanes(job: Mapping[str, Any], routed: Iterator[Routed], tell: Tell) -> l
     try:
         for part in routed:
             lanes[part.partition].take(part.on(job["topic"]))
-            tell(len(part))
+            report(len(part))
     finally:
         found = [lane.close() for lane in lanes.values()]
     for each in found:
@@ -177,6 +177,6 @@ def run_lanes(job: Mapping[str, Any], routed: Iterator[Routed], tell: Tell) -> l
     return found
 
 
-def work(job: Mapping[str, Any], tell: Tell, frames: Iterator[bytes]) -> dict[str, Any]:
+def work(job: Mapping[str, Any], report: Report, frames: Iterator[bytes]) -> dict[str, Any]:
     """Replay the lanes of one process with `run_lanes`."""
-    return {"parts": [asdict(part) for part in run_lanes(job, map(unpack, frames), tell)]}
+    return {"parts": [asdict(part) for part in run_lanes(job, map(unpack, frames), report)]}

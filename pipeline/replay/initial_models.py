@@ -233,11 +233,11 @@ def partition_record(reader: LogReader, source: DeploymentContext, at: TopicPart
 def differing(found: Identity, now: Identity) -> list[str]:
     """Return one phrase for each setting whose difference changes later outputs."""
 
-    def told(identity: Identity) -> Mapping[str, Any]:
+    def values_of(identity: Identity) -> Mapping[str, Any]:
         own = {"engine": identity.engine, "revision of the engine": identity.revision}
         return own | dict(identity.settings) | dict(identity.limits)
 
-    return mismatches.differences(told(found), told(now))
+    return mismatches.differences(values_of(found), values_of(now))
 
 
 def time_text(milliseconds: int) -> str:

@@ -22,10 +22,10 @@ from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.machine import collect_rarely
 from resonance.pipeline.replay.feeder import Feeder, frames_of
 
-Tell = Callable[[int], None]
+Report = Callable[[int], None]
 """Receives the number of records done since its last call."""
 
-TELL_SECONDS: Final = 0.1
+REPORT_SECONDS: Final = 0.1
 """Shortest time between two progress messages."""
 
 FED: Final = frozenset({"lanes", "bootstrap_file"})
@@ -65,7 +65,7 @@ def described(job: Mapping[str, Any]) -> tuple[Settings, DeploymentContext]:
 
 
 def run_jobs(
-    kind: str, jobs: Sequence[Mapping[str, Any]], processes: int, told: Tell = lambda _: None
+    kind: str, jobs: Sequence[Mapping[str, Any]], processes: int, report: Report = lambda _: None
 ) -> tuple[list[dict[str, Any]], float]:
     """Run jobs in parallel.
 
@@ -77,7 +77,7 @@ def run_jobs(
         JSON; the ``work`` function of the kind says what each needs.
     processes : int
         How many jobs run at once; with one process or one job, they run in this process.
-    told : callable
+    report : callable
         Receives the number of records done since its last call, by all jobs together.
 
     Returns
@@ -95,14 +95,14 @@ def run_jobs(
     if min(processes, len(jobs)) <= 1:
         work = _work_of(kind)
         began = time.perf_counter()
-        results = [work(job, told) for job in jobs]
+        results = [work(job, report) for job in jobs]
         return results, time.perf_counter() - began
     with _Pool(min(processes, len(jobs))) as pool:
-        return pool.run(kind, jobs, told)
+        return pool.run(kind, jobs, report)
 
 
 def run_fed(
-    kind: str, jobs: Sequence[Mapping[str, Any]], frames: Iterable[tuple[int, bytes]], told: Tell = lambda _: None
+    kind: str, jobs: Sequence[Mapping[str, Any]], frames: Iterable[tuple[int, bytes]], report: Report = lambda _: None
 ) -> tuple[list[dict[str, Any]], float]:
     """Run jobs at the same time, each in its own process, and send each its `frames`; returns as `run_jobs` does.
 
@@ -110,7 +110,7 @@ def run_fed(
     """
     with _Pool(len(jobs)) as pool, Feeder(frames, pool.feeds) as feeder:
         try:
-            return pool.run(kind, jobs, told, feeder)
+            return pool.run(kind, jobs, report, feeder)
         except BaseException:
             pool.end()
             raise
@@ -160,7 +160,7 @@ class _Pool:
             process.join()
 
     def run(
-        self, kind: str, jobs: Sequence[Mapping[str, Any]], told: Tell, feeder: Feeder | None = None
+        self, kind: str, jobs: Sequence[Mapping[str, Any]], report: Report, feeder: Feeder | None = None
     ) -> tuple[list[dict[str, Any]], float]:
         waiting = list(enumerate(jobs))[::-1]
         doing: dict[Connection, int] = {}
@@ -180,7 +180,7 @@ class _Pool:
         while doing:
             if feeder is not None and feeder.error is not None:
                 raise feeder.error
-            for ready in cast(list[Connection], wait(list(doing), TELL_SECONDS)):
+            for ready in cast(list[Connection], wait(list(doing), REPORT_SECONDS)):
                 try:
                     message = orjson.loads(ready.recv_bytes())
                 except (EOFError, ConnectionResetError):
@@ -189,7 +189,7 @@ class _Pool:
                         "perhaps? Try fewer at once (--processes)"
                     ) from None
                 if "records" in message:
-                    told(message["records"])
+                    report(message["records"])
                     continue
                 if "error" in message:
                     raise _error(message)
@@ -216,41 +216,41 @@ def _serve(pipe: Connection, fed: Connection) -> None:
             # Only these kinds take frames.
             frames = (frames_of(fed),) if kind in FED else ()
             began = time.perf_counter()
-            result = work(job, teller.tell, *frames)
+            result = work(job, teller.report, *frames)
             seconds = time.perf_counter() - began
             teller.flush()
             pipe.send_bytes(orjson.dumps({"result": result, "seconds": seconds}))
         except (EOFError, BrokenPipeError, ConnectionResetError):
             return
         except ResonanceError as error:
-            told = {"error": type(error).__name__, "text": str(error), "remedies": getattr(error, "remedies", ())}
-            _give_up(pipe, told)
+            report = {"error": type(error).__name__, "text": str(error), "remedies": getattr(error, "remedies", ())}
+            _give_up(pipe, report)
             return
         except Exception:  # reported to the parent process, with its traceback
             _give_up(pipe, {"error": "", "text": traceback.format_exc()})
             return
 
 
-def _give_up(pipe: Connection, told: Mapping[str, Any]) -> None:
+def _give_up(pipe: Connection, report: Mapping[str, Any]) -> None:
     """Report an error to the parent process and wait until it closes the pipe."""
     with suppress(EOFError, OSError):
-        pipe.send_bytes(orjson.dumps(told))
+        pipe.send_bytes(orjson.dumps(report))
         while True:
             pipe.recv_bytes()
 
 
 class _ProgressReporter:
-    """Reports progress at most every `TELL_SECONDS`."""
+    """Reports progress at most every `REPORT_SECONDS`."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
         self._waiting = 0
         self._last = time.monotonic()
 
-    def tell(self, records: int) -> None:
+    def report(self, records: int) -> None:
         self._waiting += records
         now = time.monotonic()
-        if now - self._last >= TELL_SECONDS:
+        if now - self._last >= REPORT_SECONDS:
             self._last = now
             self.flush()
 

@@ -13,7 +13,7 @@ from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.kafka import clients
 from resonance.pipeline.kafka.ranges import Span
 from resonance.pipeline.replay import file_partitions, two_stage_file
-from resonance.pipeline.replay.jobs import Tell, as_json, describe, load_kernels, run_jobs
+from resonance.pipeline.replay.jobs import Report, as_json, describe, load_kernels, run_jobs
 from resonance.pipeline.replay.opening import open_ranges
 from resonance.pipeline.replay.run import Replayed
 from resonance.pipeline.replay.sinks import TOPICS, join_parts, open_folder
@@ -73,7 +73,7 @@ def replay_topics(
     *,
     fresh: bool = False,
     processes: int = 1,
-    told: Tell = lambda _: None,
+    report: Report = lambda _: None,
 ) -> Summary:
     """Replay ranges of input topics.
 
@@ -85,7 +85,7 @@ def replay_topics(
         Begin with empty models at the start of the range.
     processes : int
         How many partitions are replayed at once.
-    told : callable
+    report : callable
         Receives the number of records done since its last call.
 
     Raises
@@ -110,7 +110,7 @@ def replay_topics(
         for (at, found), place in zip(ranges.items(), places, strict=True)
     ]
     try:
-        results, seconds = run_jobs("replay", jobs, processes, told)
+        results, seconds = run_jobs("replay", jobs, processes, report)
     finally:
         _join(output, len(jobs))
     return Summary([Replayed(**result) for result in results], seconds)
@@ -125,7 +125,7 @@ def replay_file(
     partitions: int = 1,
     skip_bad: bool = False,
     processes: int = 1,
-    told: Tell = lambda _: None,
+    report: Report = lambda _: None,
 ) -> Summary:
     """Replay a file as if it had been produced to the first input topic; no broker is needed.
 
@@ -139,7 +139,7 @@ def replay_file(
         Leave out rows that cannot be used.
     processes : int
         How many partitions are replayed at once.
-    told : callable
+    report : callable
         Receives the number of records done since its last call.
 
     Raises
@@ -152,14 +152,16 @@ def replay_file(
     settings.check_stream(partitions)
     load_kernels(settings)
     if settings.is_routed:
-        return _replay_hops(settings, path, columns, output, partitions, skip_bad=skip_bad, told=told)
+        return _replay_hops(settings, path, columns, output, partitions, skip_bad=skip_bad, report=report)
     topic = settings.input.topics[0]
     common = {"settings": as_json(settings), "topic": topic}
     places = _places(settings, output, partitions, inputs=None)
     routed = file_partitions.route(path, columns, partitions, skip_bad=skip_bad)
     own = list(enumerate(places))
     try:
-        found, seconds = file_partitions.share("lanes", file_partitions.run_lanes, common, own, routed, processes, told)
+        found, seconds = file_partitions.share(
+            "lanes", file_partitions.run_lanes, common, own, routed, processes, report
+        )
     finally:
         _join(output, partitions)
     parts = [Replayed(**part) for part in found]
@@ -174,7 +176,7 @@ def _replay_hops(
     partitions: int,
     *,
     skip_bad: bool,
-    told: Tell,
+    report: Report,
 ) -> Summary:
     """Replay a file whose streams are re-keyed; they learn in the order of its rows."""
     routes = settings.topics.routes_partitions or partitions
@@ -186,7 +188,7 @@ def _replay_hops(
     began = time.perf_counter()
     rows = two_stage_file.read_rows(path, columns, settings.input.topics[0], partitions, skip_bad=skip_bad)
     try:
-        parts = two_stage_file.replay_hops(settings, rows, partitions, routes, places, told)
+        parts = two_stage_file.replay_hops(settings, rows, partitions, routes, places, report)
     finally:
         _join(output, partitions + routes)
     return Summary(parts, time.perf_counter() - began)

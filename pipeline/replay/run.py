@@ -9,7 +9,7 @@ from typing import Any
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Outputs, Record
 from resonance.pipeline.replay import sources
-from resonance.pipeline.replay.jobs import Tell
+from resonance.pipeline.replay.jobs import Report
 from resonance.pipeline.replay.opening import open_job
 from resonance.pipeline.replay.sinks import FolderSink, Nowhere, Sink, TopicSink
 from resonance.pipeline.tasks import Task
@@ -81,7 +81,7 @@ class Answering:
         return self._found
 
 
-def work(job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
+def work(job: Mapping[str, Any], report: Report) -> dict[str, Any]:
     """Replay one partition of a topic and return a `Replayed` as a dict.
 
     The job has ``settings``, ``deployment``, ``at`` (topic and partition), ``range``, ``fresh`` and ``output``.
@@ -97,7 +97,7 @@ def work(job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
                 behind = end if later is None else later.offset
                 for batch in sources.of_topic(opened.reader, opened.at, start.offset, behind):
                     answering.take(batch)
-                    tell(len(batch))
+                    report(len(batch))
                 if later is None:
                     break
                 found.notes.append(

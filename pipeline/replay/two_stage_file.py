@@ -13,7 +13,7 @@ from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.kafka.partitioner import partition_of
 from resonance.pipeline.records import Record
 from resonance.pipeline.replay.initial_models import UNBOUNDED
-from resonance.pipeline.replay.jobs import Tell
+from resonance.pipeline.replay.jobs import Report
 from resonance.pipeline.replay.run import Answering, Replayed, sink_of
 from resonance.pipeline.tasks import make_task
 
@@ -42,7 +42,7 @@ def replay_hops(
     partitions: int,
     routes: int,
     places: Sequence[dict[str, Any] | None],
-    tell: Tell,
+    report: Report,
 ) -> list[Replayed]:
     """Replay the records of one input topic through both stages, in one process so that the routes keep their order.
 
@@ -67,7 +67,7 @@ def replay_hops(
                     lengths[to] += 1
             for to, records in waiting.items():
                 lanes[own, to].take(records)
-            tell(len(batch))
+            report(len(batch))
     finally:
         found = [lane.close() for lane in lanes.values()]
     for each in found:

@@ -22,7 +22,14 @@ class Downstream(Protocol):
         """
 
     def send(
-        self, model: StreamModel, own: Origins, fed: LearnResult, wanted: Sequence[bool], *, alone: bool, told: bool
+        self,
+        model: StreamModel,
+        own: Origins,
+        result: LearnResult,
+        wanted: Sequence[bool],
+        *,
+        alone: bool,
+        emitted: bool,
     ) -> list[tuple[int, Message]]:
         """Return the messages that rows cause, each with the position of the row that caused it.
 
@@ -32,12 +39,12 @@ class Downstream(Protocol):
             The stream's model; it counts the messages sent to each subtree.
         own : Origins
             The records of the rows.
-        fed : LearnResult
+        result : LearnResult
             What became of the rows.
         wanted : sequence of bool
             Which of the learned rows get their assignment now; the others have theirs already, or need none.
         alone : bool
             `own` is the one record that caused everything, and no row gets an assignment now.
-        told : bool
+        emitted : bool
             The messages are emitted now; otherwise they were sent before and are only counted.
         """

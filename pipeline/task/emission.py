@@ -29,7 +29,7 @@ class Emission:
         self.emit_from_offset: int | None = None if emit_from else 0
         """Offset of the first record that is emitted; None while it is not known."""
 
-    def tells(self, offset: int) -> bool:
+    def emits(self, offset: int) -> bool:
         """Whether a record is known to stand at the latch or behind it."""
         return self.emit_from_offset is not None and offset >= self.emit_from_offset
 
@@ -42,7 +42,7 @@ class Emission:
             and time >= self._emit_from
         ):
             self._latch(offset)
-        return self.tells(offset)
+        return self.emits(offset)
 
     def look(self, offsets: Sequence[int], times: Sequence[str]) -> None:
         """Set the latch at the first of some usable records, in order, whose own time reaches the setting."""
@@ -56,9 +56,9 @@ class Emission:
 
     def _latch(self, offset: int) -> None:
         self.emit_from_offset = offset
-        told = (*self._place, offset, self._emit_from)
+        emitted = (*self._place, offset, self._emit_from)
         extra = logs.at(*self._place, offset)
-        _log.info("%s[%d]: told from offset %d on, the first record that is not before %s", *told, extra=extra)
+        _log.info("%s[%d]: told from offset %d on, the first record that is not before %s", *emitted, extra=extra)
 
     def go_on_at(self, offset: int) -> None:
         """Apply the present setting from an offset on, where nothing was emitted yet under another one."""

@@ -95,14 +95,14 @@ class Probing:
         """
         if record.offset < self._first.end:
             return
-        told = not silent and self._emission.tells(record.offset)
+        emitted = not silent and self._emission.emits(record.offset)
         key = stream_key(record) if self._by_key else None
         try:
             probe = self._mapping.probe(record, None if record.offset < self._until else self._mapping.dense_layout)
             if probe is None:
                 self.skipped += 1
                 return
-            told = not silent and self._emission.begins_at(record.offset, probe.time)
+            emitted = not silent and self._emission.begins_at(record.offset, probe.time)
             if self._names_by_key and (error := self._letters.key_fault(key)):
                 raise error
             if errors := message_sizes.too_long(Origins.of_probe(record, probe), keyed=self._by_key):
@@ -111,18 +111,18 @@ class Probing:
             if key not in begun and len(begun) >= self._most_streams:
                 raise self._letters.no_room(key)
             if not self._is_known(key, record.offset):
-                self._hold(record, key, probe, outputs if told else None)
+                self._hold(record, key, probe, outputs if emitted else None)
         except FaultError as error:
-            self._letters.record([record], [error.at(0)], outputs if told else None)
+            self._letters.record([record], [error.at(0)], outputs if emitted else None)
             return
         self._letters.record([record], [], None)
-        telling = (EmitMode.RECOVER if outputs is None else EmitMode.EMIT) if told else EmitMode.SUPPRESS
+        mode = (EmitMode.RECOVER if outputs is None else EmitMode.EMIT) if emitted else EmitMode.SUPPRESS
         if self._mapping.layout is None:
             if len(self._first) == PROBED:
                 self._decide()
-                self._release(Origins.of_probe(record, probe), outputs, telling)
+                self._release(Origins.of_probe(record, probe), outputs, mode)
         elif record.offset >= self._until - 1:
-            self._release(Origins.of_probe(record, probe), outputs, telling)
+            self._release(Origins.of_probe(record, probe), outputs, mode)
 
     def _is_known(self, key: bytes | None, offset: int) -> bool:
         """Whether the model of a key has learned the record at an offset already."""
@@ -153,7 +153,7 @@ class Probing:
             lost,
         )
 
-    def _release(self, deciding: Origins, outputs: Outputs | None, telling: EmitMode) -> None:
+    def _release(self, deciding: Origins, outputs: Outputs | None, mode: EmitMode) -> None:
         """Give the held records to their models; the deciding record is the cause of all that follows."""
         self.outvoted += len(self._first)
         for key, released in self._first.release(self.layout.shape).items():
@@ -167,16 +167,16 @@ class Probing:
             size = sum(record.size for record in held)
             # No ids are needed: where labels can come later, the features are known from the beginning.
             taught = [Taught(None, record.labels) for record in held]
-            learned = self._learner.learn(model, rows, offsets, size, deciding, telling, taught)
-            self.outvoted += len(learned.fed.letters)
+            learned = self._learner.learn(model, rows, offsets, size, deciding, mode, taught)
+            self.outvoted += len(learned.result.letters)
             if outputs is not None:
                 outputs.events += [message for _, message in learned.events]
                 outputs.clusters += [message for _, message in learned.clusters]
                 outputs.drift_events += [message for _, message in learned.drifts]
             if self.sender is not None:
                 # Each of them got its assignment when it was held back.
-                none = [False] * len(learned.fed.learned)
-                sent = self.sender.send(model, deciding, learned.fed, none, alone=True, told=outputs is not None)
+                none = [False] * len(learned.result.learned)
+                sent = self.sender.send(model, deciding, learned.result, none, alone=True, emitted=outputs is not None)
                 if outputs is not None:
                     outputs.routes += [message for _, message in sent]
             self._answers.remember(model, LearnResult(warming=range(len(held))))

@@ -36,7 +36,7 @@ class EmitMode(Enum):
 class Learned:
     """What became of rows, and the messages about it, each with the position of the row that caused it."""
 
-    fed: LearnResult
+    result: LearnResult
     events: list[tuple[int, Message]] = field(default_factory=list)
     """Events of clusters."""
     clusters: list[tuple[int, Message]] = field(default_factory=list)
@@ -44,10 +44,10 @@ class Learned:
     drifts: list[tuple[int, Message]] = field(default_factory=list)
     """Drift events: changes of the data themselves."""
 
-    def tell(self, at: int, told: EventMessages) -> None:
+    def tell(self, at: int, emitted: EventMessages) -> None:
         """Add the messages about an event that the row at a position caused."""
-        self.events += [(at, message) for message in told.events]
-        self.clusters += [(at, message) for message in told.clusters]
+        self.events += [(at, message) for message in emitted.events]
+        self.clusters += [(at, message) for message in emitted.clusters]
 
 
 class Learner:
@@ -102,7 +102,7 @@ class Learner:
         offsets: list[int],
         size: int,
         own: Origins,
-        telling: EmitMode,
+        mode: EmitMode,
         taught: Sequence[Taught] = (),
     ) -> Learned:
         """Give rows to a stream's model and return what became of them, with the messages about its clusters.
@@ -119,7 +119,7 @@ class Learner:
             Bytes of the values of these records.
         own : Origins
             The records that the messages name as causes: one for each row, or one for all.
-        telling : EmitMode
+        mode : EmitMode
             Whether messages are written.
         taught : sequence of Taught
             Id and labels of each row, where the engine is taught by labels.
@@ -127,56 +127,56 @@ class Learner:
         texts = self.texts_of(model)
         learned = Learned(LearnResult())
         if model.ended is not None or model.listing is not None or model.unlisted:
-            self._open(model, EventCause(own, 0), telling, learned)
-        learned.fed = model.feed(rows, taught)
-        self._health.learned(model, learned.fed, told=telling is EmitMode.EMIT)
-        for change in learned.fed.rescaled:
-            if telling is EmitMode.EMIT:
+            self._open(model, EventCause(own, 0), mode, learned)
+        learned.result = model.feed(rows, taught)
+        self._health.learned(model, learned.result, emitted=mode is EmitMode.EMIT)
+        for change in learned.result.rescaled:
+            if mode is EmitMode.EMIT:
                 learned.drifts.append((0, self._encoder.rescaled(model, change, EventCause(own, 0))))
             model.drifts += 1
         looked = 0
-        for at, event in learned.fed.events:
+        for at, event in learned.result.events:
             cause = EventCause(own, at if len(own.offsets) == len(rows) else 0)
             if model.lifetimes:
-                self._remove(model, own, looked, cause.position + 1, telling, learned)
+                self._remove(model, own, looked, cause.position + 1, mode, learned)
             looked = cause.position + 1
             since, name = model.lifetimes.since, texts.cluster_id(event.path, event.cluster)
             began = event.kind in ("emerged", "split")
             if began:
                 since[name] = cause.time
-            if telling is EmitMode.EMIT:
+            if mode is EmitMode.EMIT:
                 learned.tell(at, self._encoder.event(model, texts, event, cause, since))
-            elif telling is EmitMode.SUPPRESS and model.listing is None:
+            elif mode is EmitMode.SUPPRESS and model.listing is None:
                 model.listing = []
             if not began:
-                self._end(model, [name], cause, telling, learned)
+                self._end(model, [name], cause, mode, learned)
             model.seq += 1
         if model.lifetimes:
-            self._remove(model, own, looked, len(own.offsets), telling, learned)
-        for at, regrouping in learned.fed.groups:
-            if telling is EmitMode.EMIT:
+            self._remove(model, own, looked, len(own.offsets), mode, learned)
+        for at, regrouping in learned.result.groups:
+            if mode is EmitMode.EMIT:
                 cause = EventCause(own, at if len(own.offsets) == len(rows) else 0)
                 learned.drifts.append((at, self._encoder.regrouped(model, regrouping, cause)))
             model.drifts += 1
         self._streams.learned(model, offsets, size)
         return learned
 
-    def _open(self, model: StreamModel, cause: EventCause, telling: EmitMode, learned: Learned) -> None:
+    def _open(self, model: StreamModel, cause: EventCause, mode: EmitMode, learned: Learned) -> None:
         """Emit the lists of clusters that are still owed from before, with the first of some records."""
         if model.ended is not None:
             ended, model.ended = model.ended, None
-            if telling is EmitMode.SUPPRESS:
+            if mode is EmitMode.SUPPRESS:
                 model.listing = [*(model.listing or ()), *ended]
             else:
-                self._start(model, model.seq, ended, [], cause, telling, learned)
+                self._start(model, model.seq, ended, [], cause, mode, learned)
                 # The new version has no clusters yet, so the compacted topic misses none.
-                model.unlisted = model.unlisted and telling is not EmitMode.EMIT
+                model.unlisted = model.unlisted and mode is not EmitMode.EMIT
             model.seq += 1
-        elif model.listing is not None and telling is not EmitMode.SUPPRESS:
+        elif model.listing is not None and mode is not EmitMode.SUPPRESS:
             ended, model.listing = model.listing, None
-            self._start(model, model.seq - 1, ended, self._present(model), cause, telling, learned)
+            self._start(model, model.seq - 1, ended, self._present(model), cause, mode, learned)
             model.unlisted = False
-        elif model.unlisted and telling is EmitMode.EMIT:
+        elif model.unlisted and mode is EmitMode.EMIT:
             present = self._encoder.present(model, self._present(model), cause, model.lifetimes.since)
             learned.clusters += [(0, message) for message in present]
             model.unlisted = False
@@ -188,36 +188,36 @@ class Learner:
         ended: Sequence[ClusterSnapshot],
         present: Sequence[ClusterSnapshot],
         cause: EventCause,
-        telling: EmitMode,
+        mode: EmitMode,
         learned: Learned,
     ) -> None:
-        if telling is EmitMode.EMIT:
+        if mode is EmitMode.EMIT:
             since = model.lifetimes.since
             learned.tell(0, self._encoder.version_started(model, seq, ended, present, cause, since))
             self._health.count("version_started")
-        self._end(model, [cluster["id"] for cluster in ended], cause, telling, learned)
+        self._end(model, [cluster["id"] for cluster in ended], cause, mode, learned)
 
     def _present(self, model: StreamModel) -> list[ClusterSnapshot]:
         texts = self.texts_of(model)
         return [describe(model, texts, cluster) for cluster in model.engine.clusters()]
 
     def _end(
-        self, model: StreamModel, clusters: Sequence[str], cause: EventCause, telling: EmitMode, learned: Learned
+        self, model: StreamModel, clusters: Sequence[str], cause: EventCause, mode: EmitMode, learned: Learned
     ) -> None:
         """Note that clusters ended; if too many wait for their tombstones, the oldest get theirs now."""
         for cluster in clusters:
             model.lifetimes.end(cluster, cause.time, self._grace)
         for cluster in model.lifetimes.overdue():
-            if telling is EmitMode.EMIT:
+            if mode is EmitMode.EMIT:
                 learned.clusters.append((cause.position, self._encoder.tombstone(cluster, cause)))
 
     def _remove(
-        self, model: StreamModel, own: Origins, start: int, stop: int, telling: EmitMode, learned: Learned
+        self, model: StreamModel, own: Origins, start: int, stop: int, mode: EmitMode, learned: Learned
     ) -> None:
         """Write the tombstones that are due with the records from one position to another."""
         before = own.offsets[start - 1] if start else model.next - 1
         for at, cluster in model.lifetimes.due(own.times, own.offsets, start, stop, before):
-            if telling is EmitMode.EMIT:
+            if mode is EmitMode.EMIT:
                 learned.clusters.append((at, self._encoder.tombstone(cluster, EventCause(own, at))))
 
     def texts_of(self, model: StreamModel) -> StreamTexts:

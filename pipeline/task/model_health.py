@@ -118,13 +118,13 @@ class ModelHealth:
         preparation = model.preparation
         self._streams[model.name] = _Seen(len(self._streams), preparation.compared, preparation.outside)
 
-    def learned(self, model: StreamModel, fed: LearnResult, *, told: bool) -> None:
-        """Note what became of the rows that a model has learned; `told`: their outputs are emitted."""
-        for _, event in fed.events:
+    def learned(self, model: StreamModel, result: LearnResult, *, emitted: bool) -> None:
+        """Note what became of the rows that a model has learned; `emitted`: their outputs are emitted."""
+        for _, event in result.events:
             self.clusters += 1 if event.kind in ("emerged", "split") else -1
-            if told:
+            if emitted:
                 self.count(event.kind)
-        step = fed.step
+        step = result.step
         if step is None:
             return
         preparation = model.preparation

@@ -154,12 +154,12 @@ class PartitionTask(WithDeadLetters):
 
     def _piece(self, records: Sequence[SourceRecord], outputs: Outputs | None, *, silent: bool) -> None:
         """Learn records, cut where emission begins among them."""
-        telling = EmitMode.RECOVER if outputs is None else EmitMode.EMIT
+        mode = EmitMode.RECOVER if outputs is None else EmitMode.EMIT
         if silent:
             self._batch(records, self._decode(records), None, EmitMode.SUPPRESS)
             return
-        if self._emission.tells(records[0].offset):
-            self._batch(records, self._decode(records), outputs, telling)
+        if self._emission.emits(records[0].offset):
+            self._batch(records, self._decode(records), outputs, mode)
             return
         decoded = self._decode(records)
         self._emission.look(*own_times(decoded, records))
@@ -168,12 +168,12 @@ class PartitionTask(WithDeadLetters):
         if cut == len(records):
             self._batch(records, decoded, None, EmitMode.SUPPRESS)
             return
-        for part, to, how in ((records[:cut], None, EmitMode.SUPPRESS), (records[cut:], outputs, telling)):
+        for part, to, how in ((records[:cut], None, EmitMode.SUPPRESS), (records[cut:], outputs, mode)):
             if part:
                 self._batch(part, self._decode(part), to, how)
 
     def _batch(
-        self, records: Sequence[SourceRecord], decoded: Decoded, outputs: Outputs | None, telling: EmitMode
+        self, records: Sequence[SourceRecord], decoded: Decoded, outputs: Outputs | None, mode: EmitMode
     ) -> None:
         self._skipped += decoded.skipped
         usable = records if len(decoded.index) == len(records) else [records[i] for i in decoded.index]
@@ -195,22 +195,24 @@ class PartitionTask(WithDeadLetters):
                 if len(positions) < len(usable):
                     rows, own, lengths = rows[positions], own.take(positions), [lengths[i] for i in positions]
                     taught = [taught[i] for i in positions] if taught else taught
-                learned = self._learner.learn(model, rows, own.offsets, sum(lengths), own, telling, taught)
-                for at, error in learned.fed.faults:
+                learned = self._learner.learn(model, rows, own.offsets, sum(lengths), own, mode, taught)
+                for at, error in learned.result.faults:
                     batch.blame(error, [positions[at]])
-                for at, error, record in learned.fed.letters:
+                for at, error, record in learned.result.letters:
                     decoded.faults.append(error.at(decoded.index[positions[at]], record))
                 if outputs is not None:
                     events += [(positions[at], message) for at, message in learned.events]
                     clusters += [(positions[at], message) for at, message in learned.clusters]
                     drifts += [(positions[at], message) for at, message in learned.drifts]
-                    given = self._answers.of(model, self._learner.texts_of(model), own, learned.fed)
+                    given = self._answers.of(model, self._learner.texts_of(model), own, learned.result)
                     answers += [(through(places, positions), messages) for places, messages in given]
                 if self._sender is not None:
-                    wanted = self._answers.wanted(model, learned.fed)
-                    sent = self._sender.send(model, own, learned.fed, wanted, alone=False, told=outputs is not None)
+                    wanted = self._answers.wanted(model, learned.result)
+                    sent = self._sender.send(
+                        model, own, learned.result, wanted, alone=False, emitted=outputs is not None
+                    )
                     routes += [(positions[at], message) for at, message in sent]
-                self._answers.remember(model, learned.fed)
+                self._answers.remember(model, learned.result)
         if outputs is not None:
             outputs.routes += _by_position(routes)
             outputs.assignments += in_order(answers, len(usable))

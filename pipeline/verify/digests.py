@@ -107,10 +107,10 @@ class Assignments:
                 return int(value[place + len(self._own) : value.index(b"}", place)]), _version(value)
             except ValueError:
                 pass
-        told = assignment_told(message)
-        if told is None:
+        ref = assignment_ref(message)
+        if ref is None:
             return None
-        return (told.offset, told.version) if told.topic == self._topic else (-1, 0)
+        return (ref.offset, ref.version) if ref.topic == self._topic else (-1, 0)
 
     def add(self, records: Sequence[Record]) -> None:
         """Add recorded outputs, without those of other inputs and ranges."""
@@ -150,19 +150,19 @@ class Assignments:
         """Lowest offset whose assignment precedes that of an earlier offset."""
         if not self._late:
             return None
-        told = np.flatnonzero(self._last)
-        back = np.flatnonzero(np.diff(self._last[told]) < 0)
-        return self._first + int(told[back[0] + 1]) if len(back) else None
+        ref = np.flatnonzero(self._last)
+        back = np.flatnonzero(np.diff(self._last[ref]) < 0)
+        return self._first + int(ref[back[0] + 1]) if len(back) else None
 
     def first_difference(self, messages: Sequence[Message], first: int, end: int) -> int | None:
         """Return the lowest offset whose replayed outputs differ from the recorded ones; see `Recorded`."""
         recorded = self._digests[first - self._first : end - self._first]
-        told = np.zeros(end - first, np.int64)
+        ref = np.zeros(end - first, np.int64)
         for message in messages:
             said = self._said(message)
             if said is not None:
-                told[said[0] - first] = _digest(message)
-        different = np.flatnonzero(told != recorded)
+                ref[said[0] - first] = _digest(message)
+        different = np.flatnonzero(ref != recorded)
         found = [first + int(different[0])] if len(different) else []
         found += [offset for offset in (self._unequal, self._disorder) if offset is not None and first <= offset < end]
         return min(found, default=None)
@@ -171,7 +171,7 @@ class Assignments:
 class Others:
     """Digests of kinds of which one record can have several outputs: events, dead letters and routes.
 
-    `told` returns the source record of an output, None for other records. Versions below `oldest` were abandoned, which
+    `ref` returns the source record of an output, None for other records. Versions below `oldest` were abandoned, which
     outputs without a version never were; the headers in `aside` name the lineage of an output and are not compared.
     """
 
@@ -180,7 +180,7 @@ class Others:
         at: TopicPartition,
         first: int,
         end: int,
-        told: Callable[[Message | Record], OutputRef | None],
+        ref: Callable[[Message | Record], OutputRef | None],
         oldest: int = 0,
         aside: Collection[str] = (),
     ) -> None:
@@ -188,7 +188,7 @@ class Others:
         self.lowest: int | None = None
         self._topic = at[0]
         self._first, self._end, self._oldest = first, end, oldest
-        self._told = told
+        self._ref = ref
         self._aside = aside
         self._digests: dict[int, dict[tuple[Any, ...], int]] = {}
         self._versions: dict[int, int] = {}
@@ -199,40 +199,40 @@ class Others:
     def add(self, records: Sequence[Record]) -> None:
         """Add recorded outputs, without those of other inputs and ranges."""
         for record in records:
-            told = self._told(record)
-            if told is None:
+            ref = self._ref(record)
+            if ref is None:
                 self.foreign += 1
                 continue
-            inside = self._first <= told.offset < self._end
-            if told.topic != self._topic:
+            inside = self._first <= ref.offset < self._end
+            if ref.topic != self._topic:
                 continue
-            if 0 < told.version < self._oldest:
+            if 0 < ref.version < self._oldest:
                 self.older += inside
                 continue
-            if self.lowest is None or told.offset < self.lowest:
-                self.lowest = told.offset
+            if self.lowest is None or ref.offset < self.lowest:
+                self.lowest = ref.offset
             if inside:
-                self._take(told, _digest(self.bare(record)))
+                self._take(ref, _digest(self.bare(record)))
 
     def bare(self, message: Message | Record) -> Message:
         """Return the part of an output that is compared: all but the headers in `aside`."""
         headers = [header for header in message.headers if header[0] not in self._aside]
         return Message(message.key, message.value, headers)
 
-    def _take(self, told: OutputRef, number: int) -> None:
-        known = self._versions.get(told.offset, told.version)
-        if told.version < known:
+    def _take(self, ref: OutputRef, number: int) -> None:
+        known = self._versions.get(ref.offset, ref.version)
+        if ref.version < known:
             self.older += 1
             return
-        own = self._digests.setdefault(told.offset, {})
-        if told.version > known:
+        own = self._digests.setdefault(ref.offset, {})
+        if ref.version > known:
             self.older += len(own)
             self.count -= len(own)
             own.clear()
-        self._versions[told.offset] = told.version
-        place = (told.offset, told.identity)
-        before = own.get(told.identity)
-        own[told.identity] = number
+        self._versions[ref.offset] = ref.version
+        place = (ref.offset, ref.identity)
+        before = own.get(ref.identity)
+        own[ref.identity] = number
         if before is None:
             self.count += 1
             self._late = self._late or place < self._highest
@@ -240,7 +240,7 @@ class Others:
         elif before == number:
             self.repeats += 1
         else:
-            self._unequal = told.offset if self._unequal is None else min(self._unequal, told.offset)
+            self._unequal = ref.offset if self._unequal is None else min(self._unequal, ref.offset)
         self._taken += 1
         self._last[place] = self._taken
 
@@ -255,20 +255,20 @@ class Others:
 
     def first_difference(self, messages: Sequence[Message], first: int, end: int) -> int | None:
         """Return the lowest offset whose replayed outputs differ from the recorded ones; see `Recorded`."""
-        told: dict[int, dict[tuple[Any, ...], int]] = {}
+        ref: dict[int, dict[tuple[Any, ...], int]] = {}
         for message in messages:
-            found = self._told(message)
+            found = self._ref(message)
             if found is not None:
-                told.setdefault(found.offset, {})[found.identity] = _digest(self.bare(message))
+                ref.setdefault(found.offset, {})[found.identity] = _digest(self.bare(message))
         recorded = {offset: own for offset, own in self._digests.items() if first <= offset < end}
-        different = [offset for offset in {*told, *recorded} if told.get(offset) != recorded.get(offset)]
+        different = [offset for offset in {*ref, *recorded} if ref.get(offset) != recorded.get(offset)]
         more = (self._unequal, self._disorder)
         return min(
             [*different, *(offset for offset in more if offset is not None and first <= offset < end)], default=None
         )
 
 
-def assignment_told(message: Message | Record) -> OutputRef | None:
+def assignment_ref(message: Message | Record) -> OutputRef | None:
     """Return the source record of an assignment, None for other records."""
     content = _object(message.value)
     try:
@@ -278,7 +278,7 @@ def assignment_told(message: Message | Record) -> OutputRef | None:
         return None
 
 
-def event_told(message: Message | Record) -> OutputRef | None:
+def event_ref(message: Message | Record) -> OutputRef | None:
     """Return the source record of an event, None for other records."""
     content = _object(message.value)
     try:
@@ -291,17 +291,17 @@ def event_told(message: Message | Record) -> OutputRef | None:
         return None
 
 
-def _checked(told: OutputRef) -> OutputRef | None:
+def _checked(ref: OutputRef) -> OutputRef | None:
     """Return the reference, or None where a foreign record has something else in place of numbers."""
-    return told if all(isinstance(n, int) for n in (told.offset, told.version, told.partition)) else None
+    return ref if all(isinstance(n, int) for n in (ref.offset, ref.version, ref.partition)) else None
 
 
-def letter_told(name: str) -> Callable[[Message | Record], OutputRef | None]:
+def letter_ref(name: str) -> Callable[[Message | Record], OutputRef | None]:
     """Return the function that finds the source record of a dead letter of a deployment."""
     parts = ("topic", "partition", "offset", "version", "decided_by", "class")
     topic, partition, offset, version, decided_by, kind = (f"{name}.error.{part}" for part in parts)
 
-    def told(message: Message | Record) -> OutputRef | None:
+    def ref(message: Message | Record) -> OutputRef | None:
         # A dead letter that was replayed and failed again has these headers twice; the last topic begins its own.
         names = [header for header, _ in message.headers]
         try:
@@ -317,7 +317,7 @@ def letter_told(name: str) -> Callable[[Message | Record], OutputRef | None]:
         except (KeyError, ValueError):
             return None
 
-    return told
+    return ref
 
 
 def letter_history(name: str) -> frozenset[str]:

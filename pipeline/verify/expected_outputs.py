@@ -20,13 +20,13 @@ from resonance.pipeline.verify.digests import (
     Others,
     OutputRef,
     Recorded,
-    assignment_told,
-    event_told,
+    assignment_ref,
+    event_ref,
     letter_history,
-    letter_told,
+    letter_ref,
 )
 
-Teller = Callable[[Message | Record], OutputRef | None]
+RefOf = Callable[[Message | Record], OutputRef | None]
 """Returns the source record of an output, None for records that are not outputs of the kind."""
 
 ELSEWHERE: Final = ""
@@ -40,7 +40,7 @@ class Compared(NamedTuple):
     """Kind of topic."""
     at: TopicPartition
     recorded: Recorded
-    told: Teller
+    ref: RefOf
     """Returns the source record of an output, with its offset in the log that is compared."""
 
 
@@ -63,24 +63,24 @@ def compared_of_input(settings: Settings, part: RecordRange) -> list[Compared]:
 
     kinds = ("cluster_events", "drift_events") if settings.tells_drift else ("cluster_events",)
     return [
-        Compared("assignments", place("assignments"), Assignments(at, begin, end, oldest), assignment_told),
-        *(Compared(kind, place(kind), Others(at, begin, end, event_told, oldest), event_told) for kind in kinds),
-        _letters(settings, place("dead_letters"), part, letter_told(settings.name)),
+        Compared("assignments", place("assignments"), Assignments(at, begin, end, oldest), assignment_ref),
+        *(Compared(kind, place(kind), Others(at, begin, end, event_ref, oldest), event_ref) for kind in kinds),
+        _letters(settings, place("dead_letters"), part, letter_ref(settings.name)),
     ]
 
 
-def _letters(settings: Settings, place: TopicPartition, part: RecordRange, told: Teller) -> Compared:
+def _letters(settings: Settings, place: TopicPartition, part: RecordRange, ref: RefOf) -> Compared:
     at, begin, end, oldest = part
-    return Compared("dead_letters", place, Others(at, begin, end, told, oldest, letter_history(settings.name)), told)
+    return Compared("dead_letters", place, Others(at, begin, end, ref, oldest, letter_history(settings.name)), ref)
 
 
 def compared_of_router(settings: Settings, source: DeploymentContext, part: RecordRange) -> list[Compared]:
     """Return the outputs to compare for the first stage: routes, and dead letters about unrouted records."""
     at, begin, end, _ = part
     routed: set[int] = set()
-    letters = letter_told(settings.name)
+    letters = letter_ref(settings.name)
 
-    def route_told(message: Message | Record) -> OutputRef | None:
+    def route_ref(message: Message | Record) -> OutputRef | None:
         # Offset and time of the route do not matter here.
         route = read_route(Record("", 0, 0, 0, message.key, message.value, message.headers))
         if route is None:
@@ -93,14 +93,14 @@ def compared_of_router(settings: Settings, source: DeploymentContext, part: Reco
 
     def letter_of_router(message: Message | Record) -> OutputRef | None:
         # Routes are read first: a dead letter about a routed record comes from the second stage.
-        told = letters(message)
-        if told is not None and ((told.topic, told.partition) != at or told.offset in routed):
-            return told._replace(topic=ELSEWHERE)
-        return told
+        ref = letters(message)
+        if ref is not None and ((ref.topic, ref.partition) != at or ref.offset in routed):
+            return ref._replace(topic=ELSEWHERE)
+        return ref
 
     places = [(source.routes, number) for number in range(source.deployment.routes)]
     return [
-        *(Compared("routes", place, Others(at, begin, end, route_told), route_told) for place in places),
+        *(Compared("routes", place, Others(at, begin, end, route_ref), route_ref) for place in places),
         _letters(settings, (settings.topic("dead_letters"), at[1]), part, letter_of_router),
     ]
 
@@ -118,12 +118,12 @@ def compared_of_routes(
     found = []
     for number in range(source.deployment.partitions):
         place = (settings.topic("assignments"), number)
-        answers = RoutedAssignments(at, begin, end, learned.of(assignment_told), oldest)
-        found.append(Compared("assignments", place, answers, answers.told))
+        answers = RoutedAssignments(at, begin, end, learned.of(assignment_ref), oldest)
+        found.append(Compared("assignments", place, answers, answers.ref))
     for number in range(source.deployment.letters):
         place = (settings.topic("dead_letters"), number)
-        found.append(_letters(settings, place, part, learned.of(letter_told(settings.name))))
-    events = learned.of(event_told)
+        found.append(_letters(settings, place, part, learned.of(letter_ref(settings.name))))
+    events = learned.of(event_ref)
     for kind in ("cluster_events", "drift_events") if settings.tells_drift else ("cluster_events",):
         found.append(Compared(kind, (settings.topic(kind), at[1]), Others(at, begin, end, events, oldest), events))
     return found
@@ -144,11 +144,11 @@ class LearnedAt:
                 sources.append(kept.source_offset)
                 offsets.append(kept.offset)
 
-    def of(self, told: Teller) -> Teller:
-        """Return a `Teller` that replaces the input offsets of `told` by offsets among the routes."""
+    def of(self, ref: RefOf) -> RefOf:
+        """Return a `RefOf` that replaces the input offsets of `ref` by offsets among the routes."""
 
         def among_routes(message: Message | Record) -> OutputRef | None:
-            source = told(message)
+            source = ref(message)
             if source is None:
                 return None
             columns = self._columns.get((source.topic, source.partition))
@@ -165,15 +165,15 @@ class LearnedAt:
 class RoutedAssignments(Assignments):
     """Digests of the assignments in one partition about a range of the routes.
 
-    `told` finds the record of an assignment among the routes.
+    `ref` finds the record of an assignment among the routes.
     """
 
-    def __init__(self, at: TopicPartition, first: int, end: int, told: Teller, oldest: int = 0) -> None:
+    def __init__(self, at: TopicPartition, first: int, end: int, ref: RefOf, oldest: int = 0) -> None:
         super().__init__(at, first, end, oldest)
-        self.told = told
+        self.ref = ref
 
     def _said(self, message: Message | Record) -> tuple[int, int] | None:
-        told = self.told(message)
-        if told is None:
+        ref = self.ref(message)
+        if ref is None:
             return None
-        return (-1, 0) if told.topic == ELSEWHERE else (told.offset, told.version)
+        return (-1, 0) if ref.topic == ELSEWHERE else (ref.offset, ref.version)

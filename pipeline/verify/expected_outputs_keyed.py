@@ -16,7 +16,7 @@ from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Message, Record, TopicPartition
 from resonance.pipeline.repartition.keyed.operation_records import PLAIN, Reader, SubtreeOperation
-from resonance.pipeline.verify.digests import Others, OutputRef, assignment_told, event_told, letter_told
+from resonance.pipeline.verify.digests import Others, OutputRef, assignment_ref, event_ref, letter_ref
 from resonance.pipeline.verify.expected_outputs import ELSEWHERE, Compared, RecordRange, RoutedAssignments
 
 
@@ -31,19 +31,19 @@ class Unordered(Others):
 def compared_of_roots(settings: Settings, source: DeploymentContext, part: RecordRange) -> list[Compared]:
     """Return the outputs to compare for the first stage: warm-ups, first-level events, dead letters and messages."""
     at, begin, end, oldest = part
-    letters, reader = letter_told(settings.name), Reader(source.routes)
+    letters, reader = letter_ref(settings.name), Reader(source.routes)
 
-    def warm_told(message: Message | Record) -> OutputRef | None:
-        told = assignment_told(message)
-        own = told is not None and (told.topic, told.partition) == at and _status(message) == "warming_up"
-        return told if own or told is None else told._replace(topic=ELSEWHERE)
+    def warm_ref(message: Message | Record) -> OutputRef | None:
+        ref = assignment_ref(message)
+        own = ref is not None and (ref.topic, ref.partition) == at and _status(message) == "warming_up"
+        return ref if own or ref is None else ref._replace(topic=ELSEWHERE)
 
-    def root_told(message: Message | Record) -> OutputRef | None:
-        told = event_told(message)
-        own = told is not None and (told.topic, told.partition) == at and _subtree(message) is None
-        return told if own or told is None else told._replace(topic=ELSEWHERE)
+    def root_ref(message: Message | Record) -> OutputRef | None:
+        ref = event_ref(message)
+        own = ref is not None and (ref.topic, ref.partition) == at and _subtree(message) is None
+        return ref if own or ref is None else ref._replace(topic=ELSEWHERE)
 
-    def ask_told(message: Message | Record) -> OutputRef | None:
+    def operation_ref(message: Message | Record) -> OutputRef | None:
         # Offset and time of the message do not matter here.
         ask = reader.read_one(Record("", 0, 0, 0, message.key, message.value, message.headers))
         if ask is None:
@@ -58,9 +58,9 @@ def compared_of_roots(settings: Settings, source: DeploymentContext, part: Recor
 
     routes = [(source.routes, number) for number in range(source.deployment.routes)]
     return [
-        *(Compared("routes", way, Unordered(at, begin, end, ask_told, oldest), ask_told) for way in routes),
-        Compared("assignments", place("assignments"), RoutedAssignments(at, begin, end, warm_told, oldest), warm_told),
-        Compared("cluster_events", place("cluster_events"), Others(at, begin, end, root_told, oldest), root_told),
+        *(Compared("routes", way, Unordered(at, begin, end, operation_ref, oldest), operation_ref) for way in routes),
+        Compared("assignments", place("assignments"), RoutedAssignments(at, begin, end, warm_ref, oldest), warm_ref),
+        Compared("cluster_events", place("cluster_events"), Others(at, begin, end, root_ref, oldest), root_ref),
         Compared("dead_letters", place("dead_letters"), Others(at, begin, end, letters, oldest), letters),
     ]
 
@@ -82,11 +82,11 @@ def compared_of_subtrees(
     found = []
     for number in range(source.deployment.partitions):
         place = (settings.topic("assignments"), number)
-        answers = RoutedAssignments(at, begin, end, asked.answer_told, oldest)
-        found.append(Compared("assignments", place, answers, asked.answer_told))
+        answers = RoutedAssignments(at, begin, end, asked.answer_ref, oldest)
+        found.append(Compared("assignments", place, answers, asked.answer_ref))
         place = (settings.topic("cluster_events"), number)
-        events = Others(at, begin, end, asked.event_told, oldest)
-        found.append(Compared("cluster_events", place, events, asked.event_told))
+        events = Others(at, begin, end, asked.event_ref, oldest)
+        found.append(Compared("cluster_events", place, events, asked.event_ref))
     return found
 
 
@@ -110,11 +110,11 @@ class AskedAt:
             if (ask := reader.read_one(record)) is None or not self._is_first(ask):
                 continue
             fresh = (array("q"), array("q"), array("q"), array("b"))
-            sources, nodes, offsets, told = columns.setdefault((ask.topic, ask.partition), fresh)
+            sources, nodes, offsets, ref = columns.setdefault((ask.topic, ask.partition), fresh)
             sources.append(ask.source_offset)
             nodes.append(ask.part.node)
             offsets.append(record.offset)
-            told.append(ask.told)
+            ref.append(ask.emitted)
         # Source offsets ascend, except for messages sent again because one before them was missing.
         orders = {place: np.argsort(np.asarray(each[0]), kind="stable") for place, each in columns.items()}
         self._columns = {
@@ -134,32 +134,32 @@ class AskedAt:
         self._numbers[name] = -1 if ask.removed else ask.number + 1
         return True
 
-    def answer_told(self, message: Message | Record) -> OutputRef | None:
+    def answer_ref(self, message: Message | Record) -> OutputRef | None:
         """Return the message that requested an assignment, with topic `ELSEWHERE` for a warm-up."""
-        told = assignment_told(message)
-        if told is None or _status(message) == "warming_up":
-            return told and told._replace(topic=ELSEWHERE)
+        ref = assignment_ref(message)
+        if ref is None or _status(message) == "warming_up":
+            return ref and ref._replace(topic=ELSEWHERE)
         path = orjson.loads(message.value or b"null").get("path") or [-1]
-        return self._among(told, path[0], answer=True)
+        return self._among(ref, path[0], answer=True)
 
-    def event_told(self, message: Message | Record) -> OutputRef | None:
+    def event_ref(self, message: Message | Record) -> OutputRef | None:
         """Return the message to which an event belongs, with topic `ELSEWHERE` for an event of the first level."""
-        told, node = event_told(message), _subtree(message)
-        if told is None or node is None:
-            return told and told._replace(topic=ELSEWHERE)
-        return self._among(told, node, answer=False)
+        ref, node = event_ref(message), _subtree(message)
+        if ref is None or node is None:
+            return ref and ref._replace(topic=ELSEWHERE)
+        return self._among(ref, node, answer=False)
 
-    def _among(self, told: OutputRef, node: int, *, answer: bool) -> OutputRef:
-        columns = self._columns.get((told.topic, told.partition))
+    def _among(self, ref: OutputRef, node: int, *, answer: bool) -> OutputRef:
+        columns = self._columns.get((ref.topic, ref.partition))
         if columns is not None:
             sources, nodes, offsets, answers = columns
-            first, behind = np.searchsorted(sources, [told.offset, told.offset + 1])
+            first, behind = np.searchsorted(sources, [ref.offset, ref.offset + 1])
             own = nodes[first:behind] == node
             if answer:
                 own &= answers[first:behind] == 1
             if own.any():
-                return told._replace(topic=self._topic, offset=int(offsets[first:behind][own][-1]))
-        return told._replace(topic=ELSEWHERE)
+                return ref._replace(topic=self._topic, offset=int(offsets[first:behind][own][-1]))
+        return ref._replace(topic=ELSEWHERE)
 
 
 class _Messages(NamedTuple):
@@ -171,7 +171,7 @@ class _Messages(NamedTuple):
     """Root node of the subtree."""
     offsets: IntArray
     """Offset among the routes."""
-    told: IntArray
+    ref: IntArray
     """1 where the message requests the assignment of the record."""
 
 

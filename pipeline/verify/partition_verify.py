@@ -15,11 +15,11 @@ from resonance.pipeline.repartition.keyed.subtree_task import SubtreeTask
 from resonance.pipeline.repartition.routed_task import RoutedTask
 from resonance.pipeline.replay import sources
 from resonance.pipeline.replay.initial_models import InitialModels
-from resonance.pipeline.replay.jobs import Tell
+from resonance.pipeline.replay.jobs import Report
 from resonance.pipeline.replay.opening import OpenedJob, open_job
 from resonance.pipeline.replay.sinks import KINDS
 from resonance.pipeline.verify.differences import OutputDifference, compare
-from resonance.pipeline.verify.digests import OutputRef, Recorded, assignment_told
+from resonance.pipeline.verify.digests import OutputRef, Recorded, assignment_ref
 from resonance.pipeline.verify.expected_outputs import (
     Compared,
     RecordRange,
@@ -77,7 +77,7 @@ class _Kind:
     """Kind of topic."""
     at: TopicPartition
     recorded: Recorded
-    told: Callable[[Message | Record], OutputRef | None]
+    ref: Callable[[Message | Record], OutputRef | None]
     """Returns the source record of an output."""
     place: int
     """First offset of the output partition that was read."""
@@ -87,7 +87,7 @@ class _Kind:
     """Input offset from which on the outputs are compared."""
 
 
-def work(job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
+def work(job: Mapping[str, Any], report: Report) -> dict[str, Any]:
     """Verify one partition and return a `Verified` as a dict.
 
     The job has ``settings``, ``deployment``, ``at`` (topic and partition), ``range``, ``fresh`` and ``whole``: whether
@@ -120,14 +120,14 @@ def work(job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
             setattr(found, attribute, getattr(found, attribute) + kind.recorded.count)
         found.repeats = sum(kind.recorded.repeats for kind in kinds)
         found.older = sum(kind.recorded.older for kind in kinds)
-        difference = _compare(reader, start, found.begin, found, kinds, tell)
+        difference = _compare(reader, start, found.begin, found, kinds, report)
         while difference is not None and not opened.fresh:
             later = _begun_anew(opened.find_start, start, difference.offset)
             if later is None:
                 break
             found.notes.append(f"a new version of a model began at offset {later.offset:,}: from there on {later.text}")
             start = later
-            difference = _compare(reader, start, difference.offset, found, kinds, tell)
+            difference = _compare(reader, start, difference.offset, found, kinds, report)
     if difference is not None:
         found.difference = asdict(difference)
     return asdict(found)
@@ -163,12 +163,12 @@ def _read(
             )
     settled = reader.settled_bounds([one.at for one in compared], SETTLE_SECONDS)
     kinds = []
-    for name, place, recorded, told in compared:
+    for name, place, recorded, ref in compared:
         first, last = settled[place]
-        kind = _Kind(name, place, recorded, told, first, last, found.begin)
+        kind = _Kind(name, place, recorded, ref, first, last, found.begin)
         if not whole and not settings.is_routed:
             # Reading goes on to the end of the topic: a worker that rolls back emits the range again, later.
-            kind.place = first_offset(reader, place, _behind(told, found.topic, found.begin))
+            kind.place = first_offset(reader, place, _behind(ref, found.topic, found.begin))
         for _, records in reader.read({place: (kind.place, kind.end)}):
             recorded.add(records)
         if recorded.foreign:
@@ -186,12 +186,12 @@ def _read(
 
 
 def _behind(
-    told: Callable[[Message | Record], OutputRef | None], topic: str, offset: int
+    ref: Callable[[Message | Record], OutputRef | None], topic: str, offset: int
 ) -> Callable[[Record], bool | None]:
     """Return a predicate: whether the source record of a recorded output is at or after an offset, None if unknown."""
 
     def holds(record: Record) -> bool | None:
-        one = told(record)
+        one = ref(record)
         return None if one is None or one.topic != topic else one.offset >= offset
 
     return holds
@@ -215,7 +215,7 @@ def _begun_anew(find: Callable[[int], InitialModels], start: InitialModels, offs
 
 
 def _compare(
-    reader: LogReader, start: InitialModels, begin: int, found: Verified, kinds: list[_Kind], tell: Tell
+    reader: LogReader, start: InitialModels, begin: int, found: Verified, kinds: list[_Kind], report: Report
 ) -> OutputDifference | None:
     """Replay the range from an offset on and return the first difference."""
     place, task = begin, start.task
@@ -243,7 +243,7 @@ def _compare(
                 return difference
             found.records += len(records)
             place = behind
-        tell(len(batch))
+        report(len(batch))
     # Outputs may be recorded about offsets that have no record.
     return _first(reader, Outputs(events=[message for _, message in held]), place, found.end, found, kinds)
 
@@ -277,7 +277,7 @@ def _first(
     replayed = [kind.recorded.bare(message) for message in messages if _offset(kind, message) == offset]
     recorded = list(map(kind.recorded.bare, _recorded_about(reader, kind, found.topic, offset)))
     what, members = compare(recorded, replayed)
-    if what == "surplus" and len(set(map(kind.told, recorded))) < len(recorded):
+    if what == "surplus" and len(set(map(kind.ref, recorded))) < len(recorded):
         what, (_, members) = "repeated", compare(recorded[len(replayed) :], replayed[-1:])
     return OutputDifference(
         kind.name, kind.at[0], kind.at[1], offset, what, members, _about(found, [*recorded, *replayed])
@@ -295,15 +295,15 @@ def _messages(outputs: Outputs, kind: _Kind, found: Verified) -> list[Message]:
 
 def _about(found: Verified, outputs: Sequence[Message | Record]) -> str:
     """Return the record that outputs name, as text, where it is not in the log that is compared; else ``""``."""
-    for told in map(assignment_told, outputs):
-        if told is not None and (told.topic, told.partition) != (found.topic, found.partition):
-            return f"{told.topic}[{told.partition}]@{told.offset}"
+    for ref in map(assignment_ref, outputs):
+        if ref is not None and (ref.topic, ref.partition) != (found.topic, found.partition):
+            return f"{ref.topic}[{ref.partition}]@{ref.offset}"
     return ""
 
 
 def _offset(kind: _Kind, message: Message) -> int:
-    told = kind.told(message)
-    return -1 if told is None else told.offset
+    ref = kind.ref(message)
+    return -1 if ref is None else ref.offset
 
 
 def _recorded_about(reader: LogReader, kind: _Kind, topic: str, offset: int) -> list[Record]:
@@ -311,11 +311,9 @@ def _recorded_about(reader: LogReader, kind: _Kind, topic: str, offset: int) -> 
     found: list[tuple[OutputRef, Record]] = []
     for _, records in reader.read({kind.at: (kind.place, kind.end)}):
         for record in records:
-            told = kind.told(record)
-            if told is not None and (told.topic, told.offset) == (topic, offset):
-                found.append((told, record))
-    newest = max((told.version for told, _ in found), default=0)
-    once = {
-        (record.key, record.value, tuple(record.headers)): record for told, record in found if told.version == newest
-    }
+            ref = kind.ref(record)
+            if ref is not None and (ref.topic, ref.offset) == (topic, offset):
+                found.append((ref, record))
+    newest = max((ref.version for ref, _ in found), default=0)
+    once = {(record.key, record.value, tuple(record.headers)): record for ref, record in found if ref.version == newest}
     return list(once.values())

@@ -8,7 +8,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka.log_reader import NO_OFFSET
 from resonance.pipeline.kafka.ranges import Span
-from resonance.pipeline.replay.jobs import Tell, describe, load_kernels, run_jobs
+from resonance.pipeline.replay.jobs import Report, describe, load_kernels, run_jobs
 from resonance.pipeline.replay.opening import open_ranges
 from resonance.pipeline.verify.differences import OutputDifference
 from resonance.pipeline.verify.partition_verify import Verified
@@ -52,7 +52,7 @@ def verify(
     *,
     fresh: bool = False,
     processes: int = 1,
-    told: Tell = lambda _: None,
+    report: Report = lambda _: None,
 ) -> Verdict:
     """Compare the recorded outputs of a deployment with a replay, up to its committed offsets.
 
@@ -62,7 +62,7 @@ def verify(
         Begin with empty models at the start of the range.
     processes : int
         How many partitions are verified at once.
-    told : callable
+    report : callable
         Receives the number of records done since its last call.
 
     Raises
@@ -88,7 +88,7 @@ def verify(
     load_kernels(settings)
     common = describe(settings, source.deployment) | {"fresh": fresh, "whole": span.begin is None and span.last is None}
     results, seconds = run_jobs(
-        "verify", [common | {"at": at, "range": found} for at, found in ranges.items()], processes, told
+        "verify", [common | {"at": at, "range": found} for at, found in ranges.items()], processes, report
     )
     verdict = Verdict([Verified(**result) for result in results], seconds)
     if not any(part.compared for part in verdict.parts):

@@ -25,7 +25,7 @@ class OperationBatch:
     """The records that caused the messages."""
     step: Step
     """Answers of the records; `fill` adds the levels below the first."""
-    told: list[bool]
+    emitted: list[bool]
     """Rows that answer their record; of a subtree's messages only those that were applied."""
     dimension: int
     """Dimension of all vectors; -1 where they differ."""
@@ -69,7 +69,7 @@ class OperationBatch:
         """Yield the rows that a subtree learns from, cut behind each removal."""
         asks, start = self.asks, 0
         rows: Sequence[int] = run
-        if any(self.told[run.start : run.stop]):
+        if any(self.emitted[run.start : run.stop]):
             # The node of a plain row had no subtree yet; what the node learned then comes with the first messages.
             rows = [row for row in run if asks[row].number != PLAIN]
         for number, row in enumerate(rows, 1):
@@ -79,12 +79,12 @@ class OperationBatch:
 
     def fill(self, rows: Sequence[int], followed: SubtreeResult) -> None:
         """Add the results of a subtree for the rows that it was given."""
-        asks, told, learned = self.asks, self.told, followed.learned
+        asks, emitted, learned = self.asks, self.emitted, followed.learned
         if isinstance(rows, range) and len(learned) == len(rows):
-            told[rows.start : rows.stop] = [ask.told for ask in asks[rows.start : rows.stop]]
+            emitted[rows.start : rows.stop] = [ask.emitted for ask in asks[rows.start : rows.stop]]
         else:
             for at in learned:
-                told[rows[at]] = asks[rows[at]].told
+                emitted[rows[at]] = asks[rows[at]].emitted
         if len(followed.answered):
             where = np.array(rows)[followed.answered]
             self.step.cluster[where, 1:] = followed.clusters[:, 1:]
@@ -93,8 +93,8 @@ class OperationBatch:
     def told_of(self, stream: Sequence[range]) -> Sequence[int]:
         """Return the rows of a stream that answer their record."""
         start, stop = stream[0].start, stream[-1].stop
-        told = self.told[start:stop]
-        return range(start, stop) if all(told) else [start + at for at, yes in enumerate(told) if yes]
+        emitted = self.emitted[start:stop]
+        return range(start, stop) if all(emitted) else [start + at for at, yes in enumerate(emitted) if yes]
 
     def step_of(self, rows: Sequence[int]) -> Step:
         """Return the answers of some rows."""

@@ -96,7 +96,7 @@ class SubtreeOperation(NamedTuple):
     """Copied members as a JSON object, where ``output.include`` is set."""
     number: int
     """Messages of the subtree before this one; `PLAIN` while there is no subtree."""
-    told: bool
+    emitted: bool
     """The record is answered here, with `cluster`, `score` and `novel`."""
     cluster: int
     """-1 for none."""
@@ -243,12 +243,12 @@ def _trace_of(record: SourceRecord) -> bytes | None:
 
 def _makes_sense(ask: SubtreeOperation) -> bool:
     """Return whether a worker could have written a message with this content."""
-    count, number, told, answered = ask.rows, ask.number, ask.told, ask.answered
+    count, number, emitted, answered = ask.rows, ask.number, ask.emitted, ask.answered
     if not 0 <= ask.partition < MAX_PARTITIONS or ask.source_offset < 0:
         return False
     if count and (number <= 0 or not ask.dimension):
         return False
-    if told:
+    if emitted:
         score = ask.score
         if ask.cluster < -1 or not (0.0 <= score <= 1.0 or isnan(score)) or not -1 <= answered < count:
             return False
@@ -257,9 +257,9 @@ def _makes_sense(ask: SubtreeOperation) -> bool:
     if number > 0:
         asked = (count > 0 or ask.removed) and ask.preparation is None
     elif number == 0:
-        asked = ask.preparation is not None and not ask.removed and not told
+        asked = ask.preparation is not None and not ask.removed and not emitted
     else:
-        asked = number == PLAIN and told and not ask.removed and ask.preparation is None
+        asked = number == PLAIN and emitted and not ask.removed and ask.preparation is None
     return (
         asked
         and (ask.size < CAUSE_BYTES or _fits(ask))

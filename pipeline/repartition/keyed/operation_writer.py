@@ -64,7 +64,7 @@ class _SubtreeGroup(NamedTuple):
     stop: int
     answered: int
     """Operation that is the record itself, -1 for none."""
-    told: bool
+    emitted: bool
     """The record is answered here."""
     removed: bool
     """The last operation removes the node."""
@@ -106,8 +106,8 @@ class _SubtreeGroups:
         labelled = np.zeros(len(starts), dtype=np.bool_)
         labelled[np.cumsum(begins)[operations.label >= 0] - 1] = True
         removed = operations.removed[stops - 1]
-        told = (wanted[record] & ~foreign)[starts]
-        columns: list[Any] = [record[starts], node[starts], starts, stops, answered, told, removed, labelled]
+        emitted = (wanted[record] & ~foreign)[starts]
+        columns: list[Any] = [record[starts], node[starts], starts, stops, answered, emitted, removed, labelled]
         asked = np.zeros(len(own), dtype=np.bool_)
         asked[record[~foreign]] = True
         if len(alone := np.flatnonzero(wanted & ~asked)):
@@ -141,25 +141,32 @@ class OperationWriter:
         check_room(self._settings, model.preparation.features, self._where)
 
     def send(
-        self, model: StreamModel, own: Origins, fed: LearnResult, wanted: Sequence[bool], *, alone: bool, told: bool
+        self,
+        model: StreamModel,
+        own: Origins,
+        result: LearnResult,
+        wanted: Sequence[bool],
+        *,
+        alone: bool,
+        emitted: bool,
     ) -> list[tuple[int, Message]]:
         """Return the messages that follow from rows; see `Downstream.send`."""
         messages: list[tuple[int, Message]] = []
-        for asked in fed.asked:
-            if asked.answered and fed.step is not None and not alone:
-                step = fed.step
+        for asked in result.asked:
+            if asked.answered and result.step is not None and not alone:
+                step = result.step
                 found = _RootAnswers(step.cluster[:, 0].tolist(), step.score.tolist(), step.novel.tolist())
                 # Where messages are only counted, records without operations need no group.
-                chosen = np.array(wanted, dtype=np.bool_) & told
+                chosen = np.array(wanted, dtype=np.bool_) & emitted
                 groups = _SubtreeGroups.of(asked.operations, asked.operations.record, step.path[:, 0], chosen)
                 places: Sequence[int] = asked.places
-                messages += self._messages(model, own, groups, found, places, places, told=told)
+                messages += self._messages(model, own, groups, found, places, places, emitted=emitted)
             elif len(asked.operations):
-                messages += self._unanswered(model, own, asked, alone=alone, told=told)
+                messages += self._unanswered(model, own, asked, alone=alone, emitted=emitted)
         return messages
 
     def _unanswered(
-        self, model: StreamModel, own: Origins, asked: ChildOperations, *, alone: bool, told: bool
+        self, model: StreamModel, own: Origins, asked: ChildOperations, *, alone: bool, emitted: bool
     ) -> list[tuple[int, Message]]:
         """Return the messages that follow from records answered before, or with one that is answered elsewhere."""
         # One record causes all of it: the one that released those held back.
@@ -167,7 +174,7 @@ class OperationWriter:
         record = np.zeros(len(asked.operations), dtype=np.int64)
         groups = _SubtreeGroups.of(asked.operations, record, np.array([-1]), np.zeros(1, dtype=np.bool_))
         answers = _RootAnswers([], [], [])
-        return self._messages(model, own, groups, answers, [0 if alone else row], [row], told=told)
+        return self._messages(model, own, groups, answers, [0 if alone else row], [row], emitted=emitted)
 
     def _messages(
         self,
@@ -178,7 +185,7 @@ class OperationWriter:
         places: Sequence[int],
         rows: Sequence[int],
         *,
-        told: bool,
+        emitted: bool,
     ) -> list[tuple[int, Message]]:
         """Write the messages of groups; `places` and `rows` map each record to its origin and its row."""
         messages: list[tuple[int, Message]] = []
@@ -190,7 +197,7 @@ class OperationWriter:
             number = PLAIN if stop == start else sent.get(node, 0)
             if number == 0:
                 # The first message of a new subtree has the preparation and no vectors.
-                if told:
+                if emitted:
                     known = self._preparation(model)
                     messages.append((row, self._message(model, own, place, node, 0, _NO_ANSWER, 0, 0, b"", known)))
                 number = 1
@@ -198,7 +205,7 @@ class OperationWriter:
             last = stop - 1 if removed else stop
             for first in range(start, stop, most) if stop > start else (start,):
                 end = min(first + most, stop)
-                if told:
+                if emitted:
                     answer = _NO_ANSWER
                     # The answer goes with the vector that it belongs to.
                     if answers_it and (first <= itself < end or (itself < 0 and end == stop)):
@@ -233,8 +240,8 @@ class OperationWriter:
         preparation: bytes = b"",
     ) -> Message:
         """Write one message; `content` is labels, if any, and vectors."""
-        told, cluster, score, answered = answer
-        flags |= told
+        emitted, cluster, score, answered = answer
+        flags |= emitted
         key, name, included = own.keys[place], b"", b""
         if key is not None:
             flags |= KEYED
@@ -242,7 +249,7 @@ class OperationWriter:
             key = b""
         if own.ids is not None:
             flags, name = flags | NAMED, own.ids[place]
-        if told and own.included is not None:
+        if emitted and own.included is not None:
             flags, included = flags | COPIED, own.included[place].encode()
         if preparation:
             flags |= FIRST

@@ -33,5 +33,5 @@ class RootTask(PartitionTask):
                 present += [(one.path, one.id, describe(tree, texts, one)) for one in tree.engine.clusters()]
                 model.lifetimes.join(tree.lifetimes)
             present.sort(key=lambda entry: entry[:2])
-            model.ended = [*(model.ended or ()), *(told for _, _, told in present)]
+            model.ended = [*(model.ended or ()), *(emitted for _, _, emitted in present)]
             model.lifetimes.forget_others({cluster["id"] for cluster in model.ended})

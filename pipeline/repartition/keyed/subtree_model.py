@@ -180,9 +180,9 @@ def _operations(asks: Sequence[SubtreeOperation], places: Sequence[int], node: i
                 label[end - ask.rows : end] = np.frombuffer(ask.labels, "<i8")
     # `answered` counts from the first vector of its message.
     itself = np.array([ask.answered for ask in asks], dtype=np.int64)
-    told = itself >= 0
+    emitted = itself >= 0
     answered, gone = np.zeros(rows, dtype=np.bool_), np.zeros(rows, dtype=np.bool_)
-    answered[(ends - counts + itself)[told]] = True
+    answered[(ends - counts + itself)[emitted]] = True
     vector = np.zeros((rows, dimension))
     vector[:learned] = np.frombuffer(b"".join([ask.vectors for ask in asks]), "<f8").reshape(learned, dimension)
     if removed:

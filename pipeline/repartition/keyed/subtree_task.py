@@ -34,9 +34,9 @@ class PartHealth(ModelHealth):
         """Count the clusters of a subtree that was restored from a snapshot."""
         self.clusters += len(model.engine.clusters())
 
-    def learned(self, model: StreamModel, fed: LearnResult, *, told: bool) -> None:
+    def learned(self, model: StreamModel, result: LearnResult, *, emitted: bool) -> None:
         """Note the events of a subtree."""
-        super().learned(model, LearnResult(events=fed.events), told=told)
+        super().learned(model, LearnResult(events=result.events), emitted=emitted)
 
 
 class SubtreeTask(PartitionTask):
@@ -118,8 +118,8 @@ class SubtreeTask(PartitionTask):
                 learned = self._follow(batch, run, aloud=outputs is not None)
                 events += learned.events
                 clusters += learned.clusters
-            if outputs is not None and (told := batch.told_of(stream)):
-                given.update(self._answers_at(batch, told))
+            if outputs is not None and (emitted := batch.told_of(stream)):
+                given.update(self._answers_at(batch, emitted))
         if outputs is None:
             return
         outputs.assignments += [given[place] for place in sorted(given)]
@@ -139,9 +139,9 @@ class SubtreeTask(PartitionTask):
 
         A record from an unknown partition is a `BrokerError`, as in `process`.
         """
-        told = [ask for ask in self._reader.read(records) if ask.told]
-        self._check_places(told)
-        batch = OperationBatch.of(told, self._depth)
+        emitted = [ask for ask in self._reader.read(records) if ask.emitted]
+        self._check_places(emitted)
+        batch = OperationBatch.of(emitted, self._depth)
         given: dict[int, Message] = {}
         for stream in batch.streams:
             given.update(self._answers_at(batch, range(stream[0].start, stream[-1].stop)))
@@ -173,10 +173,10 @@ class SubtreeTask(PartitionTask):
             own, asks = batch.origins.take(fitting), batch.asks_of(fitting)
             rows: Any = asks
             size = sum(ask.size for ask in asks)
-            telling = EmitMode.EMIT if aloud else EmitMode.RECOVER
-            learned = self._learner.learn(model, rows, own.offsets, size, own, telling)
-            if isinstance(learned.fed, SubtreeResult):
-                batch.fill(fitting, learned.fed)
+            mode = EmitMode.EMIT if aloud else EmitMode.RECOVER
+            learned = self._learner.learn(model, rows, own.offsets, size, own, mode)
+            if isinstance(learned.result, SubtreeResult):
+                batch.fill(fitting, learned.result)
             if model.subtree.ended:
                 # The tombstones are emitted now, because no later message brings a time at which they could be due.
                 cause = EventCause(own, len(fitting) - 1)

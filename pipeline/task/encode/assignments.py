@@ -263,7 +263,7 @@ class Encoder:
 def describe(model: StreamModel, texts: StreamTexts, cluster: Cluster) -> ClusterSnapshot:
     """Return a cluster as messages describe it, in the units of the input."""
     found = describe_features(model.preparation, cluster)
-    told: ClusterSnapshot = {
+    emitted: ClusterSnapshot = {
         "id": texts.cluster_id(cluster.path, cluster.id),
         "size": cluster.size,
         "centre": found.centre,
@@ -271,10 +271,10 @@ def describe(model: StreamModel, texts: StreamTexts, cluster: Cluster) -> Cluste
         "nodes": cluster.nodes,
     }
     if found.omitted:
-        told["omitted"] = found.omitted
+        emitted["omitted"] = found.omitted
     if found.salient:
-        told["salient"] = found.salient
-    return told
+        emitted["salient"] = found.salient
+    return emitted
 
 
 def _size(headers: Sequence[Header]) -> int:

@@ -21,7 +21,7 @@ class Answers:
         self._elsewhere = settings.is_keyed
         self._encoder = encoder
 
-    def of(self, model: StreamModel, texts: StreamTexts, own: Origins, fed: LearnResult) -> list[Answered]:
+    def of(self, model: StreamModel, texts: StreamTexts, own: Origins, result: LearnResult) -> list[Answered]:
         """Return the assignments of a stream's rows that the settings want, with their positions among the rows.
 
         `model.last` is the assignment before them, and `own` has the records of the rows.
@@ -29,30 +29,30 @@ class Answers:
         answers: list[Answered] = []
         if self._wanted == "none":
             return answers
-        if fed.warming:
-            answers.append((fed.warming, self._encoder.warming(texts, own.take(fed.warming))))
-        if fed.step is not None and not self._elsewhere:
-            answers.append((fed.learned, self._encoder.assignments(texts, own.take(fed.learned), fed.step)))
+        if result.warming:
+            answers.append((result.warming, self._encoder.warming(texts, own.take(result.warming))))
+        if result.step is not None and not self._elsewhere:
+            answers.append((result.learned, self._encoder.assignments(texts, own.take(result.learned), result.step)))
         if self._wanted == "all":
             return answers
         places = [place for some, _ in answers for place in some]
         messages = [message for _, some in answers for message in some]
         # The rows of the warm-up come first, so cutting drops the learned rows where these are answered elsewhere.
-        chosen = [i for i, keep in enumerate(self._kept(model, fed)[: len(places)]) if keep]
+        chosen = [i for i, keep in enumerate(self._kept(model, result)[: len(places)]) if keep]
         return [([places[i] for i in chosen], [messages[i] for i in chosen])]
 
-    def wanted(self, model: StreamModel, fed: LearnResult) -> list[bool]:
+    def wanted(self, model: StreamModel, result: LearnResult) -> list[bool]:
         """Return for each learned row whether the settings want its assignment."""
-        count = len(fed.learned)
+        count = len(result.learned)
         if self._wanted in ("all", "none"):
             return [self._wanted == "all"] * count
-        return self._kept(model, fed)[len(fed.warming) :]
+        return self._kept(model, result)[len(result.warming) :]
 
-    def _kept(self, model: StreamModel, fed: LearnResult) -> list[bool]:
+    def _kept(self, model: StreamModel, result: LearnResult) -> list[bool]:
         """Return which assignments are emitted where not all are; those of the warm-up come first."""
         if self._wanted == "novel":
-            return [False] * len(fed.warming) + ([] if fed.step is None else fed.step.novel.tolist())
-        statuses = _statuses(fed)
+            return [False] * len(result.warming) + ([] if result.step is None else result.step.novel.tolist())
+        statuses = _statuses(result)
         return [now != before for now, before in zip(statuses, (model.last, *statuses), strict=False)]
 
     def held(self, texts: StreamTexts, origin: Origins, *, first: bool) -> list[Message]:
@@ -60,10 +60,10 @@ class Answers:
         wanted = self._wanted == "all" or (self._wanted == "changes" and first)
         return self._encoder.warming(texts, origin) if wanted else []
 
-    def remember(self, model: StreamModel, fed: LearnResult) -> None:
+    def remember(self, model: StreamModel, result: LearnResult) -> None:
         """Keep the last assignment where the next one is compared with it."""
         if self._wanted == "changes":
-            statuses = _statuses(fed)
+            statuses = _statuses(result)
             model.last = statuses[-1] if statuses else model.last
 
 
@@ -85,9 +85,9 @@ def in_order(answers: list[Answered], count: int) -> list[Message]:
     return [message for message in slots if message is not None]
 
 
-def _statuses(fed: LearnResult) -> list[tuple[str, int]]:
+def _statuses(result: LearnResult) -> list[tuple[str, int]]:
     """Return status and cluster of the assignments of rows, in order."""
-    statuses = [("warming_up", -1)] * len(fed.warming)
-    if fed.step is not None:
-        statuses += [("assigned", cluster) for cluster in fed.step.cluster[:, 0].tolist()]
+    statuses = [("warming_up", -1)] * len(result.warming)
+    if result.step is not None:
+        statuses += [("assigned", cluster) for cluster in result.step.cluster[:, 0].tolist()]
     return statuses

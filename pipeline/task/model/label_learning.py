@@ -23,13 +23,13 @@ def feed(
     memory: LabelMemory,
     rows: FloatArray,
     taught: Sequence[Taught],
-    fed: LearnResult,
+    result: LearnResult,
 ) -> None:
-    """Hold back or learn the rows of a stream, in order, and add what becomes of them to `fed`.
+    """Hold back or learn the rows of a stream, in order, and add what becomes of them to `result`.
 
     `rows` are as `Layout.rows` returns them; the row of a message of labels has no meaning.
     """
-    work = _Work(engine, preparation, memory, taught, fed)
+    work = _Work(engine, preparation, memory, taught, result)
     position = 0
     while position < len(rows) and not preparation.ready:
         work.hold(position, rows[position : position + 1])
@@ -47,15 +47,15 @@ class _Work:
         preparation: Preparation,
         memory: LabelMemory,
         taught: Sequence[Taught],
-        fed: LearnResult,
+        result: LearnResult,
     ) -> None:
         self._engine = engine
         self._preparation = preparation
         self._memory = memory
         self._taught = taught
-        self._fed = fed
+        self._result = result
         self._warming: list[int] = []
-        fed.warming = self._warming
+        result.warming = self._warming
 
     def hold(self, position: int, row: FloatArray) -> None:
         """Hold a row back; the last row that the warm-up needs ends it."""
@@ -64,12 +64,12 @@ class _Work:
         if late is not None:
             self._late(position)
         elif problems := self._preparation.check(row):
-            self._fed.faults.append((position, out_of_range(problems[0])))
+            self._result.faults.append((position, out_of_range(problems[0])))
         else:
             try:
                 self._memory.hold(own, self._labels(position))
             except FaultError as error:
-                self._fed.letters.append((position, error, None))
+                self._result.letters.append((position, error, None))
             else:
                 self._preparation.hold(row)
                 self._warming.append(position)
@@ -82,14 +82,14 @@ class _Work:
         held = self._memory.release()
         prepared = self._preparation.freeze()
         step = self._engine.learn(prepared, [labels for _, labels in held])
-        self._fed.learned_one_by_one([position] * len(held), step, answered=False)
+        self._result.learned_one_by_one([position] * len(held), step, answered=False)
         for features, (own, labels) in zip(prepared, held, strict=True):
             self._memory.keep(own, features if labels is None else None)
             self._memory.learned += labels is not None
 
     def learn(self, start: int, rows: FloatArray) -> None:
         """Learn the rows from `start` on."""
-        memory, fed, stop = self._memory, self._fed, len(rows)
+        memory, result, stop = self._memory, self._result, len(rows)
         own_rows = [position for position in range(start, stop) if self._taught[position].late is None]
         problems = (
             {own_rows[i]: text for i, text in self._preparation.check(rows[own_rows]).items()} if own_rows else {}
@@ -104,7 +104,7 @@ class _Work:
             own, labels, late = self._taught[position]
             memory.seen += 1
             if position in problems:
-                fed.faults.append((position, out_of_range(problems[position])))
+                result.faults.append((position, out_of_range(problems[position])))
             elif late is not None:
                 if (found := self._late(position)) is not None:
                     features.append(found)
@@ -115,7 +115,7 @@ class _Work:
                 try:
                     labels = self._labels(position)
                 except FaultError as error:
-                    fed.letters.append((position, error, None))
+                    result.letters.append((position, error, None))
                 else:
                     memory.keep(own, row if labels is None else None)
                     answered.append(len(places))
@@ -127,10 +127,10 @@ class _Work:
             return
         memory.learned += sum(labels is not None for labels in sets)
         step = self._engine.learn(np.array(features), sets)
-        fed.learned_one_by_one(places, step, answered=True)
-        fed.learned = [places[i] for i in answered]
+        result.learned_one_by_one(places, step, answered=True)
+        result.learned = [places[i] for i in answered]
         if answered:
-            fed.step = step if len(answered) == len(places) else _part(step, answered)
+            result.step = step if len(answered) == len(places) else _part(step, answered)
 
     def _labels(self, position: int) -> Labels | None:
         """Return the labels of a record: its own, or those that have waited for it.
@@ -148,7 +148,7 @@ class _Work:
                 raise already_labelled(own, "it came with labels")
             self._memory.take_in(waited.labels)
         except FaultError as error:
-            self._fed.letters.append((position, error, waited.record))
+            self._result.letters.append((position, error, waited.record))
             return labels
         return waited.labels
 
@@ -174,13 +174,13 @@ class _Work:
             elif not memory.wait(own, labels, late):
                 raise memory.too_late(own)
         except FaultError as error:
-            self._fed.letters.append((position, error, None))
+            self._result.letters.append((position, error, None))
         return None
 
     def _overdue(self, position: int) -> None:
         """Give up labels that have waited long enough."""
         for own, record in self._memory.overdue():
-            self._fed.letters.append((position, self._memory.too_late(own), record))
+            self._result.letters.append((position, self._memory.too_late(own), record))
 
 
 def already_labelled(own: bytes, why: str) -> FaultError:

@@ -129,15 +129,15 @@ class StreamModel:
         preparation = self.preparation
         rescaled = self._rescale() if self.room == 0 else []
         if self.labels is not None and isinstance(self.engine, LabelEngine) and isinstance(preparation, Preparation):
-            fed = LearnResult(rescaled=rescaled)
-            label_learning.feed(self.engine, preparation, self.labels, rows, taught, fed)
-            return fed
-        fed = self._feed(rows)
-        fed.rescaled = rescaled
+            result = LearnResult(rescaled=rescaled)
+            label_learning.feed(self.engine, preparation, self.labels, rows, taught, result)
+            return result
+        result = self._feed(rows)
+        result.rescaled = rescaled
         if self.labels is not None:
-            fed.letters += [(0, label_learning.not_taught(own), record) for own, record in self.labels.give_up()]
+            result.letters += [(0, label_learning.not_taught(own), record) for own, record in self.labels.give_up()]
             self.labels = None
-        return fed
+        return result
 
     @property
     def room(self) -> int | None:
@@ -171,9 +171,9 @@ class StreamModel:
                 step = self._learn(rows)
             except RecordError:
                 return self._rest(rows, 0, LearnResult())
-            fed = LearnResult((), range(len(rows)), step)
-            fed.learned_one_by_one(fed.learned, step, answered=True)
-            return fed
+            result = LearnResult((), range(len(rows)), step)
+            result.learned_one_by_one(result.learned, step, answered=True)
+            return result
         return self._warm_up(rows)
 
     def _learn(self, rows: Any) -> Step:
@@ -183,37 +183,37 @@ class StreamModel:
     def _warm_up(self, rows: FloatArray) -> LearnResult:
         if isinstance(self.preparation, SparsePreparation):
             raise TypeError("sparse records have no warm-up")
-        fed = LearnResult()
+        result = LearnResult()
         warming: list[int] = []
         position = 0
         while position < len(rows) and not self.preparation.ready:
             taken = np.arange(position, min(position + self.preparation.wanted, len(rows)))
             position = int(taken[-1]) + 1
-            taken = self._usable(rows, taken, fed)
+            taken = self._usable(rows, taken, result)
             self.preparation.hold(rows[taken])
             warming += taken.tolist()
             if self.preparation.wanted == 0:
                 step = self.engine.learn(self.preparation.freeze())
                 # The record that ended the warm-up counts as the cause of all events of the held records.
-                fed.learned_one_by_one([warming[-1]] * len(step.novel), step, answered=False)
-        fed.warming = warming
-        return self._rest(rows, position, fed) if position < len(rows) else fed
+                result.learned_one_by_one([warming[-1]] * len(step.novel), step, answered=False)
+        result.warming = warming
+        return self._rest(rows, position, result) if position < len(rows) else result
 
-    def _rest(self, rows: Any, position: int, fed: LearnResult) -> LearnResult:
+    def _rest(self, rows: Any, position: int, result: LearnResult) -> LearnResult:
         """Learn the rows from `position` on, except those that cannot be prepared."""
-        learned = self._usable(rows, np.arange(position, len(rows)), fed)
-        fed.learned = learned.tolist()
+        learned = self._usable(rows, np.arange(position, len(rows)), result)
+        result.learned = learned.tolist()
         if len(learned):
-            fed.step = self._learn(rows[learned])
-            fed.learned_one_by_one(fed.learned, fed.step, answered=True)
-        return fed
+            result.step = self._learn(rows[learned])
+            result.learned_one_by_one(result.learned, result.step, answered=True)
+        return result
 
-    def _usable(self, rows: Any, positions: Any, fed: LearnResult) -> Any:
+    def _usable(self, rows: Any, positions: Any, result: LearnResult) -> Any:
         problems: Mapping[int, FaultError | str] = self.preparation.check(rows[positions])
         if not problems:
             return positions
         for i, problem in problems.items():
-            fed.faults.append((int(positions[i]), out_of_range(problem) if isinstance(problem, str) else problem))
+            result.faults.append((int(positions[i]), out_of_range(problem) if isinstance(problem, str) else problem))
         return np.delete(positions, list(problems))
 
     def state(self) -> bytes:

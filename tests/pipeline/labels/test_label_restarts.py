@@ -18,7 +18,7 @@ from resonance.pipeline.recovery import recovery, reset
 from resonance.pipeline.replay import replaying
 from resonance.pipeline.tasks import task_maker
 from resonance.pipeline.verify import verify
-from resonance.pipeline.verify.digests import letter_told
+from resonance.pipeline.verify.digests import letter_ref
 from resonance.schemas import dead_letter_headers
 
 from tests.pipeline.labels.feedback import LABELS, labels_of, rows, taught
@@ -192,7 +192,7 @@ def test_another_engine_begins_where_the_old_models_stood_when_they_were_killed(
 
 
 def test_a_letter_that_failed_again_is_said_with_its_own_record():
-    told = letter_told("n")
+    told = letter_ref("n")
     first = {"topic": "labels", "partition": "1", "offset": "5", "class": "too_late", "version": "1"}
     headers = dead_letter_headers("n", {**first, "decided_by": "songs-0-40"})
     assert told(Message(None, b"{}", headers)) == ("songs", 40, 1, (True, "labels", 1, 5), 0)

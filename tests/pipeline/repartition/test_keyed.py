@@ -117,7 +117,7 @@ def test_answers_of_the_second_hop_stand_in_the_order_of_the_routes(logs: list[l
         for record in log:
             one_by_one.add(cut.process([record]))
         assert said == one_by_one
-        asks = [ask for ask in Reader("").read(log) if ask.told]
+        asks = [ask for ask in Reader("").read(log) if ask.emitted]
         found = [orjson.loads(message.value or b"")["source"]["offset"] for message in said.assignments]
         assert found == [ask.source_offset for ask in asks]
 

@@ -227,7 +227,7 @@ def test_where_the_old_subtrees_cannot_be_rebuilt_what_is_on_its_way_is_answered
     while any(deployment.bounds([one])[one][1] - 1 > deployment.offsets[one] for one in deployment.source.logs):
         deployment.turn()
     answers = by_record(told(deployment, "assignments"))
-    lost = [ask for ask in Reader(ROUTES).read(waiting[:5]) if ask.told]
+    lost = [ask for ask in Reader(ROUTES).read(waiting[:5]) if ask.emitted]
     assert len(answers) == 900 - len(lost)
     paths = [orjson.loads(value)["path"] for _, value, _ in answers.values()]
     assert any(path[1] >= 0 for path in paths if len(path) > 1)

@@ -341,7 +341,7 @@ def test_the_latch_is_the_first_record_that_is_not_too_early() -> None:
     assert emission.emit_from_offset is None
     emission.look([7, 9, 11], ["2025-12-31T23:59:59.999Z", "2026-01-01T00:00:00.000Z", "2027-01-01T00:00:00.000Z"])
     assert emission.emit_from_offset == 9
-    assert [emission.tells(offset) for offset in (8, 9, 10)] == [False, True, True]
+    assert [emission.emits(offset) for offset in (8, 9, 10)] == [False, True, True]
     again = Emission(None, TOPIC, 0)
     again.restore(orjson.loads(orjson.dumps(emission.state())))
     assert again.emit_from_offset == 9
