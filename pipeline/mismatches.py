@@ -16,7 +16,7 @@ NEW_VERSION: Final = "--new-version"
 
 _MEANING: Final = {
     RESUME: "goes on where the snapshots end; answers given since then are given again, identical",
-    RESET: "forgets models and offsets and begins anew at the start of the log: everything is told again with the same "
+    RESET: "forgets models and offsets and begins anew at the start of the log: outputs are sent again with the same "
     "bytes, or, where that cannot be, with a new version of every stream, and subscribers have to drop the clusters of "
     "the old one",
     NEW_VERSION: "keeps the place in the log and begins new models there",

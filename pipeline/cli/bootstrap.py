@@ -10,12 +10,12 @@ from resonance.pipeline.cli.replay import Processes, as_file, load_for
 from resonance.pipeline.cli.stopping import says_when_stopped
 from resonance.pipeline.errors import ConfigurationError
 
-TEXT = f"""Learn recorded data silently, and leave models from which workers go on: nobody is alerted of the past.
+TEXT = f"""Learn recorded data silently, and leave models from which workers go on: no event of the past is emitted.
 
 SOURCE is an input topic (without it all of input.topics) or a file: JSONL, CSV, Parquet. Of a topic everything up to
 --to is learned, and workers go on at the record behind it. A file is learned as if its records stood before those of
-the first input topic, which workers then read from its beginning (or where `start` says). With the first record that
-is told of a stream its clusters are listed.
+the first input topic, which workers then read from its beginning (or where `start` says). The first record
+that is emitted of a stream lists its clusters.
 
 The deployment must be new, and no worker may run. Snapshots, archive and offsets are written at once.
 

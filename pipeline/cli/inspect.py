@@ -102,9 +102,9 @@ def _show(stream: "InspectedStream") -> None:
     if not stream.clusters:
         return
     typer.echo("")
-    names, told = _portraits(stream.clusters)
+    names, portraits = _portraits(stream.clusters)
     rows = []
-    for cluster, cells in zip(stream.clusters, told, strict=True):
+    for cluster, cells in zip(stream.clusters, portraits, strict=True):
         emerged = cluster.emerged
         came = f"{emerged.time}" + (f" from {emerged.split_from}" if emerged.split_from else "") if emerged else None
         rows.append(
@@ -122,17 +122,17 @@ def _show(stream: "InspectedStream") -> None:
 def _portraits(clusters: "Sequence[InspectedCluster]") -> tuple[list[str], list[list[str]]]:
     """Return columns and cells that describe clusters: the same features for all, or for each cluster its own."""
     if any(cluster.salient for cluster in clusters):
-        told = [", ".join(map(_salient, cluster.salient[:SHOWN])) for cluster in clusters]
-        return ["most salient features (salience x weight)"], [[text] for text in told]
+        portraits = [", ".join(map(_salient, cluster.salient[:SHOWN])) for cluster in clusters]
+        return ["most salient features (salience x weight)"], [[text] for text in portraits]
     features = list(clusters[0].centre)
     if all(features == list(cluster.centre) for cluster in clusters):
         names = features[:SHOWN]
         return names, [[place(each.centre[name], each.spread[name]) for name in names] for each in clusters]
-    told = []
+    portraits = []
     for cluster in clusters:
         largest = sorted(cluster.centre, key=lambda name, cluster=cluster: -cluster.centre[name])[:SHOWN]  # type: ignore[misc]
-        told.append(", ".join(f"{name} {place(cluster.centre[name], cluster.spread[name])}" for name in largest))
-    return ["largest means"], [[text] for text in told]
+        portraits.append(", ".join(f"{name} {place(cluster.centre[name], cluster.spread[name])}" for name in largest))
+    return ["largest means"], [[text] for text in portraits]
 
 
 def _salient(each: "SalientFeature") -> str:

@@ -67,7 +67,7 @@ def show(
     if streams:
         typer.echo("")
         print_table(
-            ("stream", "newest snapshot", "becomes"), [(s.stream, _told(s.before), _told(s.after)) for s in streams]
+            ("stream", "newest snapshot", "becomes"), [(s.stream, _at(s.before), _at(s.after)) for s in streams]
         )
     if done:
         say("\nthis was done; workers that are started now go on from there")
@@ -90,7 +90,7 @@ def _as_json(change: "Change") -> dict[str, Any]:
     return {"topic": topic, "partition": partition, "from": was, "to": change.offset, "streams": streams}
 
 
-def _told(standing: "Standing | None") -> str:
+def _at(standing: "Standing | None") -> str:
     if standing is None:
         return "not there"
     at = f" at offset {standing.next}" if standing.next is not None else ", in no snapshot yet"

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 TEXT = f"""Run recorded records through the models again: the same answers and events, bit for bit.
 
 SOURCE is an input topic (without it all of input.topics) or a file: JSONL, CSV, Parquet. Of a topic a range can be
-replayed; the models then start from the newest archive at or before it, or where they began, and what was used is
-told. A file is replayed as if it had been produced to the first input topic. Nothing of the deployment is changed:
+replayed; the models then start from the newest archive at or before it, or where they began, which the output
+names. A file is replayed as if it had been produced to the first input topic. Nothing of the deployment is changed:
 offsets, snapshots and its own outputs stay as they are.
 
 {SETTINGS_HELP}"""

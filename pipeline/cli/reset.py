@@ -87,7 +87,7 @@ def reset(
     if stream is not None:
         written = {source.snapshots: "the next version is written", source.archive: "archived anew"}
         outputs = {batch.topic for change in changes for batch in change.outputs}
-        written |= dict.fromkeys(sorted(outputs), "what was on its way to subtrees is told")
+        written |= dict.fromkeys(sorted(outputs), "outputs of what was on its way to subtrees are emitted")
     elif to_archive is not None:
         written = {source.snapshots: "those of the archive are written"}
     else:

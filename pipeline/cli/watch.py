@@ -122,10 +122,10 @@ def _places(settings: "Settings", wanted: "Filter", *, chosen: bool) -> tuple[di
 
 def _print(outputs: "list[WatchedOutput]", *, as_json: bool) -> None:
     import orjson  # noqa: PLC0415
-    from resonance.pipeline.watch import watch as told  # noqa: PLC0415
+    from resonance.pipeline.watch import watch as watched  # noqa: PLC0415
 
     if as_json:
-        lines: Any = [orjson.dumps(told.as_json(output)).decode() for output in outputs]
+        lines: Any = [orjson.dumps(watched.as_json(output)).decode() for output in outputs]
     else:
         width = max(map(len, COLOURS))
         coloured = sys.stdout.isatty() and "NO_COLOR" not in os.environ
@@ -133,7 +133,7 @@ def _print(outputs: "list[WatchedOutput]", *, as_json: bool) -> None:
         for output in outputs:
             kind = output.kind.ljust(width)
             kind = typer.style(kind, fg=COLOURS[output.kind]) if coloured else kind
-            lines.append(f"{told.time_of(output):19}  {kind}  {told.as_line(output)}")
+            lines.append(f"{watched.time_of(output):19}  {kind}  {watched.as_line(output)}")
     # One write for many lines, because there may be thousands a second.
     sys.stdout.write("\n".join(lines) + "\n")
     sys.stdout.flush()

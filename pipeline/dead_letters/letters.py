@@ -45,8 +45,8 @@ class StoredDeadLetter:
     def of(cls, record: Record, name: str) -> Self | None:
         """Parse a record as a dead letter of the deployment `name`; return None where it is none."""
         prefix = f"{name}.error."
-        told = {header[len(prefix) :]: text for header, text in record.headers if header.startswith(prefix)}
-        texts = {member: (text or b"").decode(errors="replace") for member, text in told.items()}
+        described = {header[len(prefix) :]: text for header, text in record.headers if header.startswith(prefix)}
+        texts = {member: (text or b"").decode(errors="replace") for member, text in described.items()}
         try:
             source = texts["topic"], int(texts["partition"]), int(texts["offset"])
             length = int(texts.get("length", len(record.value or b"")))
@@ -80,7 +80,7 @@ class StoredDeadLetter:
 
         Bytes that are not UTF-8 are given in base64, under a name that says so.
         """
-        told: dict[str, Any] = {
+        described: dict[str, Any] = {
             "topic": self.at[0],
             "partition": self.at[1],
             "offset": self.at[2],
@@ -94,9 +94,9 @@ class StoredDeadLetter:
             "version": self.version or None,
         }
         if content:
-            told |= _text("key", self.key) | _text("value", self.value)
-            told["headers"] = [{"name": name, **_text("value", value)} for name, value in self.headers]
-        return told
+            described |= _text("key", self.key) | _text("value", self.value)
+            described["headers"] = [{"name": name, **_text("value", value)} for name, value in self.headers]
+        return described
 
 
 def _text(name: str, data: bytes | None) -> dict[str, str | None]:

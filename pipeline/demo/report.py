@@ -163,8 +163,8 @@ def outcome_table(story: Story) -> RenderableType:
             ]
             if part == 0:
                 said = [f"{len(said)} events, until {_present(story, partition, bounds[1])} clusters were known"]
-            told = "\n".join(said) or f"none: every cluster kept its id{drifted(story, partition, bounds[part])}"
-            table.add_row(region if part == 0 else "", text, told)
+            events = "\n".join(said) or f"none: every cluster kept its id{drifted(story, partition, bounds[part])}"
+            table.add_row(region if part == 0 else "", text, events)
     return table
 
 

@@ -143,7 +143,7 @@ class _Demo:
             now = time.monotonic()
             if began is not None:
                 due = min(total, len(REGIONS) + int((total - len(REGIONS)) * (now - began) / self._seconds))
-                self._send(broker, samples, max(due - sum(story.fed), 0))
+                self._send(broker, samples, max(due - sum(story.delivered), 0))
             answered = sum(story.answered)
             self._receive(follower, assignments)
             if sum(story.answered) > answered:
@@ -157,8 +157,8 @@ class _Demo:
                 dead_since = None
             elif dead_since is None:
                 worker.check()
-                if not self._killed_at and sum(story.fed) >= kill and began is not None:
-                    burst = min(BURST, total - sum(story.fed))
+                if not self._killed_at and sum(story.delivered) >= kill and began is not None:
+                    burst = min(BURST, total - sum(story.delivered))
                     self._send(broker, samples, burst)
                     self._kill(worker, follower, assignments)
                     began -= burst / self._rate()  # sending continues from here at its pace

@@ -33,7 +33,7 @@ class Story:
         self._start = clock()
         count = len(REGIONS)
         # By partition: records sent, records answered, and those of the latter that were new to the model.
-        self.fed, self.answered, self.novel = [0] * count, [0] * count, [0] * count
+        self.delivered, self.answered, self.novel = [0] * count, [0] * count, [0] * count
         # Present clusters by partition, folded from the events.
         self.clusters: list[dict[str, ClusterSnapshot]] = [{} for _ in range(count)]
         self.events: list[list[ClusterEvent]] = [[] for _ in range(count)]
@@ -57,7 +57,7 @@ class Story:
     @property
     def waiting(self) -> int:
         """Number of records that were sent but not answered yet."""
-        return sum(self.fed) - sum(self.answered)
+        return sum(self.delivered) - sum(self.answered)
 
     @property
     def rate(self) -> float:
@@ -70,9 +70,9 @@ class Story:
 
     def sent(self, partition: int) -> None:
         """Count a record that was sent, and log the incidents that begin with it."""
-        self.fed[partition] += 1
+        self.delivered[partition] += 1
         for incident in self._incidents[partition]:
-            if incident.at + 1 == self.fed[partition]:
+            if incident.at + 1 == self.delivered[partition]:
                 self.say("incident", f"{REGIONS[partition]}: {incident.text}")
 
     def assignment(self, partition: int, value: bytes) -> None:

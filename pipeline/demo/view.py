@@ -130,14 +130,14 @@ def panel(story: Story) -> RenderableType:
         table.add_column(name, justify="right")
     table.add_column("")
     for partition, region in enumerate(REGIONS):
-        fed, answered = story.fed[partition], story.answered[partition]
+        delivered, answered = story.delivered[partition], story.answered[partition]
         found = len(story.clusters[partition])
         table.add_row(
             region,
             Text(f"p{partition}", "dim"),
-            f"{fed:,}",
+            f"{delivered:,}",
             f"{answered:,}",
-            Text(f"{fed - answered:,}", "red" if fed - answered > 500 else ""),
+            Text(f"{delivered - answered:,}", "red" if delivered - answered > 500 else ""),
             f"{story.novel[partition] / answered:.1%}" if answered else "",
             str(found),
             Text("●" * found, "green"),

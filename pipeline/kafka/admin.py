@@ -134,7 +134,7 @@ class ClusterAdmin:
         found = {}
         for topic, answer in asked.items():
             try:
-                told = answer.result(self._timeout + 5)
+                description = answer.result(self._timeout + 5)
             except (KafkaException, TimeoutError) as error:
                 problem = error.args[0] if error.args else None
                 code = problem.code() if isinstance(problem, KafkaError) else None
@@ -146,9 +146,9 @@ class ClusterAdmin:
                 reason = problem.str() if isinstance(problem, KafkaError) else "no answer"
                 raise BrokerError(f"{self.servers} does not describe topic {topic} ({reason})") from error
             # A broker without an authorizer allows everything; one of an old version reports nothing.
-            allowed = told.authorized_operations
+            allowed = description.authorized_operations
             names = frozenset(_camel(operation.name) for operation in allowed) if allowed else None
-            found[topic] = FoundTopic(str(told.topic_id), len(told.partitions), names)
+            found[topic] = FoundTopic(str(description.topic_id), len(description.partitions), names)
         return found
 
     def check_seen(self, topic: str) -> None:

@@ -81,8 +81,8 @@ class LogReader:
         self._patience = patience
         self._cancelled = cancelled or threading.Event()
         self._refusals = Refusals(self._client)
-        told = {"error_cb": self._refusals.note}
-        self._consumer = Consumer({"log_level": 0, **client, "group.id": group, **_SETTINGS, **told})
+        callbacks = {"error_cb": self._refusals.note}
+        self._consumer = Consumer({"log_level": 0, **client, "group.id": group, **_SETTINGS, **callbacks})
 
     def __enter__(self) -> Self:
         return self
@@ -180,10 +180,10 @@ class LogReader:
             # With a batch of 1 the first record comes without a wait for others.
             messages = self._consumer.consume(batch, POLL_SECONDS)
             if any(map(_error, messages)):
-                told = [message for message in messages if message.error() is not None]
+                problems = [message for message in messages if message.error() is not None]
                 messages = [message for message in messages if message.error() is None]
             else:
-                told = []
+                problems = []
             done = []
             for partition, own in _by_partition(messages, ends):
                 end = ends[partition]
@@ -192,7 +192,7 @@ class LogReader:
                     done.append(partition)
                 if own:
                     batches[partition] = _records(partition, own)
-            for message in told:
+            for message in problems:
                 partition, problem = (message.topic(), message.partition()), message.error()
                 if partition not in ends:
                     continue
@@ -229,8 +229,8 @@ class LogReader:
                 if denied := right_refused(self._client, error.args[0], right):
                     raise denied from error
                 # A poll returns refusals that came meanwhile; it takes no records, because nothing is assigned.
-                told = self._consumer.poll(0)
-                problem = told.error() if told is not None else None
+                message = self._consumer.poll(0)
+                problem = message.error() if message is not None else None
                 # A refusal of the group matters only to a request about the group.
                 if problem is not None and not topic and (denied := right_refused(self._client, problem, right)):
                     raise denied from error

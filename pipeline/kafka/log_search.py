@@ -17,18 +17,18 @@ def first_offset(reader: LogReader, partition: TopicPartition, holds: Callable[[
     high, found = end, end
     while low < high:
         middle = (low + high) // 2
-        told = _first_told(reader, partition, middle, high, holds)
-        if told is None:
+        found_at = _first_answer(reader, partition, middle, high, holds)
+        if found_at is None:
             # No record from the middle on can decide: those before it do.
             high = middle
-        elif told[1]:
-            high, found = middle, told[0]
+        elif found_at[1]:
+            high, found = middle, found_at[0]
         else:
-            low = told[0] + 1
+            low = found_at[0] + 1
     return found
 
 
-def _first_told(
+def _first_answer(
     reader: LogReader, partition: TopicPartition, first: int, end: int, holds: Callable[[Record], bool | None]
 ) -> tuple[int, bool] | None:
     """Return offset and answer of the first record of a range that can decide."""

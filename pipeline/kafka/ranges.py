@@ -133,14 +133,14 @@ def _offsets_at(reader: LogReader, partitions: Collection[TopicPartition], momen
     now = time.time_ns() // 1_000_000 + AHEAD
     found = reader.offsets_at(list(partitions), moment)
 
-    def told(record: Record) -> bool | None:
+    def is_within(record: Record) -> bool | None:
         return None if record.timestamp > now else record.timestamp >= moment
 
     for at, offset in found.items():
         _, end = reader.bounds([at])[at]
         first = next(one_by_one(reader, at, offset, end), None) if NO_OFFSET < offset < end else None
         if first is not None and first.timestamp > now >= moment:
-            found[at] = first_offset(reader, at, told)
+            found[at] = first_offset(reader, at, is_within)
     return found
 
 

@@ -135,7 +135,7 @@ def wait_for_empty_group(
     `BrokerError` where a member remains: every worker of the group must be stopped first.
     """
     end = time.monotonic() + source.session_timeout + WAITING_SECONDS
-    told = False
+    is_logged = False
     while True:
         members = members_of(source)
         if members is None:
@@ -145,9 +145,9 @@ def wait_for_empty_group(
             raise BrokerError(
                 f"group {source.group} has {len(members)} members ({hosts}); stop every worker of the group first"
             )
-        if not told:
+        if not is_logged:
             tell(f"waiting for the members of group {source.group} to be gone: {hosts}")
-            told = True
+            is_logged = True
         if cancelled.wait(0.5):
             raise RestoreCancelledError
 

@@ -51,8 +51,8 @@ def put_back(
     """
     first, end = bounds
     # Outputs up to the committed offset are emitted again and must be the same, or cluster ids would mean others.
-    told = max(record.position, committed)
-    check_record(source, at, replace(record, position=told))
+    furthest = max(record.position, committed)
+    check_record(source, at, replace(record, position=furthest))
     first_version = check_models(source, at, record.state, snapshots, make_task)
     if record.recovery_offset > record.position:
         raise MismatchError(f"{at[0]}[{at[1]}]: offset {record.position}, where it is to go on, was not reached")

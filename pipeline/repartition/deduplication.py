@@ -95,7 +95,7 @@ class Deduplicator:
     def _was_dropped(self, offset: int) -> bool:
         if offset <= self._forgotten:
             raise MismatchError(
-                f"{self._at[0]}[{self._at[1]}]: offset {offset} must be read again, and nobody knows any more which "
+                f"{self._at[0]}[{self._at[1]}]: offset {offset} must be read again, and it is no longer known which "
                 f"routes up to {self._forgotten} were repeats; begin anew with `resonance worker --reset`",
                 ["--reset"],
             )

@@ -19,7 +19,7 @@ from resonance.pipeline.files.rows import Columns, FileRecord
 from resonance.pipeline.kafka.partitioner import partition_of
 from resonance.pipeline.records import Record
 from resonance.pipeline.replay.initial_models import UNBOUNDED
-from resonance.pipeline.replay.jobs import Report, run_fed
+from resonance.pipeline.replay.jobs import Report, run_with_frames
 from resonance.pipeline.replay.run import Answering, Replayed, sink_of
 from resonance.pipeline.task.partition_task import PartitionTask
 
@@ -150,7 +150,7 @@ def share(
         return list(map(asdict, parts)), time.perf_counter() - began
     jobs = [{**common, "lanes": lanes[number::owners]} for number in range(owners)]
     frames = ((part.partition % owners, pack(part)) for part in gather(routed))
-    results, seconds = run_fed(kind, jobs, frames, report)
+    results, seconds = run_with_frames(kind, jobs, frames, report)
     return [part for result in results for part in result["parts"]], seconds
 
 

@@ -80,7 +80,7 @@ def find_start(
         if oldest is not None and (archived := oldest.read()) is not None:
             archived.restore(task)
             where = _named(oldest.manifest)
-            notes.append(f"what was told from offset {begin:,} on came from earlier models and is not compared")
+            notes.append(f"outputs from offset {begin:,} on came from earlier models and are not compared")
             return InitialModels(task, archived.position, f"from {where}, the first of these models", notes)
     return _from_beginning(reader, source, at, begin, record, task, make_task, notes)
 

@@ -28,7 +28,7 @@ Report = Callable[[int], None]
 REPORT_SECONDS: Final = 0.1
 """Shortest time between two progress messages."""
 
-FED: Final = frozenset({"lanes", "bootstrap_file"})
+WITH_FRAMES: Final = frozenset({"lanes", "bootstrap_file"})
 """Kinds of jobs that receive their records as frames."""
 
 WORK: Final[Mapping[str, str]] = {
@@ -38,7 +38,7 @@ WORK: Final[Mapping[str, str]] = {
     "bootstrap": "resonance.pipeline.replay.bootstrap",
     "bootstrap_file": "resonance.pipeline.replay.bootstrap_file",
 }
-"""Kind of job -> module whose ``work(job, tell)`` does it, or ``work(job, tell, frames)`` for the kinds of `FED`."""
+"""Kind of job -> module whose ``work(job, report)`` does it; those of `WITH_FRAMES` take the frames, too."""
 
 
 def as_json(settings: Settings) -> Any:
@@ -101,7 +101,7 @@ def run_jobs(
         return pool.run(kind, jobs, report)
 
 
-def run_fed(
+def run_with_frames(
     kind: str, jobs: Sequence[Mapping[str, Any]], frames: Iterable[tuple[int, bytes]], report: Report = lambda _: None
 ) -> tuple[list[dict[str, Any]], float]:
     """Run jobs at the same time, each in its own process, and send each its `frames`; returns as `run_jobs` does.
@@ -129,14 +129,14 @@ class _Pool:
         self.feeds: list[Connection] = []
         for _ in range(size):
             ours, theirs = context.Pipe()
-            fed, feed = context.Pipe(duplex=False)
-            process = context.Process(target=_serve, args=(theirs, fed), daemon=True)
+            receiving, sending = context.Pipe(duplex=False)
+            process = context.Process(target=_serve, args=(theirs, receiving), daemon=True)
             process.start()
             theirs.close()
-            fed.close()
+            receiving.close()
             self._processes.append(process)
             self.pipes.append(ours)
-            self.feeds.append(feed)
+            self.feeds.append(sending)
 
     def __enter__(self) -> "_Pool":
         return self
@@ -199,8 +199,8 @@ class _Pool:
         return results, max(busy.values())
 
 
-def _serve(pipe: Connection, fed: Connection) -> None:
-    """Run jobs until the pipe closes; the main function of a process of the pool, which receives frames from `fed`."""
+def _serve(pipe: Connection, receiving: Connection) -> None:
+    """Run jobs until the pipe closes: the main function of a process of the pool. Frames come from `receiving`."""
     # Ctrl-C reaches the whole process group; the parent process ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     collect_rarely()
@@ -214,7 +214,7 @@ def _serve(pipe: Connection, fed: Connection) -> None:
             work = _work_of(kind)
             load_kernels(Settings.of(job["settings"]))
             # Only these kinds take frames.
-            frames = (frames_of(fed),) if kind in FED else ()
+            frames = (frames_of(receiving),) if kind in WITH_FRAMES else ()
             began = time.perf_counter()
             result = work(job, teller.report, *frames)
             seconds = time.perf_counter() - began

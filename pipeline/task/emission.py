@@ -58,7 +58,11 @@ class Emission:
         self.emit_from_offset = offset
         emitted = (*self._place, offset, self._emit_from)
         extra = logs.at(*self._place, offset)
-        _log.info("%s[%d]: told from offset %d on, the first record that is not before %s", *emitted, extra=extra)
+        _log.info(
+            "%s[%d]: outputs are emitted from offset %d on, the first record that is not before %s",
+            *emitted,
+            extra=extra,
+        )
 
     def go_on_at(self, offset: int) -> None:
         """Apply the present setting from an offset on, where nothing was emitted yet under another one."""

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 ROLES: Final[Mapping[str, str]] = {
     "worker": "a worker; also `topics create`, `topics check`, `bootstrap`, `reset`, `snapshots import`",
-    "subscriber": "whoever subscribes to the outputs, `watch` among them",
-    "producer": "whoever writes the input, `produce` among them",
-    "operator": "whoever looks and compares: `topics plan`, `replay`, `verify`, `inspect`, `snapshots list`, "
+    "subscriber": "a subscriber of the outputs, `watch` among them",
+    "producer": "a producer of the input, `produce` among them",
+    "operator": "an operator who looks and compares: `topics plan`, `replay`, `verify`, `inspect`, `snapshots list`, "
     "`snapshots export`, `snapshots diff`",
-    "dead letters": "whoever lists and replays dead letters: `dlq list`, `dlq replay`",
+    "dead letters": "an operator who lists and replays dead letters: `dlq list`, `dlq replay`",
 }
 """Each role that needs rights, and what acts in it."""
 

@@ -26,7 +26,7 @@ def state_of(status: TopicStatus) -> str:
 def row(found: TopicSurvey, status: TopicStatus, volume: Volume | None = None) -> list[object]:
     """Return a topic as cells under `COLUMNS`, and under `VOLUME_COLUMNS` where there is a volume."""
     config = status.made_with if status.found is None else status.found.config
-    unknown = "broker's default" if status.found is None else "not told"
+    unknown = "broker's default" if status.found is None else "unknown"
     partitions = status.partitions if status.found is None else status.found.partitions
     cells: list[object] = [
         status.topic.name,

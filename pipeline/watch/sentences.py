@@ -43,7 +43,7 @@ def _started(event: ClusterEvent) -> str:
     if not event["after"]:
         return f"{event['stream']} began version {event['version']}: {ended} ended"
     before = f", {ended} of before ended" if event["before"] else ""
-    return f"{event['stream']} is told from here on, version {event['version']}: {present} there{before}"
+    return f"{event['stream']} is emitted from here on, version {event['version']}: {present} there{before}"
 
 
 def number(value: float) -> str:
@@ -110,5 +110,5 @@ def _count(count: int, what: str) -> str:
 
 
 def _details(*parts: str) -> str:
-    told = "; ".join(part for part in parts if part)
-    return f": {told}" if told else ""
+    text = "; ".join(part for part in parts if part)
+    return f": {text}" if text else ""

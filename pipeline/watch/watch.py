@@ -257,8 +257,8 @@ def _assignment(payload: Mapping[str, Any]) -> str:
 
 
 def _event(payload: Any) -> str:
-    told = sentence(payload)
-    return told if payload["kind"] == "version_started" else f"cluster {told}"
+    described = sentence(payload)
+    return described if payload["kind"] == "version_started" else f"cluster {described}"
 
 
 def _drift(payload: Mapping[str, Any]) -> str:

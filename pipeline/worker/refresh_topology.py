@@ -27,7 +27,7 @@ def look_again(settings: Settings, source: DeploymentContext, cancelled: threadi
     """
     if source.deployment.embedded:
         return source
-    end, told = time.monotonic() + source.patience, False
+    end, is_logged = time.monotonic() + source.patience, False
     while True:
         try:
             return _seen(settings, source)
@@ -36,9 +36,9 @@ def look_again(settings: Settings, source: DeploymentContext, cancelled: threadi
         except BrokerError as error:
             if time.monotonic() > end:
                 raise
-            if not told:
+            if not is_logged:
                 _log.warning("nothing is restored yet, for up to %g s, because %s", source.patience, error)
-            told = True
+            is_logged = True
         if cancelled.wait(LOOK_SECONDS):
             raise RestoreCancelledError
 

@@ -88,7 +88,7 @@ class Worker:
         self._status = WorkerStatus()
         self._histograms = Histograms()
         self._failure: BaseException | None = None
-        self._told = asyncio.Event()
+        self._stop_requested = asyncio.Event()
         self._why = ""
         self._rebalances = 0
         self._cancelled = threading.Event()
@@ -124,7 +124,7 @@ class Worker:
         starting = asyncio.ensure_future(self._app.start())
         starting.add_done_callback(self._started)
         self._processor.start()
-        await self._told.wait()
+        await self._stop_requested.wait()
         if self._failure is None:
             await self._end()
         if self._failure is not None:
@@ -137,14 +137,14 @@ class Worker:
     async def _checked(self) -> Deployment | None:
         """Return what the check finds; None as soon as a stop is requested, which a compilation would not notice."""
         checking = asyncio.ensure_future(asyncio.to_thread(self._check))
-        told = asyncio.ensure_future(self._told.wait())
-        await asyncio.wait((checking, told), return_when=asyncio.FIRST_COMPLETED)
-        if told.done() and self._recovery_began:
+        requested = asyncio.ensure_future(self._stop_requested.wait())
+        await asyncio.wait((checking, requested), return_when=asyncio.FIRST_COMPLETED)
+        if requested.done() and self._recovery_began:
             # The recovery ends at its next look at `_cancelled`, and then aborts what is open.
             await asyncio.wait((checking,), timeout=STOP_SECONDS)
         if checking.done():
             found = checking.result()
-            return None if self._told.is_set() else found
+            return None if self._stop_requested.is_set() else found
         # Its error no longer matters.
         checking.cancel()
         return None
@@ -272,7 +272,7 @@ class Worker:
         interval = self._settings.snapshots.archive_interval
         archives = await asyncio.to_thread(lambda: archive_writers(self._source, assigned, interval, cancelled))
         member = await self._app.consumer.is_member(membership)
-        if not member or rebalance != self._rebalances or cancelled.is_set() or self._told.is_set():
+        if not member or rebalance != self._rebalances or cancelled.is_set() or self._stop_requested.is_set():
             # A changed membership brings a rebalance and so another restore; a stopping worker has closed already.
             raise RestoreCancelledError
         partitions = {
@@ -361,13 +361,13 @@ class Worker:
     def _note_failure(self, error: BaseException) -> None:
         if self._failure is None:
             self._failure = self._status.failure = error
-            self._told.set()
+            self._stop_requested.set()
 
     def _stop(self, why: str) -> None:
         self._why = why
         self._status.phase = "stopping"
         self._cancelled.set()
-        self._told.set()
+        self._stop_requested.set()
 
     def _started(self, starting: "asyncio.Future[None]") -> None:
         if starting.cancelled() or starting.exception() is None:

@@ -49,7 +49,7 @@ none yet; cluster and score that the root answered; position of the vector that 
 time of the record; lengths of topic, key, id, copied members and preparation; number of vectors, and their
 dimension."""
 
-TOLD, NOVEL, REMOVED, LABELLED, KEYED, NAMED, COPIED, FIRST = 1, 2, 4, 8, 16, 32, 64, 128
+EMITTED, NOVEL, REMOVED, LABELLED, KEYED, NAMED, COPIED, FIRST = 1, 2, 4, 8, 16, 32, 64, 128
 """Flags: the message answers its record; the record founded a node; after the vectors the node is removed, and the
 subtree with it; there are labels, a key, an id, copied members, a preparation."""
 
@@ -187,7 +187,7 @@ class Reader:
             value[to_id:to_included] if flags & NAMED else None,
             value[to_included:to_preparation] if flags & COPIED else None,
             number,
-            flags & TOLD == TOLD,
+            flags & EMITTED == EMITTED,
             cluster,
             score,
             flags & NOVEL == NOVEL,

@@ -13,6 +13,7 @@ from resonance.pipeline.kafka.partitioner import partition_of
 from resonance.pipeline.records import Message
 from resonance.pipeline.repartition.keyed.operation_records import (
     COPIED,
+    EMITTED,
     FIRST,
     FORMAT,
     HEAD,
@@ -23,7 +24,6 @@ from resonance.pipeline.repartition.keyed.operation_records import (
     NOVEL,
     PLAIN,
     REMOVED,
-    TOLD,
     part_name,
 )
 from resonance.pipeline.repartition.keyed.operation_sizes import NUMBER_BYTES, check_room, most_vectors
@@ -209,7 +209,7 @@ class OperationWriter:
                     answer = _NO_ANSWER
                     # The answer goes with the vector that it belongs to.
                     if answers_it and (first <= itself < end or (itself < 0 and end == stop)):
-                        flags = TOLD | NOVEL if novel[record] else TOLD
+                        flags = EMITTED | NOVEL if novel[record] else EMITTED
                         answer = flags, clusters[record], scores[record], itself - first if itself >= 0 else -1
                     upto = min(end, last)
                     content = vectors[NUMBER_BYTES * d * first : NUMBER_BYTES * d * upto]

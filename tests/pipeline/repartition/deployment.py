@@ -12,8 +12,8 @@ from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.repartition.two_hops import ROUTES, inputs
 from tests.pipeline.streams import STAMP
 
-TOLD = ("assignments", "cluster_events", "dead_letters", "clusters", "drift_events")
-KINDS = {kind: kind.removeprefix("cluster_") for kind in TOLD}
+EMITTED = ("assignments", "cluster_events", "dead_letters", "clusters", "drift_events")
+KINDS = {kind: kind.removeprefix("cluster_") for kind in EMITTED}
 KEYED: dict[str, Any] = {
     "stream": "partition",
     "hierarchy": "keyed",
@@ -56,7 +56,7 @@ class RekeyedDeployment(MemoryDeployment):
         super().__init__(patch, partitions, 1, routes=routes, labels=labels, **given)
         for (topic, partition), log in inputs(records, partitions).items():
             self.logs[topic, partition] = [record._replace(offset=i) for i, record in enumerate(log)]
-        kinds = (*TOLD, "snapshots", "archive", "routes")
+        kinds = (*EMITTED, "snapshots", "archive", "routes")
         for partition in range(max(partitions, routes, labels)):
             for kind in kinds:
                 self.logs.setdefault((self.given.topic(kind), partition), [])

@@ -12,7 +12,7 @@ from resonance.pipeline.records import Message
 from resonance.pipeline.recovery import drain_subtrees, new_version, recovery, reset
 from resonance.pipeline.recovery import rewrite as changes
 from resonance.pipeline.recovery.reset_stream import plan_stream_reset
-from resonance.pipeline.repartition.keyed.operation_records import HEAD, TOLD, Reader
+from resonance.pipeline.repartition.keyed.operation_records import EMITTED, HEAD, Reader
 from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.verify import verify as verifying
 from resonance.schemas import ClusterTable
@@ -278,7 +278,7 @@ def test_what_no_output_has_a_place_for_is_named_before_anything_is_written(
     deployment.turn(0.5)
     at = (ROUTES, 0)
     log = deployment.logs[at]
-    place = next(i for i, one in enumerate(log) if one.offset >= deployment.offsets[at] and one.value[3] & TOLD)
+    place = next(i for i, one in enumerate(log) if one.offset >= deployment.offsets[at] and one.value[3] & EMITTED)
     fields = list(HEAD.unpack_from(log[place].value))
     fields[3] = 7
     log[place] = log[place]._replace(value=HEAD.pack(*fields) + log[place].value[HEAD.size :])

@@ -98,7 +98,7 @@ def test_a_file_is_read_once_for_all_partitions(monkeypatch: pytest.MonkeyPatch,
         opened.append(path)
         return RecordFile(path, *columns, **how)
 
-    def fed(kind: str, jobs: list[Any], frames: Any, told: Any) -> Any:
+    def counted(kind: str, jobs: list[Any], frames: Any, told: Any) -> Any:
         """Do in this process what others would; what they are sent is the same."""
         assert kind == "bootstrap_file"
         sent: list[list[bytes]] = [[] for _ in jobs]
@@ -108,7 +108,7 @@ def test_a_file_is_read_once_for_all_partitions(monkeypatch: pytest.MonkeyPatch,
         return [bootstrap_file.work(orjson.loads(orjson.dumps(job)), told, iter(own)) for job, own in pairs], 0.0
 
     monkeypatch.setattr(file_partitions, "RecordFile", open_file)
-    monkeypatch.setattr(file_partitions, "run_fed", fed)
+    monkeypatch.setattr(file_partitions, "run_with_frames", counted)
     deployment = ReplayedDeployment(monkeypatch, partitions=2)
     found = bootstrap(deployment.given, FromFile(history, Columns(key="id")), Span(), processes=processes)
     assert opened == [history]

@@ -4,13 +4,13 @@ import threading
 from itertools import cycle
 
 import pytest
-from resonance.pipeline.replay.jobs import run_fed
+from resonance.pipeline.replay.jobs import run_with_frames
 
 
 def test_the_failure_of_one_ends_all_while_they_are_fed(capfd: pytest.CaptureFixture[str]) -> None:
     before = threading.active_count()
     frames = ((number, bytes(1_000_000)) for number in cycle((0, 1)))
     with pytest.raises(RuntimeError, match="KeyError: 'settings'"):
-        run_fed("lanes", [{}, {}], frames)
+        run_with_frames("lanes", [{}, {}], frames)
     assert threading.active_count() == before
     assert capfd.readouterr().err == ""

@@ -97,7 +97,7 @@ def test_behind_a_new_version_its_records_are_compared(monkeypatch: pytest.Monke
     assert read == [300]
     assert (part.begin, part.end, part.records, part.difference) == (300, 600, 300, None)
     assert part.start.startswith("from the archive at offset 300")
-    assert part.notes[-1] == "what was told from offset 0 on came from earlier models and is not compared"
+    assert part.notes[-1] == "outputs from offset 0 on came from earlier models and are not compared"
 
 
 def test_a_changed_setting_is_found_where_it_first_matters(

@@ -72,6 +72,6 @@ def test_what_the_event_does_not_describe_is_left_out():
 def test_numbers_are_short(value, text):
     assert number(value) == text
     listed = event("version_started", after=[cluster("a"), cluster("b")])
-    assert sentence(listed) == "p0 is told from here on, version 1: 2 clusters there"
+    assert sentence(listed) == "p0 is emitted from here on, version 1: 2 clusters there"
     listed["before"] = [cluster("c")]
-    assert sentence(listed) == "p0 is told from here on, version 1: 2 clusters there, 1 cluster of before ended"
+    assert sentence(listed) == "p0 is emitted from here on, version 1: 2 clusters there, 1 cluster of before ended"

@@ -149,7 +149,7 @@ def test_a_commit_that_was_given_up_is_not_waited_for_again(monkeypatch):
         worker._ending.gave_up, worker._failure = True, DeliveryError("late")
 
     async def run():
-        worker._told.set()
+        worker._stop_requested.set()
         await worker._work()
 
     async def checked():

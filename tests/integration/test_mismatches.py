@@ -1,4 +1,4 @@
-"""Named stops as a user meets them: exit code 65, a sentence, and the command in it that mends things."""
+"""Startup mismatches as a user meets them: exit code 65, a sentence, and the command in it that helps."""
 
 import json
 import signal

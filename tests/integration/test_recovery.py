@@ -1,4 +1,4 @@
-"""The commands that mend a named stop, on a real broker: afterwards the worker starts, and answers as it should."""
+"""The commands that recover from a startup mismatch, on a real broker: afterwards the worker starts and answers."""
 
 import time
 
