@@ -1,9 +1,10 @@
 """The contract that every engine keeps, and the plain results it gives."""
 
 import abc
+import keyword
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -250,6 +251,9 @@ class Engine(abc.ABC):
     most_features: ClassVar[int | None] = None
     """Features that a prepared record has at most; None: any number that the parameters allow."""
 
+    _given: dict[str, Any]
+    """Every parameter with its checked value, by its name in settings."""
+
     depth: int
     """Levels that `Step.cluster` and `Step.path` have."""
     dimension: int
@@ -259,7 +263,23 @@ class Engine(abc.ABC):
     def make(cls, parameters: Mapping[str, Any]) -> Self:
         """Return an engine from parameters by the names that settings use; an unknown one is a `ParameterError`."""
         checked = check_parameters(cls.parameters, parameters)
-        return cls(**{name if name != "lambda" else "lambda_": value for name, value in checked.items()})
+        return cls(**{_argument(name): value for name, value in checked.items()})
+
+    def __repr__(self) -> str:
+        """Return the call that makes such an engine: its name with the parameters that are not the defaults."""
+        defaults = {each.name: each.default for each in self.parameters}
+        changed = {name: value for name, value in self._given.items() if value != defaults[name]}
+        return f"{type(self).__name__}({', '.join(f'{_argument(name)}={value!r}' for name, value in changed.items())})"
+
+    if not TYPE_CHECKING:  # A checker knows the parameters from the constructor, and would take any name for one here.
+
+        def __getattr__(self, name: str) -> Any:
+            """Return a parameter by the name of its argument; what it is stays as the engine was made."""
+            given = self.__dict__.get("_given", {})
+            for own, value in given.items():
+                if _argument(own) == name:
+                    return value
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @classmethod
     @abc.abstractmethod
@@ -326,6 +346,11 @@ class Engine(abc.ABC):
         Kernels hold addresses of arrays, which a copy of the fields would take over.
         """
         return type(self).from_state, (self.state(),)
+
+
+def _argument(name: str) -> str:
+    """Return the name of the constructor's argument for a parameter."""
+    return f"{name}_" if keyword.iskeyword(name) else name
 
 
 def check_batch(X: ArrayLike, dimension: int, most: int | None = None) -> FloatArray:

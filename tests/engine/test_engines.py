@@ -398,6 +398,21 @@ def test_numbers_of_numpy_are_parameters_too():
     assert CAEA(lambda_=np.int64(20), tau=np.float64(0.1)).state() == CAEA(lambda_=20, tau=0.1).state()
 
 
+@pytest.mark.parametrize("name", ENGINES)
+def test_an_engine_shows_its_parameters_and_they_can_be_read(name):
+    plain = ENGINES[name]()
+    assert repr(plain) == f"{type(plain).__name__}()"
+    integer = next(each for each in plain.parameters if each.kind is int and each.default is not None)
+    changed = make_engine(name, {integer.name: integer.default + 1})
+    argument = f"{integer.name}_" if integer.name == "lambda" else integer.name
+    assert repr(changed) == f"{type(plain).__name__}({argument}={integer.default + 1})"
+    assert getattr(changed, argument) == integer.default + 1
+    again = ENGINES[name].from_state(changed.state())
+    assert repr(again) == repr(changed)
+    with pytest.raises(AttributeError, match="has no attribute 'colour'"):
+        changed.colour  # noqa: B018
+
+
 def test_an_unknown_engine_is_refused():
     with pytest.raises(ParameterError, match="engine = 'kmeans': must be one of modal, caea, hcaea, evq, ildn"):
         make_engine("kmeans", {})
