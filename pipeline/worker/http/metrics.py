@@ -72,7 +72,7 @@ DESCRIPTIONS: Final = (
     Description("resonance_largest_cluster_ratio", "gauge", PARTITION, "Share of the largest cluster of a stream."),
     Description("resonance_score_mean", "gauge", PARTITION, "Mean score; 1 is typical."),
     Description("resonance_out_of_scale_ratio", "gauge", PARTITION, "Share of values outside their frozen range."),
-    Description("resonance_churn_ratio", "gauge", PARTITION, "Share of records whose node changed its cluster untold."),
+    Description("resonance_churn_ratio", "gauge", PARTITION, "Share of records whose cluster changed without event."),
 )
 """Every metric of the worker itself, in the order of the page."""
 
