@@ -27,7 +27,7 @@ DELIMITERS: Final = ",;\t|"
 _NUMBER: Final = r"-?(?:0|[1-9][0-9]{0,17}+)(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+"
 _ONE: Final = re.compile(_NUMBER)
 _LOOSE: Final = re.compile(r"[+-]?(?:[0-9]{1,18}\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|\+[1-9][0-9]{0,17}")
-_SAMPLE: Final = 64 * 1024
+SAMPLE: Final = 64 * 1024
 _CACHED: Final = 20_000
 
 
@@ -41,7 +41,7 @@ class CsvRows:
         buffered = io.BufferedReader(stream, 256 * 1024)  # type: ignore[type-var]
         # Bytes that are not UTF-8 become surrogates, which JSON cannot hold: so their row is known.
         self._stream = io.TextIOWrapper(buffered, encoding="utf-8-sig", errors="surrogateescape", newline="")
-        sample = self._stream.read(_SAMPLE)
+        sample = self._stream.read(SAMPLE)
         self._lines = _with(sample, self._stream)
         self._delimiter = _delimiter(sample)
         # Lines of the present row, and the lines to read again because a row has no end.
@@ -187,7 +187,13 @@ def _with(sample: str, text: io.TextIOWrapper) -> Iterator[str]:
     lines = list(io.StringIO(sample, newline=""))
     last = lines.pop() if lines else ""
     yield from lines
-    yield last + text.readline()
+    if not last.endswith("\n"):
+        # The sample may end within a line, or between the two characters that end one.
+        rest = text.readline()
+        whole = not last.endswith("\r") or rest == "\n"
+        yield from (last + rest,) if whole else (last, rest)
+    else:
+        yield last
     yield from text
 
 

@@ -10,7 +10,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 from resonance.pipeline.errors import ConfigurationError, InputFileError
-from resonance.pipeline.files.csv_rows import CsvRows
+from resonance.pipeline.files.csv_rows import SAMPLE, CsvRows
 from resonance.pipeline.files.record_file import RecordFile
 from resonance.pipeline.files.rows import BadRowError, Columns, FileRecord
 from resonance.pipeline.kafka.partitioner import murmur2, partition_of
@@ -83,6 +83,17 @@ def test_quoted_cells_may_hold_delimiters_quotes_and_lines(tmp_path):
 def test_a_row_of_csv_ends_at_a_line_feed_alone(tmp_path, inside):
     path = written(tmp_path, "a.csv", f"a,b\r\n1,x{inside}y\r\n2,z\n")
     assert values(path) == [{"a": 1, "b": f"x{inside}y"}, {"a": 2, "b": "z"}]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("short", range(-2, 3))
+def test_a_line_may_end_where_the_sample_of_the_delimiter_does(tmp_path, end, short):
+    rows = [f"{i},abcdefgh" for i in range(100_000, 108_000)]
+    size = len(rows[0] + end)
+    header = "n,".ljust((SAMPLE - short) % size + 2 * size - len(end), "x")
+    path = written(tmp_path, "a.csv", end.join([header, *rows]) + end)
+    found = values(path)
+    assert [record["n"] for record in found] == list(range(100_000, 108_000))
 
 
 def test_columns_of_csv_can_be_chosen_and_give_key_and_time(tmp_path):
