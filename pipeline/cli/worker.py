@@ -80,8 +80,8 @@ def worker(
     """Run a worker."""
     from resonance.pipeline import mismatches  # noqa: PLC0415 - imports that --help can do without
 
-    asked = {mismatches.RESUME: resume_from_snapshot, mismatches.RESET: reset, mismatches.NEW_VERSION: new_version}
-    recovery = [command for command, given in asked.items() if given]
+    requested = {mismatches.RESUME: resume_from_snapshot, mismatches.RESET: reset, mismatches.NEW_VERSION: new_version}
+    recovery = [command for command, given in requested.items() if given]
     if len(recovery) > 1:
         raise ConfigurationError(f"{' and '.join(recovery)}: each gives up something else; choose one")
     loaded = load_settings(

@@ -183,17 +183,8 @@ def _time(cell: str) -> int | None:
 
 def _with(sample: str, text: io.TextIOWrapper) -> Iterator[str]:
     """Yield the lines of a sample and of the text behind it."""
-    # As the text itself is read: a line ends at a line feed or a carriage return, and at no other separator of Unicode.
-    lines = list(io.StringIO(sample, newline=""))
-    last = lines.pop() if lines else ""
-    yield from lines
-    if not last.endswith("\n"):
-        # The sample may end within a line, or between the two characters that end one.
-        rest = text.readline()
-        whole = not last.endswith("\r") or rest == "\n"
-        yield from (last + rest,) if whole else (last, rest)
-    else:
-        yield last
+    # With the rest of its last line, and split as the text itself is read: at no other separator of Unicode.
+    yield from io.StringIO(sample + text.readline(), newline="")
     yield from text
 
 

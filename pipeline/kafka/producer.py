@@ -21,6 +21,9 @@ QUEUE_SECONDS = 0.05
 LOOK_SECONDS = 2.0
 """How long to wait for the broker before checking whether the connection is refused."""
 
+ABORT_SECONDS = 5.0
+"""How long a failing worker tries to abort; otherwise the broker aborts when the transaction times out."""
+
 BATCH_BYTES = 1_000_000
 """Largest batch of outputs, below what a topic takes by default (max.message.bytes = 1,048,588)."""
 
@@ -195,7 +198,3 @@ def _smaller(message: Message) -> str:
     if value.startswith(b'{"kind":'):
         return ", or describe clusters with fewer features (input.features)"
     return ""
-
-
-ABORT_SECONDS = 5.0
-"""How long a failing worker tries to abort; otherwise the broker aborts when the transaction times out."""

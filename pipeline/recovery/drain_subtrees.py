@@ -164,7 +164,7 @@ class Below:
         for part in self._parts:
             self._ended += part.task.end_streams(lambda name: name == stream)
 
-    def tell(self, root: Task) -> None:
+    def report(self, root: Task) -> None:
         """Hand the ended subtrees to an input partition's roots; each stream's next record emits their end."""
         if isinstance(root, RootTask):
             root.end_below(self._ended)

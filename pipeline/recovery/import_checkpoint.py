@@ -18,7 +18,7 @@ from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, OffsetRang
 from resonance.pipeline.recovery.model_checks import check_models
 from resonance.pipeline.recovery.reset import live_records
 from resonance.pipeline.recovery.rewrite import Change, Standing, StreamChange
-from resonance.pipeline.recovery.rollback import check_versions, put_back
+from resonance.pipeline.recovery.rollback import check_versions, roll_back
 from resonance.pipeline.tasks import MakeTask
 
 
@@ -40,7 +40,7 @@ def plan_import(
             committed, bounds = reader.committed([at])[at], reader.bounds([at])[at]
             if partition.whole:
                 record, snapshots = partition.record, partition.snapshots
-                changes.append(put_back(source, at, record, snapshots, live[at[1]], committed, bounds, make_task))
+                changes.append(roll_back(source, at, record, snapshots, live[at[1]], committed, bounds, make_task))
             else:
                 table = read_tables(reader, source, {at[1]})[at[1]]
                 changes.append(_beside(source, partition, table, committed, bounds, make_task))

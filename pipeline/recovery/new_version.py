@@ -75,7 +75,7 @@ def begin_versions(
         table, start = tables[at[1]], begins[at]
         task, count = _new_models(settings, source, at, table, (bounds[at][0], start), make_task)
         if below is not None:
-            below.tell(task)
+            below.report(task)
         writer = table.writer(source.identities[at[0]])
         writer.began = NO_OFFSET
         messages = writer.messages(task, start, acknowledged(committed[at], start), everything=True)

@@ -42,7 +42,7 @@ def plan_stream_reset(settings: Settings, source: DeploymentContext, stream: str
     below = Below.of(settings, source, tasks, {at: start}, stream) if settings.is_keyed else None
     if below is not None:
         below.end_stream(stream)
-        below.tell(task)
+        below.report(task)
     part.writer.began = NO_OFFSET
     messages = list(part.writer.messages(task, start, acknowledged(part.committed, start), everything=True))
     after = Standing(task.model(stream).version, start)

@@ -127,11 +127,11 @@ def members_of(source: DeploymentContext) -> list[str] | None:
 
 
 def wait_for_empty_group(
-    source: DeploymentContext, cancelled: threading.Event, tell: Callable[[str], None] = _log.info
+    source: DeploymentContext, cancelled: threading.Event, report: Callable[[str], None] = _log.info
 ) -> None:
     """Wait until the group has no members: a killed worker counts as one until its session times out.
 
-    `tell` is called once with the members, and `cancelled` ends the wait with `RestoreCancelledError`. Raises
+    `report` is called once with the members, and `cancelled` ends the wait with `RestoreCancelledError`. Raises
     `BrokerError` where a member remains: every worker of the group must be stopped first.
     """
     end = time.monotonic() + source.session_timeout + WAITING_SECONDS
@@ -146,7 +146,7 @@ def wait_for_empty_group(
                 f"group {source.group} has {len(members)} members ({hosts}); stop every worker of the group first"
             )
         if not is_logged:
-            tell(f"waiting for the members of group {source.group} to be gone: {hosts}")
+            report(f"waiting for the members of group {source.group} to be gone: {hosts}")
             is_logged = True
         if cancelled.wait(0.5):
             raise RestoreCancelledError

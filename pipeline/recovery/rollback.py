@@ -33,7 +33,7 @@ from resonance.pipeline.tasks import MakeTask
 from resonance.pipeline.timestamps import TimeTexts, milliseconds
 
 
-def put_back(
+def roll_back(
     source: DeploymentContext,
     at: TopicPartition,
     record: PartitionRecord,
@@ -149,7 +149,7 @@ def plan_return(
 ) -> tuple[list[Change], list[TopicPartition]]:
     """Return the changes that roll every partition back to an archive, and the partitions that stay where they are.
 
-    Raises `MismatchError` where a partition has no archive that early, or where `put_back` refuses its newest one:
+    Raises `MismatchError` where a partition has no archive that early, or where `roll_back` refuses its newest one:
     choose another time, or reset.
     """
     changes, unchanged = [], []
@@ -173,7 +173,7 @@ def plan_return(
             record = _record_of(found, live[at[1]])
             known = (live[at[1]], committed[at], bounds[at])
             try:
-                changes.append(put_back(source, at, record, found.snapshots, *known, make_task))
+                changes.append(roll_back(source, at, record, found.snapshots, *known, make_task))
             except MismatchError as error:
                 raise _not_this(found, error) from None
     return changes, unchanged

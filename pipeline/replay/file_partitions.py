@@ -141,7 +141,7 @@ def share(
     """Process the lanes of a file, and return their parts in any order and the seconds of the slowest process.
 
     `run` does it in this process and returns a dataclass for each lane; with several processes, each does a share with
-    ``work(job, tell, frames)`` of the `kind`, which returns ``{"parts": [...]}``.
+    ``work(job, report, frames)`` of the `kind`, which returns ``{"parts": [...]}``.
     """
     owners = min(processes, len(lanes))
     if owners == 1:

@@ -108,7 +108,7 @@ def run_with_frames(
 
     `frames` yields pairs of job number and non-empty bytes; its errors are raised here, too.
     """
-    with _Pool(len(jobs)) as pool, Feeder(frames, pool.feeds) as feeder:
+    with _Pool(len(jobs)) as pool, Feeder(frames, pool.senders) as feeder:
         try:
             return pool.run(kind, jobs, report, feeder)
         except BaseException:
@@ -126,7 +126,7 @@ class _Pool:
         context = multiprocessing.get_context("spawn")
         self._processes = []
         self.pipes: list[Connection] = []
-        self.feeds: list[Connection] = []
+        self.senders: list[Connection] = []
         for _ in range(size):
             ours, theirs = context.Pipe()
             receiving, sending = context.Pipe(duplex=False)
@@ -136,7 +136,7 @@ class _Pool:
             receiving.close()
             self._processes.append(process)
             self.pipes.append(ours)
-            self.feeds.append(sending)
+            self.senders.append(sending)
 
     def __enter__(self) -> "_Pool":
         return self
@@ -144,7 +144,7 @@ class _Pool:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
             self.end()
-        for pipe in (*self.pipes, *self.feeds):
+        for pipe in (*self.pipes, *self.senders):
             pipe.close()
         for process in self._processes:
             process.join(2.0)

@@ -44,7 +44,7 @@ class Learned:
     drifts: list[tuple[int, Message]] = field(default_factory=list)
     """Drift events: changes of the data themselves."""
 
-    def tell(self, at: int, emitted: EventMessages) -> None:
+    def emit(self, at: int, emitted: EventMessages) -> None:
         """Add the messages about an event that the row at a position caused."""
         self.events += [(at, message) for message in emitted.events]
         self.clusters += [(at, message) for message in emitted.clusters]
@@ -128,7 +128,7 @@ class Learner:
         learned = Learned(LearnResult())
         if model.ended is not None or model.listing is not None or model.unlisted:
             self._open(model, EventCause(own, 0), mode, learned)
-        learned.result = model.feed(rows, taught)
+        learned.result = model.process(rows, taught)
         self._health.learned(model, learned.result, emitted=mode is EmitMode.EMIT)
         for change in learned.result.rescaled:
             if mode is EmitMode.EMIT:
@@ -145,7 +145,7 @@ class Learner:
             if began:
                 since[name] = cause.time
             if mode is EmitMode.EMIT:
-                learned.tell(at, self._encoder.event(model, texts, event, cause, since))
+                learned.emit(at, self._encoder.event(model, texts, event, cause, since))
             elif mode is EmitMode.SUPPRESS and model.listing is None:
                 model.listing = []
             if not began:
@@ -193,7 +193,7 @@ class Learner:
     ) -> None:
         if mode is EmitMode.EMIT:
             since = model.lifetimes.since
-            learned.tell(0, self._encoder.version_started(model, seq, ended, present, cause, since))
+            learned.emit(0, self._encoder.version_started(model, seq, ended, present, cause, since))
             self._health.count("version_started")
         self._end(model, [cluster["id"] for cluster in ended], cause, mode, learned)
 

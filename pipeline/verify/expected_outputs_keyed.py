@@ -78,19 +78,19 @@ def compared_of_subtrees(
     messages of each subtree before the first of them.
     """
     at, begin, end, oldest = part
-    asked = AskedAt(at[0], numbers, records)
+    routed = RoutedAt(at[0], numbers, records)
     found = []
     for number in range(source.deployment.partitions):
         place = (settings.topic("assignments"), number)
-        answers = RoutedAssignments(at, begin, end, asked.answer_ref, oldest)
-        found.append(Compared("assignments", place, answers, asked.answer_ref))
+        answers = RoutedAssignments(at, begin, end, routed.answer_ref, oldest)
+        found.append(Compared("assignments", place, answers, routed.answer_ref))
         place = (settings.topic("cluster_events"), number)
-        events = Others(at, begin, end, asked.event_ref, oldest)
-        found.append(Compared("cluster_events", place, events, asked.event_ref))
+        events = Others(at, begin, end, routed.event_ref, oldest)
+        found.append(Compared("cluster_events", place, events, routed.event_ref))
     return found
 
 
-class AskedAt:
+class RoutedAt:
     """Maps outputs to the offsets of the messages on the routes that caused them.
 
     An assignment belongs to the one message that requests it. An event can come from any message of a record to a

@@ -103,7 +103,7 @@ class Watch:
         Name of the deployment.
     topics : mapping of str to str
         Kind of output by topic.
-    tell : callable
+    report : callable
         Called with a sentence about anything that is no output: that none arrive, or that the broker cannot be reached.
     hint : str
         Appended to the sentence that no outputs arrive.
@@ -122,14 +122,14 @@ class Watch:
         name: str,
         topics: Mapping[str, str],
         wanted: Filter,
-        tell: Callable[[str], None] = lambda _: None,
+        report: Callable[[str], None] = lambda _: None,
         hint: str = "",
     ) -> None:
         self._subscriber = subscriber
         self._name = name
         self._topics = topics
         self._wanted = wanted
-        self._tell = tell
+        self._report = report
         self._hint = hint
         self._told: set[str] = set()
         self.streams: set[str] = set()
@@ -203,7 +203,7 @@ class Watch:
     def _say_once(self, text: str) -> None:
         if text not in self._told and len(self._told) < 100:
             self._told.add(text)
-            self._tell(text)
+            self._report(text)
 
 
 def as_line(output: WatchedOutput) -> str:

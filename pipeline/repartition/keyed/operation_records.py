@@ -255,13 +255,13 @@ def _makes_sense(ask: SubtreeOperation) -> bool:
     elif answered != -1 or ask.included is not None:
         return False
     if number > 0:
-        asked = (count > 0 or ask.removed) and ask.preparation is None
+        is_request = (count > 0 or ask.removed) and ask.preparation is None
     elif number == 0:
-        asked = ask.preparation is not None and not ask.removed and not emitted
+        is_request = ask.preparation is not None and not ask.removed and not emitted
     else:
-        asked = number == PLAIN and emitted and not ask.removed and ask.preparation is None
+        is_request = number == PLAIN and emitted and not ask.removed and ask.preparation is None
     return (
-        asked
+        is_request
         and (ask.size < CAUSE_BYTES or _fits(ask))
         and (ask.id is None or _is_json(ask.id))
         and (ask.included is None or _is_json(ask.included, dict))

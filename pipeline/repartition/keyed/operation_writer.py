@@ -108,9 +108,9 @@ class _SubtreeGroups:
         removed = operations.removed[stops - 1]
         emitted = (wanted[record] & ~foreign)[starts]
         columns: list[Any] = [record[starts], node[starts], starts, stops, answered, emitted, removed, labelled]
-        asked = np.zeros(len(own), dtype=np.bool_)
-        asked[record[~foreign]] = True
-        if len(alone := np.flatnonzero(wanted & ~asked)):
+        is_requested = np.zeros(len(own), dtype=np.bool_)
+        is_requested[record[~foreign]] = True
+        if len(alone := np.flatnonzero(wanted & ~is_requested)):
             # The nodes of these records have no models below them yet.
             none, no = np.zeros(len(alone), dtype=np.int64), np.zeros(len(alone), dtype=np.bool_)
             added = [alone, own[alone], none, none, none - 1, ~no, no, no]
@@ -152,27 +152,27 @@ class OperationWriter:
     ) -> list[tuple[int, Message]]:
         """Return the messages that follow from rows; see `Downstream.send`."""
         messages: list[tuple[int, Message]] = []
-        for asked in result.asked:
-            if asked.answered and result.step is not None and not alone:
+        for children in result.child_operations:
+            if children.answered and result.step is not None and not alone:
                 step = result.step
                 found = _RootAnswers(step.cluster[:, 0].tolist(), step.score.tolist(), step.novel.tolist())
                 # Where messages are only counted, records without operations need no group.
                 chosen = np.array(wanted, dtype=np.bool_) & emitted
-                groups = _SubtreeGroups.of(asked.operations, asked.operations.record, step.path[:, 0], chosen)
-                places: Sequence[int] = asked.places
+                groups = _SubtreeGroups.of(children.operations, children.operations.record, step.path[:, 0], chosen)
+                places: Sequence[int] = children.places
                 messages += self._messages(model, own, groups, found, places, places, emitted=emitted)
-            elif len(asked.operations):
-                messages += self._unanswered(model, own, asked, alone=alone, emitted=emitted)
+            elif len(children.operations):
+                messages += self._unanswered(model, own, children, alone=alone, emitted=emitted)
         return messages
 
     def _unanswered(
-        self, model: StreamModel, own: Origins, asked: ChildOperations, *, alone: bool, emitted: bool
+        self, model: StreamModel, own: Origins, children: ChildOperations, *, alone: bool, emitted: bool
     ) -> list[tuple[int, Message]]:
         """Return the messages that follow from records answered before, or with one that is answered elsewhere."""
         # One record causes all of it: the one that released those held back.
-        row = asked.places[0] if alone else asked.places[-1]
-        record = np.zeros(len(asked.operations), dtype=np.int64)
-        groups = _SubtreeGroups.of(asked.operations, record, np.array([-1]), np.zeros(1, dtype=np.bool_))
+        row = children.places[0] if alone else children.places[-1]
+        record = np.zeros(len(children.operations), dtype=np.int64)
+        groups = _SubtreeGroups.of(children.operations, record, np.array([-1]), np.zeros(1, dtype=np.bool_))
         answers = _RootAnswers([], [], [])
         return self._messages(model, own, groups, answers, [0 if alone else row], [row], emitted=emitted)
 

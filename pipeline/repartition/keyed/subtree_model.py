@@ -89,7 +89,7 @@ class SubtreeModel(StreamModel):
         preparation: Any = self.preparation
         return int(preparation.dimension)
 
-    def feed(self, rows: Any, taught: Sequence[Taught] = ()) -> SubtreeResult:
+    def process(self, rows: Any, taught: Sequence[Taught] = ()) -> SubtreeResult:
         """Apply messages in order; only the last one may be a removal.
 
         A repeat is left out, and so is a message whose predecessor has not come: it comes again, because nothing of it

@@ -31,6 +31,8 @@ from resonance.schemas import (
 
 KEPT = 20_000
 """Texts kept of each kind; numbers of clusters and nodes are never used again, so old texts must go."""
+MIN_TEXTS: Final = 1_000
+"""Least number of streams that are kept, however few a partition may have."""
 
 _WARMING = '"status":"warming_up","cluster":null,"clusters":[],"score":'
 _HEADS = repeat(b'{"id":')
@@ -279,10 +281,6 @@ def describe(model: StreamModel, texts: StreamTexts, cluster: Cluster) -> Cluste
 
 def _size(headers: Sequence[Header]) -> int:
     return sum(len(name.encode()) + len(value or b"") for name, value in headers)
-
-
-MIN_TEXTS: Final = 1_000
-"""Least number of streams that are kept, however few a partition may have."""
 
 
 class LatestTexts:

@@ -17,7 +17,7 @@ from resonance.pipeline.task.model.label_memory import LabelMemory, shown
 from resonance.pipeline.task.model.learn_result import LearnResult
 
 
-def feed(
+def process(
     engine: LabelEngine,
     preparation: Preparation,
     memory: LabelMemory,
@@ -39,7 +39,7 @@ def feed(
 
 
 class _Work:
-    """The rows of one call of `feed`."""
+    """The rows of one call of `process`."""
 
     def __init__(
         self,

@@ -49,7 +49,7 @@ class LearnResult:
     """Rows that cannot be prepared, and why."""
     letters: list[tuple[int, FaultError, SourceRecord | None]] = field(default_factory=list)
     """Labels that cannot be learned: the row that decided it, the fault, and the message with the labels if earlier."""
-    asked: list[ChildOperations] = field(default_factory=list)
+    child_operations: list[ChildOperations] = field(default_factory=list)
     """Operations for the models below a root, where these live elsewhere."""
 
     def learned_one_by_one(self, places: Sequence[int], step: Step, *, answered: bool) -> None:
@@ -57,4 +57,4 @@ class LearnResult:
         self.events += [(places[event.index], event) for event in step.events]
         self.groups += [(places[change.index], change) for change in step.groups]
         if isinstance(step, RootStep):
-            self.asked.append(ChildOperations(places, step.operations, answered))
+            self.child_operations.append(ChildOperations(places, step.operations, answered))

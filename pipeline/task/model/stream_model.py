@@ -121,7 +121,7 @@ class StreamModel:
         """Name of the stream as messages have it."""
         return self.name
 
-    def feed(self, rows: Any, taught: Sequence[Taught] = ()) -> LearnResult:
+    def process(self, rows: Any, taught: Sequence[Taught] = ()) -> LearnResult:
         """Hold back or learn rows from `Layout.rows` or `SparseLayout.rows`, in order.
 
         `taught` has the id and the labels of each row where the engine learns labels.
@@ -130,9 +130,9 @@ class StreamModel:
         rescaled = self._rescale() if self.room == 0 else []
         if self.labels is not None and isinstance(self.engine, LabelEngine) and isinstance(preparation, Preparation):
             result = LearnResult(rescaled=rescaled)
-            label_learning.feed(self.engine, preparation, self.labels, rows, taught, result)
+            label_learning.process(self.engine, preparation, self.labels, rows, taught, result)
             return result
-        result = self._feed(rows)
+        result = self._process(rows)
         result.rescaled = rescaled
         if self.labels is not None:
             result.letters += [(0, label_learning.not_taught(own), record) for own, record in self.labels.give_up()]
@@ -165,7 +165,7 @@ class StreamModel:
         _log.info("stream %s: the scale of %s is frozen anew", self.name, ", ".join(each.feature for each in changes))
         return changes
 
-    def _feed(self, rows: Any) -> LearnResult:
+    def _process(self, rows: Any) -> LearnResult:
         if self.preparation.ready:
             try:
                 step = self._learn(rows)
