@@ -1,20 +1,20 @@
 """The preparation of a stream's records: learned from its warm-up, frozen, and undone in what is described."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Final, Literal, Self, TypeGuard
+from typing import Final, Literal, Self, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
 from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
+from resonance.engine.contents import MAX_RECORDS
 from resonance.engine.errors import ParameterError, RecordError, StateError
+from resonance.engine.prepare.columns import Columns
 from resonance.engine.prepare.parameters import PreparationParameters, Scale
 from resonance.engine.prepare.principal_axes import MIDDLE, PrincipalAxes, common_length
 from resonance.engine.prepare.range_watch import LOOK, RangeWatch
-from resonance.engine.prepare.robust import FLAG_WIDTH, asinh, bend_of, flag_range, is_flag, sinh_and_slope
-from resonance.engine.prepare.scaling import LARGEST, inverse_log1p, mean_of, range_of
-from resonance.engine.prepare.steps import spread_steps, step_of
+from resonance.engine.prepare.robust import sinh_and_slope
+from resonance.engine.prepare.steps import spread_steps
 from resonance.engine.prepare.transform import (
     AXIS_TOO_FAR,
     MISSING,
@@ -22,16 +22,12 @@ from resonance.engine.prepare.transform import (
     NOT_FINITE,
     TOO_FAR,
     TOO_LARGE,
-    transform,
     transform_and_project,
 )
 from resonance.engine.state import pack, unpack
 
-REVISION: Final = 3
+REVISION: Final = 4
 """Raised with every change that alters prepared bits, or the members of a state."""
-
-MAX_NUMBER: Final = 2**53
-"""Records that are counted exactly; no stream has as many."""
 
 _KIND = "prepare"
 _ADDED = ("robust", "rescale")
@@ -78,19 +74,19 @@ class Preparation:
         ``warmup`` and `clip` is not set. With ``warmup``, where the held records have one Euclidean length, as
         embeddings do, their features are not scaled: each record is divided by its length.
     robust : bool
-        With ``warmup``, not with `clip`. A feature that has at most two values in the held records, and a category,
-        count a fiftieth of the others, where there are others. A feature whose 99th percentile is more than 2.5 times
-        as far from the median as the 1st, or the other way round, is bent before it is scaled: by the inverse
-        hyperbolic sine, in units of the shorter way. A feature with five or more values on an even grid (half of the
-        neighbours one step apart) that repeat (half as many values as records, at most) is rounded or counts: each
-        value is moved by up to half a step, by a number that follows from the record's number alone. Not where one
-        value, twice as frequent as those beside it, has more than half of the records; nor where a logarithm is taken;
-        and a value that was filled in stays.
+        With ``warmup``, not with `clip`. A feature that has at most two values in the held records, or one in nine
+        tenths of them, and a category count a fiftieth of the others, where there are others. A feature whose 99th
+        percentile is more than 2.5 times as far from the median as the 1st, or the other way round, is bent before it
+        is scaled: by the inverse hyperbolic sine, in units of the shorter way. A feature with five or more values on
+        an even grid (half of the neighbours one step apart) that repeat (half as many values as records, at most) is
+        rounded or counts: each value is moved by up to half a step, by a number that follows from the record's number
+        alone. Not where one value, twice as frequent as those beside it, has more than half of the records; nor where
+        a logarithm is taken; and a value that was filled in stays.
     rescale : bool
         With ``warmup``, not with `clip`; without effect where records are projected. Where more than half of 1,000
         records lie outside [0, 1] by more than its width, a feature's range is frozen anew from the last 200 of them;
         when they are back near the range of the warm-up that is taken again. Not of categories, of features that are
-        bent, or that have two values at most. See `rescale`.
+        bent, or that have two values at most or one in nine tenths of those 200. See `rescale`.
 
     Raises
     ------
@@ -115,7 +111,7 @@ class Preparation:
         self._parameters = PreparationParameters.of(
             features, scale, warmup_records, missing, log1p, categories, ranges, clip, project, robust, rescale
         )
-        self._lay_out()
+        self._columns = Columns(self._parameters)
         self._held: list[FloatArray] = []
         self._ready = not self._parameters.needs_warmup
         self._axes: PrincipalAxes | None = None
@@ -125,33 +121,6 @@ class Preparation:
         self._outside = 0
         self._compared = 0
         self._watch: RangeWatch | None = None
-
-    def _lay_out(self) -> None:
-        """Columns of the output, and what is done with each feature while nothing has been learned."""
-        parameters = self._parameters
-        d = len(parameters.features)
-        self._first = np.zeros(d, np.int64)
-        self._values = np.zeros(d, np.int64)
-        self._logs = np.zeros(d, np.bool_)
-        self._ranged = np.zeros(d, np.bool_)
-        self._pivot, self._bend, self._step = np.zeros(d), np.zeros(d), np.zeros(d)
-        self._low = np.zeros(d)
-        self._width = np.ones(d)
-        self._fill = np.full(d, np.nan)
-        column = 0
-        for c, name in enumerate(parameters.features):
-            self._first[c] = column
-            values = parameters.categories.get(name, ())
-            self._values[c] = len(values)
-            self._logs[c] = name in parameters.log1p
-            self._ranged[c] = not values and parameters.scale != "none"
-            if parameters.missing != "reject":
-                # The mean is not known before `freeze`; 0 stands for it where records are only checked.
-                number = 0.0 if isinstance(parameters.missing, str) else parameters.missing
-                self._fill[c] = -1.0 if values else number
-            if name in parameters.ranges:
-                self._low[c], self._width[c] = parameters.range_of(name)
-            column += len(values) or 1
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -230,22 +199,24 @@ class Preparation:
         if self._ready:
             raise RuntimeError("the scale is frozen already")
         raw = np.concatenate([np.empty((0, len(self.features))), *self._held])
-        if self._parameters.missing == "mean":
-            for c in np.flatnonzero(self._values == 0):
-                self._fill[c] = mean_of(raw[~np.isnan(raw[:, c]), c])
+        self._columns.learn_means(raw)
         length = self._common_length(raw)
-        if self._parameters.scale == "warmup" and not length:
-            self._learn_scale(raw)
+        learns_ranges = self._parameters.scale == "warmup" and not length
+        if learns_ranges and self._parameters.robust:
+            self._columns.learn_steps(raw)
+        spread = self._columns.spread(raw, 0)
+        if learns_ranges:
+            self._columns.learn_ranges(spread)
         if self._parameters.axes and len(raw):
-            columns, *_ = self._columns_of(self._spread(raw), clip=False)
+            columns, *_ = self._columns.transform(spread, clip=False)
             is_scaled = self._parameters.scale != "none"
             self._axes = PrincipalAxes.of(columns, self._parameters.axes, scaled=is_scaled, length=length)
         self._ready = True
         self._fit_ranges()
         if self._rescales:
-            features = self._watched
-            self._watch = RangeWatch(features, self._first[features], self._low, self._width)
-        prepared, _ = self._prepared(self._spread(raw))
+            features = self._columns.rescalable
+            self._watch = RangeWatch(features, self._columns.first[features], self._columns.low, self._columns.width)
+        prepared, _ = self._prepared(spread)
         self._number = len(raw)
         self._held = []
         return prepared
@@ -254,36 +225,16 @@ class Preparation:
         """Return the length that all records have in common, where features are not given scales of their own, or 0."""
         parameters = self._parameters
         alike = parameters.scale == "warmup" and not parameters.log1p and not parameters.categories
-        return common_length(self._columns_of(raw, clip=False)[0]) if parameters.axes and alike and len(raw) else 0.0
-
-    def _learn_scale(self, raw: FloatArray) -> None:
-        present = ~np.isnan(raw)
-        flags: list[int] = []
-        plain = np.flatnonzero(self._values == 0).tolist()
-        if self._parameters.robust:
-            for c in np.flatnonzero((self._values == 0) & ~self._logs).tolist():
-                self._step[c] = step_of(raw[present[:, c], c])
-        unscaled, *_ = self._columns_of(self._spread(raw), clip=False)
-        for c in plain:
-            column = unscaled[:, self._first[c]]
-            # A number that the user put in place of missing ones is a value like others; a mean says nothing new.
-            column = column[present[:, c]] if self._parameters.missing == "mean" else column
-            if self._parameters.robust:
-                if is_flag(column):
-                    flags.append(c)
-                self._pivot[c], self._bend[c] = bend_of(column)
-                if self._bend[c] > 0.0:
-                    column = np.array([asinh(value) for value in ((column - self._pivot[c]) / self._bend[c]).tolist()])
-            self._low[c], self._width[c] = range_of(column)
-        if self._parameters.robust and len(flags) < len(plain):
-            for c in flags:
-                self._low[c], self._width[c] = flag_range(unscaled[:, self._first[c]])
-            self._width[self._values > 0] = FLAG_WIDTH
+        return (
+            common_length(self._columns.transform(raw, clip=False)[0])
+            if parameters.axes and alike and len(raw)
+            else 0.0
+        )
 
     def _fit_ranges(self) -> None:
         """Let records of one length be compared with no range: none was learned of their features."""
         if self._axes is not None and self._axes.length:
-            self._ranged[:] = False
+            self._columns.ranged[:] = False
 
     def apply(self, X: ArrayLike) -> FloatArray:
         """Prepare a batch.
@@ -308,25 +259,17 @@ class Preparation:
         rows = self._rows(X)
         if self.room is not None and len(rows) > self.room:
             raise ValueError(f"{len(rows)} records to prepare, {self.room} until the scale is looked at")
-        prepared, outside = self._prepared(self._spread(rows))
+        prepared, outside = self._prepared(self._columns.spread(rows, self._number))
         self._number += len(rows)
         if self._watch is not None:
-            self._watch.see(prepared, self._low, self._width)
+            self._watch.see(prepared, self._columns.low, self._columns.width)
         self._outside += outside
-        self._compared += len(rows) * int(np.count_nonzero(self._ranged))
+        self._compared += len(rows) * int(np.count_nonzero(self._columns.ranged))
         return prepared
-
-    def _spread(self, rows: FloatArray) -> FloatArray:
-        return spread_steps(rows, self._step, self._number) if self._step.any() else rows
 
     @property
     def _rescales(self) -> bool:
         return self._parameters.rescale and self._axes is None
-
-    @property
-    def _watched(self) -> IntArray:
-        """Features whose range can be frozen anew."""
-        return np.flatnonzero((self._values == 0) & ~(self._bend > 0.0))
 
     @property
     def room(self) -> int | None:
@@ -346,15 +289,16 @@ class Preparation:
         """
         if self._watch is None or self.room:
             return None
+        columns = self._columns
         # Two values at most, each spread over its step, are as good as none: a range of them would be all noise.
-        low, width = self._watch.look(self._low, self._width, 2.0 * self._step)
-        c = np.flatnonzero((low != self._low) | (width != self._width))
+        low, width = self._watch.look(columns.low, columns.width, 2.0 * columns.step)
+        c = np.flatnonzero((low != columns.low) | (width != columns.width))
         if not len(c):
             return None
         factor, shift = np.ones(self.dimension), np.zeros(self.dimension)
-        columns = self._first[c]
-        factor[columns], shift[columns] = self._width[c] / width[c], (self._low[c] - low[c]) / width[c]
-        self._low, self._width = low, width
+        at = columns.first[c]
+        factor[at], shift[at] = columns.width[c] / width[c], (columns.low[c] - low[c]) / width[c]
+        columns.low, columns.width = low, width
         return factor, shift
 
     def check(self, X: ArrayLike) -> dict[int, str]:
@@ -394,28 +338,7 @@ class Preparation:
         middle, width = np.array(centre, np.float64), np.array(spread, np.float64)
         if self._axes is not None:
             middle, width = self._axes.to_columns(middle, width)
-        plain = np.flatnonzero(self._values == 0)
-        columns = self._first[plain]
-        middle[columns] = middle[columns] * self._width[plain] + self._low[plain]
-        width[columns] *= self._width[plain]
-        for c in np.flatnonzero(self._values > 0):
-            listed = slice(self._first[c], self._first[c] + self._values[c])
-            middle[listed] *= self._width[c]
-            width[listed] *= self._width[c]
-        for c in np.flatnonzero(self._bend > 0.0):
-            j = self._first[c]
-            value, slope = sinh_and_slope(float(middle[j]))
-            middle[j] = self._pivot[c] + self._bend[c] * value
-            width[j] = min(float(width[j]) * slope * self._bend[c], LARGEST)
-        for c in np.flatnonzero(self._step > 0.0):
-            j = self._first[c]
-            # A uniform number within a step has a twelfth of its square as variance.
-            own, added = min(float(width[j]), LARGEST / 2.0), float(self._step[c]) / math.sqrt(12.0)
-            width[j] = math.sqrt(max(own - added, 0.0)) * math.sqrt(own + added)
-        for c in np.flatnonzero(self._logs):
-            j = self._first[c]
-            middle[j], slope = inverse_log1p(float(middle[j]))
-            width[j] = min(float(width[j]) * slope, LARGEST)
+        self._columns.to_input_units(middle, width)
         return middle, width
 
     def state(self) -> bytes:
@@ -428,10 +351,9 @@ class Preparation:
             "compared": self._compared,
         }
         held = np.concatenate([np.empty((0, len(self.features))), *self._held])
-        arrays = {"low": self._low, "width": self._width, "fill": self._fill, "held": held}
+        arrays = {**self._columns.arrays(), "held": held}
         if self._parameters.robust:
             header["number"] = self._number
-            arrays |= {"pivot": self._pivot, "bend": self._bend, "step": self._step}
         if self._axes is not None:
             arrays |= self._axes.arrays()
         if self._watch is not None:
@@ -460,20 +382,11 @@ class Preparation:
             seen, number = header.pop("seen", None), header.pop("number", 0)
             # The first revision knew no projection.
             preparation = cls(**header)
-            d = len(preparation.features)
-            preparation._low, preparation._width, preparation._fill = (
-                arrays[name].reshape(d) for name in ("low", "width", "fill")
-            )
-            if preparation._parameters.robust:
-                preparation._pivot, preparation._bend = (arrays[name].reshape(d) for name in ("pivot", "bend"))
-                # The second revision knew no steps.
-                preparation._step = arrays.get("step", np.zeros(d)).reshape(d)
-            if type(number) is not int or not 0 <= number <= MAX_NUMBER:
+            preparation._columns.read(arrays)
+            if type(number) is not int or not 0 <= number <= MAX_RECORDS:
                 raise ValueError(f"{number!r} records prepared")
-            if not ((preparation._step >= 0.0) & (preparation._step <= MAGNITUDE)).all():
-                raise ValueError("steps of features")
             preparation._number = number
-            preparation._held = [arrays["held"].reshape(-1, d)] if len(arrays["held"]) else []
+            preparation._held = [arrays["held"].reshape(-1, len(preparation.features))] if len(arrays["held"]) else []
             preparation._ready, preparation._outside, preparation._compared = bool(ready), int(outside), int(compared)
             if not 0 <= sum(map(len, preparation._held)) <= (0 if ready else preparation.warmup_records):
                 raise ValueError(f"{len(arrays['held'])} records held")
@@ -482,8 +395,9 @@ class Preparation:
                 preparation._axes = PrincipalAxes.from_arrays(arrays, most, len(preparation.columns))
             preparation._fit_ranges()
             if preparation._rescales and ready:
-                features = preparation._watched
-                preparation._watch = RangeWatch.from_state(seen, arrays, features, preparation._first[features])
+                features = preparation._columns.rescalable
+                at = preparation._columns.first[features]
+                preparation._watch = RangeWatch.from_state(seen, arrays, features, at)
         except (KeyError, TypeError, ValueError, ParameterError) as error:
             raise StateError(f"the state of {_KIND} cannot be read: {error!r}") from error
         return preparation
@@ -513,38 +427,17 @@ class Preparation:
             raise RecordError(0, f"raw records have shape (n, {len(self.features)}), these {rows.shape}")
         return rows
 
-    def _columns_of(self, rows: FloatArray, clip: bool) -> tuple[FloatArray, IntArray, int, int]:
-        """Return prepared columns, before any projection; faults; values outside their range, and faulty rows."""
-        prepared = np.empty((len(rows), len(self.columns)))
-        faults = np.empty((len(rows), 2), np.int64)
-        outside, faulty = transform(rows, *self._features(), clip, prepared, faults)
-        return prepared, faults, outside, faulty
-
     def _run(self, rows: FloatArray) -> tuple[FloatArray, IntArray, int, int]:
-        """Return prepared rows and the rest as of `_columns_of`; the rows of a warm-up are not projected yet."""
+        """Return prepared rows and the rest as of `Columns.transform`; the rows of a warm-up are not projected yet."""
         axes = self._axes
         if axes is None or not self._ready:
-            return self._columns_of(rows, self.clip)
+            return self._columns.transform(rows, self.clip)
         prepared = np.empty((len(rows), len(axes)))
         faults = np.empty((len(rows), 2), np.int64)
         outside, faulty = transform_and_project(
-            rows, *self._features(), axes.length > 0.0, axes.centre, axes.lanes, MIDDLE, prepared, faults
+            rows, *self._columns.kernel_arguments, axes.length > 0.0, axes.centre, axes.lanes, MIDDLE, prepared, faults
         )
         return prepared, faults, outside, faulty
-
-    def _features(self) -> tuple[Any, ...]:
-        """Return what is done with each feature, as the kernels take it."""
-        return (
-            self._first,
-            self._values,
-            self._logs,
-            self._ranged,
-            self._pivot,
-            self._bend,
-            self._low,
-            self._width,
-            self._fill,
-        )
 
     def _prepared(self, rows: FloatArray) -> tuple[FloatArray, int]:
         prepared, faults, outside, faulty = self._run(rows)
@@ -566,7 +459,7 @@ class Preparation:
                 NOT_FINITE: "not a finite number",
                 NO_LOGARITHM: "log1p needs a value above -1",
                 TOO_LARGE: f"beyond {MAGNITUDE:g}",
-                TOO_FAR: f"beyond {MAGNITUDE:g} once scaled with width {float(self._width[c])!r}",
+                TOO_FAR: f"beyond {MAGNITUDE:g} once scaled with width {float(self._columns.width[c])!r}",
             }[code]
         )
 

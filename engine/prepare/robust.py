@@ -1,8 +1,8 @@
-"""What makes a scale robust: features with two values count little, and skewed features are bent.
+"""What makes a scale robust: flags and rare counters count little, and skewed features are bent.
 
 Two values lie apart however alike the records are otherwise: with the width of other features each combination of
-flags would be a cluster of its own. And where most records crowd at one end of the range, a cluster there is too
-narrow to be seen.
+flags would be a cluster of its own. So would each number that a counter of rare things shows now and then. And where
+most records crowd at one end of the range, a cluster there is too narrow to be seen.
 """
 
 from typing import Final
@@ -16,6 +16,8 @@ FLAG_WIDTH: Final = 50.0
 """Ranges of another feature that lie between the two values of a flag, inverted: a flag is a fiftieth of one."""
 _SKEWED: Final = 2.5
 """Times that the 99th percentile is farther from the median than the 1st, or the other way round."""
+_COMMON: Final = 0.9
+"""Share of the records from which on one value says nothing: the others come too rarely to be groups of their own."""
 _LARGEST: Final = 500.0
 """Beyond its hyperbolic sine is no float that features have."""
 
@@ -40,12 +42,13 @@ def sinh_and_slope(u):
 
 
 def is_flag(values: FloatArray) -> bool:
-    """Whether a feature has at most two values in the warm-up."""
-    return len(np.unique(values)) <= 2
+    """Whether a feature has at most two values in the warm-up, or one in nine tenths of the records or more."""
+    counts = np.unique(values, return_counts=True)[1]
+    return len(counts) <= 2 or bool(counts.max() >= _COMMON * len(values))
 
 
 def flag_range(values: FloatArray) -> tuple[float, float]:
-    """Return what becomes 0 of a flag, and the width that makes its other value a fiftieth."""
+    """Return what becomes 0 of a flag, and the width that makes its largest value a fiftieth."""
     if not len(values):
         return 0.0, FLAG_WIDTH
     low, high = float(values.min()), float(values.max())

@@ -185,7 +185,7 @@ class Fields(BaseSettings):
 
     @property
     def robust(self) -> bool:
-        """Whether features with two values count little, and skewed features are bent."""
+        """Whether flags and rare counters count little, and skewed features are bent."""
         robust = self.prepare.robust
         return self._decides(self.engine_class.robust) if robust == "auto" else robust
 
