@@ -15,7 +15,7 @@ from resonance.schemas import ClusterTable
 
 from tests.brokers import produce, read_topic
 from tests.integration.workers import Deployment, records
-from tests.pipeline.repartition.keyed_deployment import by_id, by_record
+from tests.pipeline.repartition.two_hops import by_id, by_record
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
 

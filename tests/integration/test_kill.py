@@ -19,7 +19,7 @@ from resonance.pipeline.records import Message
 
 from tests.integration.chaos import OUTPUTS, Chaos, KeyedChaos, states
 from tests.integration.label_chaos import LabelChaos
-from tests.pipeline.repartition.keyed_deployment import by_id, by_record
+from tests.pipeline.repartition.two_hops import by_id, by_record
 
 LONG = os.environ.get("RESONANCE_KILL_TEST") == "long"
 

@@ -17,8 +17,8 @@ from resonance.pipeline.recovery import recovery
 
 from tests.pipeline.cli.test_cli import run
 from tests.pipeline.labels.test_label_restarts import deployed as labelled
-from tests.pipeline.memory_deployment import MemoryDeployment
-from tests.pipeline.repartition.deployment import KEYED, RekeyedDeployment
+from tests.pipeline.memory_deployment import KEYED, MemoryDeployment
+from tests.pipeline.memory_deployment import rekeyed as both_hops
 from tests.pipeline.repartition.two_hops import ROUTES
 from tests.pipeline.sparse_streams import by_name, entries, sparse_records
 from tests.pipeline.streams import TOPIC, settings
@@ -161,7 +161,7 @@ def labels(patch: pytest.MonkeyPatch) -> MemoryDeployment:
 
 def rekeyed(patch: pytest.MonkeyPatch) -> MemoryDeployment:
     """Streams by a field, with killed workers, a new version and an archive."""
-    made = RekeyedDeployment(patch)
+    made = both_hops(patch)
     made.turn(0.4, archive=True, everything=True)
     made.turn(0.5, only=TOPIC, lost=True)
     made.turn(0.5)
@@ -174,7 +174,7 @@ def rekeyed(patch: pytest.MonkeyPatch) -> MemoryDeployment:
 
 def keyed(patch: pytest.MonkeyPatch) -> MemoryDeployment:
     """The levels of a hierarchy in tasks of their own, with killed workers."""
-    made = RekeyedDeployment(patch, **KEYED, snapshots__records=150)
+    made = both_hops(patch, **KEYED, snapshots__records=150)
     made.turn(0.4, archive=True)
     made.turn(0.3, only=TOPIC, lost=True)
     made.turn(0.7, only=ROUTES)

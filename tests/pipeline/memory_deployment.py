@@ -1,20 +1,22 @@
-"""A deployment in memory: topics that are lists, and a worker in a few lines."""
+"""A deployment in memory: topics that are lists, and workers of one hop or two in a few lines."""
 
 from collections.abc import Sequence
 from typing import Any, Self
 
 import pytest
 from resonance.pipeline.checkpoint import archive_writer, restore
-from resonance.pipeline.checkpoint.archive_reader import present_line
+from resonance.pipeline.checkpoint.archive_reader import FIRST_LINE, ArchiveLine, present_line
 from resonance.pipeline.checkpoint.archive_writer import ArchiveWriter
 from resonance.pipeline.checkpoint.compatibility import offset_note
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
-from resonance.pipeline.checkpoint.restore import restore_partitions
+from resonance.pipeline.checkpoint.restore import RestoredPartition, restore_partitions
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.kafka import log_reader
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, OffsetRange
+from resonance.pipeline.kafka.ranges import Span
 from resonance.pipeline.kafka.topology import Deployment
-from resonance.pipeline.records import Message, Outputs, TopicPartition
+from resonance.pipeline.records import Message, Outputs, Record, TopicPartition
 from resonance.pipeline.recovery import (
     drain_subtrees,
     entry,
@@ -26,22 +28,41 @@ from resonance.pipeline.recovery import (
     rollback,
 )
 from resonance.pipeline.recovery.rewrite import Change
-from resonance.pipeline.task.partition_task import PartitionTask
+from resonance.pipeline.replay import bootstrapping, opening
+from resonance.pipeline.tasks import Task, make_task
+from resonance.pipeline.verify import verify as verifying
+from resonance.pipeline.verify.verify import Verdict
 
 from tests.pipeline.logs import MemoryReader
+from tests.pipeline.repartition.two_hops import ROUTES, inputs
 from tests.pipeline.streams import STAMP, TOPIC, points, settings, value_of
 
-MODULES: Sequence[Any] = (
-    archive_writer,
-    rewrite,
-    recovery,
-    rollback,
-    reset,
-    restore,
-    import_checkpoint,
-    drain_subtrees,
-    new_version,
+READERS: Sequence[Any] = (
+    *(archive_writer, bootstrapping, drain_subtrees, import_checkpoint, log_reader, new_version),
+    *(opening, recovery, reset, restore, rewrite, rollback),
 )
+"""Modules that read logs."""
+WRITERS: Sequence[Any] = (bootstrapping, new_version, recovery, reset, rewrite)
+"""Modules that write changes."""
+KINDS = {
+    "assignments": "assignments",
+    "cluster_events": "events",
+    "dead_letters": "dead_letters",
+    "clusters": "clusters",
+    "drift_events": "drift_events",
+}
+"""The attribute of `Outputs` for each output topic."""
+KEYED: dict[str, Any] = {
+    "stream": "partition",
+    "hierarchy": "keyed",
+    "engine__name": "hcaea",
+    "engine__lambda": 6,
+    "engine__min_cluster_records": 3,
+    "engine__min_child_records": 3,
+    "engine__max_leaves": 25,
+    "engine__max_nodes": 12,
+}
+"""Settings under which the roots of two streams have many subtrees."""
 
 
 class MemoryDeployment(MemoryReader):
@@ -54,7 +75,7 @@ class MemoryDeployment(MemoryReader):
     partitions : int
         Partitions of the input.
     records : int
-        Records of each partition.
+        Records of each partition; with routes, of all together.
     routes, labels : int
         Partitions of the routes, and of the topic of labels.
     **changed : object
@@ -73,7 +94,8 @@ class MemoryDeployment(MemoryReader):
     ) -> None:
         super().__init__()
         self.partitions = range(partitions)
-        self.given: Settings = settings(**{"stream": "key", **changed})
+        own = {"stream": "field:country", "input__id_path": "id"} if routes else {"stream": "key"}
+        self.given: Settings = settings(**{**own, **changed})
         ids = {TOPIC: "id-1", self.given.topic("routes"): "id-2", self.given.labels.topic or "": "id-3"}
         self.source = DeploymentContext.of(self.given, {}, Deployment(partitions, ids, routes=routes, labels=labels))
         self.offsets: dict[TopicPartition, int] = {}
@@ -82,25 +104,30 @@ class MemoryDeployment(MemoryReader):
         self.beside: dict[TopicPartition, str] = {}
         # A change is written, but for the offsets.
         self.stopped = False
-        for partition in self.partitions:
-            outputs = map(
-                self.given.topic, ("assignments", "cluster_events", "drift_events", "dead_letters", "clusters")
-            )
-            for topic in (self.source.snapshots, self.source.archive, *outputs):
-                self.logs[topic, partition] = []
-            for i, row in enumerate(points(records, seed=partition).tolist()):
-                message = Message(b"ab"[i % 3 % 2 :][:1], value_of(row, id=f"r{i}"), [])
-                self.append((TOPIC, partition), message, timestamp=STAMP + 1_000 * i)
-        for module in MODULES:
+        self.members: list[str] | None = None
+        for kind in (*KINDS, "snapshots", "archive", *(["routes"] if routes else [])):
+            self.logs |= {(self.given.topic(kind), number): [] for number in range(max(partitions, routes, labels))}
+        self.logs |= {(TOPIC, number): [] for number in self.partitions}
+        if routes:
+            for at, log in inputs(records, partitions).items():
+                self.logs[at] = [record._replace(offset=i) for i, record in enumerate(log)]
+        else:
+            self.grow(records)
+        self.serve(patch)
+
+    def serve(self, patch: pytest.MonkeyPatch) -> None:
+        """Let every command find this deployment."""
+        for module in READERS:
             patch.setattr(module, "LogReader", lambda *_: self)
-        for module in (rewrite, recovery, reset, new_version):
+        for module in WRITERS:
             patch.setattr(module, "write", self.write)
         patch.setattr(reset, "forget_archives", lambda _: self.forget_archives())
         patch.setattr(entry, "open_source", lambda _: self.source)
-        patch.setattr("resonance.pipeline.kafka.log_reader.LogReader", lambda *_: self)
-        self.members: list[str] | None = None
         patch.setattr(rewrite, "members_of", lambda _: self.members)
         patch.setattr("resonance.pipeline.cli.plans.alone", lambda _: self.waited.append(len(self.written)))
+        patch.setattr(opening, "read_logs", lambda *_: self.source.deployment)
+        patch.setattr(bootstrapping, "check_start", lambda *_, **__: self.source.deployment)
+        patch.setattr(bootstrapping, "wait_for_empty_group", lambda *_: None)
 
     def __enter__(self) -> Self:
         return self
@@ -131,37 +158,127 @@ class MemoryDeployment(MemoryReader):
                 message = Message(b"ab"[i % 3 % 2 :][:1], value_of(row, id=f"r{i}"), [])
                 self.append((TOPIC, partition), message, timestamp=STAMP + 1_000 * i)
 
+    def expire(self, topic: str, below: int, partition: int = 0) -> None:
+        """Delete the first records of a partition, as retention does."""
+        self.logs[topic, partition] = [record for record in self.logs[topic, partition] if record.offset >= below]
+        self.firsts[topic, partition] = below
+
+    def recorded(self, kind: str = "assignments", partition: int = 0) -> list[Any]:
+        """The log of an output."""
+        return self.logs[self.given.topic(kind), partition]
+
+    def replace(self, kind: str, place: int, **values: Any) -> None:
+        """Change a recorded output."""
+        log = self.recorded(kind)
+        log[place] = log[place]._replace(**values)
+
+    def again(self, kind: str, first: int, end: int) -> None:
+        """Record outputs once more, as a worker does that delivers at least once and was killed."""
+        for record in self.recorded(kind)[first:end]:
+            self.append((self.given.topic(kind), 0), Message(record.key, record.value, record.headers))
+
+    def changed(self, **values: Any) -> Settings:
+        return settings(**{"stream": "key", **values})
+
+    def verify(self, given: Settings | None = None, fresh: bool = False, **span: Any) -> Verdict:
+        return verifying.verify(given or self.given, Span.parse(**span), fresh=fresh)
+
     def take_settings(self, given: Settings) -> None:
         """Go on with other settings."""
         self.given, self.source = given, DeploymentContext.of(given, {}, self.source.deployment)
 
-    def task(self, topic: str, partition: int) -> PartitionTask:
-        return PartitionTask(self.given, topic, partition)
+    def task(self, topic: str, partition: int) -> Any:
+        return make_task(self.given, topic, partition, **self.source.deployment.counts)
+
+    def restored(self, topic: str) -> dict[TopicPartition, RestoredPartition[Task]]:
+        """Every partition of a topic as a worker finds it."""
+        assigned = [at for at in self.source.logs if at[0] == topic]
+        with pytest.MonkeyPatch.context() as patch:
+            # Though another deployment was made since.
+            patch.setattr(restore, "LogReader", lambda *_: self)
+            return restore_partitions(self.source, assigned, self.task)
+
+    def models(self) -> dict[str, bytes]:
+        """State of every stream of the second hop as a start finds it."""
+        parts = self.restored(ROUTES).values()
+        return {name: part.task.model(name).state() for part in parts for name in part.task.streams}
+
+    def store(self, at: TopicPartition, outputs: Outputs, **how: int) -> None:
+        """Write outputs where they go."""
+        for kind, attribute in (*KINDS.items(), ("routes", "routes")):
+            for message in getattr(outputs, attribute):
+                to = at[1] if message.partition is None else message.partition
+                self.append((self.given.topic(kind), to), message, **how)
+
+    def archive(
+        self, at: TopicPartition, task: Task, position: int, records: Sequence[Record], line: ArchiveLine = FIRST_LINE
+    ) -> None:
+        writer = ArchiveWriter(self.source.archive, at[1], self.source.identities[at[0]], 1.0, line=line)
+        for message in writer.messages(task, position, records[-1].timestamp):
+            self.append((self.source.archive, at[1]), message)
 
     def work(self, until: int, *, everything: bool = False, archive: bool = False, snapshots: bool = True) -> Outputs:
-        """Restore every partition, process it up to an offset and commit; return the outputs.
+        """Restore every partition of the input, process it up to an offset and commit; return the outputs.
 
         Without `snapshots` it is a worker's later commit, with which none is due, and then it is killed.
         """
         whole = Outputs()
-        inputs = [(TOPIC, partition) for partition in self.partitions]
-        for at, part in restore_partitions(self.source, inputs, self.task).items():
+        for at, part in self.restored(TOPIC).items():
             records = [record for record in self.logs[at] if part.start <= record.offset < until]
             outputs = part.task.process(records)
             whole.add(outputs)
-            for kind in ("assignments", "cluster_events", "drift_events", "dead_letters", "clusters"):
-                for message in getattr(outputs, kind.removeprefix("cluster_")):
-                    self.append((self.given.topic(kind), at[1]), message)
+            self.store(at, outputs)
             for message in part.writer.messages(part.task, until, until, everything=everything):
                 if snapshots:
                     self.append((self.source.snapshots, at[1]), message, timestamp=STAMP + 1_000 * until)
             if archive:
-                line = present_line(self, self.source, at)
-                writer = ArchiveWriter(self.source.archive, at[1], self.source.identities[TOPIC], 1.0, line=line)
-                for message in writer.messages(part.task, until, records[-1].timestamp):
-                    self.append((self.source.archive, at[1]), message)
+                self.archive(at, part.task, until, records, present_line(self, self.source, at))
             self.offsets[at], self.beside[at] = until, offset_note(part.writer.began, part.task.first_version)
         return whole
+
+    def turn(
+        self,
+        share: float = 1.0,
+        *,
+        everything: bool = False,
+        archive: bool = False,
+        lost: bool = False,
+        kept: bool = True,
+        only: str | None = None,
+    ) -> dict[TopicPartition, Outputs]:
+        """Start a worker, process a share of what each log has, inputs first, commit and be killed.
+
+        Parameters
+        ----------
+        share : float
+            Of the records that wait.
+        everything, archive : bool
+            What the commit writes.
+        lost : bool
+            The commit fails: outputs were stored, and neither snapshots nor offsets, as under at least once.
+        kept : bool
+            The commit writes snapshots where they are due.
+        only : str, optional
+            The only topic that is processed.
+        """
+        found = {}
+        for topic in [only] if only else self.source.identities:
+            for at, part in self.restored(topic).items():
+                waiting = [record for record in self.logs[at] if record.offset >= part.start]
+                records = waiting[: round(len(waiting) * share)]
+                outputs = found[at] = part.task.process(records)
+                # Behind each a marker, so that a log ends where the next message comes.
+                self.store(at, outputs, timestamp=STAMP, gap=1)
+                if lost:
+                    continue
+                position = records[-1].offset + 1 if records else part.start
+                due = part.writer.messages(part.task, position, position, everything=everything) if kept else ()
+                for message in due:
+                    self.append((self.source.snapshots, at[1]), message, timestamp=STAMP)
+                if archive and records:
+                    self.archive(at, part.task, position, records)
+                self.offsets[at] = position
+        return found
 
     def write(self, source: DeploymentContext, changed: Sequence[Change], *, atomic: bool) -> None:
         """Do what `changes.write` does."""
@@ -186,3 +303,10 @@ class MemoryDeployment(MemoryReader):
         """Do what `resetting.forget_archives` does."""
         for partition in self.partitions:
             self.logs[self.source.archive, partition] = []
+
+
+def rekeyed(
+    patch: pytest.MonkeyPatch, partitions: int = 2, routes: int = 3, records: int = 900, **changed: Any
+) -> MemoryDeployment:
+    """A deployment of two hops."""
+    return MemoryDeployment(patch, partitions, records, routes=routes, **changed)

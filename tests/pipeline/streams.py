@@ -80,14 +80,47 @@ def states(worker: PartitionTask) -> dict[str, bytes]:
     return {model.name: model.state() for model in worker._streams}
 
 
-def restored(given: Settings, state: bytes, snapshots: Iterable[StreamSnapshot]) -> PartitionTask:
-    """A new task that goes on from snapshots, after these went over the bus."""
-    fresh = task(given)
+def restore(fresh: Any, state: bytes, snapshots: Iterable[StreamSnapshot]) -> None:
+    """Let a new task go on from snapshots, after these went over the topic."""
     fresh.restore_partition(state)
     for snapshot in snapshots:
         header = orjson.loads(orjson.dumps(snapshot.header))
         fresh.restore(StreamSnapshot(snapshot.stream, snapshot.next, header, snapshot.body))
+
+
+def restored(given: Settings, state: bytes, snapshots: Iterable[StreamSnapshot]) -> PartitionTask:
+    """A new task that goes on from snapshots."""
+    fresh = task(given)
+    restore(fresh, state, snapshots)
     return fresh
+
+
+class Held:
+    """A task, how far it came, and what its partition of the snapshots topic has."""
+
+    def __init__(self, task: Any) -> None:
+        self.task = task
+        self.read = 0
+        self.snapshots: dict[str, StreamSnapshot] = {}
+        self.state: bytes | None = None
+        self.recovery_offset = 0
+
+    def write(self, streams: Sequence[str], position: int) -> None:
+        """Write snapshots as a worker does, with what the partition knows beside them."""
+        self.snapshots |= {stream: self.task.snapshot(stream) for stream in streams}
+        for stream in self.task.dropped():
+            self.snapshots.pop(stream, None)
+        self.recovery_offset = position if self.task.recovery_offset is None else self.task.recovery_offset
+        self.state = self.task.partition_state()
+
+    def restore(self, fresh: Any, log: Sequence[Record], size: int = 10_000) -> None:
+        """Let a new task go on from what was written."""
+        if self.state is not None:
+            restore(fresh, self.state, self.snapshots.values())
+        silent = [record for record in log[: self.read] if record.offset >= self.recovery_offset]
+        for start in range(0, len(silent), size):
+            fresh.catch_up(silent[start : start + size])
+        self.task = fresh
 
 
 def payloads(messages: Iterable[Message]) -> list[dict[str, Any]]:

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import orjson
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.records import Outputs, Record, StreamSnapshot
+from resonance.pipeline.records import Outputs, Record
 from resonance.pipeline.tasks import Task, make_task
 
 from tests.pipeline.repartition.two_hops import ROUTES, Hops
-from tests.pipeline.streams import STAMP, TOPIC
+from tests.pipeline.streams import STAMP, TOPIC, restore
 
 LABELS = "labels"
 
@@ -99,11 +99,7 @@ def said(hops: Hops) -> Outputs:
 
 
 def restarted(given: Settings, task: Task) -> Task:
-    """A task that goes on from the snapshots of another, after these went over the bus."""
+    """A task that goes on from the snapshots of another."""
     fresh = make_task(given, ROUTES, task.partition, 1)
-    fresh.restore_partition(task.partition_state())
-    for stream in task.dirty():
-        taken = task.snapshot(stream)
-        header = orjson.loads(orjson.dumps(taken.header))
-        fresh.restore(StreamSnapshot(taken.stream, taken.next, header, taken.body))
+    restore(fresh, task.partition_state(), [task.snapshot(stream) for stream in task.dirty()])
     return fresh

@@ -22,9 +22,8 @@ from resonance.pipeline.verify.digests import letter_ref
 from resonance.schemas import dead_letter_headers
 
 from tests.pipeline.labels.feedback import LABELS, labels_of, rows, taught
-from tests.pipeline.repartition.deployment import RekeyedDeployment
+from tests.pipeline.memory_deployment import MemoryDeployment, rekeyed
 from tests.pipeline.repartition.two_hops import ROUTES, settings
-from tests.pipeline.replay.deployment import put_behind_commands
 from tests.pipeline.streams import STAMP, TOPIC, errors
 
 SMALL: dict[str, Any] = {
@@ -39,9 +38,9 @@ SMALL: dict[str, Any] = {
 }
 
 
-def deployed(patch: pytest.MonkeyPatch, **changed: Any) -> RekeyedDeployment:
+def deployed(patch: pytest.MonkeyPatch, **changed: Any) -> MemoryDeployment:
     """Three streams, and labels for most of their records in more partitions than the records have."""
-    made = RekeyedDeployment(patch, labels=4, **SMALL, **changed)
+    made = rekeyed(patch, labels=4, **SMALL, **changed)
     rng = np.random.default_rng(0)
     rows = sorted((record for p in range(2) for record in made.logs[TOPIC, p]), key=lambda record: record.timestamp)
     for i, record in enumerate(rows):
@@ -54,12 +53,12 @@ def deployed(patch: pytest.MonkeyPatch, **changed: Any) -> RekeyedDeployment:
     return made
 
 
-def letters(deployment: RekeyedDeployment) -> list[Record]:
+def letters(deployment: MemoryDeployment) -> list[Record]:
     return [record for p in range(4) for record in deployment.logs["resonance.dead-letters", p]]
 
 
 @pytest.fixture
-def broken(monkeypatch: pytest.MonkeyPatch) -> RekeyedDeployment:
+def broken(monkeypatch: pytest.MonkeyPatch) -> MemoryDeployment:
     """What workers left that were killed at least once in each hop, with archives."""
     made = deployed(monkeypatch)
     made.turn(0.2, archive=True, everything=True)
@@ -90,7 +89,6 @@ def test_what_is_written_again_is_learned_once_and_the_routes_alone_say_the_same
 
 
 def test_verify_finds_both_hops_identical(broken, monkeypatch, tmp_path):
-    put_behind_commands(monkeypatch, broken)
     verdict = verify.verify(broken.given, Span())
     assert verdict.identical, verdict.differences()
     assert {part.topic for part in verdict.parts} == {TOPIC, LABELS, ROUTES}
@@ -106,7 +104,6 @@ def test_verify_finds_both_hops_identical(broken, monkeypatch, tmp_path):
 
 
 def test_a_lost_letter_about_labels_that_had_waited_is_found(broken, monkeypatch):
-    put_behind_commands(monkeypatch, broken)
     lost = next(record for record in letters(broken) if "decided_by" in errors(record))
     log = broken.logs["resonance.dead-letters", lost.partition]
     log[:] = [record for record in log if record is not lost]
@@ -147,7 +144,7 @@ def test_a_reset_sends_labels_through_the_hop_again(broken):
     assert sum(len(outputs.assignments) for outputs in said.values()) == 900
 
 
-def settings_of_both(deployment: RekeyedDeployment) -> tuple[Settings, Settings]:
+def settings_of_both(deployment: MemoryDeployment) -> tuple[Settings, Settings]:
     """Settings of an engine that labels teach, and of one that they do not."""
     own = {"prepare__warmup_records": 20, "snapshots__records": 100}
     return deployment.given, settings("field:country", input__id_path="id", **own)

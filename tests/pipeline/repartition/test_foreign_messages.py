@@ -16,10 +16,8 @@ from resonance.pipeline.repartition.envelope import MAX_PARTITIONS
 from resonance.pipeline.repartition.keyed.operation_records import COPIED, HEAD, LABELLED, Reader
 from resonance.pipeline.tasks import make_task
 
-from tests.pipeline.repartition.keyed_deployment import ROUTES as ROUTE_PARTITIONS
-from tests.pipeline.repartition.keyed_deployment import KeyedDeployment
 from tests.pipeline.repartition.test_keyed import DEEP, log_of
-from tests.pipeline.repartition.two_hops import ROUTES, Hops, inputs, interleaved, settings
+from tests.pipeline.repartition.two_hops import KEYED_ROUTES, ROUTES, Hops, inputs, interleaved, keyed_hops, settings
 from tests.pipeline.streams import STAMP, TOPIC
 
 PARTITIONS = 3
@@ -84,9 +82,9 @@ def test_a_route_from_a_place_that_is_not_there_is_left_aside(source: list[Any])
 def keyed() -> tuple[Settings, list[Record]]:
     """What stands in one partition of the routes of a keyed deployment."""
     given = Settings.of({**DEEP, "stream": "key", "hierarchy": "keyed"})
-    deployment = KeyedDeployment(given, [log_of(0, 600)])
+    deployment = keyed_hops(given, [log_of(0, 600)])
     deployment.run()
-    log = max((log for at, log in deployment.logs.items() if at[0] != TOPIC), key=len)
+    log = max(deployment.routes.values(), key=len)
     return given, log
 
 
@@ -127,7 +125,7 @@ def test_no_message_that_a_worker_could_not_have_written_ends_a_worker(keyed: An
     given, log = keyed
     rng, foreign = random.Random(7), 0
     for _ in range(25):
-        task = make_task(given, log[0].topic, log[0].partition, ROUTE_PARTITIONS, inputs=MAX_PARTITIONS)
+        task = make_task(given, log[0].topic, log[0].partition, KEYED_ROUTES, inputs=MAX_PARTITIONS)
         said = task.process([altered(record, rng) if rng.random() < 0.2 else record for record in log])
         for message in said.assignments + said.events + said.clusters:
             assert message.partition in range(MAX_PARTITIONS)
@@ -164,8 +162,8 @@ def test_a_message_that_cannot_be_carried_out_is_left_aside(keyed: Any, change: 
         at = fields["of_topic"] + fields["of_key"] + fields["of_id"]
         body = body[:at] + b"true" + body[at + fields["of_copied"] * bool(ask.included) :]
     bad = first._replace(value=HEAD.pack(*fields.values()) + body)
-    task = make_task(given, log[0].topic, log[0].partition, ROUTE_PARTITIONS, inputs=PARTITIONS)
-    alone = make_task(given, log[0].topic, log[0].partition, ROUTE_PARTITIONS)
+    task = make_task(given, log[0].topic, log[0].partition, KEYED_ROUTES, inputs=PARTITIONS)
+    alone = make_task(given, log[0].topic, log[0].partition, KEYED_ROUTES)
     assert task.process([log[begin], bad, first]) == alone.process([log[begin], first])
     assert task.counts.foreign == 1
     assert sum("something else than messages to subtrees" in r.getMessage() for r in caplog.records) == 1
@@ -181,7 +179,7 @@ def test_a_subtree_of_other_columns_than_the_deployments_is_left_aside(keyed: An
     kept = first.value[HEAD.size : len(first.value) - fields["of_preparation"]]
     fields["of_preparation"] = len(wide)
     forged = first._replace(value=HEAD.pack(*fields.values()) + kept + wide)
-    task = make_task(given, log[0].topic, log[0].partition, ROUTE_PARTITIONS)
+    task = make_task(given, log[0].topic, log[0].partition, KEYED_ROUTES)
     assert task.process([forged]) == Outputs()
     assert (task.streams, task.counts.foreign) == ([], 1)
 
@@ -189,6 +187,6 @@ def test_a_subtree_of_other_columns_than_the_deployments_is_left_aside(keyed: An
 def test_a_message_of_a_newer_release_is_a_named_stop(keyed: Any):
     given, log = keyed
     value = log[0].value[:2] + bytes([log[0].value[2] + 1]) + log[0].value[3:]
-    task = make_task(given, log[0].topic, log[0].partition, ROUTE_PARTITIONS)
+    task = make_task(given, log[0].topic, log[0].partition, KEYED_ROUTES)
     with pytest.raises(MismatchError, match="newer release"):
         task.process([log[0]._replace(value=value)])

@@ -20,7 +20,7 @@ from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.schemas import ClusterTable, load_schema
 
 from tests.conformance import SHARED
-from tests.pipeline.repartition.keyed_deployment import ROUTES, KeyedDeployment, by_id, by_record
+from tests.pipeline.repartition.two_hops import KEYED_ROUTES, by_id, by_record, keyed_hops
 from tests.pipeline.streams import LIVELY, STAMP, TOPIC, points, records
 
 KEYS = (b"a", b"sh/op 7", b"\xff")
@@ -87,18 +87,18 @@ def expected(logs: list[list[Record]]) -> Outputs:
 def test_any_number_of_workers_says_what_one_task_says(
     workers: int, logs: list[list[Record]], expected: Outputs
 ) -> None:
-    same(KeyedDeployment(given("keyed"), logs, workers, seed=workers).run(), expected)
+    same(keyed_hops(given("keyed"), logs, workers, seed=workers).run(), expected)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_workers_that_come_and_go_change_nothing(seed: int, logs: list[list[Record]], expected: Outputs) -> None:
-    same(KeyedDeployment(given("keyed"), logs, 3, seed).run(moving=True), expected)
+    same(keyed_hops(given("keyed"), logs, 3, seed).run(moving=True), expected)
 
 
 def test_however_records_and_messages_are_batched_the_bytes_are_the_same(logs: list[list[Record]]) -> None:
     found = []
     for sizes in ((1,), (1000,)):
-        deployment = KeyedDeployment(given("keyed"), logs[:1])
+        deployment = keyed_hops(given("keyed"), logs[:1])
         outputs = deployment.run(sizes)
         log = {at: sorted(log) for at, log in deployment.logs.items()}
         states = [(s.stream, s.body) for held in deployment.held.values() for s in held.task.states()]
@@ -107,12 +107,12 @@ def test_however_records_and_messages_are_batched_the_bytes_are_the_same(logs: l
 
 
 def test_answers_of_the_second_hop_stand_in_the_order_of_the_routes(logs: list[list[Record]]) -> None:
-    deployment = KeyedDeployment(given("keyed"), logs[:1])
+    deployment = keyed_hops(given("keyed"), logs[:1])
     deployment.run()
     for at, log in deployment.logs.items():
         if at[0] == TOPIC:
             continue
-        whole, cut = deployment.make(at), deployment.make(at)
+        whole, cut = deployment.make(*at), deployment.make(*at)
         said, one_by_one = whole.process(log), Outputs()
         for record in log:
             one_by_one.add(cut.process([record]))
@@ -125,7 +125,7 @@ def test_answers_of_the_second_hop_stand_in_the_order_of_the_routes(logs: list[l
 @pytest.mark.parametrize("wanted", ["changes", "novel", "none"])
 def test_the_answers_that_the_settings_want_are_those_of_one_task(wanted: str, logs: list[list[Record]]) -> None:
     own = {"output__assignments": wanted, "output__include": [], "input__id_path": None}
-    got = KeyedDeployment(given("keyed", **own), logs[:1], 2).run()
+    got = keyed_hops(given("keyed", **own), logs[:1], 2).run()
     same(got, local(given("local", **own), logs[:1]))
     assert got.events
 
@@ -139,7 +139,7 @@ def test_records_that_are_held_back_at_the_beginning_are_learned_alike(scale: di
     if "input__features" not in scale:
         scale = {**scale, "input__features": "x"}
     own = {**scale, "input__id_path": None, "output__include": []}
-    same(KeyedDeployment(given("keyed", **own), [log], 2).run(), local(given("local", **own), [log]))
+    same(keyed_hops(given("keyed", **own), [log], 2).run(), local(given("local", **own), [log]))
 
 
 def generated(name: str, count: int = 300) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -191,7 +191,7 @@ def three_streams(points: np.ndarray[Any, np.dtype[np.float64]]) -> None:
     expected = local(given("local", **own), [log])
     assert any(event["level"] > 1 for event in map(orjson.loads, (m.value or b"" for m in expected.events)))
     for workers in (1, 2, 3):
-        same(KeyedDeployment(given("keyed", **own), [log], workers, seed=workers).run(), expected)
+        same(keyed_hops(given("keyed", **own), [log], workers, seed=workers).run(), expected)
 
 
 @pytest.mark.parametrize("most", [1, 100])
@@ -199,9 +199,9 @@ def test_a_record_that_asks_for_more_than_a_message_holds_is_answered_with_all_l
     most: int, logs: list[list[Record]], expected: Outputs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(operation_sizes, "VECTORS_BYTES", most)
-    deployment = KeyedDeployment(given("keyed"), logs, 2)
+    deployment = keyed_hops(given("keyed"), logs, 2)
     same(deployment.run(), expected)
-    routes = [record for at, log in deployment.logs.items() if at[0] != TOPIC for record in log]
+    routes = deployment.routed
     asks = Reader("").read(routes)
     assert len(asks) == len(routes)
     assert max(ask.rows for ask in asks) == max(1, most // 32)
@@ -226,23 +226,23 @@ def test_many_features_make_many_messages_and_the_same_answers() -> None:
         "engine__renew": 0,
         "engine__bandwidth": "all",
     }
-    deployment = KeyedDeployment(given("keyed", **own), [log], 2)
+    deployment = keyed_hops(given("keyed", **own), [log], 2)
     outputs = deployment.run()
     same(outputs, local(given("local", **own), [log]))
     answers = [orjson.loads(message.value or b"") for message in outputs.assignments]
     assert any(len(answer["path"]) > 1 for answer in answers)
-    asks = Reader("").read([record for at, log in deployment.logs.items() if at[0] != TOPIC for record in log])
+    asks = Reader("").read(deployment.routed)
     assert max(ask.rows for ask in asks) == operation_sizes.most_vectors(400) < 40
 
 
 def test_messages_that_come_twice_or_too_early_are_left_out(logs: list[list[Record]], expected: Outputs) -> None:
     """As when a first hop without transactions starts again: what was sent is sent again, one message was lost."""
-    deployment = KeyedDeployment(given("keyed"), logs)
-    for at in [at for at in deployment.held if at[0] == TOPIC]:
-        while deployment._waits(at):
-            deployment._step(at, 100)
+    deployment = keyed_hops(given("keyed"), logs)
+    for at in [at for at in deployment.logs if at[0] == TOPIC]:
+        while deployment.waits(at):
+            deployment.step(at, 100)
     for at, log in deployment.logs.items():
-        if at[0] == deployment.routes_topic:
+        if at[0] != TOPIC:
             half = len(log) // 2
             again = [*log[:half], *log[half + 1 : half + 30], *log[half - 40 :]]
             log[:] = [record._replace(offset=number) for number, record in enumerate(again)]
@@ -258,7 +258,7 @@ def test_messages_that_come_twice_or_too_early_are_left_out(logs: list[list[Reco
 
 
 def test_events_of_subtrees_count_for_themselves_and_fit_the_schema(logs: list[list[Record]]) -> None:
-    outputs = KeyedDeployment(given("keyed"), logs).run()
+    outputs = keyed_hops(given("keyed"), logs).run()
     validators = {name: Draft202012Validator(load_schema(name)) for name in ("cluster_event", "cluster")}  # type: ignore[arg-type]
     numbers: dict[Any, int] = {}
     parts = 0
@@ -282,13 +282,13 @@ def test_events_of_subtrees_count_for_themselves_and_fit_the_schema(logs: list[l
 
 
 def test_a_removed_subtree_leaves_nothing_behind(logs: list[list[Record]]) -> None:
-    deployment = KeyedDeployment(given("keyed"), logs)
+    deployment = keyed_hops(given("keyed"), logs)
     outputs = deployment.run()
-    for held in deployment.held.values():
-        held.write(held.task.dirty())
+    for at, held in deployment.held.items():
+        deployment.write(at, held.task.dirty())
     names = {s for at, held in deployment.held.items() if at[0] != TOPIC for s in held.snapshots}
     alive = {name for at, held in deployment.held.items() if at[0] != TOPIC for name in held.task.streams}
-    routes = [record for at, log in deployment.logs.items() if at[0] != TOPIC for record in log]
+    routes = deployment.routed
     begun = {ask.part.name for ask in Reader("").read(routes) if ask.number == 0}
     assert names == alive
     assert len(begun) > len(alive) > 0
@@ -321,7 +321,7 @@ def test_snapshots_of_another_hierarchy_are_refused_by_name(logs: list[list[Reco
     whole = PartitionTask(given("local"), TOPIC, 0)
     whole.process(logs[0])
     snapshot = whole.snapshot(whole.streams[0])
-    task = KeyedDeployment(given("keyed"), logs).make((TOPIC, 0))
+    task = keyed_hops(given("keyed"), logs).make(TOPIC, 0)
     with pytest.raises(Exception, match="hierarchy"):
         task.restore(snapshot)
 
@@ -350,12 +350,12 @@ def test_what_emerged_in_a_subtree_behind_the_snapshot_of_its_root_is_told(logs:
 
 
 def test_inspecting_a_stream_shows_it_with_its_subtrees(logs: list[list[Record]]) -> None:
-    deployment, whole = KeyedDeployment(given("keyed"), logs[:1], 2), PartitionTask(given("local"), TOPIC, 0)
+    deployment, whole = keyed_hops(given("keyed"), logs[:1], 2), PartitionTask(given("local"), TOPIC, 0)
     deployment.run()
     whole.process(logs[0])
     states = []
     for at, held in deployment.held.items():
-        held.write(held.task.streams)
+        deployment.write(at, held.task.streams)
         streams = [StoredStream(snapshot, STAMP) for snapshot in held.snapshots.values()]
         states.append(StoredPartition(at, -1, None, streams))
     assert listing.names_of(states) == whole.streams
@@ -370,7 +370,7 @@ def test_inspecting_a_stream_shows_it_with_its_subtrees(logs: list[list[Record]]
 
 def test_a_file_is_replayed_through_both_hops(logs: list[list[Record]], expected: Outputs) -> None:
     batches = iter([log[at : at + 100] for at in range(0, 900, 100) for log in logs])
-    found = replay_hops(given("keyed"), batches, 2, ROUTES, [None] * (2 + ROUTES), lambda count: None)
+    found = replay_hops(given("keyed"), batches, 2, KEYED_ROUTES, [None] * (2 + KEYED_ROUTES), lambda count: None)
     assert sum(part.assignments for part in found) == len(expected.assignments)
     assert sum(part.events for part in found) == len(expected.events)
 
@@ -378,7 +378,7 @@ def test_a_file_is_replayed_through_both_hops(logs: list[list[Record]], expected
 def test_a_record_that_no_message_has_room_for_is_refused_before_it_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operation_sizes, "MIN_BYTES", 0)
     own = {"input__id_path": None, "output__include": [], "input__features": "x", "limits__record_bytes": 900_000}
-    task = KeyedDeployment(given("keyed", **own), []).make((TOPIC, 0))
+    task = keyed_hops(given("keyed", **own), []).make(TOPIC, 0)
     log = [Record(TOPIC, 0, number, STAMP, b"a", b'{"x": [1, 2, 3]}') for number in range(30)]
     with pytest.raises(ConfigurationError, match=r"3 features can have 1,020,000 bytes on resonance\.routes.*takes it"):
         task.process(log)

@@ -11,7 +11,7 @@ from resonance.pipeline.repartition.keyed import operation_sizes
 from resonance.pipeline.repartition.keyed.operation_records import Reader
 from resonance.pipeline.task.partition_task import PartitionTask
 
-from tests.pipeline.repartition.keyed_deployment import KeyedDeployment, by_id, by_record
+from tests.pipeline.repartition.two_hops import by_id, by_record, keyed_hops
 from tests.pipeline.streams import STAMP, TOPIC
 
 FEATURES = 40
@@ -48,7 +48,7 @@ def log() -> list[Record]:
 @pytest.mark.parametrize("moving", [False, True])
 def test_both_hops_say_what_one_task_says(log: list[Record], moving: bool) -> None:
     whole = PartitionTask(given("local"), TOPIC, 0).process(log)
-    deployment = KeyedDeployment(given("keyed"), [log], 2, seed=1)
+    deployment = keyed_hops(given("keyed"), [log], 2, seed=1)
     got = deployment.run(moving=moving)
     assert by_record(got.assignments) == by_record(whole.assignments)
     assert by_id(got.events) == by_id(whole.events)
@@ -56,7 +56,7 @@ def test_both_hops_say_what_one_task_says(log: list[Record], moving: bool) -> No
     described = [cluster for event in below if event["level"] > 1 for cluster in event["after"]]
     assert described
     assert {len(cluster["centre"]) for cluster in described} == {FEATURES}
-    sent = [ask for at, part in deployment.logs.items() if at[0] != TOPIC for ask in Reader("").read(part)]
+    sent = Reader("").read(deployment.routed)
     assert {len(ask.vectors) for ask in sent if ask.rows == 1} == {8 * 6}
 
 

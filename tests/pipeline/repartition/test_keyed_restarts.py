@@ -9,37 +9,31 @@ from resonance.pipeline import mismatches
 from resonance.pipeline.errors import BrokerError, MismatchError
 from resonance.pipeline.kafka.ranges import Span
 from resonance.pipeline.records import Message
-from resonance.pipeline.recovery import drain_subtrees, new_version, recovery, reset
-from resonance.pipeline.recovery import rewrite as changes
+from resonance.pipeline.recovery import drain_subtrees, recovery
 from resonance.pipeline.recovery.reset_stream import plan_stream_reset
 from resonance.pipeline.repartition.keyed.operation_records import EMITTED, HEAD, Reader
 from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.verify import verify as verifying
 from resonance.schemas import ClusterTable
 
-from tests.pipeline.memory_deployment import MODULES
-from tests.pipeline.repartition.deployment import KEYED, RekeyedDeployment
-from tests.pipeline.repartition.keyed_deployment import by_id, by_record
-from tests.pipeline.repartition.two_hops import ROUTES, settings
-from tests.pipeline.replay.deployment import put_behind_commands
+from tests.pipeline.memory_deployment import KEYED, MemoryDeployment, rekeyed
+from tests.pipeline.repartition.two_hops import ROUTES, by_id, by_record, settings
 from tests.pipeline.streams import TOPIC
 
 
 @pytest.fixture
-def deployment(monkeypatch: pytest.MonkeyPatch) -> RekeyedDeployment:
-    made = RekeyedDeployment(monkeypatch, **KEYED, snapshots__records=150)
-    put_behind_commands(monkeypatch, made)
-    return made
+def deployment(monkeypatch: pytest.MonkeyPatch) -> MemoryDeployment:
+    return rekeyed(monkeypatch, **KEYED, snapshots__records=150)
 
 
-def told(deployment: RekeyedDeployment, kind: str) -> list[Message]:
+def told(deployment: MemoryDeployment, kind: str) -> list[Message]:
     """What stands on a topic, each message once."""
     logs = [deployment.logs.get((deployment.given.topic(kind), partition), []) for partition in range(3)]
     found = [Message(record.key, record.value, list(record.headers)) for log in logs for record in log]
     return list({repr(message): message for message in found}.values())
 
 
-def same_as_local(deployment: RekeyedDeployment) -> None:
+def same_as_local(deployment: MemoryDeployment) -> None:
     """Each record and each event told by somebody as one task says it, and nothing else by anybody."""
     whole = settings(**{**KEYED, "hierarchy": "local", "input__id_path": "id"})
     assignments, events = {}, {}
@@ -52,7 +46,7 @@ def same_as_local(deployment: RekeyedDeployment) -> None:
     assert sum(orjson.loads(message.value or b"")["level"] > 1 for message in told(deployment, "cluster_events")) > 20
 
 
-def crashing(deployment: RekeyedDeployment) -> None:
+def crashing(deployment: MemoryDeployment) -> None:
     """Some turns as of workers that deliver at least once; their first hop sends a third of its messages twice."""
     deployment.turn(0.4, archive=True)
     deployment.turn(0.3, only=TOPIC, lost=True)
@@ -64,13 +58,13 @@ def crashing(deployment: RekeyedDeployment) -> None:
     deployment.turn()
 
 
-def test_crashes_of_either_hop_change_nothing(deployment: RekeyedDeployment) -> None:
+def test_crashes_of_either_hop_change_nothing(deployment: MemoryDeployment) -> None:
     crashing(deployment)
     same_as_local(deployment)
 
 
 @pytest.mark.parametrize("topic", [TOPIC, ROUTES])
-def test_lost_offsets_are_mended_by_the_snapshots_of_either_hop(deployment: RekeyedDeployment, topic: str) -> None:
+def test_lost_offsets_are_mended_by_the_snapshots_of_either_hop(deployment: MemoryDeployment, topic: str) -> None:
     deployment.turn(0.6)
     deployment.turn(0.6, everything=True)
     for at in [at for at in deployment.source.logs if at[0] == topic]:
@@ -85,11 +79,11 @@ def test_lost_offsets_are_mended_by_the_snapshots_of_either_hop(deployment: Reke
     same_as_local(deployment)
 
 
-def verify(deployment: RekeyedDeployment, **span: Any) -> verifying.Verdict:
+def verify(deployment: MemoryDeployment, **span: Any) -> verifying.Verdict:
     return verifying.verify(deployment.given, Span.parse(**span))
 
 
-def test_what_was_sent_and_said_twice_is_verified(deployment: RekeyedDeployment) -> None:
+def test_what_was_sent_and_said_twice_is_verified(deployment: MemoryDeployment) -> None:
     crashing(deployment)
     verdict = verify(deployment)
     assert verdict.identical, verdict.differences()
@@ -98,7 +92,7 @@ def test_what_was_sent_and_said_twice_is_verified(deployment: RekeyedDeployment)
     assert verdict.total("repeats") > 200
 
 
-def test_a_range_of_what_was_sent_twice_is_verified_from_an_archive(deployment: RekeyedDeployment) -> None:
+def test_a_range_of_what_was_sent_twice_is_verified_from_an_archive(deployment: MemoryDeployment) -> None:
     crashing(deployment)
     verdict = verify(deployment, begin="200")
     assert verdict.identical, verdict.differences()
@@ -107,8 +101,7 @@ def test_a_range_of_what_was_sent_twice_is_verified_from_an_archive(deployment: 
 
 
 def test_a_range_may_begin_between_two_messages_of_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    deployment = RekeyedDeployment(monkeypatch, partitions=1, routes=1, records=400, **KEYED)
-    put_behind_commands(monkeypatch, deployment)
+    deployment = rekeyed(monkeypatch, partitions=1, routes=1, records=400, **KEYED)
     monkeypatch.setattr("resonance.pipeline.repartition.keyed.operation_sizes.VECTORS_BYTES", 60)
     deployment.turn()
     deployment.turn()
@@ -120,7 +113,7 @@ def test_a_range_may_begin_between_two_messages_of_a_record(monkeypatch: pytest.
         assert verdict.identical, verdict.differences()
 
 
-def test_a_changed_answer_is_found_among_repeats(deployment: RekeyedDeployment) -> None:
+def test_a_changed_answer_is_found_among_repeats(deployment: MemoryDeployment) -> None:
     crashing(deployment)
     log = deployment.logs["resonance.assignments", 1]
     content = orjson.loads(log[200].value or b"")
@@ -129,35 +122,27 @@ def test_a_changed_answer_is_found_among_repeats(deployment: RekeyedDeployment) 
     assert (topic, difference.kind, difference.what) == (ROUTES, "assignments", "other")
 
 
-def both(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> tuple[RekeyedDeployment, RekeyedDeployment]:
+def both(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> tuple[MemoryDeployment, MemoryDeployment]:
     """The same with a keyed hierarchy and with a local one, both standing in the middle of the input."""
     made = []
     for hierarchy in ("keyed", "local"):
-        deployment = RekeyedDeployment(monkeypatch, **{**KEYED, **changes, "hierarchy": hierarchy})
+        deployment = rekeyed(monkeypatch, **{**KEYED, **changes, "hierarchy": hierarchy})
         deployment.turn(0.4, everything=True)
         deployment.turn(0.5)
         made.append(deployment)
     return made[0], made[1]
 
 
-def take(deployment: RekeyedDeployment, **changes: Any) -> None:
+def take(deployment: MemoryDeployment, **changes: Any) -> None:
     """Go on with other settings."""
     values = {**KEYED, "hierarchy": deployment.given.hierarchy, "input__id_path": "id", **changes}
     deployment.take_settings(settings(**values))
 
 
-def active(monkeypatch: pytest.MonkeyPatch, deployment: RekeyedDeployment) -> None:
-    """Let what reads and changes a deployment find this one."""
-    for module in (*MODULES, changes, recovery, reset, new_version):
-        monkeypatch.setattr(module, "LogReader", lambda *_: deployment, raising=False)
-        if hasattr(module, "write"):
-            monkeypatch.setattr(module, "write", deployment.write)
-
-
 def test_a_new_version_ends_and_begins_all_levels_as_in_one_tree(monkeypatch: pytest.MonkeyPatch) -> None:
     keyed, local = both(monkeypatch)
     for deployment in (keyed, local):
-        active(monkeypatch, deployment)
+        deployment.serve(monkeypatch)
         take(deployment, engine__lambda=9)
         with pytest.raises(MismatchError, match=r"engine\.lambda was 6, is 9"):
             deployment.turn()
@@ -176,25 +161,24 @@ def test_a_new_version_ends_and_begins_all_levels_as_in_one_tree(monkeypatch: py
 def test_a_new_version_carries_out_under_the_old_settings_what_nobody_has_begun_with(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    keyed, whole = RekeyedDeployment(monkeypatch, **KEYED), RekeyedDeployment(monkeypatch, **KEYED)
+    keyed, whole = rekeyed(monkeypatch, **KEYED), rekeyed(monkeypatch, **KEYED)
     whole.turn(0.5, only=TOPIC)
     whole.turn(only=ROUTES)
-    active(monkeypatch, keyed)
+    keyed.serve(monkeypatch)
     keyed.turn(0.5, only=TOPIC)
     take(keyed, engine__lambda=9)
     assert recovery.recover(mismatches.NEW_VERSION, keyed.given, keyed.source) == 2
     assert by_record(told(keyed, "assignments")) == by_record(told(whole, "assignments"))
 
 
-def verified(monkeypatch: pytest.MonkeyPatch, keyed: RekeyedDeployment, records: int) -> None:
-    active(monkeypatch, keyed)
-    put_behind_commands(monkeypatch, keyed)
+def verified(monkeypatch: pytest.MonkeyPatch, keyed: MemoryDeployment, records: int) -> None:
+    keyed.serve(monkeypatch)
     verdict = verify(keyed)
     assert verdict.identical, verdict.differences()
     assert sum(part.records for part in verdict.parts if part.topic == TOPIC) == records
 
 
-def compared(keyed: RekeyedDeployment, local: RekeyedDeployment) -> None:
+def compared(keyed: MemoryDeployment, local: MemoryDeployment) -> None:
     assert by_record(told(keyed, "assignments")) == by_record(told(local, "assignments"))
     assert by_id(told(keyed, "cluster_events")) == by_id(told(local, "cluster_events"))
     tables = [ClusterTable(), ClusterTable()]
@@ -210,7 +194,7 @@ def compared(keyed: RekeyedDeployment, local: RekeyedDeployment) -> None:
 
 
 def test_where_the_old_subtrees_cannot_be_rebuilt_what_is_on_its_way_is_answered_by_the_roots(
-    monkeypatch: pytest.MonkeyPatch, deployment: RekeyedDeployment
+    monkeypatch: pytest.MonkeyPatch, deployment: MemoryDeployment
 ) -> None:
     deployment.turn(0.4, everything=True)
     deployment.turn(0.5)
@@ -236,7 +220,7 @@ def test_where_the_old_subtrees_cannot_be_rebuilt_what_is_on_its_way_is_answered
 def test_one_stream_is_forgotten_with_all_its_levels(monkeypatch: pytest.MonkeyPatch) -> None:
     keyed, local = both(monkeypatch, stream="key")
     for deployment in (keyed, local):
-        active(monkeypatch, deployment)
+        deployment.serve(monkeypatch)
         changed = plan_stream_reset(deployment.given, deployment.source, "p1:k1")
         assert (changed[0].at, [stream.stream for stream in changed[0].streams]) == ((TOPIC, 1), ["p1:k1"])
         deployment.write(deployment.source, changed, atomic=True)
@@ -252,8 +236,8 @@ def test_one_stream_is_forgotten_with_all_its_levels(monkeypatch: pytest.MonkeyP
 
 def test_what_was_sent_and_does_not_count_is_left_to_the_new_models(monkeypatch: pytest.MonkeyPatch) -> None:
     for command in (mismatches.NEW_VERSION, "reset --stream"):
-        keyed = RekeyedDeployment(monkeypatch, **KEYED)
-        active(monkeypatch, keyed)
+        keyed = rekeyed(monkeypatch, **KEYED)
+        keyed.serve(monkeypatch)
         keyed.turn(0.4, everything=True)
         keyed.turn(0.5, only=TOPIC, lost=True)
         begin = keyed.offsets[TOPIC, 1]
@@ -272,7 +256,7 @@ def test_what_was_sent_and_does_not_count_is_left_to_the_new_models(monkeypatch:
 
 @pytest.mark.parametrize("rebuilt", [True, False])
 def test_what_no_output_has_a_place_for_is_named_before_anything_is_written(
-    monkeypatch: pytest.MonkeyPatch, deployment: RekeyedDeployment, *, rebuilt: bool
+    monkeypatch: pytest.MonkeyPatch, deployment: MemoryDeployment, *, rebuilt: bool
 ) -> None:
     deployment.turn(0.4, everything=True)
     deployment.turn(0.5)
@@ -290,7 +274,7 @@ def test_what_no_output_has_a_place_for_is_named_before_anything_is_written(
     assert len(deployment.written) == written
 
 
-def test_a_change_of_hierarchy_is_a_stop_that_no_new_version_mends(deployment: RekeyedDeployment) -> None:
+def test_a_change_of_hierarchy_is_a_stop_that_no_new_version_mends(deployment: MemoryDeployment) -> None:
     deployment.turn(0.5, everything=True)
     take(deployment, hierarchy="local")
     with pytest.raises(MismatchError, match="learned with hierarchy = keyed, it is local") as stopped:

@@ -11,16 +11,15 @@ from resonance.pipeline.kafka.ranges import Span
 from resonance.pipeline.replay import bootstrapping, replaying
 from resonance.pipeline.verify import verify as verifying
 
-from tests.pipeline.repartition.deployment import RekeyedDeployment
+from tests.pipeline.memory_deployment import MemoryDeployment, rekeyed
 from tests.pipeline.repartition.two_hops import ROUTES, inputs, settings
-from tests.pipeline.replay.deployment import put_behind_commands
 from tests.pipeline.streams import TOPIC
 
 
 @pytest.fixture
-def deployment(monkeypatch: pytest.MonkeyPatch) -> RekeyedDeployment:
+def deployment(monkeypatch: pytest.MonkeyPatch) -> MemoryDeployment:
     """Three streams, with repeated routes, dead letters of both hops, and archives."""
-    made = RekeyedDeployment(monkeypatch, snapshots__records=100)
+    made = rekeyed(monkeypatch, snapshots__records=100)
     for offset, value in ((450, b"nonsense"), (451, b'{"country": "DE", "cpu": "x"}')):
         first = made.logs[TOPIC, 1][0]
         made.logs[TOPIC, 1].append(first._replace(offset=offset, value=value))
@@ -29,15 +28,14 @@ def deployment(monkeypatch: pytest.MonkeyPatch) -> RekeyedDeployment:
     made.turn(0.7, archive=True)
     made.turn(1.0)
     made.turn(1.0)
-    put_behind_commands(monkeypatch, made)
     return made
 
 
-def verify(deployment: RekeyedDeployment, **span: Any) -> verifying.Verdict:
+def verify(deployment: MemoryDeployment, **span: Any) -> verifying.Verdict:
     return verifying.verify(deployment.given, Span.parse(**span))
 
 
-def test_both_hops_are_identical_with_what_was_recorded(deployment: RekeyedDeployment) -> None:
+def test_both_hops_are_identical_with_what_was_recorded(deployment: MemoryDeployment) -> None:
     verdict = verify(deployment)
     assert verdict.identical, verdict.differences()
     hops = {part.topic for part in verdict.parts}
@@ -50,14 +48,14 @@ def test_both_hops_are_identical_with_what_was_recorded(deployment: RekeyedDeplo
     assert verdict.total("events") == sum(len(deployment.logs["resonance.cluster-events", p]) for p in range(3)) > 5
 
 
-def test_a_range_starts_from_an_archive(deployment: RekeyedDeployment) -> None:
+def test_a_range_starts_from_an_archive(deployment: MemoryDeployment) -> None:
     verdict = verify(deployment, begin="300", end="700")
     assert verdict.identical, verdict.differences()
     starts = [part.start for part in verdict.parts if part.topic == ROUTES and part.compared]
     assert any(start.startswith("from the archive") for start in starts)
 
 
-def test_a_changed_answer_is_found_and_named_by_its_feature_record(deployment: RekeyedDeployment) -> None:
+def test_a_changed_answer_is_found_and_named_by_its_feature_record(deployment: MemoryDeployment) -> None:
     log = deployment.logs["resonance.assignments", 1]
     content = orjson.loads(log[200].value or b"")
     log[200] = log[200]._replace(value=orjson.dumps({**content, "novel": not content["novel"]}))
@@ -68,7 +66,7 @@ def test_a_changed_answer_is_found_and_named_by_its_feature_record(deployment: R
     assert difference.sentences(topic)[0].startswith(f"resonance.assignments[1], about {about}: is recorded otherwise")
 
 
-def test_a_lost_route_and_a_lost_dead_letter_of_the_first_hop_are_found(deployment: RekeyedDeployment) -> None:
+def test_a_lost_route_and_a_lost_dead_letter_of_the_first_hop_are_found(deployment: MemoryDeployment) -> None:
     letters = deployment.logs["resonance.dead-letters", 1]
     letters[:] = [r for r in letters if r.value != b"nonsense"]
     verdict = verify(deployment)
@@ -76,7 +74,7 @@ def test_a_lost_route_and_a_lost_dead_letter_of_the_first_hop_are_found(deployme
     assert (topic, difference.kind, difference.what, difference.offset) == (TOPIC, "dead_letters", "missing", 450)
 
 
-def test_a_replay_of_the_routes_is_the_live_run(deployment: RekeyedDeployment, tmp_path: Path) -> None:
+def test_a_replay_of_the_routes_is_the_live_run(deployment: MemoryDeployment, tmp_path: Path) -> None:
     summary = replaying.replay_topics(deployment.given, deployment.given.logs, Span(), replaying.ReplayOutput(tmp_path))
     assert [part.topic for part in summary.parts] == [TOPIC] * 2 + [ROUTES] * 3
     lines = [orjson.loads(line) for line in (tmp_path / "assignments.jsonl").read_bytes().splitlines()]
@@ -88,7 +86,7 @@ def test_a_replay_of_the_routes_is_the_live_run(deployment: RekeyedDeployment, t
     assert len(letters) == 2
 
 
-def test_empty_models_in_the_middle_of_the_routes(deployment: RekeyedDeployment) -> None:
+def test_empty_models_in_the_middle_of_the_routes(deployment: MemoryDeployment) -> None:
     span = Span.parse(begin="200")
     summary = replaying.replay_topics(deployment.given, [ROUTES], span, fresh=True)
     assert 0 < sum(part.assignments for part in summary.parts) < 900
@@ -114,6 +112,6 @@ def test_a_file_is_routed_in_the_order_of_its_rows(tmp_path: Path, stream: str) 
     assert set(by_stream) == ({TOPIC} if stream == "topic" else {"DE", "FR", "IT"})
 
 
-def test_a_bootstrap_says_what_to_do_instead(deployment: RekeyedDeployment) -> None:
+def test_a_bootstrap_says_what_to_do_instead(deployment: MemoryDeployment) -> None:
     with pytest.raises(ConfigurationError, match="emit_from = the time from which on to tell"):
         bootstrapping.bootstrap(deployment.given, [TOPIC], Span())

@@ -20,16 +20,15 @@ from resonance.pipeline.repartition.envelope import read_route
 from resonance.pipeline.tasks import make_task, task_maker
 from resonance.pipeline.verify import verify
 
-from tests.pipeline.repartition.deployment import KEYED, KINDS, RekeyedDeployment
+from tests.pipeline.memory_deployment import KEYED, KINDS, MemoryDeployment, rekeyed
 from tests.pipeline.repartition.two_hops import ROUTES, Hops, settings
-from tests.pipeline.replay.deployment import put_behind_commands
 from tests.pipeline.streams import STAMP, TOPIC, value_of
 from tests.pipeline.streams import settings as any_settings
 
 MORE = {"snapshots__records": 120, "snapshots__ratio": 0}
 
 
-def written(deployment: RekeyedDeployment, *, once: bool = False) -> dict[Any, Any]:
+def written(deployment: MemoryDeployment, *, once: bool = False) -> dict[Any, Any]:
     """Everything on the output topics; each message once if asked."""
     found = {}
     for kind in KINDS:
@@ -40,7 +39,7 @@ def written(deployment: RekeyedDeployment, *, once: bool = False) -> dict[Any, A
     return found
 
 
-def by_stream(deployment: RekeyedDeployment) -> dict[Any, Any]:
+def by_stream(deployment: MemoryDeployment) -> dict[Any, Any]:
     """What stands on the output topics of each stream, in its order."""
     found: dict[Any, Any] = defaultdict(list)
     for place, messages in written(deployment).items():
@@ -50,16 +49,16 @@ def by_stream(deployment: RekeyedDeployment) -> dict[Any, Any]:
     return dict(found)
 
 
-def sources_of_answers(deployment: RekeyedDeployment, partitions: int = 2) -> list[Any]:
+def sources_of_answers(deployment: MemoryDeployment, partitions: int = 2) -> list[Any]:
     logs = [deployment.logs[deployment.given.topic("assignments"), partition] for partition in range(partitions)]
     return [tuple(orjson.loads(record.value)["source"].values()) for log in logs for record in log]
 
 
 def test_a_run_in_pieces_is_one_that_never_stopped(monkeypatch):
-    calm = RekeyedDeployment(monkeypatch, **MORE)
+    calm = rekeyed(monkeypatch, **MORE)
     calm.turn()
     # The same order of learning.
-    broken = RekeyedDeployment(monkeypatch, **MORE)
+    broken = rekeyed(monkeypatch, **MORE)
     broken.turn(only=TOPIC)
     for share in (0.1, 0.4, 0.0, 0.7, 1.0):
         broken.turn(share, only=ROUTES)
@@ -70,7 +69,7 @@ def test_a_run_in_pieces_is_one_that_never_stopped(monkeypatch):
 
 
 def test_what_the_first_hop_writes_again_is_learned_once(monkeypatch):
-    deployment = RekeyedDeployment(monkeypatch, **MORE)
+    deployment = rekeyed(monkeypatch, **MORE)
     for share, lost in ((0.2, False), (0.5, True), (0.3, True), (0.5, False), (0.4, True), (1.0, False)):
         deployment.turn(share, only=TOPIC, lost=lost)
         deployment.turn(0.6, only=ROUTES)
@@ -87,7 +86,7 @@ def test_what_the_first_hop_writes_again_is_learned_once(monkeypatch):
 
 
 def test_the_second_hop_learns_again_what_it_had_not_snapshotted_without_the_repeats_among_it(monkeypatch):
-    deployment = RekeyedDeployment(monkeypatch, snapshots__records=10_000)
+    deployment = rekeyed(monkeypatch, snapshots__records=10_000)
     deployment.turn(0.3)
     deployment.turn(0.5, only=TOPIC, lost=True)
     deployment.turn(0.5, only=TOPIC)
@@ -95,7 +94,7 @@ def test_the_second_hop_learns_again_what_it_had_not_snapshotted_without_the_rep
     # Behind the repeats, with none of the streams snapshotted.
     restarted = deployment.models()
     deployment.turn(everything=True)
-    fresh = RekeyedDeployment(monkeypatch, snapshots__records=10_000)
+    fresh = rekeyed(monkeypatch, snapshots__records=10_000)
     fresh.logs[ROUTES, 0], fresh.logs[ROUTES, 1], fresh.logs[ROUTES, 2] = (deployment.logs[ROUTES, p] for p in range(3))
     fresh.turn(only=ROUTES)
     assert fresh.models() == deployment.models()
@@ -153,7 +152,7 @@ def test_a_log_that_begins_in_the_middle_takes_the_first_of_each_partition():
 
 
 def test_where_the_first_hop_stands_is_written_now_and_then(monkeypatch):
-    deployment = RekeyedDeployment(monkeypatch, partitions=1, snapshots__records=100)
+    deployment = rekeyed(monkeypatch, partitions=1, snapshots__records=100)
     for _ in range(3):
         deployment.turn(0.3, only=TOPIC)
     record = restore.read_tables(deployment, deployment.source, {0})[0].records()[TOPIC]
@@ -165,7 +164,7 @@ def test_where_the_first_hop_stands_is_written_now_and_then(monkeypatch):
 
 
 def test_a_reset_begins_behind_the_routes_with_a_version_that_was_never_used(monkeypatch):
-    deployment = RekeyedDeployment(monkeypatch)
+    deployment = rekeyed(monkeypatch)
     deployment.turn(everything=True)
     deployment.turn(only=TOPIC)
     changes = reset.plan_reset(deployment.source, deployment.task)
@@ -182,7 +181,7 @@ def test_a_reset_begins_behind_the_routes_with_a_version_that_was_never_used(mon
 
 
 def test_more_routes_are_told_apart_and_a_reset_uses_no_version_again(monkeypatch):
-    deployment = RekeyedDeployment(monkeypatch)
+    deployment = rekeyed(monkeypatch)
     deployment.turn(everything=True)
     more = replace(deployment.source.deployment, routes=5)
     for kind in ("routes", "snapshots", "cluster_events", "clusters", "archive"):
@@ -198,7 +197,7 @@ def test_more_routes_are_told_apart_and_a_reset_uses_no_version_again(monkeypatc
 
 
 def test_the_input_may_get_partitions(monkeypatch):
-    deployment = RekeyedDeployment(monkeypatch)
+    deployment = rekeyed(monkeypatch)
     deployment.turn(everything=True)
     for kind in ("input", "assignments", "dead_letters"):
         deployment.logs[TOPIC if kind == "input" else deployment.given.topic(kind), 2] = []
@@ -210,7 +209,6 @@ def test_the_input_may_get_partitions(monkeypatch):
     assert {(a["source"]["partition"], a["version"]) for a in answers} == {(2, 1)}
     assert len(answers) == 50
     # What was told before is what would be told now.
-    put_behind_commands(monkeypatch, deployment)
     verdict = verify.verify(deployment.given, Span.parse())
     assert verdict.identical, verdict.differences()
     assert [part.records for part in verdict.parts if part.topic == TOPIC] == [450, 450, 50]
@@ -218,7 +216,7 @@ def test_the_input_may_get_partitions(monkeypatch):
 
 @pytest.mark.parametrize("changes", [{}, KEYED])
 def test_what_is_routed_from_a_partition_that_is_not_known_yet_is_lost_nowhere(monkeypatch, changes):
-    calm, early = (RekeyedDeployment(monkeypatch, partitions=3, **MORE, **changes) for _ in range(2))
+    calm, early = (rekeyed(monkeypatch, partitions=3, **MORE, **changes) for _ in range(2))
     calm.turn()
     early.turn(only=TOPIC)
     now = early.source
@@ -242,7 +240,7 @@ def test_what_is_routed_from_a_partition_that_is_not_known_yet_is_lost_nowhere(m
 
 
 def test_with_a_keyed_hierarchy_the_input_may_not(monkeypatch):
-    deployment = RekeyedDeployment(monkeypatch, **KEYED)
+    deployment = rekeyed(monkeypatch, **KEYED)
     deployment.turn(everything=True)
     for kind in ("input", "assignments", "dead_letters"):
         deployment.logs[TOPIC if kind == "input" else deployment.given.topic(kind), 2] = []
@@ -256,7 +254,7 @@ def test_with_a_keyed_hierarchy_the_input_may_not(monkeypatch):
 
 @pytest.mark.parametrize("stream", ["key", "topic"])
 def test_another_choice_of_streams_is_a_stop_that_only_a_reset_mends(monkeypatch, stream):
-    deployment = RekeyedDeployment(monkeypatch)
+    deployment = rekeyed(monkeypatch)
     deployment.turn(everything=True)
     deployment.given = any_settings(stream=stream, input__id_path="id")
     deployment.source = DeploymentContext.of(deployment.given, {}, deployment.source.deployment)
@@ -266,7 +264,7 @@ def test_another_choice_of_streams_is_a_stop_that_only_a_reset_mends(monkeypatch
 
 
 def test_a_new_version_goes_on_in_both_hops(monkeypatch):
-    deployment = RekeyedDeployment(monkeypatch)
+    deployment = rekeyed(monkeypatch)
     deployment.turn(0.7)
     deployment.given = settings("field:country", input__id_path="id", engine__memory=300)
     deployment.source = DeploymentContext.of(deployment.given, {}, deployment.source.deployment)
@@ -280,7 +278,7 @@ def test_a_new_version_goes_on_in_both_hops(monkeypatch):
     assert len(set(sources_of_answers(deployment))) == len(sources_of_answers(deployment)) == 900
 
 
-def timed_out(deployment: RekeyedDeployment) -> None:
+def timed_out(deployment: MemoryDeployment) -> None:
     """Let the first hop send records of which it commits none, and of which one was never stored."""
     before = {partition: len(deployment.logs[ROUTES, partition]) for partition in range(3)}
     deployment.turn(0.3, only=TOPIC, lost=True)
@@ -292,7 +290,7 @@ def timed_out(deployment: RekeyedDeployment) -> None:
 
 @pytest.mark.parametrize("seen", [False, True])
 def test_a_new_version_learns_what_timed_out_before_it(monkeypatch, seen):
-    deployment = RekeyedDeployment(monkeypatch, snapshots__records=10_000)
+    deployment = rekeyed(monkeypatch, snapshots__records=10_000)
     deployment.turn(0.4, only=TOPIC)
     deployment.turn(only=ROUTES)
     timed_out(deployment)
@@ -308,7 +306,7 @@ def test_a_new_version_learns_what_timed_out_before_it(monkeypatch, seen):
 
 @pytest.mark.parametrize("deleted", [False, True])
 def test_a_new_version_without_the_old_models_learns_no_repeat(monkeypatch, deleted):
-    deployment = RekeyedDeployment(monkeypatch, **MORE)
+    deployment = rekeyed(monkeypatch, **MORE)
     deployment.turn(0.2)
     deployment.turn(only=ROUTES, everything=True)
     deployment.turn(0.5, only=TOPIC, lost=True)
@@ -329,7 +327,7 @@ def test_a_new_version_without_the_old_models_learns_no_repeat(monkeypatch, dele
 
 
 def test_one_stream_is_forgotten_where_it_is_learned(monkeypatch):
-    deployment = RekeyedDeployment(monkeypatch)
+    deployment = rekeyed(monkeypatch)
     deployment.turn(0.7)
     (change,) = plan_stream_reset(deployment.given, deployment.source, "FR")
     assert change.at[0] == ROUTES
@@ -341,7 +339,7 @@ def test_one_stream_is_forgotten_where_it_is_learned(monkeypatch):
 
 
 def test_going_back_to_archives_tells_the_same_again(monkeypatch):
-    deployment = RekeyedDeployment(monkeypatch)
+    deployment = rekeyed(monkeypatch)
     deployment.turn(0.5, archive=True, everything=True)
     places = dict(deployment.offsets)
     deployment.turn(0.5, everything=True)
@@ -358,7 +356,7 @@ def test_going_back_to_archives_tells_the_same_again(monkeypatch):
 
 
 def test_a_stream_is_inspected_where_it_is_learned(monkeypatch):
-    deployment = RekeyedDeployment(monkeypatch)
+    deployment = rekeyed(monkeypatch)
     deployment.turn(everything=True)
     states = listing.read_states(deployment.source, deployment)
     assert [state.at[0] for state in states] == [TOPIC] * 2 + [ROUTES] * 3

@@ -9,7 +9,7 @@ from resonance.pipeline.records import Message, Record
 from resonance.pipeline.repartition.envelope import read_route
 from resonance.pipeline.task.model.stream_model import StreamModel
 
-from tests.pipeline.repartition.deployment import RekeyedDeployment
+from tests.pipeline.memory_deployment import MemoryDeployment, rekeyed
 from tests.pipeline.repartition.test_restarts import by_stream
 from tests.pipeline.repartition.two_hops import ROUTES
 from tests.pipeline.sparse_streams import by_index, by_name, entries, sparse_settings
@@ -27,9 +27,9 @@ SPARSE: dict[str, Any] = {
 }
 
 
-def deployment(patch: pytest.MonkeyPatch, stream: str) -> RekeyedDeployment:
+def deployment(patch: pytest.MonkeyPatch, stream: str) -> MemoryDeployment:
     """A deployment with 300 sparse records of three countries, those of France by index where it is a stream."""
-    made = RekeyedDeployment(patch, records=0, stream=stream, **SPARSE)
+    made = rekeyed(patch, records=0, stream=stream, **SPARSE)
     for partition in made.partitions:
         made.logs[TOPIC, partition] = []
     for i, record in enumerate(entries(300)):

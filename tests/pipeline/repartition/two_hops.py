@@ -1,17 +1,21 @@
-"""Both hops of a re-keyed stream in a few lines: the routes are lists."""
+"""Both hops in a few lines: the routes are lists, and workers come and go."""
 
+import random
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
+import orjson
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.records import Message, Outputs, Record
-from resonance.pipeline.tasks import Task, make_task
+from resonance.pipeline.records import Message, Outputs, Record, TopicPartition
+from resonance.pipeline.tasks import make_task
 
 from tests.pipeline import streams
-from tests.pipeline.streams import STAMP, points, value_of
+from tests.pipeline.streams import STAMP, Held, points, value_of
 
 ROUTES = "resonance.routes"
+KEYED_ROUTES = 4
+"""Partitions of the routes of a keyed hierarchy."""
 
 
 def settings(stream: str = "topic", **changes: Any) -> Settings:
@@ -32,44 +36,154 @@ def inputs(
 
 
 class Hops:
-    """The tasks of both hops, the routes between them and what they said."""
+    """The tasks of both hops, the routes between them and what they said.
 
-    def __init__(self, given: Settings, routes: int = 2) -> None:
-        self.given = given
-        self.count = routes
-        self.tasks: dict[tuple[str, int], Task] = {}
-        self.routes: dict[int, list[Record]] = defaultdict(list)
-        self.read: dict[int, int] = defaultdict(int)
+    Parameters
+    ----------
+    given : Settings
+        Of all tasks.
+    routes : int
+        Partitions of the routes.
+    logs : sequence of sequence of Record
+        What stands in each input partition for `run`.
+    workers : int
+        How many there are for `run`: a task runs with the others of its worker, in turn.
+    seed : int
+        Decides how much of which log is processed when.
+    """
+
+    def __init__(
+        self,
+        given: Settings,
+        routes: int = 2,
+        logs: Sequence[Sequence[Record]] = (),
+        workers: int = 1,
+        seed: int = 0,
+    ) -> None:
+        self.given, self.count, self.workers = given, routes, workers
+        self.held: dict[TopicPartition, Held] = {}
+        self.logs: dict[TopicPartition, list[Record]] = {
+            (given.input.topics[0], number): list(log) for number, log in enumerate(logs)
+        }
         self.first = Outputs()
         self.second: dict[int, Outputs] = defaultdict(Outputs)
+        self.random = random.Random(seed)
 
-    def task(self, topic: str, partition: int) -> Task:
-        at = (topic, partition)
-        if at not in self.tasks:
-            self.tasks[at] = make_task(self.given, topic, partition, self.count)
-        return self.tasks[at]
+    @property
+    def routes(self) -> dict[int, list[Record]]:
+        """What was routed to each partition."""
+        return {partition: log for (topic, partition), log in self.logs.items() if topic == ROUTES}
+
+    @property
+    def routed(self) -> list[Record]:
+        return [record for log in self.routes.values() for record in log]
+
+    @property
+    def outputs(self) -> Outputs:
+        """What both hops said."""
+        whole = Outputs()
+        for part in (self.first, *self.second.values()):
+            whole.add(part)
+        return whole
+
+    def make(self, topic: str, partition: int) -> Any:
+        """Return an empty task."""
+        return make_task(self.given, topic, partition, self.count)
+
+    def task(self, topic: str, partition: int) -> Any:
+        if (topic, partition) not in self.held:
+            self.held[topic, partition] = Held(self.make(topic, partition))
+        return self.held[topic, partition].task
 
     def send(self, records: Sequence[Record]) -> Outputs:
         """Send records of one partition on."""
         outputs = self.task(records[0].topic, records[0].partition).process(records)
         self.first.add(outputs)
         for message in outputs.routes:
-            self.append(message)
+            # Every tenth offset is a marker's.
+            log = self.logs.setdefault((ROUTES, message.partition), [])
+            offset = len(log) + len(log) // 10
+            log.append(Record(ROUTES, message.partition, offset, STAMP, message.key, message.value, message.headers))
         return outputs
 
-    def append(self, message: Message) -> None:
-        """Write a route; every tenth offset is a marker's."""
-        assert message.partition is not None
-        log = self.routes[message.partition]
-        offset = len(log) + len(log) // 10
-        log.append(Record(ROUTES, message.partition, offset, STAMP, message.key, message.value, message.headers))
+    def step(self, at: TopicPartition, size: int) -> None:
+        """Process some records that wait."""
+        self.task(*at)
+        held = self.held[at]
+        part = self.logs[at][held.read : held.read + size]
+        held.read += len(part)
+        if at[0] == ROUTES:
+            self.second[at[1]].add(held.task.process(part))
+        else:
+            self.send(part)
+
+    def waits(self, at: TopicPartition) -> bool:
+        return not self.held.get(at) or self.held[at].read < len(self.logs[at])
 
     def learn(self, size: int | None = None) -> None:
         """Learn what was routed and is not learned yet, in batches of a size."""
         for partition, log in self.routes.items():
-            while waiting := log[self.read[partition] :][: size or len(log)]:
-                self.second[partition].add(self.task(ROUTES, partition).process(waiting))
-                self.read[partition] += len(waiting)
+            while self.waits((ROUTES, partition)):
+                self.step((ROUTES, partition), size or len(log))
+
+    def run(self, sizes: Sequence[int] = (1, 7, 300), *, moving: bool = False) -> Outputs:
+        """Process everything: each worker takes some records of one of its partitions in turn.
+
+        With `moving` another worker takes a partition over now and then.
+        """
+        places = [*self.logs, *((ROUTES, number) for number in range(self.count))]
+        for at in places:
+            self.logs.setdefault(at, [])
+            self.task(*at)
+        while any(map(self.waits, places)):
+            for worker in range(self.workers):
+                own = [at for at in places[worker :: self.workers] if self.waits(at)]
+                if own:
+                    at = self.random.choice(own)
+                    self.step(at, self.random.choice(sizes))
+                    if (due := self.held[at].task.due()) and self.random.random() < 0.5:
+                        self.write(at, due)
+            if moving and self.random.random() < 0.1:
+                at = self.random.choice(places)
+                if self.random.random() < 0.5:
+                    # The first one had the time to stop cleanly.
+                    self.write(at, self.held[at].task.dirty())
+                self.held[at].restore(self.make(*at), self.logs[at])
+        return self.outputs
+
+    def write(self, at: TopicPartition, streams: Sequence[str]) -> None:
+        """Write snapshots of a task."""
+        held = self.held[at]
+        held.write(streams, self.logs[at][held.read - 1].offset + 1 if held.read else 0)
+
+
+def keyed_hops(given: Settings, logs: Sequence[Sequence[Record]], workers: int = 1, seed: int = 0) -> Hops:
+    """The hops of a keyed hierarchy."""
+    return Hops(given, KEYED_ROUTES, logs, workers, seed)
+
+
+def by_record(messages: Sequence[Message]) -> dict[tuple[str, int, int], Any]:
+    """Return answers by the records that they answer."""
+    found: dict[tuple[str, int, int], Any] = {}
+    for message in messages:
+        source = orjson.loads(message.value or b"")["source"]
+        place = (source["topic"], source["partition"], source["offset"])
+        assert place not in found, "a record is answered once"
+        found[place] = (message.key, message.value, message.headers)
+    return found
+
+
+def by_id(messages: Sequence[Message]) -> dict[bytes, Any]:
+    """Return events by their ids, without the numbers that depend on where they were learned."""
+    found: dict[bytes, Any] = {}
+    for message in messages:
+        name = dict(message.headers)["ce_id"] or b""
+        payload = orjson.loads(message.value or b"")
+        del payload["seq"]
+        payload.pop("subtree", None)
+        assert name not in found, "an event is said once"
+        found[name] = (message.key, payload, message.headers)
+    return found
 
 
 def interleaved(logs: dict[tuple[str, int], list[Record]], size: int = 17) -> list[list[Record]]:

@@ -19,7 +19,7 @@ from resonance.pipeline.replay import bootstrap_file, file_partitions
 from resonance.pipeline.replay.bootstrapping import FromFile, bootstrap
 from resonance.pipeline.timestamps import TimeTexts
 
-from tests.pipeline.replay.deployment import ReplayedDeployment
+from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import STAMP, TOPIC, points, value_of
 
 HALF = 300
@@ -36,23 +36,23 @@ def told(outputs: Outputs, first: int = 0) -> list[Message]:
 
 
 @pytest.fixture
-def deployment(monkeypatch: pytest.MonkeyPatch) -> ReplayedDeployment:
-    return ReplayedDeployment(monkeypatch)
+def deployment(monkeypatch: pytest.MonkeyPatch) -> MemoryDeployment:
+    return MemoryDeployment(monkeypatch)
 
 
 def test_first_half_learned_and_second_live_is_one_run_over_both(
-    deployment: ReplayedDeployment, monkeypatch: pytest.MonkeyPatch
+    deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (part,) = bootstrap(deployment.given, [TOPIC], Span.parse(end=str(HALF)))
     assert (part.records, part.offset, part.streams, part.archived) == (HALF, HALF, 2, True)
     live = deployment.work(600)
-    silent_first = ReplayedDeployment(monkeypatch, emit_from=TimeTexts()[STAMP + 1_000 * HALF]).work(600)
+    silent_first = MemoryDeployment(monkeypatch, emit_from=TimeTexts()[STAMP + 1_000 * HALF]).work(600)
     assert told(live) == told(silent_first)
-    whole = ReplayedDeployment(monkeypatch).work(600)
+    whole = MemoryDeployment(monkeypatch).work(600)
     assert live.assignments == [message for message in told(whole, HALF) if message in whole.assignments]
 
 
-def test_what_follows_can_be_verified_from_the_beginning_and_from_the_archive(deployment: ReplayedDeployment) -> None:
+def test_what_follows_can_be_verified_from_the_beginning_and_from_the_archive(deployment: MemoryDeployment) -> None:
     bootstrap(deployment.given, [TOPIC], Span.parse(end=str(HALF)))
     deployment.work(600)
     (part,) = deployment.verify().parts
@@ -72,12 +72,12 @@ def history(tmp_path: Path) -> Path:
 
 
 def test_a_file_is_learned_as_if_it_stood_before_the_log(
-    deployment: ReplayedDeployment, history: Path, monkeypatch: pytest.MonkeyPatch
+    deployment: MemoryDeployment, history: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (part,) = bootstrap(deployment.given, FromFile(history, Columns(key="key")), Span())
     assert (part.records, part.offset, part.archived) == (HALF, 0, True)
     live = deployment.work(600)
-    both = ReplayedDeployment(monkeypatch, records=0)
+    both = MemoryDeployment(monkeypatch, records=0)
     lines = history.read_bytes().splitlines()
     for i, record in enumerate([*lines, *deployment.logs[TOPIC, 0]]):
         if isinstance(record, bytes):
@@ -109,7 +109,7 @@ def test_a_file_is_read_once_for_all_partitions(monkeypatch: pytest.MonkeyPatch,
 
     monkeypatch.setattr(file_partitions, "RecordFile", open_file)
     monkeypatch.setattr(file_partitions, "run_with_frames", counted)
-    deployment = ReplayedDeployment(monkeypatch, partitions=2)
+    deployment = MemoryDeployment(monkeypatch, partitions=2)
     found = bootstrap(deployment.given, FromFile(history, Columns(key="id")), Span(), processes=processes)
     assert opened == [history]
     assert [part.partition for part in found] == [0, 1]
@@ -128,7 +128,7 @@ def _moved(message: Message, by: int) -> Any:
     return content
 
 
-def test_a_file_needs_its_archive_to_be_replayed(deployment: ReplayedDeployment, history: Path) -> None:
+def test_a_file_needs_its_archive_to_be_replayed(deployment: MemoryDeployment, history: Path) -> None:
     bootstrap(deployment.given, FromFile(history, Columns(key="key")), Span())
     deployment.work(600)
     deployment.logs[deployment.source.archive, 0] = []
@@ -138,7 +138,7 @@ def test_a_file_needs_its_archive_to_be_replayed(deployment: ReplayedDeployment,
 
 @pytest.mark.parametrize("worked", [False, True])
 def test_a_lost_snapshots_topic_is_not_made_up_for_without_the_file(
-    deployment: ReplayedDeployment, history: Path, worked: bool
+    deployment: MemoryDeployment, history: Path, worked: bool
 ) -> None:
     bootstrap(deployment.given, FromFile(history, Columns(key="key")), Span())
     if worked:
@@ -148,7 +148,7 @@ def test_a_lost_snapshots_topic_is_not_made_up_for_without_the_file(
         deployment.work(600)
 
 
-def test_what_a_topic_gave_is_learned_again_from_it(deployment: ReplayedDeployment) -> None:
+def test_what_a_topic_gave_is_learned_again_from_it(deployment: MemoryDeployment) -> None:
     bootstrap(deployment.given, [TOPIC], Span.parse(end=str(HALF)))
     deployment.work(400)
     deployment.logs[deployment.source.snapshots, 0] = []
@@ -158,13 +158,13 @@ def test_what_a_topic_gave_is_learned_again_from_it(deployment: ReplayedDeployme
 def test_a_file_that_does_not_show_its_features_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = tmp_path / "few.jsonl"
     path.write_bytes(b'{"features": [1, 2]}\n' * 5)
-    deployment = ReplayedDeployment(monkeypatch, input__features="features", prepare__scale="none")
+    deployment = MemoryDeployment(monkeypatch, input__features="features", prepare__scale="none")
     with pytest.raises(ConfigurationError, match=r"gets 5 records of it, too few to show their features; .*dimension"):
         bootstrap(deployment.changed(input__features="features", stream="partition"), FromFile(path, Columns()), Span())
     assert deployment.written == []
 
 
-def test_a_deployment_that_has_learned_is_left_alone(deployment: ReplayedDeployment) -> None:
+def test_a_deployment_that_has_learned_is_left_alone(deployment: MemoryDeployment) -> None:
     deployment.work(200)
     with pytest.raises(MismatchError, match=r"has learned from features\[0\] already, up to offset 200; .*--reset"):
         bootstrap(deployment.given, [TOPIC], Span())
@@ -172,7 +172,7 @@ def test_a_deployment_that_has_learned_is_left_alone(deployment: ReplayedDeploym
 
 
 @pytest.fixture
-def run(deployment: ReplayedDeployment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
+def run(deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
     """The command, on the deployment."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(options_module, "load_settings", lambda *_, **__: deployment.given)
@@ -216,7 +216,7 @@ def test_the_command_says_what_is_wrong(
     assert message in capsys.readouterr().err
 
 
-def test_after_a_reset_it_begins_with_the_version_that_the_reset_chose(deployment: ReplayedDeployment) -> None:
+def test_after_a_reset_it_begins_with_the_version_that_the_reset_chose(deployment: MemoryDeployment) -> None:
     deployment.work(200)
     deployment.expire(TOPIC, 100)
     reset(deployment.source, deployment.task)

@@ -5,13 +5,13 @@ import orjson
 import pytest
 from resonance.pipeline.records import Message
 
-from tests.pipeline.replay.deployment import ReplayedDeployment
+from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import STAMP, TOPIC
 
 
 def test_a_replay_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     changed = {"input__features": None, "input__dimension": 40, "prepare__warmup_records": 100}
-    deployment = ReplayedDeployment(monkeypatch, records=0, stream="partition", **changed)
+    deployment = MemoryDeployment(monkeypatch, records=0, stream="partition", **changed)
     rng = np.random.default_rng(3)
     rows = rng.normal(size=(4, 40))[rng.integers(4, size=600)] + 0.3 * rng.normal(size=(600, 40))
     for i, row in enumerate(rows.tolist()):

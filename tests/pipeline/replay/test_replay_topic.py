@@ -16,13 +16,13 @@ from resonance.pipeline.recovery.reset_stream import plan_stream_reset
 from resonance.pipeline.replay.replaying import ReplayOutput, replay_topics
 from resonance.pipeline.timestamps import TimeTexts
 
-from tests.pipeline.replay.deployment import ReplayedDeployment
+from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import STAMP, TOPIC
 
 
 @pytest.fixture
-def deployment(monkeypatch: pytest.MonkeyPatch) -> ReplayedDeployment:
-    made = ReplayedDeployment(monkeypatch)
+def deployment(monkeypatch: pytest.MonkeyPatch) -> MemoryDeployment:
+    made = MemoryDeployment(monkeypatch)
     made.work(200, archive=True)
     made.work(600)
     return made
@@ -32,7 +32,7 @@ def lines(folder: Path, name: str) -> list[Any]:
     return [orjson.loads(line) for line in (folder / name).read_bytes().splitlines()]
 
 
-def recorded(deployment: ReplayedDeployment, kind: str, first: int, end: int) -> list[Any]:
+def recorded(deployment: MemoryDeployment, kind: str, first: int, end: int) -> list[Any]:
     contents = [orjson.loads(record.value) for record in deployment.recorded(kind)]
     return [content for content in contents if first <= content.get("cause", content)["source"]["offset"] < end]
 
@@ -49,7 +49,7 @@ def recorded(deployment: ReplayedDeployment, kind: str, first: int, end: int) ->
     ],
 )
 def test_a_range_says_what_was_recorded(
-    deployment: ReplayedDeployment, tmp_path: Path, span: Span, first: int, end: int, silent: int
+    deployment: MemoryDeployment, tmp_path: Path, span: Span, first: int, end: int, silent: int
 ) -> None:
     summary = replay_topics(deployment.given, [TOPIC], span, ReplayOutput(tmp_path))
     (part,) = summary.parts
@@ -59,7 +59,7 @@ def test_a_range_says_what_was_recorded(
 
 
 @pytest.mark.parametrize("wrong", [[120], [599], [300, 598, 599]], ids=str)
-def test_records_of_the_future_move_no_range(deployment: ReplayedDeployment, wrong: list[int]) -> None:
+def test_records_of_the_future_move_no_range(deployment: MemoryDeployment, wrong: list[int]) -> None:
     log = deployment.logs[TOPIC, 0]
     for place in wrong:
         log[place] = log[place]._replace(timestamp=4_000_000_000_000)
@@ -74,7 +74,7 @@ def test_records_of_the_future_move_no_range(deployment: ReplayedDeployment, wro
         assert part.begin == first
 
 
-def test_a_log_of_the_future_has_no_newest_time(deployment: ReplayedDeployment) -> None:
+def test_a_log_of_the_future_has_no_newest_time(deployment: MemoryDeployment) -> None:
     before = time.time_ns() // 1_000_000
     assert newest_time(deployment, [(TOPIC, 0)]) == STAMP + 599_000
     deployment.logs[TOPIC, 0] = [record._replace(timestamp=4_000_000_000_000) for record in deployment.logs[TOPIC, 0]]
@@ -83,7 +83,7 @@ def test_a_log_of_the_future_has_no_newest_time(deployment: ReplayedDeployment) 
 
 @pytest.mark.parametrize("begin", [200, 650])
 def test_where_a_stream_was_begun_anew_its_new_model_answers(
-    deployment: ReplayedDeployment, tmp_path: Path, begin: int
+    deployment: MemoryDeployment, tmp_path: Path, begin: int
 ) -> None:
     for stream in ("p0:a", "p0:b"):
         (change,) = plan_stream_reset(deployment.given, deployment.source, stream)
@@ -98,7 +98,7 @@ def test_where_a_stream_was_begun_anew_its_new_model_answers(
         assert [line["value"] for line in lines(tmp_path, name)] == recorded(deployment, kind, begin, 800)
 
 
-def test_fresh_models_begin_with_the_range(deployment: ReplayedDeployment, tmp_path: Path) -> None:
+def test_fresh_models_begin_with_the_range(deployment: MemoryDeployment, tmp_path: Path) -> None:
     (part,) = replay_topics(
         deployment.given, [TOPIC], Span.parse(begin="300"), ReplayOutput(tmp_path), fresh=True
     ).parts
@@ -107,21 +107,21 @@ def test_fresh_models_begin_with_the_range(deployment: ReplayedDeployment, tmp_p
 
 
 def test_where_no_worker_has_run_the_log_is_replayed_from_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
-    deployment = ReplayedDeployment(monkeypatch)
+    deployment = MemoryDeployment(monkeypatch)
     deployment.expire(TOPIC, 100)
     (part,) = replay_topics(deployment.given, [TOPIC], Span.parse(begin="150")).parts
     assert (part.start, part.silent, part.records) == ("empty models at offset 100, where they began", 50, 450)
 
 
 def test_a_topic_without_records_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    deployment = ReplayedDeployment(monkeypatch, records=0)
+    deployment = MemoryDeployment(monkeypatch, records=0)
     deployment.logs[TOPIC, 0] = []
     with pytest.raises(BrokerError, match=r"features on .* holds no committed records; there is nothing to replay"):
         replay_topics(deployment.given, [TOPIC], Span.parse())
 
 
 @pytest.fixture
-def run(deployment: ReplayedDeployment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
+def run(deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
     """The command, on the deployment."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(command_module, "load_settings", lambda *_, **__: deployment.given)

@@ -13,7 +13,7 @@ from resonance.pipeline.task.encode import cluster_description
 from resonance.pipeline.task.partition_task import PartitionTask
 
 from tests.pipeline.cli.test_cli import run
-from tests.pipeline.replay.deployment import ReplayedDeployment
+from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.sparse_streams import by_name, entries, sparse_settings
 from tests.pipeline.streams import STAMP, TOPIC, payloads, settings
 
@@ -21,10 +21,10 @@ OPTIONS = ("inspect", "--topics", TOPIC, "--name", "resonance", "--stream", "p0:
 
 
 @pytest.fixture
-def deployment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ReplayedDeployment:
+def deployment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> MemoryDeployment:
     """Two streams of sparse records, worked on in three parts, archived behind the first two."""
     monkeypatch.chdir(tmp_path)
-    made = ReplayedDeployment(monkeypatch, records=0)
+    made = MemoryDeployment(monkeypatch, records=0)
     made.take_settings(sparse_settings(stream="key", input__id_path="id"))
     for i, record in enumerate(entries(400)):
         value = orjson.dumps({"id": f"r{i}", "words": {} if i == 50 else by_name(record)})
@@ -35,12 +35,12 @@ def deployment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ReplayedDeplo
     return made
 
 
-def dictionaries(deployment: ReplayedDeployment) -> dict[str, Any]:
+def dictionaries(deployment: MemoryDeployment) -> dict[str, Any]:
     found = inspect(deployment.given, deployment, read_states(deployment.source, deployment))
     return {stream.stream: stream.features for stream in found}
 
 
-def test_a_replay_says_the_same(deployment: ReplayedDeployment) -> None:
+def test_a_replay_says_the_same(deployment: MemoryDeployment) -> None:
     (part,) = deployment.verify().parts
     assert (part.records, part.assignments, part.dead_letters, part.difference) == (400, 399, 1, None)
     (later,) = deployment.verify(begin="350").parts
@@ -49,7 +49,7 @@ def test_a_replay_says_the_same(deployment: ReplayedDeployment) -> None:
 
 
 def test_inspection_has_the_dictionary_and_what_is_salient(
-    deployment: ReplayedDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first = [name for place in range(0, 400, 2) if place != 50 for name in by_name(entries(400)[place])]
     assert dictionaries(deployment)["p0:a"] == list(dict.fromkeys(first))
@@ -71,7 +71,7 @@ def test_inspection_has_the_dictionary_and_what_is_salient(
 
 
 def test_inspection_promises_no_more_than_it_has(
-    deployment: ReplayedDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(cluster_description, "CENTRE_BYTES", 700)
     assert run(monkeypatch, *OPTIONS, "--json") == 0
@@ -89,7 +89,7 @@ def test_inspection_promises_no_more_than_it_has(
 
 @pytest.mark.parametrize("engine", ["fuzzy_art", "sa_art"])
 def test_inspection_of_clusters_with_features_of_their_own(
-    engine: str, deployment: ReplayedDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    engine: str, deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     dense = engine == "sa_art"
     given = (
@@ -109,7 +109,7 @@ def test_inspection_of_clusters_with_features_of_their_own(
 
 
 def test_a_new_version_has_a_dictionary_of_its_own(
-    deployment: ReplayedDeployment, monkeypatch: pytest.MonkeyPatch
+    deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = dictionaries(deployment)
     deployment.take_settings(

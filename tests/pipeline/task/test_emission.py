@@ -1,21 +1,20 @@
 """Silence before `emit_from`: what comes after it are the bytes of a run that told everything, behind a list."""
 
-import random
 from typing import Any
 
 import orjson
 import pytest
 from jsonschema import Draft202012Validator
-from resonance.pipeline.records import Message, Outputs, Record, StreamSnapshot
+from resonance.pipeline.records import Message, Outputs, Record
 from resonance.pipeline.task.emission import Emission
 from resonance.pipeline.task.encode import message_sizes as sizes
-from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.timestamps import canonical
 from resonance.schemas import load_schema
 
 from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import STAMP, TOPIC, payloads, points, records, restored, run, settings, states, task
 from tests.pipeline.task.test_clusters import compacted, there
+from tests.pipeline.task.test_partition_snapshots import crash_and_go_on
 from tests.pipeline.task.test_partition_task import ENGINES, KEYS, array_records, array_settings, changed
 
 AT = (TOPIC, 0)
@@ -111,55 +110,12 @@ def test_a_list_says_since_when_the_clusters_are_there() -> None:
     assert {cluster["time"] for cluster in listed} == {stamped(log[700])}
 
 
-class Crashes:
-    """A bus with snapshots, and a log that is processed with crashes anywhere."""
-
-    def __init__(self, given: Any, log: list[Record], seed: int) -> None:
-        self.given, self.log, self.rng = given, log, random.Random(seed)
-        self.snapshots: dict[str, StreamSnapshot] = {}
-        self.state: bytes | None = None
-        self.recovery_offset = 0
-
-    def save(self, worker: PartitionTask, streams: list[str], position: int) -> None:
-        for stream in streams:
-            self.snapshots[stream] = worker.snapshot(stream)
-        self.state = worker.partition_state()
-        self.recovery_offset = position if worker.recovery_offset is None else worker.recovery_offset
-
-    def restore(self, committed: int) -> PartitionTask:
-        worker = task(self.given)
-        if self.state is not None:
-            worker = restored(self.given, self.state, self.snapshots.values())
-        again = [record for record in self.log if self.recovery_offset <= record.offset < committed]
-        size = self.rng.choice((1, 30, 1000))
-        for start in range(0, len(again), size):
-            worker.catch_up(again[start : start + size])
-        return worker
-
-    def run(self, sizes: tuple[int, ...]) -> tuple[Outputs, PartitionTask]:
-        worker, outputs, done = task(self.given), Outputs(), 0
-        while done < len(self.log):
-            size = self.rng.choice(sizes)
-            outputs.add(worker.process(self.log[done : done + size]))
-            done = min(len(self.log), done + size)
-            position = self.log[done - 1].offset + 1
-            if self.rng.random() < 0.3:
-                self.save(worker, [name for name in worker.dirty() if self.rng.random() < 0.5], position)
-            if self.rng.random() < 0.3:
-                worker = self.restore(position)
-        return outputs, worker
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_crashes_anywhere_change_neither_the_silence_nor_the_lists(seed: int) -> None:
     log = unusual(records(points(1300).tolist(), keys=KEYS[:3]))
     given = settings(stream="key", emit_from=stamped(log[700]), output__clusters_grace=0.5)
-    whole = task(given)
-    expected = run(whole, log)
+    expected = crash_and_go_on(given, log, seed)
     assert len([message for message in expected.events if is_listing(message)]) == 3
-    outputs, worker = Crashes(given, log, seed).run((1, 5, 40, 200))
-    assert outputs == expected
-    assert states(worker) == states(whole)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -178,17 +134,13 @@ def test_the_latch_may_come_while_the_first_records_decide(seed: int, latch: int
     log[5 if latch > 5 else 6] = log[5]._replace(value=None)
     given = array_settings(emit_from=stamped(log[latch]), **quick)
     loud = run(task(array_settings(**quick)), log)
-    whole = task(given)
-    expected = run(whole, log)
+    expected = crash_and_go_on(given, log, seed, (1, 2, 5))
     told, lists = split(expected)
     assert told == later_part(loud, log[latch].offset)
     # One of the first is not usable: the record with offset 60 decides, and its events are told.
     assert bool(lists) == (latch > 20)
     for size in (1, 7):
         assert run(task(given), log, size) == expected
-    outputs, worker = Crashes(given, log, seed).run((1, 2, 5))
-    assert outputs == expected
-    assert states(worker) == states(whole)
 
 
 def test_nothing_is_told_where_the_time_never_comes_and_everything_where_it_is_past() -> None:

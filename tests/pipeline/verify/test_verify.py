@@ -18,14 +18,14 @@ from resonance.pipeline.recovery.reset_stream import plan_stream_reset
 from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.verify import verify
 
-from tests.pipeline.replay.deployment import ReplayedDeployment
+from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import TOPIC
 
 
 @pytest.fixture
-def deployment(monkeypatch: pytest.MonkeyPatch) -> ReplayedDeployment:
+def deployment(monkeypatch: pytest.MonkeyPatch) -> MemoryDeployment:
     """One partition with two streams, worked on in three parts, archived behind the first two."""
-    made = ReplayedDeployment(monkeypatch)
+    made = MemoryDeployment(monkeypatch)
     made.append((TOPIC, 0), Message(b"a", b'{"cpu": "much"}', []))
     for until in (200, 400):
         made.work(until, archive=True)
@@ -46,7 +46,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return read
 
 
-def test_everything_is_identical(deployment: ReplayedDeployment) -> None:
+def test_everything_is_identical(deployment: MemoryDeployment) -> None:
     verdict = deployment.verify()
     assert verdict.identical
     (part,) = verdict.parts
@@ -55,13 +55,13 @@ def test_everything_is_identical(deployment: ReplayedDeployment) -> None:
     assert part.start == "empty models at offset 0, where they began"
 
 
-def test_a_range_starts_from_the_archive_before_it(deployment: ReplayedDeployment) -> None:
+def test_a_range_starts_from_the_archive_before_it(deployment: MemoryDeployment) -> None:
     (part,) = deployment.verify(begin="450", end="500").parts
     assert (part.begin, part.end, part.records, part.silent, part.difference) == (450, 500, 50, 50, None)
     assert part.start.startswith("from the archive at offset 400 (2023-11-14T22:19:59.000Z)")
 
 
-def test_the_last_minutes_are_identical_after_the_first_records_expired(deployment: ReplayedDeployment) -> None:
+def test_the_last_minutes_are_identical_after_the_first_records_expired(deployment: MemoryDeployment) -> None:
     deployment.expire(TOPIC, 300)
     (part,) = deployment.verify(last="3m").parts
     assert (part.begin, part.records, part.silent, part.difference) == (419, 182, 19, None)
@@ -71,7 +71,7 @@ def test_the_last_minutes_are_identical_after_the_first_records_expired(deployme
     assert stopped.value.remedies == ("--fresh",)
 
 
-def test_without_an_archive_it_says_what_is_missing(deployment: ReplayedDeployment) -> None:
+def test_without_an_archive_it_says_what_is_missing(deployment: MemoryDeployment) -> None:
     deployment.expire(TOPIC, 100)
     with pytest.raises(
         MismatchError,
@@ -83,7 +83,7 @@ def test_without_an_archive_it_says_what_is_missing(deployment: ReplayedDeployme
 
 
 def test_behind_a_new_version_its_records_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    deployment = ReplayedDeployment(monkeypatch)
+    deployment = MemoryDeployment(monkeypatch)
     deployment.work(300, everything=True)
     deployment.take_settings(deployment.changed(engine__memory=280))
     assert recovery.begin_versions(deployment.given, deployment.source, PartitionTask)
@@ -101,7 +101,7 @@ def test_behind_a_new_version_its_records_are_compared(monkeypatch: pytest.Monke
 
 
 def test_a_changed_setting_is_found_where_it_first_matters(
-    deployment: ReplayedDeployment, monkeypatch: pytest.MonkeyPatch
+    deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = deployment.changed(engine__memory=280)
     read = reads(monkeypatch)
@@ -118,7 +118,7 @@ def test_a_changed_setting_is_found_where_it_first_matters(
     assert all(": recorded " in member and ", replayed " in member for member in members)
 
 
-def test_a_changed_member_is_named(deployment: ReplayedDeployment) -> None:
+def test_a_changed_member_is_named(deployment: MemoryDeployment) -> None:
     record = deployment.recorded()[500]
     content = orjson.loads(record.value)
     deployment.replace("assignments", 500, value=orjson.dumps(content | {"novel": not content["novel"]}))
@@ -137,7 +137,7 @@ def cause(record: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["assignments", "cluster_events", "dead_letters"])
-def test_a_missing_output_is_found(deployment: ReplayedDeployment, kind: str) -> None:
+def test_a_missing_output_is_found(deployment: MemoryDeployment, kind: str) -> None:
     log = deployment.recorded(kind)
     place = len(log) // 2
     # The last that is said of its record: the next one of the same record would stand in its place.
@@ -149,7 +149,7 @@ def test_a_missing_output_is_found(deployment: ReplayedDeployment, kind: str) ->
 
 
 @pytest.mark.parametrize("kind", ["assignments", "cluster_events"])
-def test_a_surplus_output_is_found(deployment: ReplayedDeployment, kind: str) -> None:
+def test_a_surplus_output_is_found(deployment: MemoryDeployment, kind: str) -> None:
     record = deployment.recorded(kind)[-1]
     source = b'"offset":%d}' % orjson.loads(record.value).get("cause", orjson.loads(record.value))["source"]["offset"]
     value = record.value.replace(source, b'"offset":600}').replace(b'"seq":', b'"seq":9')
@@ -158,13 +158,13 @@ def test_a_surplus_output_is_found(deployment: ReplayedDeployment, kind: str) ->
     assert (difference.kind, difference.what, difference.offset) == (kind, "surplus", 600)
 
 
-def test_letters_say_their_log_and_their_version(deployment: ReplayedDeployment) -> None:
+def test_letters_say_their_log_and_their_version(deployment: MemoryDeployment) -> None:
     (letter,) = deployment.recorded("dead_letters")
     headers = dict(letter.headers)
     assert (headers["resonance.error.topic_id"], headers["resonance.error.version"]) == (b"id-1", b"1")
 
 
-def test_letters_of_an_earlier_release_verify_as_before(deployment: ReplayedDeployment) -> None:
+def test_letters_of_an_earlier_release_verify_as_before(deployment: MemoryDeployment) -> None:
     (letter,) = deployment.recorded("dead_letters")
     said = [header for header in letter.headers if not header[0].endswith((".topic_id", ".version"))]
     deployment.replace("dead_letters", 0, headers=said)
@@ -174,7 +174,7 @@ def test_letters_of_an_earlier_release_verify_as_before(deployment: ReplayedDepl
     assert difference.members == [("headers.strange", "", None)]
 
 
-def test_letters_of_a_history_that_was_given_up_are_older(deployment: ReplayedDeployment) -> None:
+def test_letters_of_a_history_that_was_given_up_are_older(deployment: MemoryDeployment) -> None:
     (letter,) = deployment.recorded("dead_letters")
     deployment.take_settings(deployment.changed(engine__memory=350))
     reset.reset(deployment.source, deployment.task)
@@ -189,7 +189,7 @@ def test_letters_of_a_history_that_was_given_up_are_older(deployment: ReplayedDe
     assert (part.dead_letters, part.difference) == (1, None)
 
 
-def test_equal_repeats_count_once(deployment: ReplayedDeployment) -> None:
+def test_equal_repeats_count_once(deployment: MemoryDeployment) -> None:
     deployment.again("assignments", 300, 350)
     deployment.again("cluster_events", 2, 4)
     verdict = deployment.verify()
@@ -198,14 +198,14 @@ def test_equal_repeats_count_once(deployment: ReplayedDeployment) -> None:
     assert (part.assignments, part.repeats) == (600, 52)
 
 
-def test_unequal_repeats_are_a_difference(deployment: ReplayedDeployment) -> None:
+def test_unequal_repeats_are_a_difference(deployment: MemoryDeployment) -> None:
     deployment.again("assignments", 300, 301)
     deployment.replace("assignments", -1, key=b"other")
     ((_, difference),) = deployment.verify().differences()
     assert (difference.kind, difference.offset) == ("assignments", 300)
 
 
-def test_what_a_reset_gave_up_is_left_aside(deployment: ReplayedDeployment) -> None:
+def test_what_a_reset_gave_up_is_left_aside(deployment: MemoryDeployment) -> None:
     older = [
         record._replace(value=record.value.replace(b'"version":1', b'"version":0'))
         for record in deployment.recorded()[:40]
@@ -216,7 +216,7 @@ def test_what_a_reset_gave_up_is_left_aside(deployment: ReplayedDeployment) -> N
     assert verdict.total("older") == 40
 
 
-def test_outputs_in_another_order_are_a_difference(deployment: ReplayedDeployment) -> None:
+def test_outputs_in_another_order_are_a_difference(deployment: MemoryDeployment) -> None:
     for kind in ("assignments", "cluster_events"):
         log = deployment.recorded(kind)
         pairs = enumerate(pairwise(map(_offset_of, log[3:])), 3)
@@ -231,7 +231,7 @@ def test_outputs_in_another_order_are_a_difference(deployment: ReplayedDeploymen
     assert deployment.verify().identical
 
 
-def test_a_worker_that_went_back_is_no_disorder(deployment: ReplayedDeployment) -> None:
+def test_a_worker_that_went_back_is_no_disorder(deployment: MemoryDeployment) -> None:
     deployment.again("assignments", 300, 600)
     assert deployment.verify().identical
     # The log of outputs begins within what was told again.
@@ -241,7 +241,7 @@ def test_a_worker_that_went_back_is_no_disorder(deployment: ReplayedDeployment) 
     assert "resonance.assignments begins with what was said about offset 300" in verdict.parts[0].notes[0]
 
 
-def test_a_range_is_compared_with_what_was_told_of_it_later(deployment: ReplayedDeployment) -> None:
+def test_a_range_is_compared_with_what_was_told_of_it_later(deployment: MemoryDeployment) -> None:
     deployment.again("assignments", 250, 600)
     deployment.again("assignments", 500, 600)
     for begin in range(210, 590, 60):
@@ -254,7 +254,7 @@ def test_a_range_is_compared_with_what_was_told_of_it_later(deployment: Replayed
     assert [member[:2] for member in difference.members] == [("key", "other")]
 
 
-def test_another_header_is_a_difference(deployment: ReplayedDeployment) -> None:
+def test_another_header_is_a_difference(deployment: MemoryDeployment) -> None:
     record = deployment.recorded()[7]
     headers = [(name, b"1.1" if name == "ce_specversion" else value) for name, value in record.headers]
     deployment.replace("assignments", 7, headers=headers)
@@ -263,7 +263,7 @@ def test_another_header_is_a_difference(deployment: ReplayedDeployment) -> None:
 
 
 def test_all_that_was_told_before_a_reset_that_went_back_to_the_beginning_is_left_aside(
-    deployment: ReplayedDeployment,
+    deployment: MemoryDeployment,
 ) -> None:
     events = len(deployment.recorded("cluster_events"))
     deployment.take_settings(deployment.changed(engine__memory=350))
@@ -277,7 +277,7 @@ def test_all_that_was_told_before_a_reset_that_went_back_to_the_beginning_is_lef
 
 
 def test_a_range_may_hold_the_place_where_a_stream_began_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    deployment = ReplayedDeployment(monkeypatch)
+    deployment = MemoryDeployment(monkeypatch)
     deployment.work(150, archive=True)
     deployment.work(300)
     (change,) = plan_stream_reset(deployment.given, deployment.source, "p0:a")
@@ -293,7 +293,7 @@ def test_a_range_may_hold_the_place_where_a_stream_began_anew(monkeypatch: pytes
     assert difference.offset == _offset_of(deployment.recorded()[450])
 
 
-def test_what_no_worker_wrote_is_told(deployment: ReplayedDeployment) -> None:
+def test_what_no_worker_wrote_is_told(deployment: MemoryDeployment) -> None:
     for kind in ("assignments", "cluster_events", "dead_letters"):
         for value in (b"hello", b'{"source": 3}', b'{"cause":{"source":{"topic":"features","offset":[]}},"version":1}'):
             deployment.append((deployment.given.topic(kind), 0), Message(None, value, []))
@@ -303,7 +303,7 @@ def test_what_no_worker_wrote_is_told(deployment: ReplayedDeployment) -> None:
     assert len(verdict.parts[0].notes) == 3
 
 
-def test_where_nothing_can_be_compared_it_is_not_identical(deployment: ReplayedDeployment) -> None:
+def test_where_nothing_can_be_compared_it_is_not_identical(deployment: MemoryDeployment) -> None:
     for kind in ("assignments", "cluster_events", "dead_letters"):
         deployment.firsts[deployment.given.topic(kind), 0] = 10_000
         deployment.logs[deployment.given.topic(kind), 0] = []
@@ -316,13 +316,13 @@ def _offset_of(record: Any) -> int:
     return int(content.get("cause", content)["source"]["offset"])
 
 
-def test_only_what_is_committed_is_compared(deployment: ReplayedDeployment) -> None:
+def test_only_what_is_committed_is_compared(deployment: MemoryDeployment) -> None:
     deployment.offsets[TOPIC, 0] = 500
     (part,) = deployment.verify().parts
     assert (part.end, part.assignments, part.difference) == (500, 500, None)
 
 
-def test_where_the_recorded_outputs_have_expired_the_rest_is_compared(deployment: ReplayedDeployment) -> None:
+def test_where_the_recorded_outputs_have_expired_the_rest_is_compared(deployment: MemoryDeployment) -> None:
     first = deployment.recorded()[250]
     deployment.expire("resonance.assignments", first.offset)
     (part,) = deployment.verify().parts
@@ -333,7 +333,7 @@ def test_where_the_recorded_outputs_have_expired_the_rest_is_compared(deployment
 
 @pytest.mark.parametrize("wanted", ["changes", "novel", "none"])
 def test_fewer_answers_are_compared_as_well(monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
-    deployment = ReplayedDeployment(monkeypatch, output__assignments=wanted)
+    deployment = MemoryDeployment(monkeypatch, output__assignments=wanted)
     deployment.work(300, archive=True)
     deployment.work(600)
     assert deployment.verify().identical
@@ -344,11 +344,11 @@ def test_fewer_answers_are_compared_as_well(monkeypatch: pytest.MonkeyPatch, wan
 
 def test_nothing_committed_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BrokerError, match="group resonance has committed nothing of features"):
-        ReplayedDeployment(monkeypatch).verify()
+        MemoryDeployment(monkeypatch).verify()
 
 
 @pytest.fixture
-def run(deployment: ReplayedDeployment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
+def run(deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
     """The command, on the deployment."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(command_module, "load_settings", lambda *_, **__: deployment.given)
@@ -370,7 +370,7 @@ def test_the_command_says_identical(run: Any, capsys: pytest.CaptureFixture[str]
 
 
 def test_the_command_says_where_it_differs(
-    run: Any, deployment: ReplayedDeployment, capsys: pytest.CaptureFixture[str]
+    run: Any, deployment: MemoryDeployment, capsys: pytest.CaptureFixture[str]
 ) -> None:
     deployment.replace("assignments", 500, key=b"c")
     assert run() == 3
