@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
 from resonance.engine.prepare.parameters import PreparationParameters
-from resonance.engine.prepare.robust import FLAG_WIDTH, asinh, bend_of, flag_range, is_flag, sinh_and_slope
+from resonance.engine.prepare.robust import FLAG_WIDTH, asinh, bend_of, flag_range, is_flag, is_steady, sinh_and_slope
 from resonance.engine.prepare.scaling import LARGEST, inverse_log1p, mean_of, range_of
 from resonance.engine.prepare.steps import spread_steps, step_of
 from resonance.engine.prepare.transform import transform
@@ -102,7 +102,8 @@ class Columns:
             column = unscaled[:, self.first[c]]
             # A number that the user put in place of missing ones is a value like others; a mean says nothing new.
             column = column[~np.isnan(raw[:, c])] if self._parameters.missing == "mean" else column
-            if robust and is_flag(column):
+            # Among many features rare ones tell kinds apart together, and an axis hardly follows a single one.
+            if robust and (is_flag(column) if self._parameters.axes else is_steady(column)):
                 flags.append(c)
             elif robust:
                 self._pivot[c], self._bend[c] = bend_of(column)

@@ -75,13 +75,13 @@ class Preparation:
         embeddings do, their features are not scaled: each record is divided by its length.
     robust : bool
         With ``warmup``, not with `clip`. A feature that has at most two values in the held records, or one in nine
-        tenths of them, and a category count a fiftieth of the others, where there are others. A feature whose 99th
-        percentile is more than 2.5 times as far from the median as the 1st, or the other way round, is bent before it
-        is scaled: by the inverse hyperbolic sine, in units of the shorter way. A feature with five or more values on
-        an even grid (half of the neighbours one step apart) that repeat (half as many values as records, at most) is
-        rounded or counts: each value is moved by up to half a step, by a number that follows from the record's number
-        alone. Not where one value, twice as frequent as those beside it, has more than half of the records; nor where
-        a logarithm is taken; and a value that was filled in stays.
+        tenths of them where records are not projected, and a category count a fiftieth of the others, where there are
+        others. A feature whose 99th percentile is more than 2.5 times as far from the median as the 1st, or the other
+        way round, is bent before it is scaled: by the inverse hyperbolic sine, in units of the shorter way. A feature
+        with five or more values on an even grid (half of the neighbours one step apart) that repeat (half as many
+        values as records, at most) is rounded or counts: each value is moved by up to half a step, by a number that
+        follows from the record's number alone. Not where one value, twice as frequent as those beside it, has more
+        than half of the records; nor where a logarithm is taken; and a value that was filled in stays.
     rescale : bool
         With ``warmup``, not with `clip`; without effect where records are projected. Where more than half of 1,000
         records lie outside [0, 1] by more than its width, a feature's range is frozen anew from the last 200 of them;

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from resonance.engine.arithmetic import jit
 from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
-from resonance.engine.prepare.robust import is_flag
+from resonance.engine.prepare.robust import is_steady
 from resonance.engine.prepare.scaling import range_of
 
 LOOK: Final = 1_000
@@ -102,7 +102,7 @@ class RangeWatch:
             moved = (low[c], width[c]) != (self._home_low[k], self._home_width[k])
             if moved and 2 * self._back[k] > LOOK:
                 new_low[c], new_width[c] = self._home_low[k], self._home_width[k]
-            elif 2 * self._far[k] > LOOK and not is_flag(self._recent[:, k]):
+            elif 2 * self._far[k] > LOOK and not is_steady(self._recent[:, k]):
                 begins, wide = range_of(self._recent[:, k])
                 found = float(low[c] + begins * width[c]), float(wide * width[c])
                 if abs(found[0]) <= MAGNITUDE and narrowest[c] < found[1] <= MAGNITUDE:

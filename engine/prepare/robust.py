@@ -42,7 +42,12 @@ def sinh_and_slope(u):
 
 
 def is_flag(values: FloatArray) -> bool:
-    """Whether a feature has at most two values in the warm-up, or one in nine tenths of the records or more."""
+    """Whether a feature has at most two values in the warm-up."""
+    return len(np.unique(values)) <= 2
+
+
+def is_steady(values: FloatArray) -> bool:
+    """Whether a feature has at most two values, or one in nine tenths of the records or more."""
     counts = np.unique(values, return_counts=True)[1]
     return len(counts) <= 2 or bool(counts.max() >= _COMMON * len(values))
 

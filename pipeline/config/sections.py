@@ -158,10 +158,10 @@ class PrepareSection(Section):
     features; 0: none. ``auto``: 16 where there are 33 features or more, the scale is ``warmup``, and the engine is not
     one that labels teach or that is defined on [0, 1] alone. Centres and spreads are in the features all the same."""
     robust: Robust = "auto"
-    """Whether features with two values, or with one in nine tenths of the records, and categories count little beside
-    others, skewed features are bent, so that a cluster at the crowded end is as wide as others, and features that are
-    rounded or count (five or more values on an even grid) are spread over their steps. ``auto``: with
-    ``scale = "warmup"`` and the engine ``modal``."""
+    """Whether features with two values (or, where records are not projected, with one in nine tenths of the records)
+    and categories count little beside others, skewed features are bent, so that a cluster at the crowded end is as wide
+    as others, and features that are rounded or count (five or more values on an even grid) are spread over their steps.
+    ``auto``: with ``scale = "warmup"`` and the engine ``modal``."""
     rescale: Robust = "auto"
     """Whether a feature's range is frozen anew when more than half of 1,000 records have left it by more than its
     width, and given back when they return. ``auto``: with ``scale = "warmup"`` and the engine ``modal``, where records

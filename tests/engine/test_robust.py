@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from resonance.engine import Modal
 from resonance.engine.prepare import REVISION, Preparation
-from resonance.engine.prepare.robust import is_flag
+from resonance.engine.prepare.robust import is_flag, is_steady
 from resonance.engine.state import unpack
 from sklearn.metrics import adjusted_rand_score
 
@@ -14,19 +14,20 @@ RNG = np.random.default_rng
 
 
 @pytest.mark.parametrize(
-    ("values", "flag"),
+    ("values", "flag", "steady"),
     [
-        ([], True),
-        ([3.0] * 200, True),
-        ([0.0, 1.0] * 100, True),
-        ([0.0, 1.0, 2.0] * 70, False),
-        ([0.0] * 180 + [1.0] * 10 + [2.0] * 10, True),
-        ([0.0] * 179 + [1.0] * 11 + [2.0] * 10, False),
-        (range(200), False),
+        ([], True, True),
+        ([3.0] * 200, True, True),
+        ([0.0, 1.0] * 100, True, True),
+        ([0.0, 1.0, 2.0] * 70, False, False),
+        ([0.0] * 180 + [1.0] * 10 + [2.0] * 10, False, True),
+        ([0.0] * 179 + [1.0] * 11 + [2.0] * 10, False, False),
+        (range(200), False, False),
     ],
 )
-def test_two_values_or_one_in_nearly_all_records_are_a_flag(values, flag):
+def test_two_values_or_one_in_nearly_all_records(values, flag, steady):
     assert is_flag(np.array(values, np.float64)) is flag
+    assert is_steady(np.array(values, np.float64)) is steady
 
 
 def groups(rng, n):
