@@ -11,10 +11,9 @@ key                                            value
 ``["archive", topic, position]``               the manifest: identity of the archive, and what belongs to it
 =============================================  =======================================================================
 
-Every key contains the position, so a binary search finds an archive. A reset or a resume moves positions back and so
-begins a new lineage; its number, the epoch, is the last member of every key. Within a lineage positions only grow. The
-list of the streams has parts of its own because that of 10,000 streams is larger than a message. The manifest is
-written last; records without a manifest do not count.
+The archives of a partition are listed in its changelog (`changelog_records.ArchiveIndex`), with the time from which on
+their records were written. The list of the streams has parts of its own because that of 10,000 streams is larger than a
+message. The manifest is written last: it says how many records precede it.
 """
 
 import base64
@@ -26,19 +25,9 @@ from typing import Any, Final, NamedTuple, Self
 import orjson
 from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, Identity, typed
-from resonance.pipeline.records import StreamSnapshot
 
 FORMAT: Final = 1
 """Raised with every change that an older release would read wrongly."""
-
-
-_PLACE: Final = {"chunk": 2, "streams": 1, "archive": 0}
-"""Members of a key between the position and the epoch."""
-
-
-def _key(epoch: int, *members: Any) -> bytes:
-    """Return a key; in the first lineage it has no epoch, as in releases without lineages."""
-    return orjson.dumps([*members, epoch] if epoch else members)
 
 
 class ArchiveKey(NamedTuple):
@@ -47,19 +36,16 @@ class ArchiveKey(NamedTuple):
     kind: str
     topic: str
     position: int
-    epoch: int = 0
 
     @classmethod
     def of(cls, key: bytes | None) -> "ArchiveKey | None":
         """Read a key; None where another program wrote it."""
         try:
-            kind, topic, position, *more = orjson.loads(key or b"")
-            epoch = more[_PLACE[kind]] if len(more) > _PLACE[kind] else 0
+            kind, topic, position, *_ = orjson.loads(key or b"")
         except UNREADABLE:
             return None
-        if not isinstance(topic, str) or type(position) is not int or type(epoch) is not int:
-            return None
-        return cls(kind, topic, position, epoch)
+        is_one = kind in ("chunk", "streams", "archive") and isinstance(topic, str) and type(position) is int
+        return cls(kind, topic, position) if is_one else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +77,9 @@ class ArchivedStream:
     parts: Parts
     """The stream's state."""
 
-    def keys(self, topic: str, position: int, epoch: int = 0) -> list[bytes]:
+    def keys(self, topic: str, position: int) -> list[bytes]:
         """Return the keys of its chunks, in order."""
-        return [_key(epoch, "chunk", topic, position, self.stream, number) for number in range(self.parts.chunks)]
+        return [orjson.dumps(["chunk", topic, position, self.stream, number]) for number in range(self.parts.chunks)]
 
 
 def list_of(streams: Sequence[ArchivedStream]) -> bytes:
@@ -131,22 +117,19 @@ class ArchiveManifest:
     """Messages of the archive before the manifest."""
     streams: Parts
     """The list of the streams."""
-    epoch: int = 0
-    """Its lineage; 0 in manifests of releases without lineages."""
 
     def key(self) -> bytes:
         """Return the key of the manifest."""
-        return _key(self.epoch, "archive", self.identity.topic, self.position)
+        return orjson.dumps(["archive", self.identity.topic, self.position])
 
     def list_keys(self) -> list[bytes]:
         """Return the keys of the parts of the list."""
         topic, position = self.identity.topic, self.position
-        return [_key(self.epoch, "streams", topic, position, number) for number in range(self.streams.chunks)]
+        return [orjson.dumps(["streams", topic, position, number]) for number in range(self.streams.chunks)]
 
     def value(self) -> bytes:
         """Return the manifest as it is stored."""
         own = {"position": self.position, "timestamp": self.timestamp, "records": self.records}
-        own |= {"epoch": self.epoch} if self.epoch else {}
         state = base64.b64encode(self.state).decode("ascii")
         streams = asdict(self.streams)
         return orjson.dumps({"format": FORMAT, **asdict(self.identity), **own, "state": state, "streams": streams})
@@ -159,9 +142,4 @@ class ArchiveManifest:
             raise mismatches.newer_format(where, data["format"], FORMAT)
         state, streams = base64.b64decode(data["state"]), typed(Parts(**data["streams"]))
         places = data["position"], data["timestamp"]
-        return typed(cls(Identity.of(data), *places, state, data["records"], streams, data.get("epoch", 0)))
-
-
-def snapshot_of(stream: ArchivedStream, body: bytes) -> StreamSnapshot:
-    """Return a stream's snapshot from its entry and its bytes."""
-    return StreamSnapshot(stream.stream, stream.next, stream.header, body)
+        return typed(cls(Identity.of(data), *places, state, data["records"], streams))

@@ -8,6 +8,7 @@ key                                        value
 ``["chunk", stream, next, i]``             bytes of part i of the state that contains the records below ``next``
 ``["manifest", stream]``                   chunks of the newest version and of the one before, checksum, header
 ``["partition", topic]``                   where recovery of the models of an input partition begins, and its identity
+``["archives", topic]``                    where the archives of an input partition stand, and when they were written
 =========================================  ===========================================================================
 
 A manifest also describes the version before the newest, because compaction keeps only the newest manifest and its
@@ -15,16 +16,20 @@ chunks may turn out to be damaged.
 """
 
 import base64
+import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from types import UnionType
-from typing import Any, Final, Self, TypeVar, get_origin
+from typing import Any, Final, NamedTuple, Self, TypeVar, get_origin
 
 import orjson
 from resonance.pipeline import mismatches
 
 FORMAT: Final = 1
 """Raised with every change that an older release would read wrongly."""
+
+MAX_ARCHIVES: Final = 4_000
+"""Archives that an index lists: about 200 kB, those of an hour each for half a year."""
 
 UNREADABLE: Final = (ValueError, KeyError, TypeError)
 """Errors of parsing a record that another program wrote under one of this program's keys."""
@@ -65,6 +70,16 @@ class Identity:
     """Everything else on which the models depend besides the log."""
     limits: Mapping[str, Any] = field(default_factory=dict)
     """Settings that decide which records are learned; they may change where nothing has to be learned again."""
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Everything that decides outputs besides the log, by the name of the setting."""
+        return {"engine": self.engine, "revision of the engine": self.revision, **self.settings, **self.limits}
+
+    @property
+    def digest(self) -> str:
+        """A short text that is the same for the same `values`."""
+        return hashlib.sha256(orjson.dumps(self.values, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Self:
@@ -148,6 +163,58 @@ class Manifest:
         current = typed(Version(**data["current"]))
         previous = typed(Version(**data["previous"])) if data["previous"] else None
         return typed(cls(data["topic"], current, previous, data["epoch"]))
+
+
+class ArchiveEntry(NamedTuple):
+    """An archive in the list of its partition."""
+
+    position: int
+    """Offset at which it stands."""
+    written: int
+    """Time at which writing it began, in milliseconds since 1970."""
+    digest: str
+    """That of the identity of its models."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveIndex:
+    """The archives of an input partition, by position."""
+
+    entries: tuple[ArchiveEntry, ...] = ()
+    epoch: int = 0
+
+    def until(self, position: int) -> tuple[ArchiveEntry, ...]:
+        """Return the archives at or before an offset."""
+        return tuple(entry for entry in self.entries if entry.position <= position)
+
+    def plus(self, entry: ArchiveEntry, epoch: int) -> "ArchiveIndex":
+        """Return the index with one archive more; those behind it were of models that are given up."""
+        entries = (*self.until(entry.position - 1), entry)
+        if len(entries) > MAX_ARCHIVES:
+            # The older half is thinned: an older start stays possible, with more to learn again.
+            entries = (*entries[: MAX_ARCHIVES // 2 : 2], *entries[MAX_ARCHIVES // 2 :])
+        return ArchiveIndex(entries, epoch)
+
+    def value(self) -> bytes:
+        """Return the index as it is stored."""
+        return orjson.dumps({"format": FORMAT, "epoch": self.epoch, "archives": list(map(list, self.entries))})
+
+    @classmethod
+    def parse(cls, value: bytes, where: str) -> Self:
+        """Read `value`; `where` names the partition of the snapshots topic for errors."""
+        data = orjson.loads(value)
+        if data["format"] > FORMAT:
+            raise mismatches.newer_format(where, data["format"], FORMAT)
+        entries = tuple(ArchiveEntry(*entry) for entry in data["archives"])
+        for position, written, digest in entries:
+            if type(position) is not int or type(written) is not int or type(digest) is not str:
+                raise TypeError(f"archives = {entries!r}")
+        return typed(cls(entries, data["epoch"]))
+
+
+def archives_key(topic: str) -> bytes:
+    """Return the key of the index of the archives of an input topic."""
+    return orjson.dumps(["archives", topic])
 
 
 def chunk_key(stream: str, next_: int, number: int) -> bytes:

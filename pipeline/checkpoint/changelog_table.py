@@ -1,20 +1,27 @@
 """Read snapshots back: which records are live, which snapshots are complete, and which can be relied on."""
 
 import hashlib
+import logging
+from dataclasses import replace
 
 import orjson
-from resonance.pipeline import mismatches
+from resonance.pipeline import logs, mismatches
 from resonance.pipeline.checkpoint.changelog_records import (
     UNREADABLE,
+    ArchiveIndex,
     Identity,
     Manifest,
     PartitionRecord,
+    archives_key,
     manifest_key,
     partition_key,
 )
 from resonance.pipeline.checkpoint.changelog_writer import CHUNK_BYTES, ChangelogWriter
+from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.records import StreamSnapshot
+
+_log = logging.getLogger(__name__)
 
 
 class ChangelogTable:
@@ -30,6 +37,7 @@ class ChangelogTable:
         self._chunks: dict[str, dict[bytes, bytes]] = {}
         self._manifests: dict[str, Manifest] = {}
         self._records: dict[str, PartitionRecord] = {}
+        self._indexes: dict[str, ArchiveIndex] = {}
         self._epochs: dict[str, int] = {}
         self._overtaken: set[str] = set()
         self._broken: dict[bytes, MismatchError] = {}
@@ -45,7 +53,7 @@ class ChangelogTable:
         except UNREADABLE:
             # Another program wrote this key; it does no harm.
             return
-        if key is None or kind not in ("chunk", "manifest", "partition"):
+        if key is None or kind not in ("chunk", "manifest", "partition", "archives"):
             return
         self._broken.pop(key, None)
         try:
@@ -54,6 +62,8 @@ class ChangelogTable:
             elif kind == "manifest":
                 self._apply_manifest(name, value)
                 self._written[name] = timestamp
+            elif kind == "archives":
+                self._apply_index(name, value)
             else:
                 self._apply_record(name, value)
         except MismatchError as stop:
@@ -95,6 +105,16 @@ class ChangelogTable:
             before = record
         self._records[topic] = before
 
+    def _apply_index(self, topic: str, value: bytes | None) -> None:
+        before = self._indexes.pop(topic, None)
+        if value is None:
+            return
+        try:
+            index = ArchiveIndex.parse(value, self._where)
+        except UNREADABLE:
+            raise mismatches.unreadable(self._where, f"the list of the archives of input topic {topic}") from None
+        self._indexes[topic] = index if before is None or self._is_latest(topic, index.epoch) else before
+
     def _apply_chunk(self, stream: str, key: bytes, value: bytes | None) -> None:
         chunks = self._chunks.setdefault(stream, {})
         if value is None:
@@ -110,11 +130,16 @@ class ChangelogTable:
     def live_keys(self) -> list[bytes]:
         """Return the keys of all live records."""
         chunks = [key for keys in self._chunks.values() for key in keys]
-        return [*chunks, *map(manifest_key, self._manifests), *map(partition_key, self._records)]
+        indexes = map(archives_key, self._indexes)
+        return [*chunks, *map(manifest_key, self._manifests), *map(partition_key, self._records), *indexes]
 
     def records(self) -> dict[str, PartitionRecord]:
         """Return the partition record of each input topic that has one."""
         return dict(self._records)
+
+    def archives(self, topic: str) -> ArchiveIndex:
+        """Return the archives of an input topic."""
+        return self._indexes.get(topic, ArchiveIndex())
 
     def streams(self, topic: str) -> list[str]:
         """Return the streams of an input topic that have a manifest, by name."""
@@ -123,6 +148,31 @@ class ChangelogTable:
     def written(self, stream: str) -> int:
         """Return when the newest manifest of a stream was written, in milliseconds since 1970."""
         return self._written[stream]
+
+    def checkpoint(self, topic: str) -> PartitionCheckpoint | None:
+        """Return the newest checkpoint of an input topic; None where none was completed.
+
+        The snapshot before a damaged one lacks what that one contained: the input must be read again from there. Raises
+        MismatchError where a stream has no complete snapshot.
+        """
+        record = self._records.get(topic)
+        if record is None:
+            return None
+        streams = []
+        for stream in self.streams(topic):
+            snapshot, relied_on = self.newest(stream)
+            streams.append(snapshot)
+            if not relied_on:
+                where = (self.topic, self.partition)
+                _log.warning(
+                    "%s[%d]: the newest snapshot of stream %s is damaged or lost, the one at offset %d is used",
+                    *where,
+                    stream,
+                    snapshot.next,
+                    extra=logs.at(*where),
+                )
+                record = replace(record, recovery_offset=min(record.recovery_offset, snapshot.next))
+        return PartitionCheckpoint((topic, self.partition), record, streams)
 
     def newest(self, stream: str) -> tuple[StreamSnapshot, bool]:
         """Return the newest complete snapshot of a stream, and whether the partition record takes it into account.
@@ -158,4 +208,6 @@ class ChangelogTable:
         epoch = self._epochs.get(identity.topic, 0) + 1
         record = self._records.get(identity.topic)
         began = record.began if record is not None and record.identity == identity else -1
-        return ChangelogWriter(identity, manifests, orphan_chunks, epoch, chunk_bytes, began)
+        return ChangelogWriter(
+            identity, manifests, orphan_chunks, epoch, chunk_bytes, began, self.archives(identity.topic)
+        )

@@ -9,110 +9,29 @@ one are recognised, and the input is read again from there.
 """
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Final, Protocol
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final
 
 from resonance.pipeline.checkpoint.changelog_records import (
+    ArchiveEntry,
+    ArchiveIndex,
     Identity,
     Manifest,
     PartitionRecord,
     Version,
+    archives_key,
     manifest_key,
     partition_key,
 )
+from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.crash_points import reach
-from resonance.pipeline.records import Counts, Message, SourceRecord, StreamSnapshot
+from resonance.pipeline.records import Message, StreamSnapshot
+from resonance.pipeline.tasks import Task
 
 CHUNK_BYTES: Final = 512_000
 """Longest value of a chunk: well below the 1 MB that a topic takes by default, compressed or not."""
 
-
-class Snapshotted(Protocol):
-    """The part of a partition task that writing snapshots needs."""
-
-    record_after: int
-    """Offsets after which the partition's state is written even where no stream is due; 0 for never."""
-
-    @property
-    def recovery_offset(self) -> int | None:
-        """Lowest offset of a record that its stream's snapshot lacks; None where there is none."""
-
-    def due(self) -> list[str]:
-        """Return the streams whose next snapshot is due, the longest dirty first."""
-
-    def dirty(self) -> list[str]:
-        """Return the streams that have learned since their snapshot, the longest dirty first."""
-
-    def snapshot(self, stream: str) -> StreamSnapshot:
-        """Return the state of a stream, which is clean afterwards."""
-
-    def dropped(self) -> list[str]:
-        """Return the streams that ended since the last call; their snapshots must be removed."""
-
-    def partition_state(self) -> bytes:
-        """Return what the partition knows beside its streams."""
-
-
-class SnapshottedTask(Snapshotted, Protocol):
-    """The part of a partition task that snapshots and a restore need."""
-
-    event_bytes: int
-    """Bytes that the topics of events and clusters take in one message."""
-    first_version: int
-    """Version of the models of new streams."""
-    topic_ids: Mapping[str, str]
-    """Kafka's id of each input topic, as far as it is known."""
-
-    @property
-    def counts(self) -> Counts:
-        """What the task has seen so far; can be read from another thread."""
-
-    def restore(self, snapshot: StreamSnapshot) -> None:
-        """Continue a stream from a snapshot."""
-
-    def restore_partition(self, state: bytes) -> None:
-        """Continue from `partition_state`."""
-
-    def catch_up(self, records: Sequence[SourceRecord]) -> None:
-        """Learn records again without emitting."""
-
-    def emit_from_setting(self, offset: int) -> None:
-        """Apply the present `Settings.emit_from` to the records from an offset on."""
-
-
-class GivenStates:
-    """States that were made elsewhere, to be written as a task's own are.
-
-    `state` is what the partition knows beside its streams. `recovery_offset` is the lowest offset of a record that no
-    snapshot contains; None where there is none.
-    """
-
-    record_after = 0
-
-    def __init__(self, snapshots: Iterable[StreamSnapshot], state: bytes, recovery_offset: int | None = None) -> None:
-        self._snapshots = {snapshot.stream: snapshot for snapshot in snapshots}
-        self._state = state
-        self.recovery_offset = recovery_offset
-
-    def due(self) -> list[str]:
-        """Return all streams."""
-        return list(self._snapshots)
-
-    def dirty(self) -> list[str]:
-        """Return all streams."""
-        return list(self._snapshots)
-
-    def snapshot(self, stream: str) -> StreamSnapshot:
-        """Return the snapshot of a stream."""
-        return self._snapshots[stream]
-
-    def dropped(self) -> list[str]:
-        """Return no stream."""
-        return []
-
-    def partition_state(self) -> bytes:
-        """Return the given state."""
-        return self._state
+NO_ARCHIVES: Final = ArchiveIndex()
 
 
 class ChangelogWriter:
@@ -132,6 +51,8 @@ class ChangelogWriter:
         Longest value of a chunk.
     began : int
         As in `PartitionRecord`.
+    archives : ArchiveIndex
+        The archives that the partition has.
 
     Attributes
     ----------
@@ -147,8 +68,10 @@ class ChangelogWriter:
         epoch: int = 1,
         chunk_bytes: int = CHUNK_BYTES,
         began: int = -1,
+        archives: ArchiveIndex = NO_ARCHIVES,
     ) -> None:
         self.identity = identity
+        self.archives = archives
         self.began = began
         self._recorded = 0
         self.epoch = epoch
@@ -162,9 +85,7 @@ class ChangelogWriter:
         manifest = self._manifests.get(stream)
         return manifest.current.next if manifest else None
 
-    def messages(
-        self, task: Snapshotted, position: int, committed: int, *, everything: bool = False
-    ) -> Iterator[Message]:
+    def messages(self, task: Task, position: int, committed: int, *, everything: bool = False) -> Iterator[Message]:
         """Snapshot the streams that are due and yield the messages in the order in which they must be written.
 
         The first call after a start always yields a partition record: from then on it is known where the models began
@@ -172,7 +93,7 @@ class ChangelogWriter:
 
         Parameters
         ----------
-        task : Snapshotted
+        task : Task
             Has learned every record below `position`.
         position : int
             The outputs of every record below this offset are delivered before these messages, or with them.
@@ -192,12 +113,25 @@ class ChangelogWriter:
         for stream in task.dropped():
             yield from self._end(stream)
         recovery_offset = task.recovery_offset
-        self.recovery_offset = position if recovery_offset is None else recovery_offset
-        state, self._recorded = task.partition_state(), position
-        record = PartitionRecord(
-            self.identity, self.recovery_offset, position, committed, state, self.epoch, self.began
-        )
-        yield Message(partition_key(self.identity.topic), record.value(), [])
+        recovery_offset = position if recovery_offset is None else recovery_offset
+        yield self._record(position, recovery_offset, committed, task.partition_state())
+
+    def checkpoint_messages(self, checkpoint: PartitionCheckpoint, committed: int) -> Iterator[Message]:
+        """Yield the messages that write a whole checkpoint; `committed` is as in `messages`."""
+        for snapshot in checkpoint.streams:
+            yield from self._stream(snapshot)
+        record = checkpoint.record
+        yield self._record(record.position, record.recovery_offset, committed, record.state)
+
+    def archived(self, position: int, written: int) -> Message:
+        """Return the message that lists one archive more: it follows the archive, or comes with it."""
+        self.archives = self.archives.plus(ArchiveEntry(position, written, self.identity.digest), self.epoch)
+        return Message(archives_key(self.identity.topic), self.archives.value(), [])
+
+    def _record(self, position: int, recovery_offset: int, committed: int, state: bytes) -> Message:
+        self.recovery_offset, self._recorded = recovery_offset, position
+        record = PartitionRecord(self.identity, recovery_offset, position, committed, state, self.epoch, self.began)
+        return Message(partition_key(self.identity.topic), record.value(), [])
 
     def _end(self, stream: str) -> Iterator[Message]:
         """Remove the records of a stream: its manifest first, because without it the chunks are never read."""

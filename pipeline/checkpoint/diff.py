@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from resonance.pipeline.checkpoint.export_file import ExportedPartition
+from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.checkpoint.listing import empty_task
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import StreamSnapshot
@@ -41,7 +41,7 @@ class StateDifference:
 
 
 def compare(
-    settings: Settings, before: Sequence[ExportedPartition], after: Sequence[ExportedPartition]
+    settings: Settings, before: Sequence[PartitionCheckpoint], after: Sequence[PartitionCheckpoint]
 ) -> tuple[int, list[StateDifference]]:
     """Return how many streams are identical, byte for byte, and how the others differ.
 
@@ -51,7 +51,7 @@ def compare(
     sides = [_by_stream(partitions) for partitions in (before, after)]
     asked = {*sides[0], *sides[1]}
     for partitions, side in zip((before, after), sides, strict=True):
-        if not all(partition.whole for partition in partitions):
+        if not all(partition.complete for partition in partitions):
             # A partial export was never meant to contain the other streams.
             asked &= {*side}
     same, differences = 0, []
@@ -73,11 +73,11 @@ def compare(
     return same, differences
 
 
-Found = tuple[ExportedPartition, StreamSnapshot]
+Found = tuple[PartitionCheckpoint, StreamSnapshot]
 
 
-def _by_stream(partitions: Sequence[ExportedPartition]) -> dict[str, Found]:
-    return {snapshot.stream: (partition, snapshot) for partition in partitions for snapshot in partition.snapshots}
+def _by_stream(partitions: Sequence[PartitionCheckpoint]) -> dict[str, Found]:
+    return {snapshot.stream: (partition, snapshot) for partition in partitions for snapshot in partition.streams}
 
 
 def _side(found: Found | None) -> Side | None:
@@ -92,6 +92,6 @@ def _clusters(settings: Settings, found: Found | None) -> set[str]:
     if found is None:
         return set()
     partition, snapshot = found
-    task = empty_task(settings, partition.at, partition.record)
+    task = empty_task(settings, partition)
     task.restore(snapshot)
     return {cluster["id"] for cluster in task.clusters(snapshot.stream)}

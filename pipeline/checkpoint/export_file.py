@@ -7,46 +7,33 @@ the file can run code. Its bytes are a function of what was exported, except for
 
 import base64
 import hashlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, PartitionRecord, typed
-from resonance.pipeline.checkpoint.listing import StoredPartition
+from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.errors import ConfigurationError, InputFileError, MismatchError
-from resonance.pipeline.records import StreamSnapshot, TopicPartition
+from resonance.pipeline.records import StreamSnapshot
 
 KIND: Final = "resonance-snapshots"
 FORMAT: Final = 1
 """Raised with every change that an older release would read wrongly."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExportedPartition:
-    """An input partition in a file."""
-
-    at: TopicPartition
-    record: PartitionRecord
-    """Identity of the snapshots, and where the partition stood."""
-    whole: bool
-    """Whether all streams of the partition are included."""
-    snapshots: list[StreamSnapshot]
-    """By name of the stream."""
-
-
-def chosen(states: Sequence[StoredPartition], stream: str | None = None) -> list[ExportedPartition]:
-    """Return what is exported of a deployment: every partition that a worker has had, or one stream."""
+def chosen(checkpoints: Iterable[PartitionCheckpoint | None], stream: str | None = None) -> list[PartitionCheckpoint]:
+    """Return what is exported of a deployment: every partition, or one stream."""
     found = []
-    for state in states:
-        streams = [entry.snapshot for entry in state.streams if stream in (None, entry.snapshot.stream)]
-        if state.record is not None and (streams or stream is None):
-            found.append(ExportedPartition(state.at, state.record, len(streams) == len(state.streams), streams))
+    for one in filter(None, checkpoints):
+        streams = [snapshot for snapshot in one.streams if stream in (None, snapshot.stream)]
+        if streams or stream is None:
+            found.append(replace(one, streams=streams, complete=len(streams) == len(one.streams)))
     return found
 
 
-def write_file(path: Path, name: str, created: str, partitions: Sequence[ExportedPartition]) -> int:
+def write_file(path: Path, name: str, created: str, partitions: Sequence[PartitionCheckpoint]) -> int:
     """Write a file and return its size; an existing file is never overwritten.
 
     Parameters
@@ -83,12 +70,12 @@ def write_file(path: Path, name: str, created: str, partitions: Sequence[Exporte
     return path.stat().st_size
 
 
-def _lines(name: str, created: str, partitions: Sequence[ExportedPartition]) -> Iterator[bytes]:
+def _lines(name: str, created: str, partitions: Sequence[PartitionCheckpoint]) -> Iterator[bytes]:
     yield orjson.dumps({"kind": KIND, "format": FORMAT, "name": name, "created": created}) + b"\n"
     for partition in partitions:
-        own = {"topic": partition.at[0], "partition": partition.at[1], "whole": partition.whole}
+        own = {"topic": partition.at[0], "partition": partition.at[1], "whole": partition.complete}
         yield orjson.dumps(own | {"record": orjson.Fragment(partition.record.value())}) + b"\n"
-        for snapshot in partition.snapshots:
+        for snapshot in partition.streams:
             body = {
                 "size": len(snapshot.body),
                 "sha256": hashlib.sha256(snapshot.body).hexdigest(),
@@ -98,13 +85,14 @@ def _lines(name: str, created: str, partitions: Sequence[ExportedPartition]) -> 
             yield orjson.dumps(header | body) + b"\n"
 
 
-def read_file(path: Path) -> list[ExportedPartition]:
+def read_file(path: Path) -> list[PartitionCheckpoint]:
     """Return the partitions that a file holds.
 
     Raises InputFileError where it cannot be read, is no export, is cut off or damaged, or is of a newer release.
     """
     digest = hashlib.sha256()
-    found: list[ExportedPartition] = []
+    found: list[PartitionCheckpoint] = []
+    streams: list[StreamSnapshot] = []
     ended = False
     try:
         with path.open("rb") as file:
@@ -119,9 +107,10 @@ def read_file(path: Path) -> list[ExportedPartition]:
                     if not ended:
                         raise InputFileError(f"{path} is damaged: its checksum does not fit; export it again")
                 elif "record" in data:
-                    found.append(_partition(path, data))
+                    streams = []
+                    found.append(_partition(path, data, streams))
                 else:
-                    found[-1].snapshots.append(_snapshot(path, data))
+                    streams.append(_snapshot(path, data))
                 digest.update(line)
     except OSError as error:
         raise InputFileError(f"{path} cannot be read: {error.strerror}") from error
@@ -143,12 +132,12 @@ def _check_first(path: Path, data: Any) -> None:
         )
 
 
-def _partition(path: Path, data: Any) -> ExportedPartition:
+def _partition(path: Path, data: Any, streams: list[StreamSnapshot]) -> PartitionCheckpoint:
     record = PartitionRecord.parse(orjson.dumps(data["record"]), str(path))
     at = (record.identity.topic, data["partition"])
     if data["topic"] != at[0] or type(data["partition"]) is not int or type(data["whole"]) is not bool:
         raise TypeError(data["topic"])
-    return ExportedPartition(at, record, data["whole"], [])
+    return PartitionCheckpoint(at, record, streams, data["whole"])
 
 
 def _snapshot(path: Path, data: Any) -> StreamSnapshot:

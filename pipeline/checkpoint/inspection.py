@@ -7,10 +7,10 @@ from typing import Any, Self
 import orjson
 from resonance.engine.facts import parent_of
 from resonance.engine.labels import LabelEngine
-from resonance.pipeline.checkpoint.listing import StoredPartition, StoredStream, empty_task, stream_of
+from resonance.pipeline.checkpoint.listing import StoredPartition, empty_task, stream_of
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.log_reader import LogReader
-from resonance.pipeline.records import TopicPartition
+from resonance.pipeline.records import StreamSnapshot, TopicPartition
 from resonance.pipeline.repartition.envelope import read_route
 from resonance.pipeline.task.encode.assignments import StreamTexts, describe
 from resonance.pipeline.task.model.preparations import features_of
@@ -131,29 +131,29 @@ def inspect(
     MismatchError, ConfigurationError
         A snapshot cannot be read by this release.
     """
-    chosen: list[tuple[StoredPartition, StoredStream, StreamModel]] = []
+    chosen: list[tuple[StoredPartition, StreamSnapshot, StreamModel]] = []
     below: dict[str, list[StreamModel]] = {}
     for state in states:
-        entries = [entry for entry in state.streams if stream in (None, stream_of(entry.snapshot.stream))]
-        if not entries:
+        snapshots = [one for one in state.streams if stream in (None, stream_of(one.stream))]
+        if not snapshots or state.checkpoint is None:
             continue
-        task = empty_task(settings, state.at, state.record)
-        for entry in entries:
-            task.restore(entry.snapshot)
-            model = task.model(entry.snapshot.stream)
+        task = empty_task(settings, state.checkpoint)
+        for snapshot in snapshots:
+            task.restore(snapshot)
+            model = task.model(snapshot.stream)
             if model.root_node is None:
-                chosen.append((state, entry, model))
+                chosen.append((state, snapshot, model))
             else:
                 below.setdefault(model.stream, []).append(model)
     found = []
-    for state, entry, model in chosen:
+    for state, snapshot, model in chosen:
         # For many streams this would take long.
-        time = None if stream is None else _time(reader, state.at, entry.snapshot.next)
-        began = {} if stream is None else _emergences(settings, reader, state.at, entry)
+        time = None if stream is None else _time(reader, state.at, snapshot.next)
+        began = {} if stream is None else _emergences(settings, reader, state.at, snapshot)
         subtrees = [tree for tree in below.get(model.name, ()) if tree.version == model.version]
         # A root that learns apart still belongs to the tree: users know it by the name in the settings.
         engine = settings.engine.name if settings.hierarchy == "keyed" else model.engine.name
-        found.append(_inspected([model, *subtrees], engine, state, entry, time, began))
+        found.append(_inspected([model, *subtrees], engine, state, snapshot, time, began))
     return found
 
 
@@ -161,7 +161,7 @@ def _inspected(
     parts: Sequence[StreamModel],
     engine: str,
     state: StoredPartition,
-    entry: StoredStream,
+    snapshot: StreamSnapshot,
     time: str | None,
     began: Mapping[str, Emergence],
 ) -> InspectedStream:
@@ -197,9 +197,9 @@ def _inspected(
         partition=state.at[1],
         engine=engine,
         version=model.version,
-        next=entry.snapshot.next,
+        next=snapshot.next,
         time=time,
-        written=TimeTexts()[entry.written],
+        written=TimeTexts()[state.written[snapshot.stream]],
         committed=state.committed,
         records=models[()].records if () in models else 0,
         features=features_of(model.preparation),
@@ -235,12 +235,14 @@ def _time(reader: LogReader, at: TopicPartition, next_: int) -> str | None:
     return None
 
 
-def _emergences(settings: Settings, reader: LogReader, at: TopicPartition, entry: StoredStream) -> dict[str, Emergence]:
+def _emergences(
+    settings: Settings, reader: LogReader, at: TopicPartition, snapshot: StreamSnapshot
+) -> dict[str, Emergence]:
     """Return how the clusters of a stream began, from the events that are still stored."""
     events = (settings.topic("cluster_events"), at[1])
     if not reader.has(events):
         return {}
-    marker = orjson.dumps({"stream": entry.snapshot.stream})[1:-1]
+    marker = orjson.dumps({"stream": snapshot.stream})[1:-1]
     found: dict[str, Emergence] = {}
     for _, records in reader.read(reader.bounds([events])):
         for record in records:
@@ -251,7 +253,7 @@ def _emergences(settings: Settings, reader: LogReader, at: TopicPartition, entry
             # A snapshot does not contain what emerged behind it. Subtrees have snapshots of their own, which may be
             # newer than the root's, and offsets of routes differ from those of the records that cause events.
             apart = "subtree" in event or at[0] == settings.topic("routes")
-            known = apart or offset < entry.snapshot.next
+            known = apart or offset < snapshot.next
             if event["kind"] in ("emerged", "split") and known:
                 # The first one counts: delivered at least once, it can come again.
                 found.setdefault(event["cluster"], Emergence(offset, event["time"], event.get("other")))

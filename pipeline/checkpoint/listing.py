@@ -4,10 +4,10 @@ Workers may run meanwhile; the list shows one moment of their work.
 """
 
 import sys
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from resonance.pipeline.checkpoint.changelog_records import PartitionRecord
+from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext, settings_then
 from resonance.pipeline.checkpoint.restore import read_tables
 from resonance.pipeline.config.settings import Settings
@@ -20,29 +20,25 @@ from resonance.pipeline.tasks import Task, make_task
 
 
 @dataclass(frozen=True, slots=True)
-class StoredStream:
-    """The newest complete snapshot of a stream."""
-
-    snapshot: StreamSnapshot
-    written: int
-    """Time of writing, in milliseconds since 1970."""
-
-
-@dataclass(frozen=True, slots=True)
 class StoredPartition:
     """What the broker holds of an input partition."""
 
     at: TopicPartition
+    checkpoint: PartitionCheckpoint | None
+    """Its streams are in the order of their names; None where no worker has written one."""
     committed: int
     """The group's offset; -1 where it has none."""
-    record: PartitionRecord | None
-    """None where no worker has written one."""
-    streams: list[StoredStream]
-    """By name."""
+    written: Mapping[str, int]
+    """Time of writing of each stream's snapshot, in milliseconds since 1970."""
+
+    @property
+    def streams(self) -> Sequence[StreamSnapshot]:
+        """The newest complete snapshot of each stream."""
+        return self.checkpoint.streams if self.checkpoint is not None else ()
 
 
 def read_states(source: DeploymentContext, reader: LogReader) -> list[StoredPartition]:
-    """Return the newest snapshots of every input partition.
+    """Return the newest checkpoint of every input partition.
 
     Raises MismatchError where they belong to another pipeline, were written by a newer release, or are damaged.
     """
@@ -50,14 +46,9 @@ def read_states(source: DeploymentContext, reader: LogReader) -> list[StoredPart
     committed = reader.committed(source.logs)
     found = []
     for at in source.logs:
-        table, record = tables[at[1]], tables[at[1]].records().get(at[0])
-        newest = {name: table.newest(name) for name in table.streams(at[0])}
-        streams = [StoredStream(snapshot, table.written(name)) for name, (snapshot, _) in newest.items()]
-        # As in a restore: the snapshot before a damaged one lacks what that one contained.
-        lacking = [snapshot.next for snapshot, relied_on in newest.values() if not relied_on]
-        if record is not None and lacking:
-            record = replace(record, recovery_offset=min(record.recovery_offset, *lacking))
-        found.append(StoredPartition(at, committed[at], record, streams))
+        table = tables[at[1]]
+        written = {name: table.written(name) for name in table.streams(at[0])}
+        found.append(StoredPartition(at, table.checkpoint(at[0]), committed[at], written))
     return found
 
 
@@ -105,7 +96,7 @@ def none_yet(settings: Settings, whose: str) -> str:
 
 def names_of(states: Iterable[StoredPartition]) -> list[str]:
     """Return the names of all streams, each once; subtrees are not streams of their own."""
-    names = (stream.snapshot.stream for state in states for stream in state.streams)
+    names = (snapshot.stream for state in states for snapshot in state.streams)
     return [name for name in names if stream_of(name) == name]
 
 
@@ -114,14 +105,10 @@ def stream_of(name: str) -> str:
     return name.rsplit("/", 2)[0] if "/" in name else name
 
 
-def empty_task(settings: Settings, at: TopicPartition, record: PartitionRecord | None) -> Task:
-    """Return a task that can load the snapshots of a partition for inspection.
-
-    With a record, the settings under which the models were learned count, and not the present ones.
-    """
-    task = make_task(settings_then(settings, record.identity) if record else settings, *at)
+def empty_task(settings: Settings, checkpoint: PartitionCheckpoint) -> Task:
+    """Return a task that can load the streams of a checkpoint for inspection, under the settings they learned with."""
+    task = make_task(settings_then(settings, checkpoint.record.identity), *checkpoint.at)
     # Nothing is emitted here, so nothing can be too large for its topic.
     task.event_bytes = sys.maxsize
-    if record is not None:
-        task.restore_partition(record.state)
+    task.restore_partition(checkpoint.record.state)
     return task

@@ -15,12 +15,11 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Final, Generic, TypeVar
 
-from resonance.pipeline import logs, mismatches
+from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.changelog_table import ChangelogTable
-from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter, SnapshottedTask
+from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
 from resonance.pipeline.checkpoint.compatibility import (
     NOT_REPRODUCIBLE,
-    ResumePoint,
     begin,
     check_owner,
     check_relearning,
@@ -31,6 +30,7 @@ from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.crash_points import reach
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
 from resonance.pipeline.records import TopicPartition
+from resonance.pipeline.tasks import Task
 
 SETTLE_SECONDS: Final = 1.0
 """Longest wait of a restore for transactions on the snapshots topic to end.
@@ -38,7 +38,7 @@ SETTLE_SECONDS: Final = 1.0
 What they hold saves reading input again; without it the models come out the same.
 """
 
-TaskT = TypeVar("TaskT", bound=SnapshottedTask)
+TaskT = TypeVar("TaskT", bound=Task)
 
 _log = logging.getLogger(__name__)
 
@@ -129,7 +129,10 @@ def restore_partitions(
             task = make_task(topic, partition)
             task.event_bytes = source.event_bytes
             task.topic_ids = source.deployment.topic_ids
-            recovery_offset = _load(task, table, topic, place)
+            recovery_offset = place.recovery_offset
+            if (checkpoint := table.checkpoint(topic)) is not None:
+                checkpoint.restore(task)
+                recovery_offset = checkpoint.record.recovery_offset
             if first > recovery_offset:
                 raise mismatches.truncated(topic, partition, recovery_offset, first)
             check_relearning(source, at, place, recovery_offset)
@@ -176,24 +179,3 @@ def read_tables(
         for record in table.records().values():
             check_owner(source, record.identity)
     return tables
-
-
-def _load(task: SnapshottedTask, table: ChangelogTable, topic: str, place: ResumePoint) -> int:
-    """Load the snapshots into `task` and return the offset from which the input must be read again."""
-    recovery_offset = place.recovery_offset
-    if place.record is not None:
-        task.restore_partition(place.record.state)
-    for stream in table.streams(topic):
-        snapshot, relied_on = table.newest(stream)
-        if not relied_on:
-            _log.warning(
-                "%s[%d]: the newest snapshot of stream %s is damaged or lost, the one at offset %d is used",
-                table.topic,
-                table.partition,
-                stream,
-                snapshot.next,
-                extra=logs.at(table.topic, table.partition),
-            )
-            recovery_offset = min(recovery_offset, snapshot.next)
-        task.restore(snapshot)
-    return recovery_offset

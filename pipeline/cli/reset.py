@@ -92,8 +92,7 @@ def reset(
         written = {source.snapshots: "those of the archive are written"}
     else:
         written = {
-            source.snapshots: "all are forgotten",
-            source.archive: "emptied: the archives are deleted",
+            source.snapshots: "all are forgotten, and the archives with them",
             source.clusters: "emptied by tombstones",
         }
     with says_when_stopped(plans.WRITING if yes else UNCHANGED):

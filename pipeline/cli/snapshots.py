@@ -12,8 +12,8 @@ from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import DIFFERS, MismatchError
 
 if TYPE_CHECKING:
+    from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
     from resonance.pipeline.checkpoint.diff import Side, StateDifference
-    from resonance.pipeline.checkpoint.export_file import ExportedPartition
     from resonance.pipeline.checkpoint.listing import StoredPartition
     from resonance.pipeline.config.settings import Settings
 
@@ -54,8 +54,9 @@ def list_snapshots(
     now = time.time()
     rows: list[dict[str, Any]] = []
     for state in _read(loaded):
-        for entry in state.streams:
-            snapshot, record = entry.snapshot, state.record
+        if (checkpoint := state.checkpoint) is None:
+            continue
+        for snapshot in checkpoint.streams:
             rows.append(
                 {
                     "stream": snapshot.stream,
@@ -66,8 +67,8 @@ def list_snapshots(
                     "bytes": len(snapshot.body),
                     "version": snapshot.header["version"],
                     "engine": snapshot.header["engine"],
-                    "revision": record.identity.revision if record else None,
-                    "age_seconds": round(max(0.0, now - entry.written / 1000), 1),
+                    "revision": checkpoint.record.identity.revision,
+                    "age_seconds": round(max(0.0, now - state.written[snapshot.stream] / 1000), 1),
                 }
             )
     if as_json:
@@ -108,7 +109,7 @@ def export_snapshots(
     from resonance.pipeline.timestamps import TimeTexts  # noqa: PLC0415
 
     size = write_file(file, loaded.name, TimeTexts()[time.time() * 1000 // 1], partitions)
-    count = sum(len(partition.snapshots) for partition in partitions)
+    count = sum(len(partition.streams) for partition in partitions)
     if as_json:
         print_json({"file": str(file), "bytes": size, "partitions": len(partitions), "streams": count})
     else:
@@ -193,7 +194,7 @@ def diff_snapshots(
         raise typer.Exit(DIFFERS)
 
 
-def _present(settings: "Settings", stream: str | None) -> "list[ExportedPartition]":
+def _present(settings: "Settings", stream: str | None) -> "list[PartitionCheckpoint]":
     """Return what is stored now, or one stream of it."""
     states = _read(settings)
     from resonance.pipeline.checkpoint.export_file import chosen  # noqa: PLC0415
@@ -201,7 +202,7 @@ def _present(settings: "Settings", stream: str | None) -> "list[ExportedPartitio
 
     if stream is not None:
         check_stored(stream, states, settings)
-    return chosen(states, stream)
+    return chosen((state.checkpoint for state in states), stream)
 
 
 def _told(difference: "StateDifference") -> tuple[str, str, str, str]:

@@ -177,7 +177,8 @@ class Below:
         task, at = part.task, part.at
         writer = self._tables[at[1]].writer(source.identities[at[0]])
         writer.began = NO_OFFSET
-        messages = list(writer.messages(task, part.end, acknowledged(part.was, part.end), everything=True))
+        archive, listed = archive_of(source, at, task, writer, part.end)
+        messages = [*writer.messages(task, part.end, acknowledged(part.was, part.end), everything=True), *listed]
         named = (("assignments", part.outputs.assignments), ("cluster_events", part.outputs.events))
         outputs = [Batch(self._settings.topic(kind), at[1], some) for kind, some in named if some]
         if part.outputs.assignments:
@@ -186,7 +187,7 @@ class Below:
             at,
             messages,
             part.end,
-            archive=archive_of(source, at, task, part.end),
+            archive=archive,
             was=part.was,
             clusters=part.outputs.clusters,
             outputs=outputs,

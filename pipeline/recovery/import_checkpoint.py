@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from resonance.pipeline.checkpoint.changelog_table import ChangelogTable
-from resonance.pipeline.checkpoint.changelog_writer import GivenStates
+from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.checkpoint.compatibility import check_record
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
-from resonance.pipeline.checkpoint.export_file import ExportedPartition
 from resonance.pipeline.checkpoint.restore import read_tables
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, OffsetRange
@@ -23,7 +22,7 @@ from resonance.pipeline.tasks import MakeTask
 
 
 def plan_import(
-    source: DeploymentContext, partitions: Sequence[ExportedPartition], make_task: MakeTask
+    source: DeploymentContext, partitions: Sequence[PartitionCheckpoint], make_task: MakeTask
 ) -> list[Change]:
     """Return what an import changes in each partition.
 
@@ -38,9 +37,8 @@ def plan_import(
             if at not in source.logs:
                 raise MismatchError(f"{at[0]}[{at[1]}] is no input partition of this deployment")
             committed, bounds = reader.committed([at])[at], reader.bounds([at])[at]
-            if partition.whole:
-                record, snapshots = partition.record, partition.snapshots
-                changes.append(roll_back(source, at, record, snapshots, live[at[1]], committed, bounds, make_task))
+            if partition.complete:
+                changes.append(roll_back(source, partition, live[at[1]], committed, bounds, make_task))
             else:
                 table = read_tables(reader, source, {at[1]})[at[1]]
                 changes.append(_beside(source, partition, table, committed, bounds, make_task))
@@ -49,7 +47,7 @@ def plan_import(
 
 def _beside(
     source: DeploymentContext,
-    partition: ExportedPartition,
+    partition: PartitionCheckpoint,
     table: ChangelogTable,
     committed: int,
     bounds: OffsetRange,
@@ -63,13 +61,14 @@ def _beside(
             f"{where}: the file holds only some of its streams, and the deployment has none there; import a file of all"
         )
     stands = max(committed, record.position)
-    recovery_offset = min(record.recovery_offset, *(snapshot.next for snapshot in partition.snapshots))
+    recovery_offset = min(record.recovery_offset, *(snapshot.next for snapshot in partition.streams))
     for one in (partition.record, record):
         # Relearning must give the same models under the file's identity and under the present one.
         check_record(source, at, replace(one, recovery_offset=recovery_offset, position=stands))
-    check_models(source, at, record.state, partition.snapshots, make_task)
+    given = replace(partition, record=replace(record, recovery_offset=recovery_offset))
+    check_models(source, given, make_task)
     changes = []
-    for snapshot in partition.snapshots:
+    for snapshot in partition.streams:
         if snapshot.next > stands:
             raise MismatchError(
                 f"{where}: the file has stream {snapshot.stream} at offset {snapshot.next}, the deployment stands at "
@@ -85,10 +84,9 @@ def _beside(
         after = Standing(int(snapshot.header["version"]), snapshot.next)
         check_versions(at, {snapshot.stream: after}, {snapshot.stream: before} if before else {})
         changes.append(StreamChange(snapshot.stream, before, after))
-    given = GivenStates(partition.snapshots, record.state, recovery_offset)
     writer = table.writer(source.identities[at[0]])
     if partition.record.began != record.began:
         # These streams were learned from another start: a reset that emits everything again would emit something else.
         writer.began = NO_OFFSET
-    messages = list(writer.messages(given, record.position, record.committed, everything=True))
+    messages = list(writer.checkpoint_messages(given, record.committed))
     return Change(at, messages, stands, was=committed, streams=changes)

@@ -4,36 +4,31 @@ After the write that start has no other models to return to, and a file can clai
 """
 
 import sys
-from collections.abc import Sequence
 from contextlib import suppress
 
 from resonance.engine.errors import StateError
 from resonance.engine.state import unpack
 from resonance.pipeline.checkpoint.changelog_records import UNREADABLE
+from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.errors import MismatchError
-from resonance.pipeline.records import StreamSnapshot, TopicPartition
+from resonance.pipeline.records import StreamSnapshot
 from resonance.pipeline.recovery.rewrite import is_stream_of
 from resonance.pipeline.task.model.stream_model import KIND, STATE_REVISION
 from resonance.pipeline.tasks import MakeTask
 
 
-def check_models(
-    source: DeploymentContext,
-    at: TopicPartition,
-    state: bytes,
-    snapshots: Sequence[StreamSnapshot],
-    make_task: MakeTask,
-) -> int:
+def check_models(source: DeploymentContext, checkpoint: PartitionCheckpoint, make_task: MakeTask) -> int:
     """Load the models that are to be written, and return the version with which new streams of the partition start.
 
     Raises `MismatchError` where a model cannot be loaded or contradicts its own header.
     """
+    at = checkpoint.at
     where = f"{at[0]}[{at[1]}]"
     task = make_task(*at)
     task.event_bytes = source.event_bytes
-    task.restore_partition(state)
-    for snapshot in snapshots:
+    task.restore_partition(checkpoint.record.state)
+    for snapshot in checkpoint.streams:
         name, header = snapshot.stream, snapshot.header
         if not is_stream_of(source, at, name):
             raise MismatchError(f"{where}: stream {name} is none of this partition")

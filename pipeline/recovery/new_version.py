@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 
 from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.archive_writer import archive_of
@@ -78,8 +79,9 @@ def begin_versions(
             below.report(task)
         writer = table.writer(source.identities[at[0]])
         writer.began = NO_OFFSET
+        archive, listed = archive_of(source, at, task, writer, start)
         messages = writer.messages(task, start, acknowledged(committed[at], start), everything=True)
-        changes.append(Change(at, messages, start, archive=archive_of(source, at, task, start)))
+        changes.append(Change(at, chain(messages, listed), start, archive=archive))
         _log.warning("%s[%d]: %d streams begin new models at offset %d", *at, count, start)
     write(source, changes if below is None else [*changes, *below.changes(source)], atomic=atomic)
     return len(changes)
@@ -158,11 +160,11 @@ def _old_models(
 
     The task is None where they cannot be rebuilt; the models are then those of the last snapshots.
     """
-    record = table.records().get(at[0])
-    snapshots = {stream: table.newest(stream)[0] for stream in table.streams(at[0])}
-    if record is None:
-        return list(snapshots.values()), None
-    part = models_then(settings, source, at, record, make_task)
+    checkpoint = table.checkpoint(at[0])
+    if checkpoint is None:
+        return [], None
+    snapshots = {snapshot.stream: snapshot for snapshot in checkpoint.streams}
+    part = models_then(settings, source, at, checkpoint.record, make_task)
     if part is None:
         return list(snapshots.values()), None
     snapshots |= {stream: part.task.snapshot(stream) for stream in part.task.dirty()}

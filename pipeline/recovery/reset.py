@@ -8,14 +8,15 @@ there.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from itertools import chain
+from typing import Final
 
 import orjson
 from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, Manifest, PartitionRecord
-from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter, SnapshottedTask
+from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
 from resonance.pipeline.checkpoint.compatibility import offset_note
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.errors import MismatchError
@@ -26,16 +27,18 @@ from resonance.pipeline.recovery.rewrite import (
     Standing,
     StreamChange,
     acknowledged,
-    forget_archives,
     inputs_of,
     is_stream_of,
     write,
 )
+from resonance.pipeline.tasks import MakeTask
+
+_OUR_KEYS: Final = tuple(f'["{kind}",'.encode() for kind in ("chunk", "manifest", "partition", "archives"))
 
 _log = logging.getLogger(__name__)
 
 
-def reset(source: DeploymentContext, make_task: Callable[[str, int], SnapshottedTask], *, atomic: bool = True) -> int:
+def reset(source: DeploymentContext, make_task: MakeTask, *, atomic: bool = True) -> int:
     """Drop models, archives, clusters and offsets, and start over where the log begins now.
 
     Returns the number of partitions, which is all of them.
@@ -46,15 +49,13 @@ def reset(source: DeploymentContext, make_task: Callable[[str, int], Snapshotted
 
 
 def carry_out_reset(source: DeploymentContext, changes: list[Change], *, atomic: bool) -> None:
-    """Delete the archives, and write the changes of `plan_reset`."""
-    # Archives go first: models without archives are complete, archives without their models are not.
-    forget_archives(source)
+    """Write the changes of `plan_reset`."""
     write(source, changes, atomic=atomic)
     for change in changes:
         _log.warning("%s[%d]: group %s begins anew at offset %d", *change.at, source.group, change.offset)
 
 
-def plan_reset(source: DeploymentContext, make_task: Callable[[str, int], SnapshottedTask]) -> list[Change]:
+def plan_reset(source: DeploymentContext, make_task: MakeTask) -> list[Change]:
     """Return what a reset changes in every partition.
 
     Streams keep their version where every output is emitted again with the same bytes; otherwise they get one that was
@@ -119,7 +120,7 @@ def live_records(reader: LogReader, source: DeploymentContext) -> dict[int, dict
     live: dict[int, dict[bytes, bytes]] = {partition: {} for _, partition in wanted}
     for (_, partition), records in reader.read(reader.settled_bounds(wanted, source.patience)):
         for record in records:
-            if record.key is None or not record.key.startswith((b'["chunk",', b'["manifest",', b'["partition",')):
+            if record.key is None or not record.key.startswith(_OUR_KEYS):
                 continue
             if record.value is None:
                 live[partition].pop(record.key, None)
@@ -164,7 +165,7 @@ def _next_version(
     live: Mapping[bytes, bytes],
     bounds: tuple[int, int],
     committed: int,
-    make_task: Callable[[str, int], SnapshottedTask],
+    make_task: MakeTask,
 ) -> int:
     """Return the version with which the models of a partition start over.
 

@@ -44,8 +44,8 @@ def plan_stream_reset(settings: Settings, source: DeploymentContext, stream: str
         below.end_stream(stream)
         below.report(task)
     part.writer.began = NO_OFFSET
-    messages = list(part.writer.messages(task, start, acknowledged(part.committed, start), everything=True))
+    archive, listed = archive_of(source, at, task, part.writer, start)
+    messages = [*part.writer.messages(task, start, acknowledged(part.committed, start), everything=True), *listed]
     after = Standing(task.model(stream).version, start)
-    archive = archive_of(source, at, task, start)
     change = Change(at, messages, start, archive, part.committed, [StreamChange(stream, before, after)])
     return [change] if below is None else [change, *below.changes(source)]

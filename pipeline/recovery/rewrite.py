@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from confluent_kafka import OFFSET_END, Consumer, ConsumerGroupState, KafkaException
+from confluent_kafka import Consumer, ConsumerGroupState, KafkaException
 from confluent_kafka import TopicPartition as Offset
 from confluent_kafka.admin import AdminClient
 from resonance.pipeline.checkpoint.compatibility import NOT_REPRODUCIBLE
@@ -20,8 +20,8 @@ from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, DeliveryError
 from resonance.pipeline.kafka.access import right_refused
-from resonance.pipeline.kafka.acl import for_group, for_topic
-from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, RestoreCancelledError
+from resonance.pipeline.kafka.acl import for_group
+from resonance.pipeline.kafka.log_reader import NO_OFFSET, RestoreCancelledError
 from resonance.pipeline.kafka.producer import ABORT_SECONDS, Batch, Outlet, producer_settings
 from resonance.pipeline.records import Message, TopicPartition
 
@@ -198,30 +198,3 @@ def write(source: DeploymentContext, changes: Sequence[Change], *, atomic: bool)
         ) from error
     finally:
         consumer.close()
-
-
-def forget_archives(source: DeploymentContext) -> None:
-    """Delete every archive of the deployment: they describe models that are given up.
-
-    Raises `BrokerError` where the broker refuses: the user needs the right to delete the topic's records.
-    """
-    if not source.archive:
-        return
-    with LogReader(source.client, source.group, source.patience) as reader:
-        places = [(source.archive, partition) for partition in range(source.deployment.state_partitions)]
-        ends = [Offset(*place, OFFSET_END) for place in places if reader.has(place)]
-    if not ends:
-        return
-    admin = AdminClient({"log_level": 0, **source.client})
-    try:
-        for answer in admin.delete_records(ends, request_timeout=ANSWER_SECONDS).values():
-            answer.result(ANSWER_SECONDS + 5)
-    except (KafkaException, TimeoutError) as error:
-        right = for_topic(source.archive, ["Delete"])
-        if isinstance(error, KafkaException) and (denied := right_refused(source.client, error.args[0], right)):
-            raise denied from error
-        reason = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
-        raise BrokerError(
-            f"the archives in {source.archive} could not be deleted ({reason}); the user needs the right to delete its "
-            "records, or delete the topic, and run the same command again"
-        ) from error

@@ -4,21 +4,28 @@ When workers start, they relearn everything after that offset and emit it again.
 same bytes; a rollback that would use cluster ids for something else is refused.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 
 import orjson
 from resonance.pipeline import mismatches
-from resonance.pipeline.checkpoint.archive_reader import Archived, newest_archive
-from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, PartitionRecord, partition_key
-from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter, GivenStates
+from resonance.pipeline.checkpoint.archive_reader import Archives, archive_name
+from resonance.pipeline.checkpoint.changelog_records import (
+    UNREADABLE,
+    ArchiveIndex,
+    PartitionRecord,
+    archives_key,
+    partition_key,
+)
+from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
+from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.checkpoint.compatibility import check_record
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.errors import ConfigurationError, MismatchError
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, OffsetRange
-from resonance.pipeline.records import Message, StreamSnapshot, TopicPartition
+from resonance.pipeline.records import Message, TopicPartition
 from resonance.pipeline.recovery.model_checks import check_models
 from resonance.pipeline.recovery.reset import checked_epoch, live_records, standing_streams
 from resonance.pipeline.recovery.rewrite import (
@@ -30,30 +37,29 @@ from resonance.pipeline.recovery.rewrite import (
     is_stream_of,
 )
 from resonance.pipeline.tasks import MakeTask
-from resonance.pipeline.timestamps import TimeTexts, milliseconds
+from resonance.pipeline.timestamps import milliseconds
 
 
 def roll_back(
     source: DeploymentContext,
-    at: TopicPartition,
-    record: PartitionRecord,
-    snapshots: Sequence[StreamSnapshot],
+    checkpoint: PartitionCheckpoint,
     live: Mapping[bytes, bytes],
     committed: int,
     bounds: OffsetRange,
     make_task: MakeTask,
 ) -> Change:
-    """Return the change that rolls a partition back to a state of all its streams.
+    """Return the change that rolls a partition back to a complete checkpoint.
 
-    `live` holds the partition's present records of the snapshots topic. Raises `MismatchError` where the state belongs
-    to another deployment, log or settings or cannot be loaded, where the log no longer reaches back to it, or where
-    cluster ids would be reused.
+    `live` holds the partition's present records of the snapshots topic. Raises `MismatchError` where the checkpoint
+    belongs to another deployment, log or settings or cannot be loaded, where the log no longer reaches back to it, or
+    where cluster ids would be reused.
     """
+    at, record, snapshots = checkpoint.at, checkpoint.record, checkpoint.streams
     first, end = bounds
     # Outputs up to the committed offset are emitted again and must be the same, or cluster ids would mean others.
     furthest = max(record.position, committed)
     check_record(source, at, replace(record, position=furthest))
-    first_version = check_models(source, at, record.state, snapshots, make_task)
+    first_version = check_models(source, checkpoint, make_task)
     if record.recovery_offset > record.position:
         raise MismatchError(f"{at[0]}[{at[1]}]: offset {record.position}, where it is to go on, was not reached")
     if record.recovery_offset < first:
@@ -72,8 +78,10 @@ def roll_back(
     writer = ChangelogWriter(
         now, epoch=checked_epoch(source, live) + 1, began=record.began if record.identity == now else NO_OFFSET
     )
-    given = GivenStates(snapshots, record.state, record.recovery_offset)
-    messages = list(writer.messages(given, record.position, acknowledged(committed, record.position), everything=True))
+    messages = list(writer.checkpoint_messages(checkpoint, acknowledged(committed, record.position)))
+    # Those behind it are of models that are given up.
+    index = ArchiveIndex(_index(at, live).until(record.position), writer.epoch)
+    messages.append(Message(archives_key(at[0]), index.value(), []))
     stale = sorted({*mine} - {message.key for message in messages})
     streams = [
         StreamChange(name, standing.get(name), after.get(name))
@@ -82,6 +90,13 @@ def roll_back(
     ]
     tombstones = (Message(key, None, []) for key in stale)
     return Change(at, chain(tombstones, messages), record.position, was=committed, streams=streams)
+
+
+def _index(at: TopicPartition, live: Mapping[bytes, bytes]) -> ArchiveIndex:
+    """Return what the live records list of a partition's archives; nothing where that cannot be read."""
+    with suppress(MismatchError, *UNREADABLE):
+        return ArchiveIndex.parse(live[archives_key(at[0])], "")
+    return ArchiveIndex()
 
 
 def check_versions(at: TopicPartition, after: Mapping[str, Standing], standing: Mapping[str, Standing]) -> None:
@@ -114,7 +129,7 @@ def _first_version(at: TopicPartition, live: Mapping[bytes, bytes], make_task: M
 def _is_of(source: DeploymentContext, at: TopicPartition, key: bytes) -> bool:
     """Whether a record of the snapshots topic belongs to an input partition."""
     kind, name, *_ = orjson.loads(key)
-    return bool(name == at[0]) if kind == "partition" else is_stream_of(source, at, str(name))
+    return bool(name == at[0]) if kind in ("partition", "archives") else is_stream_of(source, at, str(name))
 
 
 RollbackPoint = Callable[[LogReader, TopicPartition], int]
@@ -164,41 +179,37 @@ def plan_return(
             if unknown or NO_OFFSET < committed[at] <= wanted:
                 unchanged.append(at)
                 continue
-            found = newest_archive(reader, source, at, wanted)
+            found = Archives(reader, source, at, _index(at, live[at[1]]).entries).newest(wanted)
             if found is None:
                 raise MismatchError(
                     f"{at[0]}[{at[1]}]: topic {source.archive} has no archive of it at or before offset {wanted}; "
                     "choose a later time, or begin anew with `resonance reset`"
                 )
-            record = _record_of(found, live[at[1]])
-            known = (live[at[1]], committed[at], bounds[at])
+            found = _with_beginning(found, live[at[1]])
             try:
-                changes.append(roll_back(source, at, record, found.snapshots, *known, make_task))
+                changes.append(roll_back(source, found, live[at[1]], committed[at], bounds[at], make_task))
             except MismatchError as error:
                 raise _not_this(found, error) from None
     return changes, unchanged
 
 
-def _not_this(archived: Archived, error: MismatchError) -> MismatchError:
+def _not_this(archived: PartitionCheckpoint, error: MismatchError) -> MismatchError:
     """Return why an archive is refused, without the remedies of a worker, which would not roll back."""
     if not error.remedies:
         return error
-    time = f" ({TimeTexts()[archived.timestamp]})" if archived.timestamp >= 0 else ""
     remedy = (
         "set settings and release back, or choose a time at which the present ones were in use"
         if error.remedies == (mismatches.NEW_VERSION,)
         else "choose another time, or begin anew with `resonance reset`"
     )
-    return MismatchError(
-        f"{error.problem}; the archive at offset {archived.position}{time} cannot be gone back to: {remedy}"
-    )
+    return MismatchError(f"{error.problem}; {archive_name(archived)} cannot be gone back to: {remedy}")
 
 
-def _record_of(archived: Archived, live: Mapping[bytes, bytes]) -> PartitionRecord:
-    """Return the partition record that belongs to an archive."""
-    position, began = archived.position, NO_OFFSET
+def _with_beginning(archived: PartitionCheckpoint, live: Mapping[bytes, bytes]) -> PartitionCheckpoint:
+    """Return an archive with the offset where its models began, if the present record knows it."""
+    record = archived.record
     with suppress(MismatchError, *UNREADABLE):
         present = PartitionRecord.parse(live[partition_key(archived.at[0])], "")
-        if present.identity == archived.identity and present.began <= position:
-            began = present.began
-    return PartitionRecord(archived.identity, position, position, position, archived.state, began=began)
+        if present.identity == record.identity and present.began <= record.position:
+            return replace(archived, record=replace(record, began=present.began))
+    return archived

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -70,11 +71,12 @@ class Learning:
         found.clusters = sum(len(task.clusters(stream)) for stream in task.streams)
         found.dead_letters = sum(task.counts.dead_letters.values())
         # The archive comes first, because writing the snapshots marks the streams clean.
-        archive = archive_of(self._source, self.at, task, position)
+        writer = ChangelogWriter(self._source.identities[self.at[0]], epoch=self._job["epoch"], began=began)
+        archive, listed = archive_of(self._source, self.at, task, writer, position)
         spool(Path(f"{spooled}.archive"), archive)
         found.archived = bool(archive)
-        writer = ChangelogWriter(self._source.identities[self.at[0]], epoch=self._job["epoch"], began=began)
-        found.bytes = spool(Path(spooled), writer.messages(task, position, NO_OFFSET, everything=True))
+        messages = chain(writer.messages(task, position, NO_OFFSET, everything=True), listed)
+        found.bytes = spool(Path(spooled), messages)
         return found
 
 

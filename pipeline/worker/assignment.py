@@ -1,38 +1,23 @@
 """What the processor works on: the partitions assigned to the worker, and its counters."""
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from resonance.pipeline.checkpoint import archive_writer
-from resonance.pipeline.checkpoint import changelog_writer as snapshots
-from resonance.pipeline.records import Counts, Outputs, SourceRecord
-from resonance.pipeline.task.model_health import ModelHealth
+from resonance.pipeline.checkpoint.archive_writer import ArchiveWriter
+from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
+from resonance.pipeline.records import Counts
+from resonance.pipeline.tasks import Task
 from resonance.pipeline.worker.http.metrics import Durations
-
-
-class AssignedTask(snapshots.SnapshottedTask, archive_writer.ArchivedTask, Protocol):
-    """What the processor needs of a partition task."""
-
-    health: ModelHealth
-    """Figures that show whether its models are still of use."""
-
-    @property
-    def dead_letter_run(self) -> tuple[str, int]:
-        """Class and number of the dead letters in a row at the end of the processed records."""
-
-    def process(self, records: Sequence[SourceRecord]) -> Outputs:
-        """Learn records in offset order and return their outputs."""
 
 
 @dataclass(slots=True)
 class AssignedPartition:
     """An input partition that this worker owns."""
 
-    task: AssignedTask
+    task: Task
     """Has learned every record below `position`."""
-    writer: snapshots.ChangelogWriter
+    writer: ChangelogWriter
     position: int
     """Offset of the next record."""
     committed: int
@@ -41,7 +26,7 @@ class AssignedPartition:
     """More records were known to wait when the last ones were fetched."""
     pinned: bool = True
     """A crash before the next commit would not change where the partition resumes."""
-    archive: archive_writer.ArchiveWriter | None = None
+    archive: ArchiveWriter | None = None
     """None where no archives are written."""
     timestamp: int | None = None
     """Kafka timestamp of the last processed record, in milliseconds."""

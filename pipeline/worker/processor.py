@@ -311,6 +311,7 @@ class Processor:
         self._delivery.settle()
         messages = writer.messages(part.task, part.position, -1 if part.timestamp is None else part.timestamp)
         self._delivery.send(Batch(writer.topic, tp.partition, messages))
+        self._delivery.send(Batch(self._to.snapshots, tp.partition, (writer.listed(),)))
         return {tp: part.position}
 
     def _next_archive(self) -> tuple[TP, ArchiveWriter] | None:

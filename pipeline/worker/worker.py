@@ -270,7 +270,8 @@ class Worker:
             lambda: restore_partitions(self._source, assigned, self._make_task, cancelled, progress)
         )
         interval = self._settings.snapshots.archive_interval
-        archives = await asyncio.to_thread(lambda: archive_writers(self._source, assigned, interval, cancelled))
+        writers = {at: part.writer for at, part in restored.items()}
+        archives = await asyncio.to_thread(lambda: archive_writers(self._source, writers, interval, cancelled))
         member = await self._app.consumer.is_member(membership)
         if not member or rebalance != self._rebalances or cancelled.is_set() or self._stop_requested.is_set():
             # A changed membership brings a rebalance and so another restore; a stopping worker has closed already.

@@ -1,8 +1,8 @@
 """A log in memory behind the reading part of a `LogReader`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from resonance.pipeline.kafka.log_reader import OffsetRange
+from resonance.pipeline.kafka.log_reader import NO_OFFSET, OffsetRange
 from resonance.pipeline.records import Message, Record, TopicPartition
 
 
@@ -38,6 +38,12 @@ class MemoryReader:
         # A marker stands behind the last record.
         return {
             at: (self.firsts.get(at, 0), self.logs[at][-1].offset + 2 if self.logs.get(at) else 0) for at in partitions
+        }
+
+    def offsets_at(self, partitions: Sequence[TopicPartition], moment: int) -> dict[TopicPartition, int]:
+        return {
+            at: next((record.offset for record in self.logs[at] if record.timestamp >= moment), NO_OFFSET)
+            for at in partitions
         }
 
     def read(

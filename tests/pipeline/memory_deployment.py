@@ -1,11 +1,11 @@
 """A deployment in memory: topics that are lists, and workers of one hop or two in a few lines."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Self
 
 import pytest
 from resonance.pipeline.checkpoint import archive_writer, restore
-from resonance.pipeline.checkpoint.archive_reader import FIRST_LINE, ArchiveLine, present_line
 from resonance.pipeline.checkpoint.archive_writer import ArchiveWriter
 from resonance.pipeline.checkpoint.compatibility import offset_note
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
@@ -39,7 +39,7 @@ from tests.pipeline.streams import STAMP, TOPIC, points, settings, value_of
 
 READERS: Sequence[Any] = (
     *(archive_writer, bootstrapping, drain_subtrees, import_checkpoint, log_reader, new_version),
-    *(opening, recovery, reset, restore, rewrite, rollback),
+    *(opening, recovery, reset, restore, rollback),
 )
 """Modules that read logs."""
 WRITERS: Sequence[Any] = (bootstrapping, new_version, recovery, reset, rewrite)
@@ -121,7 +121,9 @@ class MemoryDeployment(MemoryReader):
             patch.setattr(module, "LogReader", lambda *_: self)
         for module in WRITERS:
             patch.setattr(module, "write", self.write)
-        patch.setattr(reset, "forget_archives", lambda _: self.forget_archives())
+        # Archives have times that grow, and are the same in every run.
+        self._archived = STAMP
+        patch.setattr(archive_writer, "ArchiveWriter", partial(ArchiveWriter, now=self._now))
         patch.setattr(entry, "open_source", lambda _: self.source)
         patch.setattr(rewrite, "members_of", lambda _: self.members)
         patch.setattr("resonance.pipeline.cli.plans.alone", lambda _: self.waited.append(len(self.written)))
@@ -144,11 +146,9 @@ class MemoryDeployment(MemoryReader):
     def settled_bounds(self, partitions: Sequence[TopicPartition], seconds: float) -> dict[TopicPartition, OffsetRange]:
         return self.bounds(list(partitions))
 
-    def offsets_at(self, partitions: Sequence[TopicPartition], moment: int) -> dict[TopicPartition, int]:
-        return {
-            at: next((record.offset for record in self.logs[at] if record.timestamp >= moment), NO_OFFSET)
-            for at in partitions
-        }
+    def _now(self) -> float:
+        self._archived += 1_000
+        return self._archived / 1_000
 
     def grow(self, records: int) -> None:
         """Append records to the input."""
@@ -211,11 +211,12 @@ class MemoryDeployment(MemoryReader):
                 self.append((self.given.topic(kind), to), message, **how)
 
     def archive(
-        self, at: TopicPartition, task: Task, position: int, records: Sequence[Record], line: ArchiveLine = FIRST_LINE
+        self, at: TopicPartition, part: RestoredPartition[Task], position: int, records: Sequence[Record]
     ) -> None:
-        writer = ArchiveWriter(self.source.archive, at[1], self.source.identities[at[0]], 1.0, line=line)
-        for message in writer.messages(task, position, records[-1].timestamp):
-            self.append((self.source.archive, at[1]), message)
+        writer = ArchiveWriter(self.source.archive, at[1], part.writer, 1.0, now=self._now)
+        for message in writer.messages(part.task, position, records[-1].timestamp):
+            self.append((self.source.archive, at[1]), message, timestamp=self._archived)
+        self.append((self.source.snapshots, at[1]), writer.listed(), timestamp=STAMP)
 
     def work(self, until: int, *, everything: bool = False, archive: bool = False, snapshots: bool = True) -> Outputs:
         """Restore every partition of the input, process it up to an offset and commit; return the outputs.
@@ -232,7 +233,7 @@ class MemoryDeployment(MemoryReader):
                 if snapshots:
                     self.append((self.source.snapshots, at[1]), message, timestamp=STAMP + 1_000 * until)
             if archive:
-                self.archive(at, part.task, until, records, present_line(self, self.source, at))
+                self.archive(at, part, until, records)
             self.offsets[at], self.beside[at] = until, offset_note(part.writer.began, part.task.first_version)
         return whole
 
@@ -276,7 +277,7 @@ class MemoryDeployment(MemoryReader):
                 for message in due:
                     self.append((self.source.snapshots, at[1]), message, timestamp=STAMP)
                 if archive and records:
-                    self.archive(at, part.task, position, records)
+                    self.archive(at, part, position, records)
                 self.offsets[at] = position
         return found
 
@@ -286,7 +287,7 @@ class MemoryDeployment(MemoryReader):
             for message in change.messages:
                 self.append((source.snapshots, change.at[1]), message)
             for message in change.archive:
-                self.append((source.archive, change.at[1]), message)
+                self.append((source.archive, change.at[1]), message, timestamp=self._archived)
             for message in change.clusters:
                 to = change.at[1] if message.partition is None else message.partition
                 self.append((source.clusters, to), message)
@@ -298,11 +299,6 @@ class MemoryDeployment(MemoryReader):
                 raise BrokerError("stopped before the offsets")
             self.offsets[change.at], self.beside[change.at] = change.offset, change.note
         self.written += changed
-
-    def forget_archives(self) -> None:
-        """Do what `resetting.forget_archives` does."""
-        for partition in self.partitions:
-            self.logs[self.source.archive, partition] = []
 
 
 def rekeyed(

@@ -166,9 +166,7 @@ def test_another_engine_begins_where_the_old_models_stood_when_they_were_killed(
 
     before = models()
     stored = {
-        stream.snapshot.stream: stream.snapshot.next
-        for state in listing.read_states(made.source, made)
-        for stream in state.streams
+        snapshot.stream: snapshot.next for state in listing.read_states(made.source, made) for snapshot in state.streams
     }
     assert any(model.next > stored.get(name, 0) for name, (model, _) in before.items())
     made.take_settings(second)

@@ -5,6 +5,7 @@ from typing import Any
 
 import orjson
 import pytest
+from resonance.pipeline.checkpoint.archive_reader import newest_archive
 from resonance.pipeline.checkpoint.restore import restore_partitions
 from resonance.pipeline.records import Outputs
 from resonance.schemas import ClusterTable
@@ -41,8 +42,8 @@ def test_without_yes_it_is_only_shown(
     assert run(monkeypatch, *OPTIONS) == 0
     told = capsys.readouterr()
     assert told.out.splitlines()[0] == (
-        "group resonance; topics: resonance.snapshots (all are forgotten), "
-        "resonance.archive (emptied: the archives are deleted), resonance.clusters (emptied by tombstones)"
+        "group resonance; topics: resonance.snapshots (all are forgotten, and the archives with them), "
+        "resonance.clusters (emptied by tombstones)"
     )
     assert "stop them first" not in told.err
     assert told.out.splitlines()[3].split() == ["features[0]", "400", "0"]
@@ -93,7 +94,7 @@ def test_a_reset_does_what_the_worker_does(
     assert run(monkeypatch, *OPTIONS, "--yes", "--json") == 0
     told = orjson.loads(capsys.readouterr().out)
     assert (told["done"], told["group"], told["command"]) == (True, "resonance", None)
-    assert told["topics"] == ["resonance.snapshots", "resonance.archive", "resonance.clusters"]
+    assert told["topics"] == ["resonance.snapshots", "resonance.clusters"]
     assert told["partitions"][0] | {"streams": 0} == {
         **{"topic": TOPIC, "partition": 0, "from": 400, "to": 0, "streams": 0}
     }
@@ -103,7 +104,7 @@ def test_a_reset_does_what_the_worker_does(
         "after": {"version": 1, "next": 0},
     }
     assert deployment.waited == [0]
-    assert deployment.logs[deployment.source.archive, 0] == []
+    assert newest_archive(deployment, deployment.source, (TOPIC, 0), 400) is None
     assert deployment.work(400).assignments == first.assignments
 
 

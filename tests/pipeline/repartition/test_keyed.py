@@ -1,7 +1,6 @@
 """hierarchy = "keyed": both hops together say what one task says, bit for bit."""
 
 import itertools
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,14 +8,19 @@ import orjson
 import pytest
 from jsonschema import Draft202012Validator
 from resonance.pipeline.checkpoint import inspection, listing
-from resonance.pipeline.checkpoint.listing import StoredPartition, StoredStream
+from resonance.pipeline.checkpoint.changelog_records import PartitionRecord
+from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
+from resonance.pipeline.checkpoint.listing import StoredPartition
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
-from resonance.pipeline.records import Outputs, Record
+from resonance.pipeline.kafka.topology import Deployment
+from resonance.pipeline.records import Outputs, Record, StreamSnapshot
 from resonance.pipeline.repartition.keyed import operation_sizes
 from resonance.pipeline.repartition.keyed.operation_records import Reader
 from resonance.pipeline.replay.two_stage_file import replay_hops
 from resonance.pipeline.task.partition_task import PartitionTask
+from resonance.pipeline.tasks import Task
 from resonance.schemas import ClusterTable, load_schema
 
 from tests.conformance import SHARED
@@ -344,9 +348,20 @@ def test_what_emerged_in_a_subtree_behind_the_snapshot_of_its_root_is_told(logs:
         def read(self, bounds: Any) -> Any:
             yield bounds[0], [Record("events", 0, place, STAMP, None, value) for place, value in enumerate(values)]
 
-    entry = StoredStream(SimpleNamespace(stream="p0", next=100), STAMP)  # type: ignore[arg-type]
-    found = inspection._emergences(given("keyed"), Events(), (TOPIC, 0), entry)  # type: ignore[arg-type]
+    snapshot = StreamSnapshot("p0", 100, {}, b"")
+    found = inspection._emergences(given("keyed"), Events(), (TOPIC, 0), snapshot)  # type: ignore[arg-type]
     assert {cluster: emerged.time for cluster, emerged in found.items()} == {"p0/1/0": "at 90", "p0/1/4.0": "at 110"}
+
+
+def stored(hierarchy: str, task: Task, snapshots: list[StreamSnapshot]) -> StoredPartition:
+    """Return a partition as the snapshots topic has it."""
+    settings = given(hierarchy)
+    ids = {TOPIC: "id-1", settings.topic("routes"): "id-2"}
+    deployment = Deployment(1, ids, routes=ROUTES if hierarchy == "keyed" else 0)
+    identity = DeploymentContext.of(settings, {}, deployment).identities[task.topic]
+    record = PartitionRecord(identity, 0, 0, -1, task.partition_state())
+    checkpoint = PartitionCheckpoint((task.topic, task.partition), record, snapshots)
+    return StoredPartition(checkpoint.at, checkpoint, -1, {snapshot.stream: STAMP for snapshot in snapshots})
 
 
 def test_inspecting_a_stream_shows_it_with_its_subtrees(logs: list[list[Record]]) -> None:
@@ -356,12 +371,11 @@ def test_inspecting_a_stream_shows_it_with_its_subtrees(logs: list[list[Record]]
     states = []
     for at, held in deployment.held.items():
         deployment.write(at, held.task.streams)
-        streams = [StoredStream(snapshot, STAMP) for snapshot in held.snapshots.values()]
-        states.append(StoredPartition(at, -1, None, streams))
+        states.append(stored("keyed", held.task, list(held.snapshots.values())))
     assert listing.names_of(states) == whole.streams
     found = inspection.inspect(given("keyed"), None, states)  # type: ignore[arg-type]
-    snapshots = [StoredStream(whole.snapshot(name), STAMP) for name in whole.streams]
-    one = inspection.inspect(given("local"), None, [StoredPartition((TOPIC, 0), -1, None, snapshots)])  # type: ignore[arg-type]
+    local = stored("local", whole, [whole.snapshot(name) for name in whole.streams])
+    one = inspection.inspect(given("local"), None, [local])  # type: ignore[arg-type]
     assert [stream.clusters for stream in found] == [stream.clusters for stream in one]
     assert [stream.records for stream in found] == [stream.records for stream in one]
     assert [stream.engine for stream in found] == [stream.engine for stream in one]

@@ -2,6 +2,7 @@
 
 import pytest
 from resonance.pipeline.checkpoint.archive_writer import ArchiveWriter
+from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.topology import Deployment
@@ -42,7 +43,9 @@ def test_an_archive_of_each_partition_comes_once_an_interval(monkeypatch, earlie
     sizes = []
     for partition in range(2):
         reader.logs["in", partition] = []
-        writer = ArchiveWriter("shop.archive", partition, source.identities["in"], 1.0, chunk_bytes=chunk)
+        writer = ArchiveWriter(
+            "shop.archive", partition, ChangelogWriter(source.identities["in"]), 1.0, chunk_bytes=chunk
+        )
         for number in range(earlier + 1):
             size = 30_000 * (partition + 1) if number == earlier else 700
             messages = list(writer.messages(Task(size), 10 * (number + 1), -1))

@@ -189,6 +189,9 @@ class Shelf:
         self.positions.append(position)
         yield Message(b"k", b"%d at %d" % (position, timestamp), [])
 
+    def listed(self):
+        return Message(b"l", b"listed %d" % self.positions[-1], [])
+
 
 def test_an_archive_stands_at_the_position_that_is_committed_with_it(bench):
     b = bench()
@@ -200,9 +203,10 @@ def test_an_archive_stands_at_the_position_that_is_committed_with_it(bench):
     b.processor.submit(chunk(P1, 7, 1))
     b.processor.submit(chunk(P0, 1, 1))
     b.wait(lambda: len(b.lines("commit")) == 2)
-    first = [("settle",), ("archive", 0, [b"2 at 0"]), ("commit", {0: 2, 1: 8})]
+    first = [("settle",), ("archive", 0, [b"2 at 0"]), ("snapshots", 0, [b"listed 2"]), ("commit", {0: 2, 1: 8})]
     # The other one waits for no record.
-    assert b.diary.lines[-6:] == [*first, ("settle",), ("archive", 1, [b"8 at 0"]), ("commit", {1: 8})]
+    second = [("settle",), ("archive", 1, [b"8 at 0"]), ("snapshots", 1, [b"listed 8"]), ("commit", {1: 8})]
+    assert b.diary.lines[-8:] == first + second
 
 
 def test_the_partition_that_has_waited_longest_is_archived_first(bench):

@@ -1,0 +1,41 @@
+"""A checkpoint of a partition: everything that it had learned of its log, wherever it is stored.
+
+The changelog topic, the archive topic and exported files hold the same value in forms of their own. Recovery reads one,
+and writes another.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from resonance.pipeline.checkpoint.changelog_records import PartitionRecord
+from resonance.pipeline.records import StreamSnapshot, TopicPartition
+from resonance.pipeline.tasks import Task
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionCheckpoint:
+    """Everything that a partition had learned."""
+
+    at: TopicPartition
+    record: PartitionRecord
+    """Identity, position, and what the partition knows beside its streams."""
+    streams: Sequence[StreamSnapshot]
+    """One state for each stream; those of an archive all contain the records below the position, and no other."""
+    complete: bool = True
+    """False where streams were left out, as in an export of one stream."""
+    timestamp: int = -1
+    """Kafka timestamp of the newest learned record, in milliseconds; -1 where it is not known."""
+
+    @property
+    def position(self) -> int:
+        """Every record below this offset was learned, or waits in the log to be learned again."""
+        return self.record.position
+
+    def restore(self, task: Task) -> None:
+        """Restore an empty task of this partition.
+
+        Raises MismatchError where the models cannot be read, or were learned with other settings, which it names.
+        """
+        task.restore_partition(self.record.state)
+        for snapshot in self.streams:
+            task.restore(snapshot)
