@@ -76,8 +76,6 @@ class TopicKind:
     """Bytes of the largest message that the settings allow; 0 where they require no size."""
     message_setting: str = ""
     """Setting that this size follows from, which could be lowered instead."""
-    emptied: bool = False
-    """Whether a reset deletes its records, which are of another history."""
     of_streams: bool = False
     """Whether it follows the streams, not the input: re-keyed, it needs as many partitions as the routes."""
     of_labels: bool = False
@@ -90,8 +88,7 @@ class TopicKind:
         """Operations of workers on it, as ``kafka-acls`` names them."""
         write = () if self.of_others else ("Write",)
         read = ("Read",) if self.worker_reads else ()
-        delete = ("Delete",) if self.emptied else ()
-        return (*write, *read, *delete)
+        return (*write, *read)
 
     @property
     def of_others(self) -> bool:
@@ -154,7 +151,6 @@ KINDS: Final[tuple[TopicKind, ...]] = (
         policy="delete",
         otherwise="would keep the newest models alone, or lose none ever",
         retention_of_input=True,
-        emptied=True,
         worker_reads=True,
         of_streams=True,
         for_subscribers=False,
