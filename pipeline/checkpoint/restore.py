@@ -28,6 +28,7 @@ from resonance.pipeline.checkpoint.compatibility import (
 )
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.crash_points import reach
+from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
 from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.tasks import Task
@@ -55,6 +56,8 @@ class RestoredPartition(Generic[TaskT]):
     """First offset to process; the outputs of every record below it were delivered."""
     committed: int
     """-1 for none; below `start` where an at-least-once worker ended between its snapshots and its commit."""
+    recovery_offset: int
+    """First offset to learn again, up to `start`."""
     pinned: bool = True
     """False where a setting chose `start`, until it is committed: another start may choose another offset."""
     replayed: int = 0
@@ -110,41 +113,9 @@ def restore_partitions(
         return {}
     began = time.monotonic()
     with LogReader(source.client, source.group, source.patience, cancelled) as reader:
-        # Offsets come first: the snapshots can then only be as new or newer.
-        committed = reader.committed(assigned)
-        tables = read_tables(reader, source, {partition for _, partition in assigned})
-        bounds = reader.bounds(assigned)
-        restored, ranges = {}, {}
-        for at in assigned:
-            topic, partition = at
-            table, (first, end) = tables[partition], bounds[at]
-            place = locate(source, table, at, committed[at], first, end)
-            if place.committed != NO_OFFSET and place.record is None and reader.notes([at])[at] == NOT_REPRODUCIBLE:
-                why = "the models did not come from this log alone (a file, a new version, a reset, other settings)"
-                raise mismatches.no_snapshot(topic, partition, place.committed, why)
-            if place.committed == NO_OFFSET and place.record is None and source.start_of(topic) != "earliest":
-                place = begin(source, reader, at, first, end)
-            if place.record is not None:
-                check_settings(source, at, place.record)
-            task = make_task(topic, partition)
-            task.event_bytes = source.event_bytes
-            task.topic_ids = source.deployment.topic_ids
-            recovery_offset = place.recovery_offset
-            if (checkpoint := table.checkpoint(topic)) is not None:
-                checkpoint.restore(task)
-                recovery_offset = checkpoint.record.recovery_offset
-            if first > recovery_offset:
-                raise mismatches.truncated(topic, partition, recovery_offset, first)
-            check_relearning(source, at, place, recovery_offset)
-            identity = source.identities[topic]
-            writer = table.writer(identity)
-            if place.record is None:
-                writer.began = recovery_offset
-            elif replace(place.record.identity, partitions=identity.partitions) == identity:
-                # Added partitions of the input count as no change: where they matter, the checks above have raised.
-                writer.began = place.record.began
-            restored[at] = RestoredPartition(task, writer, place.start, place.committed, place.pinned)
-            ranges[at] = (recovery_offset, place.start)
+        loader = _Loader(reader, source, assigned, make_task)
+        restored = {at: loader.load(at) for at in assigned}
+        ranges = {at: (part.recovery_offset, part.start) for at, part in restored.items()}
         reach("during-restore")
         progress = progress or RestoreProgress()
         progress.wanted = sum(end - begin for begin, end in ranges.values())
@@ -160,6 +131,70 @@ def restore_partitions(
     seconds = time.monotonic() - began
     _log.info("restored %d partitions in %.2f s, %d records learned again", len(restored), seconds, replayed)
     return restored
+
+
+def find_mismatches(
+    source: DeploymentContext, assigned: Collection[TopicPartition], make_task: Callable[[str, int], Task]
+) -> dict[TopicPartition, MismatchError]:
+    """Return why partitions cannot be restored, of those that cannot; nothing is learned again."""
+    found = {}
+    with LogReader(source.client, source.group, source.patience) as reader:
+        loader = _Loader(reader, source, assigned, make_task)
+        for at in assigned:
+            try:
+                loader.load(at)
+            except MismatchError as error:
+                found[at] = error
+    return found
+
+
+class _Loader(Generic[TaskT]):
+    """Loads the checkpoints of partitions, as the broker holds them at one moment, and checks that they fit."""
+
+    def __init__(
+        self,
+        reader: LogReader,
+        source: DeploymentContext,
+        assigned: Collection[TopicPartition],
+        make_task: Callable[[str, int], TaskT],
+    ) -> None:
+        self._reader, self._source, self._make_task = reader, source, make_task
+        # Offsets come first: the snapshots can then only be as new or newer.
+        self._committed = reader.committed(assigned)
+        self._tables = read_tables(reader, source, {partition for _, partition in assigned})
+        self._bounds = reader.bounds(assigned)
+
+    def load(self, at: TopicPartition) -> RestoredPartition[TaskT]:
+        """Return a partition that still lacks the records from its recovery offset on."""
+        source, (topic, partition) = self._source, at
+        table, (first, end) = self._tables[partition], self._bounds[at]
+        place = locate(source, table, at, self._committed[at], first, end)
+        is_unknown = place.record is None
+        if is_unknown and place.committed != NO_OFFSET and self._reader.notes([at])[at] == NOT_REPRODUCIBLE:
+            why = "the models did not come from this log alone (a file, a new version, a reset, other settings)"
+            raise mismatches.no_snapshot(topic, partition, place.committed, why)
+        if is_unknown and place.committed == NO_OFFSET and source.start_of(topic) != "earliest":
+            place = begin(source, self._reader, at, first, end)
+        if place.record is not None:
+            check_settings(source, at, place.record)
+        task = self._make_task(topic, partition)
+        task.event_bytes = source.event_bytes
+        task.topic_ids = source.deployment.topic_ids
+        recovery_offset = place.recovery_offset
+        if (checkpoint := table.checkpoint(topic)) is not None:
+            checkpoint.restore(task)
+            recovery_offset = checkpoint.record.recovery_offset
+        if first > recovery_offset:
+            raise mismatches.truncated(topic, partition, recovery_offset, first)
+        check_relearning(source, at, place, recovery_offset)
+        identity = source.identities[topic]
+        writer = table.writer(identity)
+        if place.record is None:
+            writer.began = recovery_offset
+        elif replace(place.record.identity, partitions=identity.partitions) == identity:
+            # Added partitions of the input count as no change: where they matter, the checks above have raised.
+            writer.began = place.record.began
+        return RestoredPartition(task, writer, place.start, place.committed, recovery_offset, place.pinned)
 
 
 def read_tables(

@@ -8,11 +8,10 @@ are removed, and the stream's next record emits the end of their clusters togeth
 import logging
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from resonance.engine.errors import StateError
-from resonance.pipeline.checkpoint.archive_writer import archive_of
 from resonance.pipeline.checkpoint.changelog_table import ChangelogTable
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext, settings_then
 from resonance.pipeline.checkpoint.restore import read_tables
@@ -22,7 +21,7 @@ from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, OffsetRang
 from resonance.pipeline.kafka.producer import Batch
 from resonance.pipeline.records import Outputs, Record, TopicPartition
 from resonance.pipeline.recovery.past_models import MakeTaskThen, models_then
-from resonance.pipeline.recovery.rewrite import Change, acknowledged, is_stream_of
+from resonance.pipeline.recovery.rewrite import Change, is_stream_of, new_models
 from resonance.pipeline.repartition.keyed.operation_records import Reader
 from resonance.pipeline.repartition.keyed.root_task import RootTask
 from resonance.pipeline.repartition.keyed.subtree_model import SubtreeModel
@@ -176,19 +175,9 @@ class Below:
     def _change(self, source: DeploymentContext, part: _Part) -> Change:
         task, at = part.task, part.at
         writer = self._tables[at[1]].writer(source.identities[at[0]])
-        writer.began = NO_OFFSET
-        archive, listed = archive_of(source, at, task, writer, part.end)
-        messages = [*writer.messages(task, part.end, acknowledged(part.was, part.end), everything=True), *listed]
         named = (("assignments", part.outputs.assignments), ("cluster_events", part.outputs.events))
         outputs = [Batch(self._settings.topic(kind), at[1], some) for kind, some in named if some]
         if part.outputs.assignments:
             _log.info("%s[%d]: %d records that were on their way are answered", *at, len(part.outputs.assignments))
-        return Change(
-            at,
-            messages,
-            part.end,
-            archive=archive,
-            was=part.was,
-            clusters=part.outputs.clusters,
-            outputs=outputs,
-        )
+        change = new_models(source, at, writer, task, part.end, part.was)
+        return replace(change, clusters=part.outputs.clusters, outputs=outputs)

@@ -3,21 +3,20 @@
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import chain
+from functools import partial
 
 from resonance.pipeline import mismatches
-from resonance.pipeline.checkpoint.archive_writer import archive_of
 from resonance.pipeline.checkpoint.changelog_records import PartitionRecord
 from resonance.pipeline.checkpoint.changelog_table import ChangelogTable
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
-from resonance.pipeline.checkpoint.restore import read_tables, restore_partitions
+from resonance.pipeline.checkpoint.restore import find_mismatches, read_tables
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.errors import ConfigurationError, MismatchError
-from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
+from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import StreamSnapshot, TopicPartition
 from resonance.pipeline.recovery.drain_subtrees import Below
 from resonance.pipeline.recovery.past_models import MakeTaskThen, models_then
-from resonance.pipeline.recovery.rewrite import Change, acknowledged, inputs_of, write
+from resonance.pipeline.recovery.rewrite import inputs_of, new_models, write
 from resonance.pipeline.repartition.routed_task import RoutedTask
 from resonance.pipeline.tasks import Task
 
@@ -39,24 +38,16 @@ def begin_versions(
     `MismatchError` for a mismatch that new models do not resolve.
     """
     logs = inputs_of(source)
-
-    def stop(at: TopicPartition) -> MismatchError | None:
-        """Return why a partition cannot continue as it is; None where it can."""
-        try:
-            restore_partitions(source, [at], lambda topic, partition: make_task(settings, topic, partition))
-        except MismatchError as found:
-            return found
-        return None
-
+    tasks = partial(make_task, settings)
     # Other mismatches may only come from workers that still run; real ones are found again once the group is empty.
-    if not any(found and mismatches.NEW_VERSION in found.remedies for found in map(stop, logs)):
+    if not any(mismatches.NEW_VERSION in found.remedies for found in find_mismatches(source, logs, tasks).values()):
         return 0
     alone()
     with LogReader(source.client, source.group, source.patience) as reader:
         tables = read_tables(reader, source, range(source.deployment.state_partitions), settle=source.patience)
         committed = reader.committed(logs)
         bounds = reader.bounds(logs)
-    stopped = {at: found for at in logs if (found := stop(at)) is not None}
+    stopped = find_mismatches(source, logs, tasks)
     for found in stopped.values():
         if mismatches.NEW_VERSION not in found.remedies:
             raise found
@@ -77,11 +68,7 @@ def begin_versions(
         task, count = _new_models(settings, source, at, table, (bounds[at][0], start), make_task)
         if below is not None:
             below.report(task)
-        writer = table.writer(source.identities[at[0]])
-        writer.began = NO_OFFSET
-        archive, listed = archive_of(source, at, task, writer, start)
-        messages = writer.messages(task, start, acknowledged(committed[at], start), everything=True)
-        changes.append(Change(at, chain(messages, listed), start, archive=archive))
+        changes.append(new_models(source, at, table.writer(source.identities[at[0]]), task, start, committed[at]))
         _log.warning("%s[%d]: %d streams begin new models at offset %d", *at, count, start)
     write(source, changes if below is None else [*changes, *below.changes(source)], atomic=atomic)
     return len(changes)

@@ -3,22 +3,13 @@
 from dataclasses import replace
 from functools import partial
 
-from resonance.pipeline.checkpoint.archive_writer import archive_of
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.listing import check_stream
 from resonance.pipeline.checkpoint.restore import restore_partitions
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.kafka.log_reader import NO_OFFSET
 from resonance.pipeline.recovery.drain_subtrees import Below
 from resonance.pipeline.recovery.past_models import tasks_of
-from resonance.pipeline.recovery.rewrite import (
-    Change,
-    Standing,
-    StreamChange,
-    acknowledged,
-    inputs_of,
-    is_stream_of,
-)
+from resonance.pipeline.recovery.rewrite import Change, Standing, StreamChange, inputs_of, is_stream_of, new_models
 
 
 def plan_stream_reset(settings: Settings, source: DeploymentContext, stream: str) -> list[Change]:
@@ -43,9 +34,6 @@ def plan_stream_reset(settings: Settings, source: DeploymentContext, stream: str
     if below is not None:
         below.end_stream(stream)
         below.report(task)
-    part.writer.began = NO_OFFSET
-    archive, listed = archive_of(source, at, task, part.writer, start)
-    messages = [*part.writer.messages(task, start, acknowledged(part.committed, start), everything=True), *listed]
-    after = Standing(task.model(stream).version, start)
-    change = Change(at, messages, start, archive, part.committed, [StreamChange(stream, before, after)])
+    changed = StreamChange(stream, before, Standing(task.model(stream).version, start))
+    change = new_models(source, at, part.writer, task, start, part.committed, [changed])
     return [change] if below is None else [change, *below.changes(source)]

@@ -10,11 +10,14 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from confluent_kafka import Consumer, ConsumerGroupState, KafkaException
 from confluent_kafka import TopicPartition as Offset
 from confluent_kafka.admin import AdminClient
+from resonance.pipeline.checkpoint.archive_writer import archive_of
+from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
 from resonance.pipeline.checkpoint.compatibility import NOT_REPRODUCIBLE
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.config.settings import Settings
@@ -24,6 +27,7 @@ from resonance.pipeline.kafka.acl import for_group
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, RestoreCancelledError
 from resonance.pipeline.kafka.producer import ABORT_SECONDS, Batch, Outlet, producer_settings
 from resonance.pipeline.records import Message, TopicPartition
+from resonance.pipeline.tasks import Task
 
 ANSWER_SECONDS: Final = 30.0
 
@@ -77,6 +81,25 @@ def acknowledged(was: int, offset: int) -> int:
     change.
     """
     return min(was, offset)
+
+
+def new_models(
+    source: DeploymentContext,
+    at: TopicPartition,
+    writer: ChangelogWriter,
+    task: Task,
+    position: int,
+    was: int,
+    streams: Sequence[StreamChange] = (),
+) -> Change:
+    """Return the change that writes the models of a task, which no log gives again, and an archive of them.
+
+    `position` is the offset at which the partition continues, `was` the group's offset before.
+    """
+    writer.began = NO_OFFSET
+    archive, listed = archive_of(source, at, task, writer, position)
+    messages = writer.messages(task, position, acknowledged(was, position), everything=True)
+    return Change(at, chain(messages, listed), position, archive, was, streams)
 
 
 def is_atomic(settings: Settings, source: DeploymentContext) -> bool:

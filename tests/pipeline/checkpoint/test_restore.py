@@ -36,7 +36,7 @@ class Log:
         self.cancelled, self.reads, self.note = None, [], ""
         monkeypatch.setattr(restore, "LogReader", self.open)
 
-    def open(self, client, group, patience, cancelled):
+    def open(self, client, group, patience, cancelled=None):
         self.cancelled = cancelled
         return self
 
