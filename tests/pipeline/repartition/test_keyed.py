@@ -357,7 +357,7 @@ def stored(hierarchy: str, task: Task, snapshots: list[StreamSnapshot]) -> Store
     """Return a partition as the snapshots topic has it."""
     settings = given(hierarchy)
     ids = {TOPIC: "id-1", settings.topic("routes"): "id-2"}
-    deployment = Deployment(1, ids, routes=ROUTES if hierarchy == "keyed" else 0)
+    deployment = Deployment(1, ids, routes=KEYED_ROUTES if hierarchy == "keyed" else 0)
     identity = DeploymentContext.of(settings, {}, deployment).identities[task.topic]
     record = PartitionRecord(identity, 0, 0, -1, task.partition_state())
     checkpoint = PartitionCheckpoint((task.topic, task.partition), record, snapshots)
