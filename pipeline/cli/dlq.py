@@ -203,26 +203,8 @@ def replay_source(settings: "Settings", choice: "Choice") -> "ReplaySource":
 
     client, partitions = connected(settings, choice)
     cluster = ClusterAdmin(client, settings.broker.answer_timeout)
-    counts = cluster.partition_counts()
-    written = [topic.name for topic in Topics.of(settings).of_others]
-    inputs = {topic: counts[topic] for topic in written if topic in counts}
-    if cluster.embedded:
-        return ReplaySource(client, settings.name, partitions, "", inputs, atomic=False)
-    topic = partitions[0][0]
-    for missing in set(written) - set(inputs):
-        cluster.check_seen(missing)
-    configs = cluster.configs(list(inputs)) if inputs else {}
-    sizes = {name: int(config["max.message.bytes"]) for name, config in configs.items()}
-    ids = {name: found.topic_id for name, found in cluster.find([topic, *inputs]).items()}
-    return ReplaySource(
-        client,
-        settings.name,
-        partitions,
-        ids[topic],
-        inputs,
-        sizes,
-        input_ids={name: ids[name] for name in inputs},
-    )
+    names = [partitions[0][0], *(topic.name for topic in Topics.of(settings).of_others)]
+    return ReplaySource(client, settings.name, partitions, cluster.describe(names), atomic=not cluster.embedded)
 
 
 def chosen(kinds: list[str] | None, stages: list[str] | None, partition: str | None, start: str) -> "Choice":

@@ -15,7 +15,7 @@ from confluent_kafka import TopicPartition as Offset
 from resonance.pipeline.dead_letters.letters import SOURCE_HEADER, Choice, StoredDeadLetter, read_letters
 from resonance.pipeline.dead_letters.progress import ReplayProgress
 from resonance.pipeline.errors import DeliveryError
-from resonance.pipeline.kafka.admin import ClusterAdmin
+from resonance.pipeline.kafka.admin import ClusterAdmin, FoundTopic
 from resonance.pipeline.kafka.errors import translated
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.kafka.producer import Batch, Outlet, producer_settings, step
@@ -40,21 +40,20 @@ class ReplaySource:
     """Name of the deployment."""
     partitions: Sequence[TopicPartition]
     """Partitions of the dead-letter topic to read."""
-    topic_id: str
-    """Kafka's id of the dead-letter topic; ``""`` where it has none."""
-    inputs: Mapping[str, int]
-    """Number of partitions of each input topic, and of the topic of labels."""
-    message_bytes: Mapping[str, int] = field(default_factory=dict)
-    """Largest message that each of these topics accepts, where the broker reports it."""
+    topics: Mapping[str, FoundTopic]
+    """That topic, and those of the topics that other programs write which exist."""
     atomic: bool = True
     """Whether the broker has transactions."""
-    input_ids: Mapping[str, str] = field(default_factory=dict)
-    """Kafka's id of each input topic that has one."""
 
     @property
     def group(self) -> str:
         """Consumer group whose offsets are the progress."""
         return replay_group(self.name)
+
+    @property
+    def topic_id(self) -> str:
+        """Kafka's id of the dead-letter topic; ``""`` where it has none."""
+        return self.topics[self.partitions[0][0]].topic_id
 
 
 class Entry(NamedTuple):
@@ -143,9 +142,9 @@ def _sort_in(
     refused = None
     if letter.truncated:
         refused = made.truncated
-    elif partition >= source.inputs.get(topic, 0):
+    elif topic == at[0] or topic not in source.topics or partition >= source.topics[topic].partitions:
         refused = made.foreign
-    elif letter.topic_id and source.input_ids.get(topic, letter.topic_id) != letter.topic_id:
+    elif letter.topic_id and source.topics[topic].topic_id not in ("", letter.topic_id):
         refused = made.earlier
     if refused is not None:
         if choice.has(letter):
@@ -210,10 +209,9 @@ def replay(
         A step failed; the steps before it count, and the next replay continues behind them.
     """
     # Our errors carry what matters of librdkafka's own log.
-    settings: dict[str, Any] = {
-        "log_level": 0,
-        **producer_settings(source.client, message_bytes=source.message_bytes),
-    }
+    configs = {name: topic.config for name, topic in source.topics.items() if name != source.partitions[0][0]}
+    sizes = {name: int(config["max.message.bytes"]) for name, config in configs.items() if config}
+    settings: dict[str, Any] = {"log_level": 0, **producer_settings(source.client, message_bytes=sizes)}
     if source.atomic:
         settings["transactional.id"] = replay_id(source.name)
     outlet = Outlet(settings, ANSWER_SECONDS, reports=True)

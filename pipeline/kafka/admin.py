@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -126,6 +126,9 @@ class ClusterAdmin:
         Raises `DeniedError`, with the `operations` to be done on a topic, where the user may not even see it, whether
         it exists or not, and `BrokerError` where the broker does not answer.
         """
+        if self.embedded:
+            counts = self.partition_counts()
+            return {topic: FoundTopic("", counts[topic]) for topic in topics if topic in counts}
         asked = self._admin.describe_topics(
             TopicCollection(list(topics)), include_authorized_operations=True, request_timeout=self._timeout
         )
@@ -147,8 +150,15 @@ class ClusterAdmin:
 
     def check_seen(self, topic: str) -> None:
         """Raise `DeniedError`, with the missing right, where a seemingly missing topic is hidden from this user."""
-        if not self.embedded:
-            self.find([topic])
+        self.find([topic])
+
+    def describe(
+        self, topics: Sequence[str], operations: Mapping[str, Sequence[str]] | None = None
+    ) -> dict[str, FoundTopic]:
+        """Return what `find` does, with the configuration where the broker reports it."""
+        found = self.find(topics, operations)
+        configs = self.configs(list(found)) if found and not self.embedded else {}
+        return {name: replace(topic, config=configs.get(name, {})) for name, topic in found.items()}
 
     def configs(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
         """Return `CONFIGS` of each topic where the broker reports them."""
