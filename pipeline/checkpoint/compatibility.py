@@ -12,8 +12,8 @@ from resonance.pipeline.checkpoint.changelog_records import Identity, PartitionR
 from resonance.pipeline.checkpoint.changelog_table import ChangelogTable
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
+from resonance.pipeline.kafka.positions import Position, offsets_of
 from resonance.pipeline.records import TopicPartition
-from resonance.pipeline.timestamps import epoch_ms
 
 ADDED_LIMITS: Final = ("output.clusters_grace",)
 """Limits that partition records of earlier releases do not have."""
@@ -96,10 +96,7 @@ def _locate_unknown(source: DeploymentContext, at: TopicPartition, committed: in
 
 def begin(source: DeploymentContext, reader: LogReader, at: TopicPartition, first: int, end: int) -> ResumePoint:
     """Locate a partition of a new group where `start` says, between `first` and `end` of its log."""
-    chosen = end
-    if source.start != "latest":
-        found = reader.offsets_at([at], epoch_ms(source.start))[at]
-        chosen = end if found == NO_OFFSET else min(max(found, first), end)
+    chosen = offsets_of(Position.parse(source.start, "start"), {at: (first, end)}, reader.offsets_at)[at]
     emitted = (*at, chosen, source.start)
     _log.info("%s[%d]: the group is new and begins at offset %d (start = %s)", *emitted, extra=logs.at(*at, chosen))
     return ResumePoint(chosen, chosen, NO_OFFSET, None, pinned=False)

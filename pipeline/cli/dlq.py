@@ -70,7 +70,7 @@ def list_letters(
     import orjson  # noqa: PLC0415
     from resonance.pipeline.dead_letters.letters import read_letters  # noqa: PLC0415 - imports that --help can do without
     from resonance.pipeline.kafka.log_reader import LogReader  # noqa: PLC0415
-    from resonance.pipeline.kafka.positions import EARLIEST, ranges_from  # noqa: PLC0415
+    from resonance.pipeline.kafka.positions import EARLIEST, Position, ranges_from  # noqa: PLC0415
     from resonance.pipeline.topics.acls import replay_group  # noqa: PLC0415
 
     choice = chosen(kinds, stages, partition, start)
@@ -85,9 +85,8 @@ def list_letters(
     stopped = f"{UNCHANGED}, but {export} may hold a part of the letters" if export else UNCHANGED
     try:
         with says_when_stopped(stopped), LogReader(client, replay_group(loaded.name), PATIENCE) as reader:
-            for _, letters in read_letters(
-                reader, ranges_from(reader, partitions, choice.since if choice.since > 0 else EARLIEST), loaded.name
-            ):
+            ranges = ranges_from(reader, partitions, EARLIEST if choice.since < 0 else Position(time=choice.since))
+            for _, letters in read_letters(reader, ranges, loaded.name):
                 for letter in filter(choice.has, letters):
                     counts[letter.stage, letter.kind] += 1
                     shown.append(letter)
@@ -204,26 +203,8 @@ def replay_source(settings: "Settings", choice: "Choice") -> "ReplaySource":
 
     client, partitions = connected(settings, choice)
     cluster = ClusterAdmin(client, settings.broker.answer_timeout)
-    counts = cluster.partition_counts()
-    written = [topic.name for topic in Topics.of(settings).of_others]
-    inputs = {topic: counts[topic] for topic in written if topic in counts}
-    if cluster.embedded:
-        return ReplaySource(client, settings.name, partitions, "", inputs, atomic=False)
-    topic = partitions[0][0]
-    for missing in set(written) - set(inputs):
-        cluster.check_seen(missing)
-    configs = cluster.configs(list(inputs)) if inputs else {}
-    sizes = {name: int(config["max.message.bytes"]) for name, config in configs.items()}
-    ids = {name: found.topic_id for name, found in cluster.find([topic, *inputs]).items()}
-    return ReplaySource(
-        client,
-        settings.name,
-        partitions,
-        ids[topic],
-        inputs,
-        sizes,
-        input_ids={name: ids[name] for name in inputs},
-    )
+    names = [partitions[0][0], *(topic.name for topic in Topics.of(settings).of_others)]
+    return ReplaySource(client, settings.name, partitions, cluster.describe(names), atomic=not cluster.embedded)
 
 
 def chosen(kinds: list[str] | None, stages: list[str] | None, partition: str | None, start: str) -> "Choice":
@@ -235,7 +216,7 @@ def chosen(kinds: list[str] | None, stages: list[str] | None, partition: str | N
     from typing import get_args  # noqa: PLC0415
 
     from resonance.pipeline.dead_letters.letters import Choice  # noqa: PLC0415
-    from resonance.pipeline.kafka.positions import LATEST, parse_start  # noqa: PLC0415
+    from resonance.pipeline.kafka.positions import EARLIEST, Position  # noqa: PLC0415
     from resonance.schemas import DeadLetterClass, DeadLetterStage  # noqa: PLC0415
 
     for option, given, known in (("class", kinds, DeadLetterClass), ("stage", stages, DeadLetterStage)):
@@ -245,14 +226,14 @@ def chosen(kinds: list[str] | None, stages: list[str] | None, partition: str | N
                 raise ConfigurationError(
                     f"--{option} {word}: must be one of {', '.join(allowed)}{nearest(word, allowed)}"
                 )
-    since = parse_start(start)
-    if since == LATEST:
-        raise ConfigurationError("--from latest: there are no dead letters behind the latest; give a time, or -10m")
+    since = Position.parse(start, "--from")
+    if since.time is None and since != EARLIEST:
+        raise ConfigurationError(f"--from {start}: dead letters are chosen by their time; give earliest, one, or -10m")
     if not (place := re.fullmatch(r"(?:(.+)\[([0-9]{1,9})\])|([0-9]{1,9})", partition or "0")):
         raise ConfigurationError(f"--partition {partition}: give a number, such as 0, or topic and number: features[0]")
     number = None if partition is None else int(place[2] or place[3])
     return Choice(
-        tuple(kinds or ()), tuple(stages or ()), number, since if isinstance(since, int) else -1, topic=place[1]
+        tuple(kinds or ()), tuple(stages or ()), number, -1 if since.time is None else since.time, topic=place[1]
     )
 
 

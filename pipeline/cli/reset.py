@@ -108,16 +108,17 @@ def _plan(
     settings: "Settings", source: "DeploymentContext", stream: str | None, to_archive: str | None
 ) -> "list[Change]":
     """Return the changes that the options choose."""
+    from resonance.pipeline.kafka.positions import Position  # noqa: PLC0415
     from resonance.pipeline.recovery.reset import plan_reset  # noqa: PLC0415
     from resonance.pipeline.recovery.reset_stream import plan_stream_reset  # noqa: PLC0415
-    from resonance.pipeline.recovery.rollback import parse_place, plan_return  # noqa: PLC0415
+    from resonance.pipeline.recovery.rollback import plan_return  # noqa: PLC0415
     from resonance.pipeline.tasks import task_maker  # noqa: PLC0415
 
     task = task_maker(settings, source.deployment.routes)
     if stream is not None:
         return plan_stream_reset(settings, source, stream)
     if to_archive is not None:
-        changes, unchanged = plan_return(source, parse_place(to_archive), task)
+        changes, unchanged = plan_return(source, Position.parse(to_archive, "--to-archive"), task)
         for topic, partition in unchanged:
             say(f"{topic}[{partition}] does not stand behind that and stays as it is")
         return changes

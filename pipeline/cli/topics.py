@@ -88,7 +88,7 @@ def plan(
         print_json(values if rate is None else {**values, "rate": rate, "record_bytes": size})
         return
     columns = topic_report.COLUMNS + (topic_report.VOLUME_COLUMNS if volumes else ())
-    print_table(columns, [topic_report.row(found, s, volumes and volumes[s.topic.name]) for s in found.all])
+    print_table(columns, [topic_report.row(s, volumes and volumes[s.topic.name]) for s in found.all])
     for line in topic_report.notes(found):
         typer.echo(line)
     if rate is not None:
@@ -182,9 +182,11 @@ def _cluster(settings: "Settings", client: dict[str, Any]) -> Any:
 
 
 def _volumes(settings: "Settings", client: dict[str, Any], found: Any, rate: float, size: float | None) -> Any:
+    from resonance.pipeline.kafka.log_reader import LogReader  # noqa: PLC0415
     from resonance.pipeline.topics import volume as topic_volume  # noqa: PLC0415
 
-    samples = topic_volume.sample(client, settings.group, found, settings.broker.answer_timeout)
+    with LogReader(client, settings.group, settings.broker.answer_timeout) as reader:
+        samples = topic_volume.sample(reader, found)
     if size is None:
         seen = [samples[s.topic.name].record_bytes for s in found.inputs if s.topic.name in samples]
         if not seen:

@@ -36,7 +36,7 @@ Kinds = Annotated[
         "vanished, version_started; repeatable. By default all but clusters.",
     ),
 ]
-From = Annotated[str, typer.Option("--from", metavar="earliest|latest|TIME|-10m", help="Where to begin.")]
+From = Annotated[str, typer.Option("--from", metavar="earliest|latest|TIME|-10m|OFFSET", help="Where to begin.")]
 Limit = Annotated[int | None, typer.Option(min=1, metavar="N", help="Outputs to show, at most; then it ends.")]
 UntilEnd = Annotated[bool, typer.Option("--until-end", help="End where the topics end now, instead of waiting.")]
 
@@ -70,12 +70,12 @@ def watch(
     """Follow the outputs."""
     from resonance.pipeline.kafka.clients import librdkafka  # noqa: PLC0415 - imports that --help can do without
     from resonance.pipeline.kafka.log_reader import LogReader  # noqa: PLC0415
-    from resonance.pipeline.kafka.positions import LATEST, parse_start, ranges_from  # noqa: PLC0415
+    from resonance.pipeline.kafka.positions import LATEST, Position, ranges_from  # noqa: PLC0415
     from resonance.pipeline.watch.subscriber import Subscriber  # noqa: PLC0415
     from resonance.pipeline.watch.watch import Filter, Watch  # noqa: PLC0415
 
     wanted = Filter.of(kinds or (), streams or ())
-    begin = parse_start(start)
+    begin = Position.parse(start, "--from")
     loaded = load_settings(config, settings, name=name, broker=broker, topics=inputs)
     topics, partitions = _places(loaded, wanted, chosen=bool(kinds))
     client = librdkafka(loaded)

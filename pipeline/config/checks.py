@@ -1,15 +1,29 @@
-"""Check the settings against each other, once each is valid alone."""
+"""Rules for settings that are valid alone but do not go together."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 from resonance import engine as engines
 from resonance.engine.errors import ParameterError
-from resonance.pipeline.config import sparse
+from resonance.engine.sparse import SparseEngine
 from resonance.pipeline.config.fields import Fields
-from resonance.pipeline.config.label_checks import label_problem
 from resonance.pipeline.config.messages import ValueOrigins, configuration_error, prepared_setting
 from resonance.pipeline.config.sections import TopicsSection
 from resonance.pipeline.errors import nearest
+
+LABELS: Final = 1_000
+"""Most labels of a stream; there is a bound because every assignment names all of them."""
+
+
+class Problem(NamedTuple):
+    """A setting that cannot be used beside the others."""
+
+    setting: str
+    value: object
+    allowed: str
+    """What would be accepted."""
+    remedy: str = ""
+    """What to do, where `allowed` does not say it."""
 
 
 def check(settings: Fields, origins: ValueOrigins) -> None:
@@ -17,71 +31,41 @@ def check(settings: Fields, origins: ValueOrigins) -> None:
 
     The `ConfigurationError` names the setting, its value, what is allowed, and what to do.
     """
-    _check_broker(settings, origins)
-    _check_engine(settings, origins)
-    _check_hierarchy(settings, origins)
-    if settings.input.sparse is None:
-        _check_prepare(settings, origins)
-    else:
-        sparse.check(settings.input, settings.prepare, settings.engine_class, origins)
-    _check_labels(settings, origins)
-    _check_topics(settings, origins)
+    for rule in RULES:
+        for setting, value, allowed, remedy in rule(settings):
+            raise configuration_error(setting, value, allowed, origins.of(setting.split(".")[:2]), remedy)
 
 
-def _check_broker(settings: Fields, origins: ValueOrigins) -> None:
-    if not settings.broker.security_protocol.startswith("SASL"):
-        return
+def _broker(settings: Fields) -> Iterator[Problem]:
+    protocol = settings.broker.security_protocol
     names = ("sasl_mechanism", "sasl_username", "sasl_password")
     missing = [f"broker.{name}" for name in names if getattr(settings.broker, name) is None]
-    if missing:
-        raise configuration_error(
-            "broker.security_protocol",
-            settings.broker.security_protocol,
-            f"needs a log-in; {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set",
-            origins.of(("broker", "security_protocol")),
-        )
+    if protocol.startswith("SASL") and missing:
+        lacking = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set"
+        yield Problem("broker.security_protocol", protocol, f"needs a log-in; {lacking}")
 
 
-def _check_engine(settings: Fields, origins: ValueOrigins) -> None:
-    name = settings.engine.name
+def _engine(settings: Fields) -> Iterator[Problem]:
+    name, preset = settings.engine.name, settings.engine.preset
     if name not in engines.ENGINES:
         known = sorted(engines.ENGINES)
-        raise configuration_error(
-            "engine.name",
-            name,
-            f"must be one of {', '.join(known)}{nearest(name, known)}",
-            origins.of(("engine", "name")),
-        )
+        yield Problem("engine.name", name, f"must be one of {', '.join(known)}{nearest(name, known)}")
     if settings.is_keyed and name != "hcaea":
-        raise configuration_error(
-            "hierarchy",
-            "keyed",
-            f"is for engine.name = hcaea alone, {name} has no models below its root; choose hierarchy = local",
-            origins.of(("hierarchy",)),
-        )
+        allowed = f"is for engine.name = hcaea alone, {name} has no models below its root; choose hierarchy = local"
+        yield Problem("hierarchy", "keyed", allowed)
     presets = sorted(settings.engine_class.presets)
-    if settings.engine.preset and settings.engine.preset not in presets:
+    if preset and preset not in presets:
         allowed = f"must be one of {', '.join(presets)}" if presets else f"{name} has no presets"
-        having = [other for other, each in engines.ENGINES.items() if settings.engine.preset in each.presets]
-        raise configuration_error(
-            "engine.preset",
-            settings.engine.preset,
-            allowed + nearest(settings.engine.preset, presets),
-            origins.of(("engine", "preset")),
-            _other_engine(settings, "engine.preset", f"preset {settings.engine.preset}", having),
-        )
+        having = [other for other, each in engines.ENGINES.items() if preset in each.presets]
+        remedy = _other_engine(settings, "engine.preset", f"preset {preset}", having)
+        yield Problem("engine.preset", preset, allowed + nearest(preset, presets), remedy)
     try:
         engines.make_engine(name, settings.engine_parameters)
     except ParameterError as error:
         setting = f"engine.{error.name}"
         having = [other for other, each in engines.ENGINES.items() if error.name in {p.name for p in each.parameters}]
-        raise configuration_error(
-            setting,
-            error.value,
-            f"must be {error.allowed}",
-            origins.of(("engine", error.name)),
-            _other_engine(settings, setting, error.name, having),
-        ) from None
+        remedy = _other_engine(settings, setting, error.name, having)
+        yield Problem(setting, error.value, f"must be {error.allowed}", remedy)
 
 
 def _other_engine(settings: Fields, setting: str, word: str, having: Sequence[str]) -> str:
@@ -97,42 +81,32 @@ def _other_engine(settings: Fields, setting: str, word: str, having: Sequence[st
     return f"{chosen} has no {word}, {others}: set engine.name to that engine, or leave {setting} out"
 
 
-def _check_hierarchy(settings: Fields, origins: ValueOrigins) -> None:
+def _hierarchy(settings: Fields) -> Iterator[Problem]:
     if not settings.is_keyed:
         return
-    problem = None
     if settings.is_rekeyed:
-        problem = (
+        allowed = (
             f"does not go together with stream = {settings.stream}, whose root would already learn behind the routes; "
             "choose stream = partition or key, or hierarchy = local"
         )
-    elif settings.engine_parameters["max_depth"] == 1:
-        problem = "needs models below the root; raise engine.max_depth, or choose hierarchy = local"
-    elif settings.emit_from is not None:
-        problem = "cannot begin to tell in the middle; leave emit_from out, or choose hierarchy = local"
-    if problem:
-        raise configuration_error("hierarchy", "keyed", problem, origins.of(("hierarchy",)))
+        yield Problem("hierarchy", "keyed", allowed)
+    if settings.engine_parameters["max_depth"] == 1:
+        allowed = "needs models below the root; raise engine.max_depth, or choose hierarchy = local"
+        yield Problem("hierarchy", "keyed", allowed)
+    if settings.emit_from is not None:
+        allowed = "cannot begin to tell in the middle; leave emit_from out, or choose hierarchy = local"
+        yield Problem("hierarchy", "keyed", allowed)
 
 
-def _check_labels(settings: Fields, origins: ValueOrigins) -> None:
-    if (found := label_problem(settings)) is not None:
-        setting, value, problem = found
-        raise configuration_error(setting, value, problem, origins.of(setting.split(".")))
-
-
-def _check_prepare(settings: Fields, origins: ValueOrigins) -> None:
-    prepare = settings.prepare
-    features = settings.features
+def _prepare(settings: Fields) -> Iterator[Problem]:
+    prepare, features = settings.prepare, settings.features
+    if settings.input.sparse is not None:
+        return
     if features is None:
         # The names come with the data: until then the settings can only be checked against each other.
         features = tuple(dict.fromkeys((*prepare.ranges, *prepare.log1p, *prepare.categories))) or ("feature",)
         if prepare.scale == "given" and not prepare.ranges:
-            raise configuration_error(
-                "prepare.scale",
-                "given",
-                "needs prepare.ranges, a range for every feature",
-                origins.of(("prepare", "scale")),
-            )
+            yield Problem("prepare.scale", "given", "needs prepare.ranges, a range for every feature")
         if prepare.scale != "given":
             # Pad to the number that a record must have; given ranges name every feature already.
             axes = 1 if prepare.project == "auto" else prepare.project
@@ -141,24 +115,95 @@ def _check_prepare(settings: Fields, origins: ValueOrigins) -> None:
     try:
         settings.preparation(features)
     except ParameterError as error:
-        setting = prepared_setting(error)
-        raise configuration_error(
-            setting, error.value, f"must be {error.allowed}", origins.of(setting.split(".")[:2])
-        ) from None
+        yield Problem(prepared_setting(error), error.value, f"must be {error.allowed}")
 
 
-def _check_topics(settings: Fields, origins: ValueOrigins) -> None:
+def _sparse(settings: Fields) -> Iterator[Problem]:
+    given, prepare, engine = settings.input, settings.prepare, settings.engine_class
+    if given.sparse is None:
+        return
+    able = [name for name, each in sorted(engines.ENGINES.items()) if issubclass(each, SparseEngine)]
+    if "features" in given.model_fields_set:
+        allowed = "does not go together with input.features; choose one of them"
+        yield Problem("input.sparse", given.sparse, allowed)
+    if given.dimension is not None:
+        allowed = "does not go together with input.dimension: engine.max_features says how many features there can be"
+        yield Problem("input.sparse", given.sparse, allowed)
+    if engine.name not in able:
+        allowed = (
+            f"is for the engines that take sparse records, and engine.name is {engine.name}; choose "
+            f"{' or '.join(able)}, or use input.features"
+        )
+        yield Problem("input.sparse", given.sparse, allowed)
+    if prepare.project not in ("auto", 0):
+        yield Problem("prepare.project", prepare.project, "is for dense records; leave it out with input.sparse")
+    absent = "has no meaning with input.sparse, where a feature that a record leaves out is 0; leave it out"
+    if prepare.missing != "reject":
+        yield Problem("prepare.missing", prepare.missing, absent)
+    if prepare.categories:
+        yield Problem("prepare.categories", prepare.categories, absent)
+    try:
+        settings.sparse_scale()
+    except ParameterError as error:
+        yield Problem(f"prepare.{error.name}", error.value, f"with input.sparse must be {error.allowed}")
+
+
+def _labels(settings: Fields) -> Iterator[Problem]:
+    path, topic = settings.input.label_path, settings.labels.topic
+    if not settings.takes_labels:
+        taught = sorted(name for name, each in engines.ENGINES.items() if issubclass(each, engines.LabelEngine))
+        allowed = (
+            f"is for engines that are taught by labels ({', '.join(taught)}), and {settings.engine.name} is not; "
+            "leave it out"
+        )
+        if path is not None:
+            yield Problem("input.label_path", path, allowed)
+        if topic is not None:
+            yield Problem("labels.topic", topic, allowed)
+        return
+    if (most := settings.engine_parameters["max_labels"]) > LABELS:
+        allowed = f"must be an integer of at most {LABELS:,}: every assignment names all labels that its stream has"
+        yield Problem("engine.max_labels", str(most), allowed)
+    if topic is None:
+        return
+    if topic in settings.input.topics:
+        allowed = "must differ from input.topics; labels in the records are for input.label_path"
+        yield Problem("labels.topic", topic, allowed)
+    if not settings.is_rekeyed:
+        allowed = (
+            "needs stream = topic or field:<path>, with which records and labels are brought into one order; stream is "
+            f"{settings.stream or 'not set'}; choose topic where all records share one model, field:<path> otherwise"
+        )
+        yield Problem("labels.topic", topic, allowed)
+    if settings.input.id_path is None:
+        yield Problem("labels.topic", topic, "needs input.id_path: a message of labels names its record by the id")
+    if settings.features is None and settings.input.dimension is None:
+        allowed = (
+            "needs features that are known before the first record; list them (input.features), or say how long the "
+            f"array {settings.input.features} is (input.dimension)"
+        )
+        yield Problem("labels.topic", topic, allowed)
+
+
+def _topics(settings: Fields) -> Iterator[Problem]:
     owners: dict[str, str] = dict.fromkeys(settings.input.topics, "input.topics")
     if settings.labels.topic is not None:
         owners[settings.labels.topic] = "labels.topic"
     for kind in TopicsSection.KINDS:
-        topic = settings.topic(kind)
-        setting = f"topics.{kind}"
+        topic, setting = settings.topic(kind), f"topics.{kind}"
         if topic in owners:
-            raise configuration_error(
-                setting,
-                topic,
-                f"must differ from {owners[topic]}, or the worker would read what it writes",
-                origins.of(("topics", kind)),
-            )
+            allowed = f"must differ from {owners[topic]}, or the worker would read what it writes"
+            yield Problem(setting, topic, allowed)
         owners[topic] = setting
+
+
+RULES: Final[tuple[Callable[[Fields], Iterator[Problem]], ...]] = (
+    _broker,
+    _engine,
+    _hierarchy,
+    _prepare,
+    _sparse,
+    _labels,
+    _topics,
+)
+"""Each rule yields what it finds; only the first problem is reported, so a rule may rely on those before it."""

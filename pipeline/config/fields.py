@@ -13,6 +13,7 @@ from resonance.engine.errors import ParameterError
 from resonance.engine.parameters import Parameter, check_parameters
 from resonance.engine.prepare import MAX_AXES, WARMUP_RECORDS, Preparation
 from resonance.engine.sparse import SparseEngine
+from resonance.engine.sparse_scale import SparseScale
 from resonance.pipeline.config.messages import STREAM_CHOICES, stream_not_set
 from resonance.pipeline.config.sections import (
     TOPIC_PATTERN,
@@ -159,6 +160,11 @@ class Fields(BaseSettings):
             raise ParameterError("rescale", True, allowed)
         self._check_most(preparation.dimension)
         return preparation
+
+    def sparse_scale(self) -> SparseScale:
+        """Return the scale for the values of sparse records; raise `ParameterError` for settings without a meaning."""
+        prepare = self.prepare
+        return SparseScale(prepare.scale, prepare.log1p, prepare.ranges, clip=self.engine_class.unit_interval)
 
     def _check_most(self, features: int) -> None:
         """Refuse more features than the engine takes."""

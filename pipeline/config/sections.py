@@ -26,11 +26,13 @@ from resonance.pipeline.config.values import (
     OptionalCount,
     OptionalPath,
     OptionalText,
+    OptionalTopic,
     Paths,
     Project,
     Ranges,
     Robust,
     Seconds,
+    TopicNames,
 )
 
 TOPIC_PATTERN = r"^[A-Za-z0-9._-]+$"
@@ -88,7 +90,7 @@ class WorkerSection(Section):
 class InputSection(Section):
     """The input topics, and where in a JSON object the parts of a record stand; paths are dotted."""
 
-    topics: Names = Field(min_length=1)
+    topics: TopicNames = Field(min_length=1)
     """Topics to read, all with the same number of partitions."""
     features: FeaturePaths = "features"
     """List of paths to numbers; or one path to an array of numbers or to an object name -> number."""
@@ -105,15 +107,6 @@ class InputSection(Section):
     """Path to the record's labels, for engines that are taught by them: one, or a list of them. A record without the
     member is predicted only; an empty list teaches that it has none of the labels."""
 
-    @field_validator("topics")
-    @classmethod
-    def _legal_topics(cls, topics: tuple[str, ...]) -> tuple[str, ...]:
-        for topic in topics:
-            check_topic(topic)
-        if len(set(topics)) != len(topics):
-            raise ValueError("the same topic stands there twice")
-        return topics
-
     @model_serializer(mode="wrap")
     def _only_what_counts(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out the default of `features` where `sparse` replaces it: written settings must be readable again."""
@@ -126,7 +119,7 @@ class InputSection(Section):
 class LabelsSection(Section):
     """Labels that come later than their records, on a topic of their own."""
 
-    topic: OptionalText = None
+    topic: OptionalTopic = None
     """The topic with messages ``{"id": ..., "labels": [...], "stream": ...}``; without it there is none. It may have
     any number of partitions. Needs ``stream = "topic"`` or ``"field:..."``, `input.id_path`, and features that the
     settings say: a list of paths, or `input.dimension`."""
@@ -135,13 +128,6 @@ class LabelsSection(Section):
     wait_records: Count = Field(default=1_000, ge=0, le=10_000)
     """Records and labels of its stream that a label waits for a record that has not come: two topics have no common
     order. 0 for labels that never come before their records."""
-
-    @field_validator("topic")
-    @classmethod
-    def _legal_topic(cls, topic: str | None) -> str | None:
-        if topic is not None:
-            check_topic(topic)
-        return topic
 
 
 class PrepareSection(Section):
@@ -242,22 +228,22 @@ class DlqSection(Section):
 class TopicsSection(Section):
     """Names of the deployment's topics, where ``<name>.<kind>`` does not fit, and how topics are created."""
 
-    assignments: OptionalText = None
+    assignments: OptionalTopic = None
     """Answers, one a record; default ``<name>.assignments``."""
-    cluster_events: OptionalText = None
+    cluster_events: OptionalTopic = None
     """Life-cycle events of clusters; default ``<name>.cluster-events``."""
-    drift_events: OptionalText = None
+    drift_events: OptionalTopic = None
     """Changes of the data themselves: of the range of a feature (`prepare.rescale`), of the groups of features that an
     engine sees; default ``<name>.drift-events``."""
-    dead_letters: OptionalText = None
+    dead_letters: OptionalTopic = None
     """Records that could not be used; default ``<name>.dead-letters``."""
-    clusters: OptionalText = None
+    clusters: OptionalTopic = None
     """Clusters by id, compacted; default ``<name>.clusters``."""
-    snapshots: OptionalText = None
+    snapshots: OptionalTopic = None
     """States of the streams, compacted; default ``<name>.snapshots``."""
-    archive: OptionalText = None
+    archive: OptionalTopic = None
     """States of the streams as they were, kept as long as the input; default ``<name>.archive``."""
-    routes: OptionalText = None
+    routes: OptionalTopic = None
     """Records on their way to where their stream is learned, with ``stream = "topic"`` or ``"field:..."``; default
     ``<name>.routes``."""
     routes_partitions: OptionalCount = Field(default=None, ge=1, le=100_000)
@@ -278,13 +264,6 @@ class TopicsSection(Section):
         "archive",
         "routes",
     )
-
-    @field_validator(*KINDS)
-    @classmethod
-    def _legal_topic(cls, topic: str | None) -> str | None:
-        if topic is not None:
-            check_topic(topic)
-        return topic
 
 
 class OutputSection(Section):
@@ -312,14 +291,3 @@ class OutputSection(Section):
                 "written)"
             )
         return events
-
-
-def check_topic(topic: str) -> None:
-    """Raise `ValueError` unless Kafka accepts the name for a topic."""
-    if (
-        not topic
-        or len(topic) > 249
-        or topic in (".", "..")
-        or not all(c.isascii() and (c.isalnum() or c in "._-") for c in topic)
-    ):
-        raise ValueError(f"{topic!r} is no topic name: up to 249 of the characters A-Z a-z 0-9 . _ -")

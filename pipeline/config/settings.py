@@ -10,12 +10,11 @@ from typing import Any, Self
 
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource
-from resonance.pipeline.config import sparse
 from resonance.pipeline.config.checks import check
 from resonance.pipeline.config.fields import Fields
 from resonance.pipeline.config.messages import ValueOrigins, from_validation
 from resonance.pipeline.config.sections import EngineSection, Section
-from resonance.pipeline.config.sources import merged, nested, read_file, refuse_unknown_variables
+from resonance.pipeline.config.sources import merged, nested, read_file, refuse_unknown_variables, with_sparse_defaults
 
 
 class Settings(Fields):
@@ -64,7 +63,7 @@ class Settings(Fields):
     def _checked(cls, values: dict[str, Any], origins: ValueOrigins) -> Self:
         try:
             # An absent [input] counts as empty, so that the error names the settings that it lacks.
-            settings = cls(**{"input": {}, **sparse.with_defaults(values)})
+            settings = cls(**{"input": {}, **with_sparse_defaults(values)})
         except ValidationError as error:
             raise from_validation(error, cls._known(), origins) from None
         check(settings, origins)

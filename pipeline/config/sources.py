@@ -86,6 +86,16 @@ def merged(*sources: Mapping[str, Any]) -> dict[str, Any]:
     return joined
 
 
+def with_sparse_defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return unchecked values, with the defaults for sparse records added where ``input.sparse`` is set."""
+    given, prepare = values.get("input"), values.get("prepare", {})
+    path = given.get("sparse") if isinstance(given, Mapping) else None
+    # In the environment, "none" and empty text stand for no value.
+    if path is None or str(path).strip().lower() in ("", "none") or not isinstance(prepare, Mapping):
+        return values
+    return {**values, "prepare": {"scale": "none", **prepare}}
+
+
 def refuse_unknown_variables(known: Mapping[str, Sequence[str]]) -> None:
     """Refuse environment variables with the prefix that name no section and no setting outside sections.
 

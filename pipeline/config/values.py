@@ -1,6 +1,7 @@
 """Types of settings, which also read the texts of environment and command line: lists, tables, numbers, none."""
 
 import json
+import re
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -56,10 +57,22 @@ def _path(text: str) -> str:
 
 
 def _paths(texts: tuple[str, ...]) -> tuple[str, ...]:
-    for text in texts:
-        parse_path(text)
+    return _distinct("path", tuple(map(_path, texts)))
+
+
+def _topic(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", name) or name in (".", ".."):
+        raise ValueError(f"{name!r} is no topic name: up to 249 of the characters A-Z a-z 0-9 . _ -")
+    return name
+
+
+def _topics(names: tuple[str, ...]) -> tuple[str, ...]:
+    return _distinct("topic", tuple(map(_topic, names)))
+
+
+def _distinct(what: str, texts: tuple[str, ...]) -> tuple[str, ...]:
     if len(set(texts)) != len(texts):
-        raise ValueError("the same path stands there twice")
+        raise ValueError(f"the same {what} stands there twice")
     return texts
 
 
@@ -164,10 +177,9 @@ def _integer(value: Any) -> int:
 Names = Annotated[tuple[str, ...], BeforeValidator(_list)]
 Paths = Annotated[tuple[str, ...], BeforeValidator(_list), AfterValidator(_paths)]
 FeaturePaths = Annotated[str | tuple[str, ...], BeforeValidator(_list_or_text), AfterValidator(_path_or_paths)]
-OptionalPath = Annotated[
-    Annotated[str, AfterValidator(_path)] | None,
-    BeforeValidator(_optional),
-]
+TopicNames = Annotated[tuple[str, ...], BeforeValidator(_list), AfterValidator(_topics)]
+OptionalTopic = Annotated[Annotated[str, AfterValidator(_topic)] | None, BeforeValidator(_optional)]
+OptionalPath = Annotated[Annotated[str, AfterValidator(_path)] | None, BeforeValidator(_optional)]
 OptionalCount = Annotated[int | None, BeforeValidator(_optional), BeforeValidator(_no_boolean)]
 OptionalText = Annotated[str | None, BeforeValidator(_optional)]
 Categories = Annotated[dict[str, tuple[str, ...]], BeforeValidator(_category_texts)]

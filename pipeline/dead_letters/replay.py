@@ -7,19 +7,18 @@ first, and the progress behind them.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Offset
 from resonance.pipeline.dead_letters.letters import SOURCE_HEADER, Choice, StoredDeadLetter, read_letters
 from resonance.pipeline.dead_letters.progress import ReplayProgress
-from resonance.pipeline.errors import BrokerError, DeliveryError
-from resonance.pipeline.kafka.access import right_refused
-from resonance.pipeline.kafka.admin import ClusterAdmin
+from resonance.pipeline.errors import DeliveryError
+from resonance.pipeline.kafka.admin import ClusterAdmin, FoundTopic
+from resonance.pipeline.kafka.errors import translated
 from resonance.pipeline.kafka.log_reader import LogReader
-from resonance.pipeline.kafka.producer import Batch, Outlet, producer_settings
+from resonance.pipeline.kafka.producer import Batch, Outlet, producer_settings, step
 from resonance.pipeline.records import Message, TopicPartition
 from resonance.pipeline.topics.acls import replay_group, replay_id
 
@@ -41,21 +40,20 @@ class ReplaySource:
     """Name of the deployment."""
     partitions: Sequence[TopicPartition]
     """Partitions of the dead-letter topic to read."""
-    topic_id: str
-    """Kafka's id of the dead-letter topic; ``""`` where it has none."""
-    inputs: Mapping[str, int]
-    """Number of partitions of each input topic, and of the topic of labels."""
-    message_bytes: Mapping[str, int] = field(default_factory=dict)
-    """Largest message that each of these topics accepts, where the broker reports it."""
+    topics: Mapping[str, FoundTopic]
+    """That topic, and those of the topics that other programs write which exist."""
     atomic: bool = True
     """Whether the broker has transactions."""
-    input_ids: Mapping[str, str] = field(default_factory=dict)
-    """Kafka's id of each input topic that has one."""
 
     @property
     def group(self) -> str:
         """Consumer group whose offsets are the progress."""
         return replay_group(self.name)
+
+    @property
+    def topic_id(self) -> str:
+        """Kafka's id of the dead-letter topic; ``""`` where it has none."""
+        return self.topics[self.partitions[0][0]].topic_id
 
 
 class Entry(NamedTuple):
@@ -144,9 +142,9 @@ def _sort_in(
     refused = None
     if letter.truncated:
         refused = made.truncated
-    elif partition >= source.inputs.get(topic, 0):
+    elif topic == at[0] or topic not in source.topics or partition >= source.topics[topic].partitions:
         refused = made.foreign
-    elif letter.topic_id and source.input_ids.get(topic, letter.topic_id) != letter.topic_id:
+    elif letter.topic_id and source.topics[topic].topic_id not in ("", letter.topic_id):
         refused = made.earlier
     if refused is not None:
         if choice.has(letter):
@@ -175,13 +173,13 @@ def _read_progress(source: ReplaySource) -> dict[TopicPartition, ReplayProgress]
             "isolation.level": "read_committed",
         }
     )
+    text = (
+        f"the offsets of group {source.group} cannot be read ({{reason}}); look at the brokers, and at the rights of "
+        "this user on the group"
+    )
     try:
-        answers = consumer.committed([Offset(*at) for at in source.partitions], timeout=ANSWER_SECONDS)
-    except KafkaException as error:
-        raise BrokerError(
-            f"the offsets of group {source.group} cannot be read ({error.args[0].str()}); look at the brokers, and at "
-            "the rights of this user on the group"
-        ) from error
+        with translated(source.client, text):
+            answers = consumer.committed([Offset(*at) for at in source.partitions], timeout=ANSWER_SECONDS)
     finally:
         consumer.close()
     return {
@@ -211,79 +209,59 @@ def replay(
         A step failed; the steps before it count, and the next replay continues behind them.
     """
     # Our errors carry what matters of librdkafka's own log.
-    settings: dict[str, Any] = {
-        "log_level": 0,
-        **producer_settings(source.client, message_bytes=source.message_bytes),
-    }
+    configs = {name: topic.config for name, topic in source.topics.items() if name != source.partitions[0][0]}
+    sizes = {name: int(config["max.message.bytes"]) for name, config in configs.items() if config}
+    settings: dict[str, Any] = {"log_level": 0, **producer_settings(source.client, message_bytes=sizes)}
     if source.atomic:
         settings["transactional.id"] = replay_id(source.name)
     outlet = Outlet(settings, ANSWER_SECONDS, reports=True)
     consumer = Consumer({"log_level": 0, **source.client, "group.id": source.group, "enable.auto.commit": False})
+    text = "dlq replay: {reason}; what was committed before counts: run the same command again, and it goes on there"
     try:
-        if source.atomic:
-            # Ends the open transaction of an interrupted replay and fences one that still runs: then the progress is
-            # final.
-            outlet.producer.init_transactions(ANSWER_SECONDS)
-        made = plan(source, choice, limit)
-        count = 0
-        for at, step in _steps(made):
-            _replay_step(source, outlet, consumer, made, at, step)
-            count += len(step)
-            advanced(count)
-        return made
-    except KafkaException as error:
-        if denied := right_refused(source.client, error.args[0]):
-            raise denied from error
-        raise DeliveryError(
-            f"dlq replay: {error.args[0].str()}; what was committed before counts: run the same command again, and it "
-            "goes on there"
-        ) from error
+        with translated(source.client, text, kind=DeliveryError):
+            if source.atomic:
+                # Ends the open transaction of an interrupted replay and fences one that still runs: then the progress
+                # is final.
+                outlet.producer.init_transactions(ANSWER_SECONDS)
+            made = plan(source, choice, limit)
+            count = 0
+            for at, entries in _steps(made):
+                _replay_step(source, outlet, consumer, made, at, entries)
+                count += len(entries)
+                advanced(count)
+            return made
     finally:
         consumer.close()
 
 
 def _steps(made: Plan) -> Iterator[tuple[TopicPartition, list[Entry]]]:
     for at, entries in made.entries.items():
-        step: list[Entry] = []
+        taken: list[Entry] = []
         size = 0
         for entry in entries:
-            if step and (len(step) == STEP_LETTERS or size + entry.size > STEP_BYTES):
-                yield at, step
-                step, size = [], 0
-            step.append(entry)
+            if taken and (len(taken) == STEP_LETTERS or size + entry.size > STEP_BYTES):
+                yield at, taken
+                taken, size = [], 0
+            taken.append(entry)
             size += entry.size
-        if step:
-            yield at, step
+        if taken:
+            yield at, taken
 
 
 def _replay_step(
-    source: ReplaySource, outlet: Outlet, consumer: Consumer, made: Plan, at: TopicPartition, step: list[Entry]
+    source: ReplaySource, outlet: Outlet, consumer: Consumer, made: Plan, at: TopicPartition, entries: list[Entry]
 ) -> None:
-    wanted = {entry.offset for entry in step}
+    wanted = {entry.offset for entry in entries}
     letters: dict[int, StoredDeadLetter] = {}
     with LogReader(source.client, source.group, ANSWER_SECONDS) as reader:
         for _, found in read_letters(reader, {at: (min(wanted), max(wanted) + 1)}, source.name):
             letters |= {letter.at[2]: letter for letter in found if letter.at[2] in wanted}
     progress = made._progress[at].with_done(made._letters[at], wanted)
     offset = Offset(*at, progress.below, progress.note(source.topic_id))
-    producer = outlet.producer
-    try:
-        if source.atomic:
-            producer.begin_transaction()
-        for entry in step:
+    with step(outlet, consumer, [offset], atomic=source.atomic):
+        for entry in entries:
             topic, partition, _ = entry.source
             outlet.send(Batch(topic, partition, [original(letters[entry.offset], source.name)]))
-        outlet.flush()
-        if source.atomic:
-            producer.send_offsets_to_transaction([offset], consumer.consumer_group_metadata(), ANSWER_SECONDS)
-            producer.commit_transaction(ANSWER_SECONDS)
-        else:
-            consumer.commit(offsets=[offset], asynchronous=False)
-    except BaseException:
-        if source.atomic:
-            with suppress(KafkaException):
-                producer.abort_transaction(ANSWER_SECONDS)
-        raise
     made._progress[at] = progress
 
 

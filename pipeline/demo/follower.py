@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka.embedded import PARTITIONS, SILENT
+from resonance.pipeline.kafka.errors import translated
 from resonance.pipeline.records import Message
 
 
@@ -55,10 +56,8 @@ class Follower:
         Raises `BrokerError` where outputs cannot be read, or were dropped before they were read; then fewer records
         must be sent, or Kafka used.
         """
-        try:
+        with translated({}, "the outputs cannot be read: {reason}"):
             received = self._consumer.consume(5000, timeout)
-        except KafkaException as error:
-            raise BrokerError(f"the outputs cannot be read: {error.args[0].str()}") from error
         return [found for message in received if (found := self._take(message)) is not None]
 
     def _take(self, received: Any) -> ReceivedOutput | None:

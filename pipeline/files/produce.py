@@ -8,9 +8,9 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Producer
 from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryError, InputFileError, nearest
 from resonance.pipeline.files.rows import BATCH, FileRecord
-from resonance.pipeline.kafka.access import right_refused
 from resonance.pipeline.kafka.acl import for_topic
 from resonance.pipeline.kafka.admin import ClusterAdmin
+from resonance.pipeline.kafka.errors import reason_of, right_refused
 from resonance.pipeline.kafka.partitioner import partition_of
 from resonance.pipeline.kafka.producer import producer_settings
 
@@ -221,7 +221,7 @@ class _Sender:
                     if time.monotonic() > end:
                         raise self._lost(f"the broker took nothing for {PATIENCE:g} s") from None
                 except KafkaException as error:
-                    raise self._lost(error.args[0].str(), record) from error
+                    raise self._lost(reason_of(error), record) from error
             self.sent += 1
             self.counts[partition] += 1
             self.bytes += len(value) + len(key or b"")

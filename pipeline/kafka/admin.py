@@ -3,15 +3,16 @@
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 from resonance.pipeline.errors import BrokerError, ConfigurationError, DeniedError
-from resonance.pipeline.kafka.access import Refusals, missing_right, right_refused
+from resonance.pipeline.kafka.access import Refusals
 from resonance.pipeline.kafka.acl import Acl, for_group, for_topic
 from resonance.pipeline.kafka.embedded import is_embedded
+from resonance.pipeline.kafka.errors import code_of, missing_right, reason_of, right_refused, translated
 
 CONFIGS: Final = (
     "cleanup.policy",
@@ -57,14 +58,13 @@ class ClusterAdmin:
         self._timeout = timeout
         self._copies = replication_factor
         self._refusals = Refusals(self._client)
-        try:
+        text = (
+            "[broker]: no connection can be made with these settings ({reason}); look at broker.security_protocol, "
+            "broker.sasl_* and broker.ssl_*"
+        )
+        with translated(client, text, kind=ConfigurationError):
             # librdkafka reports why a connection fails (name, certificate, password) to this callback alone.
             self._admin = AdminClient({"log_level": 0, **client, "error_cb": self._refusals.note})
-        except KafkaException as error:
-            raise ConfigurationError(
-                f"[broker]: no connection can be made with these settings ({error.args[0].str()}); look at "
-                "broker.security_protocol, broker.sasl_* and broker.ssl_*"
-            ) from error
         # The embedded broker has no transactions and no topic configuration.
         self.embedded = is_embedded(self._metadata(timeout).cluster_id)
 
@@ -80,7 +80,7 @@ class ClusterAdmin:
                 if time.monotonic() >= end:
                     raise BrokerError(
                         f"no Kafka broker answers at {self.servers} within {timeout:g} s "
-                        f"({self._refusals.last or error.args[0].str()}); start it, or set broker.bootstrap; "
+                        f"({self._refusals.last or reason_of(error)}); start it, or set broker.bootstrap; "
                         "another broker.security_protocol than the brokers' looks the same"
                     ) from error
 
@@ -98,16 +98,14 @@ class ClusterAdmin:
         try:
             self._admin.create_topics([request], request_timeout=self._timeout)[topic].result(self._timeout + 5)
         except (KafkaException, TimeoutError) as error:
-            problem = error.args[0] if error.args else None
             # Another worker of the deployment was quicker.
-            if isinstance(problem, KafkaError) and problem.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+            if code_of(error) == KafkaError.TOPIC_ALREADY_EXISTS:
                 return
-            right = for_topic(topic, ["Create"])
-            if isinstance(problem, KafkaError) and (denied := right_refused(self._client, problem, right)):
+            if denied := right_refused(self._client, error, for_topic(topic, ["Create"])):
                 raise DeniedError(f"topic {topic} does not exist: {denied}; or create it: {command}") from error
-            reason = problem.str() if isinstance(problem, KafkaError) else "no answer"
             raise BrokerError(
-                f"topic {topic} does not exist on {self.servers} and could not be made ({reason}); create it: {command}"
+                f"topic {topic} does not exist on {self.servers} and could not be made ({reason_of(error)}); "
+                f"create it: {command}"
             ) from error
 
     def wait_for_leaders(self, topics: Sequence[str]) -> None:
@@ -128,23 +126,22 @@ class ClusterAdmin:
         Raises `DeniedError`, with the `operations` to be done on a topic, where the user may not even see it, whether
         it exists or not, and `BrokerError` where the broker does not answer.
         """
+        if self.embedded:
+            counts = self.partition_counts()
+            return {topic: FoundTopic("", counts[topic]) for topic in topics if topic in counts}
         asked = self._admin.describe_topics(
             TopicCollection(list(topics)), include_authorized_operations=True, request_timeout=self._timeout
         )
         found = {}
         for topic, answer in asked.items():
-            try:
-                description = answer.result(self._timeout + 5)
-            except (KafkaException, TimeoutError) as error:
-                problem = error.args[0] if error.args else None
-                code = problem.code() if isinstance(problem, KafkaError) else None
-                if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    continue
-                if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                    wanted = (operations or {}).get(topic, ["Describe"])
-                    raise DeniedError(self.denied(for_topic(topic, wanted))) from error
-                reason = problem.str() if isinstance(problem, KafkaError) else "no answer"
-                raise BrokerError(f"{self.servers} does not describe topic {topic} ({reason})") from error
+            right = for_topic(topic, (operations or {}).get(topic, ["Describe"]))
+            with translated(self._client, f"{self.servers} does not describe topic {topic} ({{reason}})", right):
+                try:
+                    description = answer.result(self._timeout + 5)
+                except KafkaException as error:
+                    if code_of(error) == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                        continue
+                    raise
             # A broker without an authorizer allows everything; one of an old version reports nothing.
             allowed = description.authorized_operations
             names = frozenset(_camel(operation.name) for operation in allowed) if allowed else None
@@ -153,8 +150,15 @@ class ClusterAdmin:
 
     def check_seen(self, topic: str) -> None:
         """Raise `DeniedError`, with the missing right, where a seemingly missing topic is hidden from this user."""
-        if not self.embedded:
-            self.find([topic])
+        self.find([topic])
+
+    def describe(
+        self, topics: Sequence[str], operations: Mapping[str, Sequence[str]] | None = None
+    ) -> dict[str, FoundTopic]:
+        """Return what `find` does, with the configuration where the broker reports it."""
+        found = self.find(topics, operations)
+        configs = self.configs(list(found)) if found and not self.embedded else {}
+        return {name: replace(topic, config=configs.get(name, {})) for name, topic in found.items()}
 
     def configs(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
         """Return `CONFIGS` of each topic where the broker reports them."""
@@ -182,8 +186,7 @@ class ClusterAdmin:
         try:
             asked.result(self._timeout + 5)
         except (KafkaException, TimeoutError) as error:
-            problem = error.args[0] if error.args else None
-            if isinstance(problem, KafkaError) and (denied := right_refused(self._client, problem, for_group(group))):
+            if denied := right_refused(self._client, error, for_group(group)):
                 raise denied from error
             # Whether the group or its coordinator exists already is not checked.
             _log.debug("group %s was not described: %s", group, error)

@@ -17,8 +17,9 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Producer
 from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.kafka.errors import translated
 
 PARTITIONS = 4
 """Partitions of every topic; librdkafka's only size knob is the number of brokers."""
@@ -84,11 +85,8 @@ class EmbeddedBroker:
     def __enter__(self) -> Self:
         # The cluster lives as long as this client, which has no other use.
         self._cluster = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "mock"}, logger=SILENT)
-        try:
+        with translated({}, "the embedded broker does not answer: {reason}; start again"):
             brokers = self._cluster.list_topics(timeout=10).brokers.values()
-        except KafkaException as error:
-            self._cluster = None
-            raise BrokerError(f"the embedded broker does not answer: {error.args[0].str()}; start again") from error
         self.bootstrap = ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
         self._producer = Producer(
             self.client_settings() | {"linger.ms": 5, "acks": "all", "enable.idempotence": True}, logger=SILENT
@@ -111,10 +109,8 @@ class EmbeddedBroker:
     def create(self, topics: Iterable[str]) -> None:
         """Create topics by requesting them; raise `BrokerError` where one cannot be created."""
         for topic in topics:
-            try:
+            with translated({}, f"topic {topic} on the embedded broker: {{reason}}"):
                 found = self._running().list_topics(topic, timeout=5).topics[topic]
-            except KafkaException as error:
-                raise BrokerError(f"topic {topic} on the embedded broker: {error.args[0].str()}") from error
             if len(found.partitions) != PARTITIONS:
                 raise BrokerError(
                     f"topic {topic} on the embedded broker has {len(found.partitions)} partitions instead of "

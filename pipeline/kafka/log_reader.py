@@ -12,8 +12,9 @@ from typing import Any, Final, Self
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Place
 from resonance.pipeline.errors import BrokerError
-from resonance.pipeline.kafka.access import Refusals, missing_right, right_refused
+from resonance.pipeline.kafka.access import Refusals
 from resonance.pipeline.kafka.acl import for_group, for_topic
+from resonance.pipeline.kafka.errors import code_of, missing_right, reason_of, right_refused
 from resonance.pipeline.records import Record, TopicPartition
 
 OffsetRange = tuple[int, int]
@@ -226,7 +227,7 @@ class LogReader:
                 return ask()
             except KafkaException as error:
                 right = for_topic(topic, ["Describe"]) if topic else for_group(self._group)
-                if denied := right_refused(self._client, error.args[0], right):
+                if denied := right_refused(self._client, error, right):
                     raise denied from error
                 # A poll returns refusals that came meanwhile; it takes no records, because nothing is assigned.
                 message = self._consumer.poll(0)
@@ -235,16 +236,14 @@ class LogReader:
                 if problem is not None and not topic and (denied := right_refused(self._client, problem, right)):
                     raise denied from error
                 self._refusals.check()
-                if topic and error.args[0].code() in (KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC):
+                if topic and code_of(error) in (KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC):
                     # Kafka hides topics that a user may not see.
                     raise BrokerError(
                         f"topic {topic} does not exist on {self._servers}, or lacks the partition asked for, or "
                         f"{missing_right(self._client, right)}"
                     ) from error
                 if not _passing(error.args[0]):
-                    raise BrokerError(
-                        f"{self._servers}: {what} of group {self._group}: {error.args[0].str()}"
-                    ) from error
+                    raise BrokerError(f"{self._servers}: {what} of group {self._group}: {reason_of(error)}") from error
                 if time.monotonic() > end:
                     raise self._no_answer(what) from error
 

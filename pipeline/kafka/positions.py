@@ -1,17 +1,16 @@
-"""The part of a topic to read: from a user's start (``earliest``, ``latest``, a time, ``-10m``) to its present end."""
+"""Places in a log as users name them: ``earliest``, ``latest``, a time, ``-10m`` for ten minutes ago, or an offset."""
 
 import re
+import sys
 import time
-from collections.abc import Mapping, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol, Self
 
 from resonance.pipeline.errors import BrokerError, ConfigurationError, nearest
 from resonance.pipeline.kafka.log_reader import OffsetRange
 from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.timestamps import milliseconds
-
-EARLIEST: Final = "earliest"
-LATEST: Final = "latest"
 
 _UNITS: Final[Mapping[str, int]] = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 # No more digits than fit a number of milliseconds.
@@ -40,22 +39,41 @@ class Bounds(Protocol):
         """Return the first offset of each partition with a timestamp at or after a moment."""
 
 
-def parse_start(text: str, now_ms: int | None = None) -> str | int:
-    """Return `EARLIEST`, `LATEST`, or milliseconds since 1970; raise `ConfigurationError` for any other text."""
-    if text in (EARLIEST, LATEST):
-        return text
-    if (ago := ago_of(text, now_ms)) is not None:
-        return ago
-    try:
-        found = milliseconds(int(text) if text.isdecimal() else text)
-    except ValueError:
-        found = None
-    if found is None:
-        raise ConfigurationError(
-            f"--from {text}: must be earliest, latest, a time such as 2026-01-31T12:00:00Z, or how long ago, such as "
-            "-10m (ms, s, m, h, d)"
-        )
-    return found
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in every partition of a log: an offset, or a time in milliseconds since 1970; the other is None."""
+
+    offset: int | None = None
+    time: int | None = None
+
+    @classmethod
+    def parse(cls, text: str, option: str) -> Self:
+        """Parse the value of an option; raise `ConfigurationError`, with what is allowed, for any other text."""
+        given = text.strip()
+        if given in WORDS:
+            return cls(offset=WORDS[given])
+        if given.isascii() and given.isdigit():
+            return cls(offset=int(given))
+        if given.startswith("-") and (length := length_of(given[1:])) is not None:
+            # Kafka's timestamps begin at 0.
+            return cls(time=max(int(time.time() * 1000) - length, 0))
+        try:
+            moment = milliseconds(given)
+        except ValueError:
+            moment = None
+        if moment is None:
+            raise ConfigurationError(
+                f"{option} {text}: must be earliest, latest, a time such as 2026-01-31T12:00:00Z, how long ago, such "
+                "as -10m (ms, s, m, h, d), or an offset"
+            )
+        return cls(time=moment)
+
+
+WORDS: Final[Mapping[str, int]] = {"earliest": 0, "latest": sys.maxsize}
+"""Offsets that words stand for: limited to a partition they are its first and its end."""
+
+EARLIEST: Final = Position(offset=WORDS["earliest"])
+LATEST: Final = Position(offset=WORDS["latest"])
 
 
 def length_of(text: str) -> int | None:
@@ -64,13 +82,19 @@ def length_of(text: str) -> int | None:
     return None if found is None else int(float(found[1]) * _UNITS[found[2]])
 
 
-def ago_of(text: str, now_ms: int | None = None) -> int | None:
-    """Return the milliseconds since 1970 that ``-10m`` means; None for any other text."""
-    length = length_of(text[1:]) if text.startswith("-") else None
-    if length is None:
-        return None
-    # Kafka's timestamps begin at 0.
-    return max((int(time.time() * 1000) if now_ms is None else now_ms) - length, 0)
+OffsetsAt = Callable[[Sequence[TopicPartition], int], Mapping[TopicPartition, int]]
+"""Returns the first offset of each partition at or after a time, a negative one where there is none."""
+
+
+def offsets_of(
+    position: Position, bounds: Mapping[TopicPartition, OffsetRange], offsets_at: OffsetsAt
+) -> dict[TopicPartition, int]:
+    """Return the offset of a position in each partition, limited to its first offset and its end."""
+    found: Mapping[TopicPartition, int] = dict.fromkeys(bounds, position.offset or 0)
+    if position.time is not None:
+        found = offsets_at(list(bounds), position.time)
+    # Where no record is as late as a time, its place is the end.
+    return {at: min(max(found[at], first), end) if found[at] >= 0 else end for at, (first, end) in bounds.items()}
 
 
 def partitions_of(cluster: TopicChoice, topic: str, name: str) -> list[TopicPartition]:
@@ -89,17 +113,8 @@ def partitions_of(cluster: TopicChoice, topic: str, name: str) -> list[TopicPart
 
 
 def ranges_from(
-    reader: Bounds, partitions: Sequence[TopicPartition], start: str | int
+    reader: Bounds, partitions: Sequence[TopicPartition], start: Position
 ) -> dict[TopicPartition, OffsetRange]:
-    """Return the ranges to read, from a start of `parse_start` to the present end.
-
-    A time is compared with the timestamps that Kafka keeps.
-    """
+    """Return the ranges to read, from a position to the present end."""
     bounds = reader.bounds(partitions)
-    if start == EARLIEST:
-        return dict(bounds)
-    if not isinstance(start, int):
-        return {at: (end, end) for at, (_, end) in bounds.items()}
-    found = reader.offsets_at(partitions, start)
-    # No record is as late as that: there is nothing to read.
-    return {at: (max(found[at], first) if found[at] >= 0 else end, end) for at, (first, end) in bounds.items()}
+    return {at: (first, bounds[at][1]) for at, first in offsets_of(start, bounds, reader.offsets_at).items()}

@@ -2,17 +2,16 @@
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, Producer
-from resonance.pipeline.errors import (
-    DeliveryError,
-    DeniedError,
-)
-from resonance.pipeline.kafka.access import Refusals, right_refused
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import TopicPartition as Offset
+from resonance.pipeline.errors import DeliveryError, DeniedError
+from resonance.pipeline.kafka.access import Refusals
 from resonance.pipeline.kafka.acl import for_topic
+from resonance.pipeline.kafka.errors import code_of, right_refused
 from resonance.pipeline.records import Message
 
 QUEUE_SECONDS = 0.05
@@ -153,8 +152,7 @@ class Outlet:
 
     @staticmethod
     def _refused(batch: Batch, message: Message, error: Exception) -> Exception:
-        problem: KafkaError = error.args[0]
-        if problem.code() != KafkaError.MSG_SIZE_TOO_LARGE:
+        if code_of(error) != KafkaError.MSG_SIZE_TOO_LARGE:
             return error
         # A batch counts as a whole towards the topic's limit, framing included.
         size = (
@@ -186,6 +184,31 @@ class Outlet:
         if waiting or failure:
             reason = failure.str() if failure else f"{waiting:,} messages still wait after {self.timeout:g} s"
             raise DeliveryError(f"outputs were not stored ({reason}); no offset was committed, start again")
+
+
+@contextmanager
+def step(outlet: Outlet, consumer: Consumer, offsets: Sequence[Offset], *, atomic: bool) -> Iterator[None]:
+    """Commit a group's `offsets` with what the block sends: in one transaction if `atomic`, else once it is stored.
+
+    The `consumer` gives the group; it has no members.
+    """
+    producer, timeout = outlet.producer, outlet.timeout
+    try:
+        if atomic:
+            producer.begin_transaction()
+        yield
+        outlet.flush()
+        if atomic:
+            producer.send_offsets_to_transaction(list(offsets), consumer.consumer_group_metadata(), timeout)
+            producer.commit_transaction(timeout)
+        else:
+            consumer.commit(offsets=list(offsets), asynchronous=False)
+    except BaseException:
+        if atomic:
+            # An open transaction would block the readers of its topics.
+            with suppress(KafkaException):
+                producer.abort_transaction(ABORT_SECONDS)
+        raise
 
 
 def _smaller(message: Message) -> str:

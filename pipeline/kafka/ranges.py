@@ -1,16 +1,15 @@
-"""Parts of a log as users name them: from an offset, a time, or so long ago."""
+"""Parts of a log as users name them: from one position to another, or the last ten minutes."""
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, OffsetRange
 from resonance.pipeline.kafka.log_search import first_offset, one_by_one
-from resonance.pipeline.kafka.positions import ago_of, length_of
+from resonance.pipeline.kafka.positions import EARLIEST, LATEST, Position, length_of, offsets_of
 from resonance.pipeline.records import Record, TopicPartition
-from resonance.pipeline.timestamps import milliseconds
 
 AHEAD: Final = 60_000
 """Milliseconds by which a record's clock may be ahead of this machine's; its timestamp means nothing beyond that."""
@@ -20,39 +19,13 @@ NEWEST: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
-    """One end of a range: an offset, or a time in milliseconds since 1970; the other is None."""
-
-    offset: int | None = None
-    time: int | None = None
-
-    @classmethod
-    def parse(cls, text: str, option: str) -> Self:
-        """Parse an offset, an RFC 3339 time, or ``-10m`` for ten minutes ago.
-
-        Raises `ConfigurationError` where the text is none of them.
-        """
-        given = text.strip()
-        if given.isascii() and given.isdigit():
-            return cls(offset=int(given))
-        if (ago := ago_of(given)) is not None:
-            return cls(time=ago)
-        try:
-            return cls(time=milliseconds(given))
-        except ValueError:
-            raise ConfigurationError(
-                f"{option} {text}: give an offset (81920), a time (2026-01-31T12:00:00Z), or how long ago (-10m)"
-            ) from None
-
-
-@dataclass(frozen=True, slots=True)
 class Span:
     """The requested part of a log."""
 
-    begin: Bound | None = None
-    """First record; None for the beginning of the log."""
-    end: Bound | None = None
-    """First record that is left out; None for the end of the log."""
+    begin: Position = EARLIEST
+    """First record."""
+    end: Position = LATEST
+    """First record that is left out."""
     last: int | None = None
     """Milliseconds up to the newest record, in place of `begin`."""
     partition: int | None = None
@@ -72,8 +45,8 @@ class Span:
         if last is not None and (length := length_of(last.strip())) is None:
             raise ConfigurationError(f"--last {last}: give a number with ms, s, m, h or d behind it, such as 10m")
         return cls(
-            Bound.parse(begin, "--from") if begin is not None else None,
-            Bound.parse(end, "--to") if end is not None else None,
+            EARLIEST if begin is None else Position.parse(begin, "--from"),
+            LATEST if end is None else Position.parse(end, "--to"),
             length,
             partition,
         )
@@ -98,30 +71,13 @@ def resolve(reader: LogReader, span: Span, partitions: Collection[TopicPartition
     Raises `BrokerError` where the broker does not answer.
     """
     bounds = reader.bounds(partitions)
-    begin = span.begin
-    if span.last is not None:
-        begin = Bound(time=newest_time(reader, partitions) - span.last)
-    first = _offsets(reader, begin, {at: found[0] for at, found in bounds.items()}, bounds)
-    last = _offsets(reader, span.end, {at: found[1] for at, found in bounds.items()}, bounds)
+    begin = span.begin if span.last is None else Position(time=newest_time(reader, partitions) - span.last)
+
+    def offsets_at(partitions: Sequence[TopicPartition], moment: int) -> dict[TopicPartition, int]:
+        return _offsets_at(reader, partitions, moment)
+
+    first, last = offsets_of(begin, bounds, offsets_at), offsets_of(span.end, bounds, offsets_at)
     return {at: (first[at], max(first[at], last[at])) for at in partitions}
-
-
-def _offsets(
-    reader: LogReader,
-    bound: Bound | None,
-    otherwise: dict[TopicPartition, int],
-    bounds: Mapping[TopicPartition, OffsetRange],
-) -> dict[TopicPartition, int]:
-    if bound is None:
-        return otherwise
-    found = dict.fromkeys(bounds, bound.offset or 0)
-    if bound.time is not None:
-        found = _offsets_at(reader, list(bounds), bound.time)
-    clipped = {}
-    for at, (first, end) in bounds.items():
-        offset = end if found[at] == NO_OFFSET else found[at]
-        clipped[at] = min(max(offset, first), end)
-    return clipped
 
 
 def _offsets_at(reader: LogReader, partitions: Collection[TopicPartition], moment: int) -> dict[TopicPartition, int]:

@@ -8,7 +8,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, NamedTuple
@@ -22,10 +21,10 @@ from resonance.pipeline.checkpoint.compatibility import NOT_REPRODUCIBLE
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, DeliveryError
-from resonance.pipeline.kafka.access import right_refused
 from resonance.pipeline.kafka.acl import for_group
+from resonance.pipeline.kafka.errors import reason_of, right_refused, translated
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, RestoreCancelledError
-from resonance.pipeline.kafka.producer import ABORT_SECONDS, Batch, Outlet, producer_settings
+from resonance.pipeline.kafka.producer import Batch, Outlet, producer_settings, step
 from resonance.pipeline.records import Message, TopicPartition
 from resonance.pipeline.tasks import Task
 
@@ -137,12 +136,8 @@ def members_of(source: DeploymentContext) -> list[str] | None:
     if source.deployment.embedded:
         return None
     admin = AdminClient({"log_level": 0, **source.client})
-    try:
+    with translated(source.client, f"group {source.group} cannot be described: {{reason}}", for_group(source.group)):
         group = admin.describe_consumer_groups([source.group], request_timeout=ANSWER_SECONDS)[source.group].result()
-    except KafkaException as error:
-        if denied := right_refused(source.client, error.args[0], for_group(source.group)):
-            raise denied from error
-        raise BrokerError(f"group {source.group} cannot be described: {error.args[0].str()}") from error
     if group.state in (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD):
         return None
     # The list is empty while members are only joining.
@@ -186,38 +181,22 @@ def write(source: DeploymentContext, changes: Sequence[Change], *, atomic: bool)
     if atomic:
         settings["transactional.id"] = f"{source.group}-recovery"
     outlet = Outlet(settings, ANSWER_SECONDS, reports=True)
-    producer = outlet.producer
     consumer = Consumer({"log_level": 0, **source.client, "group.id": source.group, "enable.auto.commit": False})
     offsets = [Offset(*change.at, change.offset, change.note) for change in changes]
     try:
         if atomic:
-            producer.init_transactions(ANSWER_SECONDS)
-            producer.begin_transaction()
-        for change in changes:
-            outlet.send(Batch(source.snapshots, change.at[1], change.messages))
-            outlet.send(Batch(source.archive, change.at[1], change.archive))
-            outlet.send(Batch(source.clusters, change.at[1], change.clusters))
-            for batch in change.outputs:
-                outlet.send(batch)
-        outlet.flush()
-        if atomic:
-            producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), ANSWER_SECONDS)
-            producer.commit_transaction(ANSWER_SECONDS)
-        else:
-            consumer.commit(offsets=offsets, asynchronous=False)
-    except BaseException as error:
-        if atomic:
-            # An open transaction would block the readers of the snapshots topic.
-            with suppress(KafkaException):
-                producer.abort_transaction(ABORT_SECONDS)
-        if not isinstance(error, (KafkaException, DeliveryError)):
-            raise
-        if isinstance(error, KafkaException) and (denied := right_refused(source.client, error.args[0])):
-            raise denied from error
-        reason = error.args[0].str() if isinstance(error, KafkaException) else str(error)
-        raise BrokerError(
-            f"group {source.group} and topic {source.snapshots} could not be changed ({reason}); run the same command "
-            "again"
+            outlet.producer.init_transactions(ANSWER_SECONDS)
+        with step(outlet, consumer, offsets, atomic=atomic):
+            for change in changes:
+                outlet.send(Batch(source.snapshots, change.at[1], change.messages))
+                outlet.send(Batch(source.archive, change.at[1], change.archive))
+                outlet.send(Batch(source.clusters, change.at[1], change.clusters))
+                for batch in change.outputs:
+                    outlet.send(batch)
+    except (KafkaException, DeliveryError) as error:
+        raise right_refused(source.client, error) or BrokerError(
+            f"group {source.group} and topic {source.snapshots} could not be changed ({reason_of(error)}); run the "
+            "same command again"
         ) from error
     finally:
         consumer.close()

@@ -4,7 +4,7 @@ When workers start, they relearn everything after that offset and emit it again.
 same bytes; a rollback that would use cluster ids for something else is refused.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
@@ -23,8 +23,9 @@ from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
 from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.checkpoint.compatibility import check_record
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
-from resonance.pipeline.errors import ConfigurationError, MismatchError
+from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, OffsetRange
+from resonance.pipeline.kafka.positions import Position, offsets_of
 from resonance.pipeline.records import Message, TopicPartition
 from resonance.pipeline.recovery.model_checks import check_models
 from resonance.pipeline.recovery.reset import checked_epoch, live_records, standing_streams
@@ -37,7 +38,6 @@ from resonance.pipeline.recovery.rewrite import (
     is_stream_of,
 )
 from resonance.pipeline.tasks import MakeTask
-from resonance.pipeline.timestamps import milliseconds
 
 
 def roll_back(
@@ -132,35 +132,8 @@ def _is_of(source: DeploymentContext, at: TopicPartition, key: bytes) -> bool:
     return bool(name == at[0]) if kind in ("partition", "archives") else is_stream_of(source, at, str(name))
 
 
-RollbackPoint = Callable[[LogReader, TopicPartition], int]
-"""Returns the highest offset at which an archive of an input partition may stand."""
-
-
-def parse_place(text: str) -> RollbackPoint:
-    """Return the rollback point that a text names: an offset, or a time.
-
-    Raises `ConfigurationError`, with an example, where it is neither.
-    """
-    if text.isdecimal():
-        offset = int(text)
-        return lambda reader, at: offset
-    try:
-        moment = milliseconds(text)
-    except ValueError:
-        moment = None
-    if moment is None:
-        raise ConfigurationError(f"--to-archive {text}: must be an offset, or a time such as 2026-01-31T12:00:00Z")
-
-    def before(reader: LogReader, at: TopicPartition) -> int:
-        # Offset of the first record after that time.
-        later = reader.offsets_at([at], moment + 1)[at]
-        return later if later != NO_OFFSET else reader.bounds([at])[at][1]
-
-    return before
-
-
 def plan_return(
-    source: DeploymentContext, place: RollbackPoint, make_task: MakeTask
+    source: DeploymentContext, place: Position, make_task: MakeTask
 ) -> tuple[list[Change], list[TopicPartition]]:
     """Return the changes that roll every partition back to an archive, and the partitions that stay where they are.
 
@@ -173,8 +146,10 @@ def plan_return(
         live = live_records(reader, source)
         committed = reader.committed(inputs)
         bounds = reader.bounds(inputs)
+        # The offset behind the last record of that time.
+        behind = {} if place.time is None else offsets_of(Position(time=place.time + 1), bounds, reader.offsets_at)
         for at in inputs:
-            wanted = place(reader, at)
+            wanted = place.offset if place.offset is not None else behind[at]
             unknown = committed[at] == NO_OFFSET and not any(_is_of(source, at, key) for key in live[at[1]])
             if unknown or NO_OFFSET < committed[at] <= wanted:
                 unchanged.append(at)

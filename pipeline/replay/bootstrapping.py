@@ -15,7 +15,8 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError, MismatchError
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.kafka import clients
-from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, OffsetRange
+from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
+from resonance.pipeline.kafka.positions import Position, offsets_of
 from resonance.pipeline.kafka.ranges import Span, resolve
 from resonance.pipeline.mismatches import RESET
 from resonance.pipeline.records import TopicPartition
@@ -26,7 +27,6 @@ from resonance.pipeline.replay.file_partitions import route, share
 from resonance.pipeline.replay.jobs import Report, describe, load_kernels, run_jobs
 from resonance.pipeline.replay.spool import unspool
 from resonance.pipeline.task.partition_task import PartitionTask
-from resonance.pipeline.timestamps import epoch_ms
 from resonance.pipeline.topics.start_check import check_start
 
 
@@ -92,7 +92,9 @@ def bootstrap(
         tables = read_tables(reader, source, range(deployment.partitions), settle=source.patience)
         versions = _check_new(settings, source, reader, tables)
         if isinstance(source_of, FromFile):
-            ranges = {at: _go_on(source, reader, at) for at in partitions}
+            start = Position.parse(source.start, "start")
+            starts = offsets_of(start, reader.bounds(partitions), reader.offsets_at)
+            ranges = {at: (offset, offset) for at, offset in starts.items()}
         else:
             ranges = resolve(reader, Span(end=span.end), partitions)
             if all(first >= end for first, end in ranges.values()):
@@ -131,18 +133,6 @@ def bootstrap(
         wait_for_empty_group(at_once, Event())
         write(source, changes, atomic=is_atomic(settings, source))
     return learned
-
-
-def _go_on(source: DeploymentContext, reader: LogReader, at: TopicPartition) -> OffsetRange:
-    """Return where a new group begins to read a partition, according to `start` in the settings."""
-    first, end = reader.bounds([at])[at]
-    if source.start == "earliest":
-        return first, first
-    if source.start == "latest":
-        return end, end
-    found = reader.offsets_at([at], epoch_ms(source.start))[at]
-    place = end if found == NO_OFFSET else min(max(found, first), end)
-    return place, place
 
 
 def _check_new(

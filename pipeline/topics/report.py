@@ -23,7 +23,7 @@ def state_of(status: TopicStatus) -> str:
     return "differs" if status.differences else "exists"
 
 
-def row(found: TopicSurvey, status: TopicStatus, volume: Volume | None = None) -> list[object]:
+def row(status: TopicStatus, volume: Volume | None = None) -> list[object]:
     """Return a topic as cells under `COLUMNS`, and under `VOLUME_COLUMNS` where there is a volume."""
     config = status.made_with if status.found is None else status.found.config
     unknown = "broker's default" if status.found is None else "unknown"
@@ -55,11 +55,11 @@ def as_values(found: TopicSurvey, volumes: Mapping[str, Volume] | None = None) -
     """Return a survey as plain values."""
     return {
         "partitions": found.partitions,
-        "topics": [_topic_values(found, status, (volumes or {}).get(status.topic.name)) for status in found.all],
+        "topics": [_topic_values(status, (volumes or {}).get(status.topic.name)) for status in found.all],
     }
 
 
-def _topic_values(found: TopicSurvey, status: TopicStatus, volume: Volume | None) -> dict[str, Any]:
+def _topic_values(status: TopicStatus, volume: Volume | None) -> dict[str, Any]:
     values: dict[str, Any] = {
         "topic": status.topic.name,
         "kind": status.topic.kind.name,

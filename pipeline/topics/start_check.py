@@ -7,10 +7,10 @@ from typing import Any, Final
 from confluent_kafka import KafkaException, Producer
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
-from resonance.pipeline.kafka.access import right_refused
 from resonance.pipeline.kafka.acl import for_transactions
 from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.embedded import SILENT
+from resonance.pipeline.kafka.errors import reason_of, right_refused
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.topics.kinds import INPUT, Topics
 from resonance.pipeline.topics.topics import prepare_topics, read_deployment
@@ -62,7 +62,7 @@ def _check_transactions(settings: Settings, client: Mapping[str, Any]) -> None:
     try:
         producer.init_transactions(TRANSACTION_SECONDS)
     except KafkaException as error:
-        if denied := right_refused(client, error.args[0], for_transactions(settings.name)):
+        if denied := right_refused(client, error, for_transactions(settings.name)):
             raise denied from error
         # Any other error, also that of another worker's test at the same moment, is left to the delivery's own start.
-        _log.debug("transactions were not tried: %s", error.args[0].str())
+        _log.debug("transactions were not tried: %s", reason_of(error))

@@ -172,13 +172,11 @@ def survey(cluster: ClusterAdmin, topics: Topics) -> TopicSurvey:
     counts differ: the outputs cannot be judged then.
     """
     inputs = topics.input_names
-    found = cluster.find(
+    found = cluster.describe(
         [topic.name for topic in topics.all], {topic.name: topic.kind.operations for topic in topics.all}
     )
     partitions = check_inputs(cluster, inputs, found)
     labels = max((check_labels(cluster, topic.name, found) for topic in topics.labels), default=0)
-    configs = cluster.configs(list(found))
-    found = {name: replace(topic, config=configs.get(name, {})) for name, topic in found.items()}
     retention = {}
     for name in ("retention.ms", "retention.bytes"):
         if (longest := _longest([found[topic.name].config.get(name) for topic in topics.of_others])) is not None:

@@ -7,6 +7,7 @@ from typing import Any
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka.log_reader import NO_OFFSET
+from resonance.pipeline.kafka.positions import EARLIEST
 from resonance.pipeline.kafka.ranges import Span
 from resonance.pipeline.replay.jobs import Report, describe, load_kernels, run_jobs
 from resonance.pipeline.replay.opening import open_ranges
@@ -86,7 +87,8 @@ def verify(
     if all(first >= min(end, committed[at]) for at, (first, end) in ranges.items()):
         raise BrokerError(f"{where}: no record of that range is committed by group {source.group}; choose another one")
     load_kernels(settings)
-    common = describe(settings, source.deployment) | {"fresh": fresh, "whole": span.begin is None and span.last is None}
+    whole = span.begin == EARLIEST and span.last is None
+    common = describe(settings, source.deployment) | {"fresh": fresh, "whole": whole}
     results, seconds = run_jobs(
         "verify", [common | {"at": at, "range": found} for at, found in ranges.items()], processes, report
     )

@@ -11,10 +11,11 @@ from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 from resonance.pipeline.errors import BrokerError
-from resonance.pipeline.kafka.access import Refusals, right_refused
+from resonance.pipeline.kafka.access import Refusals
 from resonance.pipeline.kafka.acl import for_topic
+from resonance.pipeline.kafka.errors import right_refused, translated
 from resonance.pipeline.kafka.log_reader import headers_of
 from resonance.pipeline.records import Record
 
@@ -114,10 +115,8 @@ class Subscriber:
         Raises `BrokerError` where a topic can no longer be read, and `DeniedError` where the cluster refuses the log-in
         or the right to read.
         """
-        try:
+        with translated(self._client, "the outputs cannot be read: {reason}"):
             messages = self._consumer.consume(BATCH, timeout)
-        except KafkaException as error:
-            raise BrokerError(f"the outputs cannot be read: {error.args[0].str()}") from error
         if not messages:
             self._refusals.check()
         found = []

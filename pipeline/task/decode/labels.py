@@ -12,7 +12,7 @@ A message of the topic of labels is a JSON object:
 from typing import Any, Final, NamedTuple
 
 import orjson
-from resonance.pipeline.config.label_checks import LABELS
+from resonance.pipeline.config.checks import LABELS
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.config.values import category_text
 from resonance.pipeline.json_paths import ABSENT

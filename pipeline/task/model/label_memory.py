@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from resonance.engine.base import MAGNITUDE, FloatArray, Label
 from resonance.engine.errors import StateError
 from resonance.engine.state import pack, unpack
-from resonance.pipeline.config.label_checks import LABELS
+from resonance.pipeline.config.checks import LABELS
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import RoutedRecord
 from resonance.pipeline.task.decode.faults import FaultError

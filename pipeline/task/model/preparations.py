@@ -8,7 +8,6 @@ from resonance.engine.prepare import REVISION, Preparation
 from resonance.engine.sparse import SparseEngine
 from resonance.engine.sparse_scale import REVISION as SPARSE_REVISION
 from resonance.engine.state import unpack
-from resonance.pipeline.config import sparse
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.task.model.sparse_preparation import SparsePreparation
 
@@ -25,9 +24,7 @@ def new_preparation(settings: Settings, features: Sequence[str]) -> AnyPreparati
     """
     if settings.input.sparse is None:
         return settings.preparation(features)
-    return SparsePreparation(
-        sparse.scale_of(settings.prepare, settings.engine_class), settings.engine_parameters["max_features"]
-    )
+    return SparsePreparation(settings.sparse_scale(), settings.engine_parameters["max_features"])
 
 
 def part_of(preparation: AnyPreparation) -> str:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
-from confluent_kafka import KafkaException
 from faust.types import TP
 from resonance.pipeline.crash_points import reach
 from resonance.pipeline.errors import DeliveryError
+from resonance.pipeline.kafka.errors import translated
 from resonance.pipeline.kafka.producer import Batch, Outlet
 from resonance.pipeline.worker.transport.chunk import Membership
 from resonance.pipeline.worker.transport.connections import refused
@@ -50,10 +50,8 @@ class AtLeastOnce:
         if not self.open:
             self.open = True
             reach("after-begin")
-        try:
+        with translated(self._client, "outputs were not sent: {reason}; a restart repeats some", kind=DeliveryError):
             self._outlet.send(batch)
-        except KafkaException as error:
-            raise DeliveryError(f"outputs were not sent: {error.args[0].str()}; a restart repeats some") from error
         reach("after-produce")
 
     def settle(self) -> None:

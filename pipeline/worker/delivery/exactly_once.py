@@ -23,9 +23,9 @@ from resonance.pipeline.errors import (
     FencedError,
     ResonanceError,
 )
-from resonance.pipeline.kafka.access import missing_right, right_refused
 from resonance.pipeline.kafka.acl import Acl, for_group, for_topic, for_transactions
 from resonance.pipeline.kafka.admin import ClusterAdmin
+from resonance.pipeline.kafka.errors import missing_right, reason_of, right_refused
 from resonance.pipeline.kafka.producer import ABORT_SECONDS, LOOK_SECONDS, Batch, Outlet
 from resonance.pipeline.worker.transport.chunk import Membership
 
@@ -200,7 +200,7 @@ class ExactlyOnce:
         try:
             self._outlet.producer.abort_transaction(ABORT_SECONDS)
         except KafkaException as error:
-            _log.debug("not aborted: %s", error.args[0].str())
+            _log.debug("not aborted: %s", reason_of(error))
 
     def _begin(self) -> None:
         if self.open:

@@ -12,8 +12,9 @@ from typing import Any, Final
 from aiokafka import client as aiokafka_client
 from aiokafka import errors as aiokafka_errors
 from resonance.pipeline.errors import DeniedError
-from resonance.pipeline.kafka.access import RefusalWindow, login_refused, missing_right, no_secure_connection
+from resonance.pipeline.kafka.access import RefusalWindow
 from resonance.pipeline.kafka.acl import for_group, for_topic
+from resonance.pipeline.kafka.errors import login_refused, missing_right, no_secure_connection
 
 LOGIN_ERRORS: Final = (
     aiokafka_errors.AuthenticationFailedError,

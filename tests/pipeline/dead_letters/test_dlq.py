@@ -12,11 +12,13 @@ from resonance.pipeline.dead_letters import replay as dlq_replay
 from resonance.pipeline.dead_letters.letters import Choice, StoredDeadLetter
 from resonance.pipeline.dead_letters.progress import ReplayProgress
 from resonance.pipeline.dead_letters.replay import ReplaySource, original, plan, replay
-from resonance.pipeline.errors import BrokerError, ConfigurationError
+from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.kafka.admin import FoundTopic
 from resonance.pipeline.kafka.embedded import PARTITIONS, EmbeddedBroker
 from resonance.pipeline.records import Message, Record
 from resonance.schemas import dead_letter_headers
+
+from tests.pipeline.fake_cluster import FakeCluster
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +66,8 @@ def stored(broker, topic="orders", partition=0):
 
 def source(broker):
     places = [("shop.dead-letters", partition) for partition in range(PARTITIONS)]
-    return ReplaySource(broker.client_settings(), "shop", places, "", {"orders": PARTITIONS}, atomic=False)
+    topics = dict.fromkeys(("orders", "shop.dead-letters"), FoundTopic("", PARTITIONS))
+    return ReplaySource(broker.client_settings(), "shop", places, topics, atomic=False)
 
 
 def test_letters_are_listed_and_counted(monkeypatch, capsys, broker):
@@ -214,8 +217,9 @@ def test_letters_of_an_earlier_topic_of_that_name_stay(monkeypatch, capsys, brok
         (letter(6, topic_id="first", version="1"), b"old"),
         (letter(6, topic_id="second", version="2"), b"new"),
     )
-    made_again = source(broker)
-    monkeypatch.setattr(dlq, "replay_source", lambda *_: replace(made_again, input_ids={"orders": "second"}))
+    first = source(broker)
+    made_again = replace(first, topics={**first.topics, "orders": FoundTopic("second", PARTITIONS)})
+    monkeypatch.setattr(dlq, "replay_source", lambda *_: made_again)
     assert run(monkeypatch, broker.bootstrap, "replay", "--yes") == 0
     said = capsys.readouterr()
     assert said.out.splitlines()[-1] == "orders[0]@6  of an earlier topic of that name"
@@ -225,27 +229,6 @@ def test_letters_of_an_earlier_topic_of_that_name_stay(monkeypatch, capsys, brok
     assert run(monkeypatch, broker.bootstrap, "list", "--json") == 0
     letters = json.loads(capsys.readouterr().out)["letters"]
     assert [(one["topic_id"], one["version"]) for one in letters] == [(None, None), ("first", 1), ("second", 2)]
-
-
-def test_the_ids_of_the_inputs_are_asked_for(monkeypatch):
-    class Cluster:
-        embedded = False
-
-        def __init__(self, *_):
-            pass
-
-        def partition_counts(self):
-            return {"shop.dead-letters": 1, "orders": 2}
-
-        def configs(self, topics):
-            return {topic: {"max.message.bytes": "1000"} for topic in topics}
-
-        def find(self, topics):
-            return {topic: FoundTopic(f"id of {topic}", 1, []) for topic in topics}
-
-    monkeypatch.setattr("resonance.pipeline.kafka.admin.ClusterAdmin", Cluster)
-    made = dlq.replay_source(Settings.of({"name": "shop", "input.topics": "orders"}), Choice())
-    assert (made.topic_id, made.input_ids) == ("id of shop.dead-letters", {"orders": "id of orders"})
 
 
 def test_a_record_that_fails_again_keeps_the_place_of_its_first_original():
@@ -278,19 +261,12 @@ def test_what_cannot_be_remembered_is_refused():
         ReplayProgress(0, ranges).note("id")
 
 
-def test_an_input_that_the_user_may_not_see_is_told(monkeypatch):
-    class Cluster:
-        embedded = False
-
+def test_the_topics_of_a_replay_are_looked_up(monkeypatch):
+    class Cluster(FakeCluster):
         def __init__(self, *_):
-            pass
-
-        def partition_counts(self):
-            return {"shop.dead-letters": 1}
-
-        def check_seen(self, topic):
-            raise BrokerError(f"no right to Describe topic {topic}")
+            super().__init__({"shop.dead-letters": (1, {}), "orders": (2, {})})
 
     monkeypatch.setattr("resonance.pipeline.kafka.admin.ClusterAdmin", Cluster)
-    with pytest.raises(BrokerError, match="no right to Describe topic orders"):
-        dlq.replay_source(Settings.of({"name": "shop", "input.topics": "orders"}), Choice())
+    made = dlq.replay_source(Settings.of({"name": "shop", "input.topics": "orders,gone"}), Choice())
+    assert (made.topic_id, made.topics["orders"].topic_id) == ("id-shop.dead-letters", "id-orders")
+    assert made.topics.keys() == {"shop.dead-letters", "orders"}

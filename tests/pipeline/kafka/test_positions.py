@@ -1,9 +1,11 @@
 """Where a reading begins is said in words, and what is not there is told with the nearest name."""
 
+import time
+
 import pytest
 from resonance.pipeline.errors import BrokerError, ConfigurationError
 from resonance.pipeline.kafka.log_reader import NO_OFFSET
-from resonance.pipeline.kafka.positions import parse_start, partitions_of, ranges_from
+from resonance.pipeline.kafka.positions import EARLIEST, LATEST, Position, partitions_of, ranges_from
 
 
 class Log:
@@ -25,36 +27,38 @@ class Log:
 
 
 @pytest.mark.parametrize(
-    ("text", "start"),
+    ("text", "position"),
     [
-        ("earliest", "earliest"),
-        ("latest", "latest"),
-        ("-10m", 400_000),
-        ("-1.5s", 998_500),
-        ("-250ms", 999_750),
-        ("-99999d", 0),
-        ("1767600000123", 1767600000123),
-        ("2026-01-05T08:00:00Z", 1767600000000),
-        ("2026-01-05", 1767571200000),
+        ("earliest", EARLIEST),
+        ("latest", LATEST),
+        ("-10m", Position(time=400_000)),
+        ("-1.5s", Position(time=998_500)),
+        ("-250ms", Position(time=999_750)),
+        ("-99999d", Position(time=0)),
+        ("81920", Position(offset=81_920)),
+        ("2026-01-05T08:00:00Z", Position(time=1767600000000)),
+        (" 2026-01-05 ", Position(time=1767571200000)),
     ],
 )
-def test_a_start_is_a_word_a_time_or_how_long_ago(text, start):
-    assert parse_start(text, now_ms=1_000_000) == start
+def test_a_position_is_a_word_a_time_how_long_ago_or_an_offset(monkeypatch, text, position):
+    monkeypatch.setattr(time, "time", lambda: 1_000.0)
+    assert Position.parse(text, "--from") == position
 
 
 @pytest.mark.parametrize("text", ["", "noon", "-10", "10m", "-m"])
 def test_other_words_are_refused_with_what_is_allowed(text):
     with pytest.raises(ConfigurationError, match=f"--from {text}: must be earliest, latest, a time"):
-        parse_start(text)
+        Position.parse(text, "--from")
 
 
 @pytest.mark.parametrize(
     ("start", "ranges"),
     [
-        ("earliest", [(5, 90), (0, 7)]),
-        ("latest", [(90, 90), (7, 7)]),
-        (40, [(40, 90), (7, 7)]),
-        (2, [(5, 90), (7, 7)]),
+        (EARLIEST, [(5, 90), (0, 7)]),
+        (LATEST, [(90, 90), (7, 7)]),
+        (Position(time=40), [(40, 90), (7, 7)]),
+        (Position(time=2), [(5, 90), (7, 7)]),
+        (Position(offset=6), [(6, 90), (6, 7)]),
     ],
 )
 def test_a_reading_goes_from_its_start_to_the_present_end(start, ranges):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from resonance.engine.errors import StateError
 from resonance.engine.state import pack, unpack
-from resonance.pipeline.config.label_checks import LABELS as MAX
+from resonance.pipeline.config.checks import LABELS as MAX
 from resonance.pipeline.records import RoutedRecord
 from resonance.pipeline.task.decode.faults import FaultError
 from resonance.pipeline.task.model.label_memory import ID_BYTES, KIND, REVISION, LabelMemory

@@ -241,7 +241,7 @@ def test_an_archive_needs_the_log_behind_it(
     ("options", "told"),
     [
         (("--stream", "p0:A"), "--stream p0:A: deployment resonance has no such stream, it has 2 (did you mean"),
-        (("--to-archive", "yesterday"), "--to-archive yesterday: must be an offset, or a time"),
+        (("--to-archive", "yesterday"), "--to-archive yesterday: must be earliest, latest, a time"),
         (("--to-archive", "3", "--stream", "p0:a"), "--stream and --to-archive: an archive has all streams"),
     ],
 )

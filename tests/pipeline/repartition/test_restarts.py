@@ -11,6 +11,7 @@ from resonance.pipeline.checkpoint import listing, restore
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.inspection import inspect
 from resonance.pipeline.errors import BrokerError, MismatchError
+from resonance.pipeline.kafka.positions import Position
 from resonance.pipeline.kafka.ranges import Span
 from resonance.pipeline.records import Record
 from resonance.pipeline.recovery import past_models, recovery, reset, rollback
@@ -344,7 +345,7 @@ def test_going_back_to_archives_tells_the_same_again(monkeypatch):
     places = dict(deployment.offsets)
     deployment.turn(0.5, everything=True)
     before, models = written(deployment, once=True), deployment.models()
-    changes, _ = rollback.plan_return(deployment.source, lambda _, at: places[at], deployment.task)
+    changes, _ = rollback.plan_return(deployment.source, Position(offset=max(places.values())), deployment.task)
     assert {change.at[0] for change in changes} == {TOPIC, ROUTES}
     deployment.write(deployment.source, changes, atomic=True)
     deployment.turn(0.6)

@@ -131,7 +131,7 @@ def test_the_command_writes_json(
             2,
             "neither a file nor an input topic of resonance (did you mean flows?)",
         ),
-        (["--input.topics", "flows", "--from", "soon"], 2, "--from soon: give an offset (81920)"),
+        (["--input.topics", "flows", "--from", "soon"], 2, "--from soon: must be earliest, latest, a time"),
         (["--input.topics", "flows", "--last", "10"], 2, "--last 10: give a number with ms, s, m, h or d"),
         (["--input.topics", "flows", "--last", "1m", "--from", "3"], 2, "both say where the range begins"),
         (["flows.jsonl", "-o", "x", "--to-name", "y"], 2, "outputs go to one place"),

@@ -34,10 +34,8 @@ class Task:
 
 
 @pytest.mark.parametrize(("earlier", "chunk"), [(0, 1_000), (3, 1_000), (0, 100)])
-def test_an_archive_of_each_partition_comes_once_an_interval(monkeypatch, earlier, chunk):
+def test_an_archive_of_each_partition_comes_once_an_interval(earlier, chunk):
     reader = MemoryReader()
-    reader.__class__ = type("Reader", (MemoryReader,), {"__enter__": lambda self: self, "__exit__": lambda *_: None})
-    monkeypatch.setattr(volume, "LogReader", lambda *_: reader)
     source = DeploymentContext.of(GIVEN, {}, DEPLOYMENT)
     cluster = FakeCluster({"in": (2, {}), "shop.archive": (2, {})})
     sizes = []
@@ -53,7 +51,7 @@ def test_an_archive_of_each_partition_comes_once_an_interval(monkeypatch, earlie
                 reader.append(("shop.archive", partition), message)
         sizes.append(sum(12 + len(message.key) + len(message.value) for message in messages))
     found = survey(cluster, Topics.of(GIVEN))
-    samples = volume.sample({}, "shop", found, 1.0)
+    samples = volume.sample(reader, found)
     told = volume.volumes(GIVEN, found, 10.0, 100.0, samples)["shop.archive"]
     assert told.day == pytest.approx(sum(sizes) * 24, rel=0.05)
     never = Settings.of({"input.topics": ["in"], "name": "shop", "stream": "key", "snapshots.archive_interval": 0})

@@ -7,8 +7,9 @@ import pytest
 from aiokafka import errors as aiokafka_errors
 from confluent_kafka import KafkaError
 from resonance.pipeline.errors import DeniedError
-from resonance.pipeline.kafka.access import PAUSE_SECONDS, REFUSED_SECONDS, Refusals, right_refused
+from resonance.pipeline.kafka.access import PAUSE_SECONDS, REFUSED_SECONDS, Refusals
 from resonance.pipeline.kafka.acl import for_topic
+from resonance.pipeline.kafka.errors import right_refused
 from resonance.pipeline.worker.transport.connections import ConnectionMonitor, refused
 
 CLIENT = {"bootstrap.servers": "127.0.0.1:1", "sasl.username": "shop", "sasl.mechanism": "SCRAM-SHA-512"}
