@@ -10,7 +10,6 @@ import orjson
 import pytest
 from resonance.pipeline.checkpoint.archive_reader import Archived, ListedArchive
 from resonance.pipeline.cli import main
-from resonance.pipeline.cli import verify as command_module
 from resonance.pipeline.errors import BrokerError, MismatchError
 from resonance.pipeline.records import Message
 from resonance.pipeline.recovery import recovery, reset
@@ -351,7 +350,7 @@ def test_nothing_committed_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
 def run(deployment: ReplayedDeployment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
     """The command, on the deployment."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(command_module, "load_settings", lambda *_, **__: deployment.given)
+    monkeypatch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: deployment.given)
 
     def call(*arguments: str) -> int:
         monkeypatch.setattr(sys, "argv", ["resonance", "verify", *arguments])
