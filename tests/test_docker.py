@@ -157,7 +157,7 @@ def test_commands_are_those_of_the_command_line_and_variables_are_settings(monke
     command: Any = typer.main.get_command(main.app)
     while hasattr(command, "commands"):
         assert arguments[0] in command.commands, f"there is no {arguments[0]}"
-        command, arguments = command.commands[arguments[0]], arguments[1:]
+        command, arguments = command.get_command(None, arguments[0]), arguments[1:]
     mounted = {volume.split(":")[-2] for volume in OURS[name].get("volumes", ())}
     here = [str(ROOT / "README.md") if argument in mounted else argument for argument in arguments]
     command.make_context("resonance", here)

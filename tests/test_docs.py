@@ -74,7 +74,8 @@ def test_every_option_that_mends_a_stop_is_explained(option):
 
 def commands(group, name=""):
     """Yield every command with its options."""
-    for word, command in group.commands.items():
+    for word in group.commands:
+        command = group.get_command(None, word)
         yield name + word, {option for parameter in command.params for option in parameter.opts} | {"--help"}
         yield from commands(command, f"{name}{word} ") if hasattr(command, "commands") else ()
 

@@ -1,14 +1,20 @@
 """``resonance bootstrap``."""
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from resonance.pipeline.cli.file_options import Key, Map, Null, SkipBad, Time, as_columns
-from resonance.pipeline.cli.options import SETTINGS_HELP, Broker, Config, Json, Name, Set, Stream, Topics
+from resonance.pipeline.cli.file_options import ChosenColumns, SkipBad
+from resonance.pipeline.cli.injection import CommandApp, injected
+from resonance.pipeline.cli.options import SETTINGS_HELP, Json, Loader
 from resonance.pipeline.cli.output import print_json, print_table, say
-from resonance.pipeline.cli.replay import Processes, as_file, load_for
+from resonance.pipeline.cli.progress import records_bar
+from resonance.pipeline.cli.replay import Processes, SourceName, as_file, load_for
 from resonance.pipeline.cli.stopping import says_when_stopped
 from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.kafka.ranges import Span
+from resonance.pipeline.machine import collect_rarely
+from resonance.pipeline.replay import bootstrapping
 
 TEXT = f"""Learn recorded data silently, and leave models from which workers go on: no event of the past is emitted.
 
@@ -26,62 +32,47 @@ STOPPED = (
     "and without it this can be done again"
 )
 
-SourceName = Annotated[str | None, typer.Argument(metavar="SOURCE", help="Topic or file.")]
 To = Annotated[
     str | None,
     typer.Option("--to", metavar="OFFSET|TIME|-10m", help="Of topics: first record that is left to the workers."),
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(help=TEXT, short_help="Learn recorded data silently, to begin with.")(bootstrap)
+app = CommandApp()
 
 
+@app.command(help=TEXT)
+@injected
 def bootstrap(
     source: SourceName = None,
     end: To = None,
-    mapping: Map = None,
-    key: Key = None,
-    time: Time = None,
-    null: Null = None,
+    *,
+    columns: ChosenColumns,
     skip_bad: SkipBad = False,
-    processes: Processes = None,
-    config: Config = None,
-    name: Name = None,
-    broker: Broker = None,
-    topics: Topics = None,
-    stream: Stream = None,
-    settings: Set = None,
+    processes: Processes,
+    load: Loader,
     as_json: Json = False,
 ) -> None:
     """Learn recorded data."""
-    from dataclasses import asdict  # noqa: PLC0415 - imports that --help can do without
-
-    from resonance.pipeline.cli.progress import records_bar  # noqa: PLC0415
-    from resonance.pipeline.kafka.ranges import Span  # noqa: PLC0415
-    from resonance.pipeline.machine import collect_rarely, cores  # noqa: PLC0415
-    from resonance.pipeline.replay import bootstrapping  # noqa: PLC0415
-
     span = Span.parse(end=end)
     file = as_file(source)
     if file is not None and end is not None:
         raise ConfigurationError("--to is for topics: a file is learned to its end; leave it out")
     topic = None if file else source
-    loaded = load_for(topic, config, settings, name, broker, topics, stream)
-    loaded.check_local(
+    settings = load_for(topic, load)
+    settings.check_local(
         "resonance bootstrap",
         "what is learned silently would leave no messages for the subtrees; let workers read the topic from its "
         "beginning (start = earliest), or choose hierarchy = local",
     )
-    inputs = (topic,) if topic else loaded.input.topics
-    what = inputs if file is None else bootstrapping.FromFile(file, as_columns(mapping, key, time, null), skip_bad)
+    inputs = (topic,) if topic else settings.input.topics
+    what = inputs if file is None else bootstrapping.FromFile(file, columns, skip_bad)
     with says_when_stopped(STOPPED), records_bar("bootstrap") as report:
         collect_rarely()
-        learned = bootstrapping.bootstrap(loaded, what, span, processes=processes or cores(), report=report)
+        learned = bootstrapping.bootstrap(settings, what, span, processes=processes, report=report)
     records = sum(part.records for part in learned)
     if as_json:
-        print_json({"group": loaded.group, "records": records, "partitions": [asdict(part) for part in learned]})
+        print_json({"group": settings.group, "records": records, "partitions": [asdict(part) for part in learned]})
     else:
         names = ("topic", "partition", "records", "streams", "clusters", "dead_letters", "offset")
         rows = [[getattr(part, each) for each in names] for part in learned]
@@ -89,4 +80,4 @@ def bootstrap(
     without = [f"{part.topic}[{part.partition}]" for part in learned if not part.archived]
     if without:
         say(f"no archive of {', '.join(without)} was written: it cannot be replayed from there")
-    say(f"learned {records:,} records silently; `resonance worker` goes on as group {loaded.group}")
+    say(f"learned {records:,} records silently; `resonance worker` goes on as group {settings.group}")

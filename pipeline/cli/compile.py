@@ -1,16 +1,16 @@
 """``resonance compile``."""
 
 import typer
+from resonance.pipeline import kernels
+from resonance.pipeline.cli.injection import CommandApp
 from resonance.pipeline.cli.options import Json
 from resonance.pipeline.cli.output import print_json, say
 from resonance.pipeline.cli.stopping import says_when_stopped
 
-
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("compile", short_help="Compile all kernels, so that later starts are warm.")(compile_kernels)
+app = CommandApp()
 
 
+@app.command("compile")
 @says_when_stopped("stopped; what is compiled so far is kept, and the same command goes on behind it")
 def compile_kernels(as_json: Json = False) -> None:
     """Compile the kernels of all engines into the cache, so that every later start is warm.
@@ -19,9 +19,7 @@ def compile_kernels(as_json: Json = False) -> None:
     seconds where the kernels are compiled already. The cache is below $XDG_CACHE_HOME or ~/.cache, or is
     $NUMBA_CACHE_DIR; $NUMBA_CPU_NAME=generic makes kernels that run on every processor of the architecture.
     """
-    from resonance.pipeline.kernels import compile_all  # noqa: PLC0415 - imports not for --help
-
-    compiled = compile_all(report=lambda name: say(f"kernels of {name}"))
+    compiled = kernels.compile_all(report=lambda name: say(f"kernels of {name}"))
     if as_json:
         print_json({"folder": str(compiled.folder), "engines": compiled.engines, "cpu": compiled.cpu})
     else:

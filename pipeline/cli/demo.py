@@ -4,19 +4,17 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from resonance.pipeline.cli.injection import CommandApp
 from resonance.pipeline.cli.output import end
+from resonance.pipeline.demo.run import Options, run
+
+app = CommandApp()
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(short_help="Watch it work on telemetry, with no broker.")(demo)
-
-
+@app.command()
 def demo(
     folder: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the results go.")] = Path("demo-results"),
     seconds: Annotated[float, typer.Option(min=5, max=600, metavar="N", help="How long the telemetry takes.")] = 42.0,
 ) -> None:
     """Watch a worker cluster the telemetry of four regions, be killed, and recover as if nothing had happened."""
-    from resonance.pipeline.demo.run import Options, run  # noqa: PLC0415 - imports not for --help
-
     end(run(Options(folder, seconds)))

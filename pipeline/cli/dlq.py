@@ -4,19 +4,27 @@ import re
 import time
 from collections import Counter, deque
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, get_args
 
+import orjson
 import typer
 from resonance.pipeline.cli import plans
-from resonance.pipeline.cli.options import Broker, Config, Json, Name, Set, Topics, load_settings
+from resonance.pipeline.cli.injection import CommandApp, Depends, injected
+from resonance.pipeline.cli.options import Deployment, Json
 from resonance.pipeline.cli.output import print_json, print_table, say
+from resonance.pipeline.cli.progress import progress
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.dead_letters import letters as dead_letters
+from resonance.pipeline.dead_letters import replay as work
 from resonance.pipeline.errors import ConfigurationError, nearest
-
-if TYPE_CHECKING:
-    from resonance.pipeline.config.settings import Settings
-    from resonance.pipeline.dead_letters.letters import Choice
-    from resonance.pipeline.dead_letters.replay import ReplaySource
+from resonance.pipeline.kafka import admin, positions
+from resonance.pipeline.kafka.clients import librdkafka
+from resonance.pipeline.kafka.log_reader import LogReader
+from resonance.pipeline.topics.acls import replay_group
+from resonance.pipeline.topics.kinds import Topics
+from resonance.pipeline.worker.http import page_client
+from resonance.schemas import DeadLetterClass, DeadLetterStage
 
 FORGOTTEN_MS = 7 * 86_400_000
 """Milliseconds for which a broker keeps the progress of replays by default."""
@@ -38,44 +46,55 @@ From = Annotated[
     str, typer.Option("--from", metavar="earliest|TIME|-10m", help="Only those written since then, by Kafka's clock.")
 ]
 
-commands = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+app = CommandApp(no_args_is_help=True, help="Records that could not be used: list, replay, go on.")
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the group."""
-    app.add_typer(commands, name="dlq", help="Records that could not be used: list, replay, go on.")
+def chosen(
+    kinds: Class = None, stages: Stage = None, partition: Partition = None, start: From = "earliest"
+) -> dead_letters.Choice:
+    """Return the choice of letters that the options make.
+
+    Raises `ConfigurationError`, with what is allowed, for an unknown class or stage, and for an unreadable partition or
+    time.
+    """
+    for option, given, known in (("class", kinds, DeadLetterClass), ("stage", stages, DeadLetterStage)):
+        allowed = get_args(known)
+        for word in given or ():
+            if word not in allowed:
+                raise ConfigurationError(
+                    f"--{option} {word}: must be one of {', '.join(allowed)}{nearest(word, allowed)}"
+                )
+    since = positions.Position.parse(start, "--from")
+    if since.time is None and since != positions.EARLIEST:
+        raise ConfigurationError(f"--from {start}: dead letters are chosen by their time; give earliest, one, or -10m")
+    if not (place := re.fullmatch(r"(?:(.+)\[([0-9]{1,9})\])|([0-9]{1,9})", partition or "0")):
+        raise ConfigurationError(f"--partition {partition}: give a number, such as 0, or topic and number: features[0]")
+    number = None if partition is None else int(place[2] or place[3])
+    return dead_letters.Choice(
+        tuple(kinds or ()), tuple(stages or ()), number, -1 if since.time is None else since.time, topic=place[1]
+    )
 
 
-@commands.command("list", short_help="List what could not be used, and why.")
+Chosen = Annotated[dead_letters.Choice, Depends(chosen)]
+
+
+@app.command("list", short_help="List what could not be used, and why.")
 @says_when_stopped(UNCHANGED)
+@injected
 def list_letters(
-    kinds: Class = None,
-    stages: Stage = None,
-    partition: Partition = None,
-    start: From = "earliest",
+    choice: Chosen,
     limit: Annotated[
         int, typer.Option(min=0, metavar="N", help="Letters to show, the latest ones; all are counted.")
     ] = 20,
     export: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write all of them, with key and value, as JSONL.")
     ] = None,
-    name: Name = None,
-    broker: Broker = None,
-    topics: Topics = None,
-    config: Config = None,
-    settings: Set = None,
+    *,
+    settings: Deployment,
     as_json: Json = False,
 ) -> None:
     """List dead letters: the place of the record, what is wrong with it, and how many there are of each class."""
-    import orjson  # noqa: PLC0415
-    from resonance.pipeline.dead_letters.letters import read_letters  # noqa: PLC0415 - imports that --help can do without
-    from resonance.pipeline.kafka.log_reader import LogReader  # noqa: PLC0415
-    from resonance.pipeline.kafka.positions import EARLIEST, Position, ranges_from  # noqa: PLC0415
-    from resonance.pipeline.topics.acls import replay_group  # noqa: PLC0415
-
-    choice = chosen(kinds, stages, partition, start)
-    loaded = load_settings(config, settings, name=name, broker=broker, topics=topics)
-    client, partitions = connected(loaded, choice)
+    client, partitions = connected(settings, choice)
     counts: Counter[tuple[str, str]] = Counter()
     shown: deque[Any] = deque(maxlen=limit)
     try:
@@ -84,9 +103,10 @@ def list_letters(
         raise ConfigurationError(f"--export {export}: it cannot be written ({error.strerror}); name another") from None
     stopped = f"{UNCHANGED}, but {export} may hold a part of the letters" if export else UNCHANGED
     try:
-        with says_when_stopped(stopped), LogReader(client, replay_group(loaded.name), PATIENCE) as reader:
-            ranges = ranges_from(reader, partitions, EARLIEST if choice.since < 0 else Position(time=choice.since))
-            for _, letters in read_letters(reader, ranges, loaded.name):
+        with says_when_stopped(stopped), LogReader(client, replay_group(settings.name), PATIENCE) as reader:
+            begin = positions.EARLIEST if choice.since < 0 else positions.Position(time=choice.since)
+            ranges = positions.ranges_from(reader, partitions, begin)
+            for _, letters in dead_letters.read_letters(reader, ranges, settings.name):
                 for letter in filter(choice.has, letters):
                     counts[letter.stage, letter.kind] += 1
                     shown.append(letter)
@@ -112,20 +132,15 @@ def list_letters(
         say(f"wrote {total:,} dead letters to {export}")
 
 
-@commands.command("replay", short_help="Produce them again, after a fix.")
+@app.command("replay", short_help="Produce them again, after a fix.")
 @says_when_stopped(UNCHANGED)
+@injected
 def replay_letters(
-    kinds: Class = None,
-    stages: Stage = None,
-    partition: Partition = None,
-    start: From = "earliest",
+    choice: Chosen,
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Letters to replay, at most.")] = None,
     yes: plans.Yes = False,
-    name: Name = None,
-    broker: Broker = None,
-    topics: Topics = None,
-    config: Config = None,
-    settings: Set = None,
+    *,
+    settings: Deployment,
     as_json: Json = False,
 ) -> None:
     """Produce dead letters into their input topic again, after a fix: same partition, key, value and headers.
@@ -134,12 +149,7 @@ def replay_letters(
     interrupted replay continues where it stopped. Letters that were cut cannot be replayed and are listed, and so are
     letters of an input topic that was deleted and made again since.
     """
-    from resonance.pipeline.cli.progress import progress  # noqa: PLC0415
-    from resonance.pipeline.dead_letters import replay as work  # noqa: PLC0415 - imports that --help can do without
-
-    choice = chosen(kinds, stages, partition, start)
-    loaded = load_settings(config, settings, name=name, broker=broker, topics=topics)
-    source = replay_source(loaded, choice)
+    source = replay_source(settings, choice)
     if yes:
         with says_when_stopped(REPLAYING), progress("replaying", None) as draw:
             made = work.replay(source, choice, limit, draw)
@@ -195,60 +205,22 @@ def replay_letters(
         say(f"{made.records:,} dead letters would be replayed{before}; add --yes to do it")
 
 
-def replay_source(settings: "Settings", choice: "Choice") -> "ReplaySource":
+def replay_source(settings: Settings, choice: dead_letters.Choice) -> work.ReplaySource:
     """Return the dead letters of a deployment, and the topics that they came from."""
-    from resonance.pipeline.dead_letters.replay import ReplaySource  # noqa: PLC0415
-    from resonance.pipeline.kafka.admin import ClusterAdmin  # noqa: PLC0415
-    from resonance.pipeline.topics.kinds import Topics  # noqa: PLC0415
-
     client, partitions = connected(settings, choice)
-    cluster = ClusterAdmin(client, settings.broker.answer_timeout)
+    cluster = admin.ClusterAdmin(client, settings.broker.answer_timeout)
     names = [partitions[0][0], *(topic.name for topic in Topics.of(settings).of_others)]
-    return ReplaySource(client, settings.name, partitions, cluster.describe(names), atomic=not cluster.embedded)
+    return work.ReplaySource(client, settings.name, partitions, cluster.describe(names), atomic=not cluster.embedded)
 
 
-def chosen(kinds: list[str] | None, stages: list[str] | None, partition: str | None, start: str) -> "Choice":
-    """Return the choice of letters that the options make.
-
-    Raises `ConfigurationError`, with what is allowed, for an unknown class or stage, and for an unreadable partition or
-    time.
-    """
-    from typing import get_args  # noqa: PLC0415
-
-    from resonance.pipeline.dead_letters.letters import Choice  # noqa: PLC0415
-    from resonance.pipeline.kafka.positions import EARLIEST, Position  # noqa: PLC0415
-    from resonance.schemas import DeadLetterClass, DeadLetterStage  # noqa: PLC0415
-
-    for option, given, known in (("class", kinds, DeadLetterClass), ("stage", stages, DeadLetterStage)):
-        allowed = get_args(known)
-        for word in given or ():
-            if word not in allowed:
-                raise ConfigurationError(
-                    f"--{option} {word}: must be one of {', '.join(allowed)}{nearest(word, allowed)}"
-                )
-    since = Position.parse(start, "--from")
-    if since.time is None and since != EARLIEST:
-        raise ConfigurationError(f"--from {start}: dead letters are chosen by their time; give earliest, one, or -10m")
-    if not (place := re.fullmatch(r"(?:(.+)\[([0-9]{1,9})\])|([0-9]{1,9})", partition or "0")):
-        raise ConfigurationError(f"--partition {partition}: give a number, such as 0, or topic and number: features[0]")
-    number = None if partition is None else int(place[2] or place[3])
-    return Choice(
-        tuple(kinds or ()), tuple(stages or ()), number, -1 if since.time is None else since.time, topic=place[1]
-    )
-
-
-def connected(settings: "Settings", choice: "Choice") -> tuple[dict[str, Any], list[tuple[str, int]]]:
+def connected(settings: Settings, choice: dead_letters.Choice) -> tuple[dict[str, Any], list[tuple[str, int]]]:
     """Return the connection's configuration, and the chosen partitions of the dead-letter topic.
 
     Raises `ConfigurationError`, with the range of partitions, for one that the topic does not have.
     """
-    from resonance.pipeline.kafka.admin import ClusterAdmin  # noqa: PLC0415
-    from resonance.pipeline.kafka.clients import librdkafka  # noqa: PLC0415
-    from resonance.pipeline.kafka.positions import partitions_of  # noqa: PLC0415
-
     client = librdkafka(settings)
     topic = settings.topic("dead_letters")
-    found = partitions_of(ClusterAdmin(client, settings.broker.answer_timeout), topic, settings.name)
+    found = positions.partitions_of(admin.ClusterAdmin(client, settings.broker.answer_timeout), topic, settings.name)
     if choice.partition is None:
         return client, found
     if choice.partition >= len(found):
@@ -256,7 +228,7 @@ def connected(settings: "Settings", choice: "Choice") -> tuple[dict[str, Any], l
     return client, [found[choice.partition]]
 
 
-@commands.command(short_help="Let paused partitions go on.")
+@app.command(short_help="Let paused partitions go on.")
 @says_when_stopped(RESUMING)
 def resume(
     worker: Annotated[
@@ -272,9 +244,7 @@ def resume(
     They continue at the very next record, with a fresh window (dlq.window) before they can pause again. The worker's
     page /readyz and its log show which ones wait, and why.
     """
-    from resonance.pipeline.worker.http.page_client import resume as ask  # noqa: PLC0415 - imports that --help can do without
-
-    resumed = ask(worker, partition)
+    resumed = page_client.resume(worker, partition)
     if as_json:
         print_json({"resumed": resumed})
         return

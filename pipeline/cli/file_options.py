@@ -1,13 +1,12 @@
 """Options of the commands that read files of records."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from resonance.pipeline.cli.injection import Depends
 from resonance.pipeline.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from resonance.pipeline.files.rows import Columns
+from resonance.pipeline.files.rows import Columns
 
 Map = Annotated[
     list[str] | None,
@@ -23,15 +22,11 @@ Null = Annotated[
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out, and count, lines that cannot be used.")]
 
 
-def as_columns(
-    mapping: list[str] | None, key: str | None, time: str | None, nulls: list[str] | None = None
-) -> "Columns":
+def as_columns(mapping: Map = None, key: Key = None, time: Time = None, null: Null = None) -> Columns:
     """Return the columns that the options choose.
 
     Raises `ConfigurationError`, with the correct form, for an incomplete ``--map`` and for a name given twice.
     """
-    from resonance.pipeline.files.rows import Columns  # noqa: PLC0415
-
     members: dict[str, str] = {}
     for pair in mapping or ():
         name, separator, column = pair.partition("=")
@@ -41,7 +36,10 @@ def as_columns(
         if name in members:
             raise ConfigurationError(f"--map {pair}: {name} is given twice; leave one out")
         members[name] = column
-    return Columns(members, key, time, tuple(nulls or ()))
+    return Columns(members, key, time, tuple(null or ()))
+
+
+ChosenColumns = Annotated[Columns, Depends(as_columns)]
 
 
 def topic_from(file: Path) -> str:

@@ -1,26 +1,22 @@
 """``resonance inspect``."""
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from typing import Annotated
 
 import typer
-from resonance.pipeline.cli.options import (
-    SETTINGS_HELP,
-    Broker,
-    Config,
-    Json,
-    Name,
-    Set,
-    Topics,
-    load_settings,
-)
+from resonance.pipeline.checkpoint import inspection, listing
+from resonance.pipeline.checkpoint.inspection import InspectedCluster, InspectedStream
+from resonance.pipeline.cli.injection import CommandApp, injected
+from resonance.pipeline.cli.options import SETTINGS_HELP, Deployment, Json
 from resonance.pipeline.cli.output import cell, print_json, print_table, say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
+from resonance.pipeline.recovery import entry
+from resonance.schemas import SalientFeature
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+TEXT = f"""Show the clusters of a stream, as its newest snapshot has them; without --stream, what streams there are.
+Nothing is written, and workers may be at work.
 
-    from resonance.pipeline.checkpoint.inspection import InspectedCluster, InspectedStream
-    from resonance.schemas import SalientFeature
+{SETTINGS_HELP}"""
 
 SHOWN = 6
 """Features that the table shows; --json has them all."""
@@ -30,46 +26,27 @@ ROUNDING = 1e-12
 
 OneStream = Annotated[str | None, typer.Option("--stream", metavar="STREAM", help="The stream, such as p0.")]
 
-
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    text = (
-        "Show the clusters of a stream, as its newest snapshot has them; without --stream, what streams there are. "
-        f"Nothing is written, and workers may be at work.\n\n{SETTINGS_HELP}"
-    )
-    app.command("inspect", help=text, short_help="Show the clusters of a stream.")(inspect)
+app = CommandApp()
 
 
-def inspect(
-    stream: OneStream = None,
-    config: Config = None,
-    name: Name = None,
-    broker: Broker = None,
-    topics: Topics = None,
-    settings: Set = None,
-    as_json: Json = False,
-) -> None:
+@app.command(help=TEXT)
+@says_when_stopped(UNCHANGED)
+@injected
+def inspect(stream: OneStream = None, *, settings: Deployment, as_json: Json = False) -> None:
     """Show the clusters of a stream, or all streams."""
-    loaded = load_settings(config, settings, name=name, broker=broker, topics=topics)
-    from resonance.pipeline.checkpoint import inspection, listing  # noqa: PLC0415 - imports that --help can do without
-    from resonance.pipeline.kafka.log_reader import LogReader  # noqa: PLC0415
-    from resonance.pipeline.recovery.entry import open_source  # noqa: PLC0415
-
-    with says_when_stopped(UNCHANGED):
-        source = open_source(loaded)
-        with LogReader(source.client, source.group, source.patience) as reader:
-            states = listing.read_states(source, reader)
-            names = listing.names_of(states)
-            if stream is not None:
-                listing.check_stored(stream, states, loaded)
-            only = stream or (names[0] if len(names) == 1 else None)
-            found = inspection.inspect(loaded, reader, states, only)
+    with entry.opened(settings) as (source, reader):
+        states = listing.read_states(source, reader)
+        names = listing.names_of(states)
+        if stream is not None:
+            listing.check_stored(stream, states, settings)
+        only = stream or (names[0] if len(names) == 1 else None)
+        found = inspection.inspect(settings, reader, states, only)
     if as_json:
         print_json(found[0].as_json() if only else inspection.overview(found))
     elif only:
         _show(found[0])
     elif not found:
-        say(listing.none_yet(loaded, f"deployment {loaded.name}"))
+        say(listing.none_yet(settings, f"deployment {settings.name}"))
     else:
         print_table(
             ("stream", "version", "next offset", "records", "clusters", "snapshot written"),
@@ -82,7 +59,7 @@ def place(centre: float, spread: float) -> str:
     return f"{cell(centre)} ± {cell(spread) if spread > ROUNDING * abs(centre) else '0'}"
 
 
-def _show(stream: "InspectedStream") -> None:
+def _show(stream: InspectedStream) -> None:
     """Print a stream and its clusters."""
     at = f"{stream.topic}[{stream.partition}]"
     count = len(stream.clusters)
@@ -119,7 +96,7 @@ def _show(stream: "InspectedStream") -> None:
         say(f"up to {omitted:,} features of a cluster are left out, {which}: a message would not hold them")
 
 
-def _portraits(clusters: "Sequence[InspectedCluster]") -> tuple[list[str], list[list[str]]]:
+def _portraits(clusters: Sequence[InspectedCluster]) -> tuple[list[str], list[list[str]]]:
     """Return columns and cells that describe clusters: the same features for all, or for each cluster its own."""
     if any(cluster.salient for cluster in clusters):
         portraits = [", ".join(map(_salient, cluster.salient[:SHOWN])) for cluster in clusters]
@@ -135,5 +112,5 @@ def _portraits(clusters: "Sequence[InspectedCluster]") -> tuple[list[str], list[
     return ["largest means"], [[text] for text in portraits]
 
 
-def _salient(each: "SalientFeature") -> str:
+def _salient(each: SalientFeature) -> str:
     return f"{each['feature']} {each['salience']:.2f}x{each['weight']:.2f}"

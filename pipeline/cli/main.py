@@ -1,64 +1,60 @@
 """Entry point of the command line."""
 
+import importlib
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
-from resonance.pipeline.cli import (
-    bootstrap,
-    demo,
-    dlq,
-    inspect,
-    produce,
-    replay,
-    reset,
-    settings,
-    snapshots,
-    topics,
-    verify,
-    watch,
-    worker,
-)
-from resonance.pipeline.cli import compile as kernels
+from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import ConfigurationError, ResonanceError
 from resonance.pipeline.interrupts import interruptible
 from typer.core import TyperGroup
 
-COMMANDS = (
-    topics,
-    produce,
-    bootstrap,
-    worker,
-    watch,
-    replay,
-    verify,
-    inspect,
-    snapshots,
-    dlq,
-    reset,
-    settings,
-    kernels,
-    demo,
-)
-"""In the order of the help: first steps and daily use before the rest."""
+COMMANDS: Final[Mapping[str, str]] = {
+    "topics": "The topics of a deployment: plan, create, check.",
+    "produce": "Produce the records of a file.",
+    "bootstrap": "Learn recorded data silently, to begin with.",
+    "worker": "Run a worker.",
+    "watch": "Follow the outputs as they come.",
+    "replay": "Answer recorded records again, bit for bit.",
+    "verify": "Compare what was recorded with a replay.",
+    "inspect": "Show the clusters of a stream.",
+    "snapshots": "The models as they are stored: list, export, import, compare.",
+    "dlq": "Records that could not be used: list, replay, go on.",
+    "reset": "Forget models and begin anew, or go back.",
+    "settings": "Show the settings, or explain them all.",
+    "compile": "Compile all kernels, so that later starts are warm.",
+    "demo": "Watch it work on telemetry, with no broker.",
+}
+"""Command, which is also the module of its ``app`` -> short help; first steps and daily use before the rest."""
 
 
-class InOrder(TyperGroup):
-    """Lists commands and groups in the order of `COMMANDS`; by default Typer lists the groups last."""
+class LazyGroup(TyperGroup):
+    """Imports the module of a command when the command is needed, and none to list the commands."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of the commands in their order."""
-        known = super().list_commands(ctx)
-        return sorted(known, key=[module.__name__.rpartition(".")[2] for module in COMMANDS].index)
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes | {"commands": dict.fromkeys(COMMANDS)})
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command, None where there is no such command."""
+        if cmd_name not in COMMANDS:
+            return None
+        with says_when_stopped(UNCHANGED):
+            return typer.main.get_command(importlib.import_module(f"resonance.pipeline.cli.{cmd_name}").app)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands with their short help."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
 
 
 app = typer.Typer(
     name="resonance",
-    cls=InOrder,
+    cls=LazyGroup,
     help="Stream clustering on Kafka: stable clusters and their life events, exactly once.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -66,8 +62,6 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in COMMANDS:
-    command.add_to(app)
 
 
 @app.callback(invoke_without_command=True)

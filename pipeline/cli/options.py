@@ -1,15 +1,15 @@
 """Options that several commands share, and how they become settings."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from resonance.pipeline.cli.injection import Depends, injected
+from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from resonance.pipeline.config.settings import Settings
 
 SETTINGS_HELP = """Settings come from the command line, the environment (RESONANCE_INPUT__TOPICS is input.topics), a
 TOML file, and defaults, in this order; `resonance settings` shows what they add up to. On the command line
@@ -35,24 +35,55 @@ Topics = Annotated[str | None, typer.Option("--topics", metavar="TOPIC,...", hel
 Stream = Annotated[
     str | None, typer.Option(metavar="partition|key|topic|field:PATH", help="Which records share one model (stream).")
 ]
+Json = Annotated[bool, typer.Option("--json", help="For machines: JSON instead of text.")]
+
 OPTIONS = {"broker": "broker.bootstrap", "topics": "input.topics"}
 """Settings whose option has another name."""
-
-Json = Annotated[bool, typer.Option("--json", help="For machines: JSON instead of text.")]
 
 
 def load_settings(
     config: Path | None, pairs: Sequence[str] | None, otherwise: Mapping[str, Any] | None = None, **named: Any
-) -> "Settings":
+) -> Settings:
     """Return the settings of a command from ``--config``, from ``--set`` (`pairs`), and from options of their own.
 
     The last are `named` by option (`OPTIONS`), or by setting with ``__`` for the dot; None counts as not given.
     `otherwise` has settings, by dotted name, that apply where no source has them.
     """
-    from resonance.pipeline.config.settings import Settings  # noqa: PLC0415 - seconds of imports that --help can do without
-
     values = {OPTIONS.get(name, name.replace("__", ".")): value for name, value in named.items()}
     return Settings.load(config, given(pairs, values), otherwise)
+
+
+def _loader(
+    config: Config = None,
+    name: Name = None,
+    broker: Broker = None,
+    topics: Topics = None,
+    stream: Stream = None,
+    pairs: Set = None,
+) -> Callable[..., Settings]:
+    return partial(load_settings, config, pairs, name=name, broker=broker, topics=topics, stream=stream)
+
+
+Loader = Annotated[Callable[..., Settings], Depends(_loader)]
+"""`load_settings` with the options of a deployment, for a command that chooses settings by its other options."""
+
+
+@injected
+def _stream_settings(load: Loader) -> Settings:
+    return load()
+
+
+def _settings(
+    config: Config = None, name: Name = None, broker: Broker = None, topics: Topics = None, pairs: Set = None
+) -> Settings:
+    return load_settings(config, pairs, name=name, broker=broker, topics=topics)
+
+
+StreamDeployment = Annotated[Settings, Depends(_stream_settings)]
+"""Settings of a command on a deployment."""
+
+Deployment = Annotated[Settings, Depends(_settings)]
+"""The same without ``--stream``, for commands that need no setting of that name."""
 
 
 def given(pairs: Sequence[str] | None, named: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,15 +2,16 @@
 
 import shlex
 import sys
+import threading
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.cli.output import print_json, print_table, say
-
-if TYPE_CHECKING:
-    from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
-    from resonance.pipeline.recovery.rewrite import Change, Standing
+from resonance.pipeline.errors import DeniedError
+from resonance.pipeline.recovery import rewrite
+from resonance.pipeline.recovery.rewrite import Change, Standing
 
 WRITING = "stopped while it was being written: it may be done, in part or as a whole; give the same command again"
 """Message of a command that is stopped after it has begun to change a deployment."""
@@ -18,32 +19,25 @@ WRITING = "stopped while it was being written: it may be done, in part or as a w
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it; without this it is only shown what would be done.")]
 
 
-def alone(source: "DeploymentContext") -> None:
+def alone(source: DeploymentContext) -> None:
     """Wait until the group has no members; raise `BrokerError` where workers do not leave it in time."""
-    import threading  # noqa: PLC0415 - imports that --help can do without
-
-    from resonance.pipeline.recovery.rewrite import wait_for_empty_group  # noqa: PLC0415
-
-    wait_for_empty_group(source, threading.Event(), say)
+    rewrite.wait_for_empty_group(source, threading.Event(), say)
 
 
-def warn_of_members(source: "DeploymentContext") -> None:
+def warn_of_members(source: DeploymentContext) -> None:
     """Print a warning where workers of the group run and the user has the right to see them."""
-    from resonance.pipeline.errors import DeniedError  # noqa: PLC0415
-    from resonance.pipeline.recovery.rewrite import WAITING_SECONDS, members_of  # noqa: PLC0415
-
     try:
-        members = members_of(source)
+        members = rewrite.members_of(source)
     except DeniedError:
         return
     if members is not None:
         count = f"{len(members)} worker{' runs' if len(members) == 1 else 's run'}" if members else "workers join"
-        seconds = source.session_timeout + WAITING_SECONDS
+        seconds = source.session_timeout + rewrite.WAITING_SECONDS
         say(f"{count} in group {source.group}: stop them first; --yes waits {seconds:.0f} s for that and then refuses")
 
 
 def show(
-    source: "DeploymentContext", changes: "Sequence[Change]", topics: Mapping[str, str], *, done: bool, as_json: bool
+    source: DeploymentContext, changes: Sequence[Change], topics: Mapping[str, str], *, done: bool, as_json: bool
 ) -> None:
     """Print what was changed, or would be.
 
@@ -76,7 +70,7 @@ def show(
     warn_of_members(source)
 
 
-def _as_json(change: "Change") -> dict[str, Any]:
+def _as_json(change: Change) -> dict[str, Any]:
     streams = [
         {
             "stream": stream.stream,
@@ -90,7 +84,7 @@ def _as_json(change: "Change") -> dict[str, Any]:
     return {"topic": topic, "partition": partition, "from": was, "to": change.offset, "streams": streams}
 
 
-def _at(standing: "Standing | None") -> str:
+def _at(standing: Standing | None) -> str:
     if standing is None:
         return "not there"
     at = f" at offset {standing.next}" if standing.next is not None else ", in no snapshot yet"

@@ -1,22 +1,30 @@
 """``resonance produce``."""
 
 import shlex
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
+import orjson
 import typer
-from resonance.pipeline.cli.file_options import Key, Map, Null, SkipBad, Time, as_columns, topic_from
+from resonance.pipeline.cli.file_options import ChosenColumns, SkipBad, topic_from
+from resonance.pipeline.cli.injection import CommandApp, Depends, injected
 from resonance.pipeline.cli.options import Broker, Config, Json, Name, Set, load_settings
 from resonance.pipeline.cli.output import print_json, print_table, say
+from resonance.pipeline.cli.progress import progress
 from resonance.pipeline.cli.stopping import SigtermAsCtrlC
+from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError, InputFileError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from resonance.pipeline.files.record_file import RecordFile
-    from resonance.pipeline.files.rows import FileRecord
-    from resonance.pipeline.files.survey import FileSurvey
+from resonance.pipeline.files import produce as work
+from resonance.pipeline.files.record_file import RecordFile
+from resonance.pipeline.files.rows import FileRecord
+from resonance.pipeline.files.suggest import as_file, suggest
+from resonance.pipeline.files.survey import FileSurvey
+from resonance.pipeline.kafka.admin import ClusterAdmin
+from resonance.pipeline.kafka.clients import librdkafka
+from resonance.pipeline.machine import collect_rarely
 
 SHOWN = 3
 """Records that a dry run shows."""
@@ -48,61 +56,48 @@ Save = Annotated[
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the first records and settings; no broker is needed.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(help=TEXT, short_help="Produce the records of a file.")(produce)
+app = CommandApp()
 
 
+def _loader(
+    config: Config = None, name: Name = None, broker: Broker = None, pairs: Set = None
+) -> Callable[..., Settings]:
+    return partial(load_settings, config, pairs, name=name, broker=broker)
+
+
+@app.command(help=TEXT)
+@injected
 def produce(
     file: File,
     topic: Topic = None,
-    mapping: Map = None,
-    key: Key = None,
-    time: Time = None,
-    null: Null = None,
+    *,
+    columns: ChosenColumns,
     rate: Rate = None,
     limit: Limit = None,
     create_partitions: Create = None,
     skip_bad: SkipBad = False,
     save: Save = None,
     dry_run: DryRun = False,
-    config: Config = None,
-    name: Name = None,
-    broker: Broker = None,
-    settings: Set = None,
+    load: Annotated[Callable[..., Settings], Depends(_loader)],
     as_json: Json = False,
 ) -> None:
     """Produce the records of a file."""
-    from itertools import chain  # noqa: PLC0415 - imports that --help can do without
-
-    from resonance.pipeline.files.record_file import RecordFile  # noqa: PLC0415
-    from resonance.pipeline.files.survey import FileSurvey  # noqa: PLC0415
-    from resonance.pipeline.machine import collect_rarely  # noqa: PLC0415
-
     collect_rarely()
-    columns = as_columns(mapping, key, time, null)
-    loaded = load_settings(
-        config,
-        # The file may hold labels, and the input topic must differ from labels.topic.
-        [*(settings or ()), "labels.topic=none"],
-        otherwise={"input.topics": topic_from(file)},
-        name=name,
-        broker=broker,
-        topics=topic,
-    )
-    topic = loaded.input.topics[0]
+    # The file may hold labels, and the input topic must differ from labels.topic.
+    settings = load({"input.topics": topic_from(file)}, topics=topic, labels__topic="none")
+    topic = settings.input.topics[0]
     with RecordFile(file, columns, skip_bad=skip_bad) as source:
         batches = source.batches()
         first = next(batches, None)
         if first is None:
             skipped = f", and {source.skipped:,} bad lines" if source.skipped else ""
             raise InputFileError(f"{file} holds no records{skipped}; there is nothing to produce")
-        _check_new(save, loaded)
-        survey = None if _described(loaded) else FileSurvey()
+        _check_new(save, settings)
+        survey = None if _described(settings) else FileSurvey()
         if dry_run:
             first = next(_looked_at([first], survey, limit))
             more = len(first) != limit and next(batches, None) is not None
-            suggestion = _suggestion(survey, loaded, topic, keyed=key is not None, more=more)
+            suggestion = _suggestion(survey, settings, topic, keyed=columns.key is not None, more=more)
             _show(first, suggestion, topic, as_json=as_json)
             if save or not as_json:
                 _tell(suggestion, save, f"resonance replay {shlex.quote(str(file))}")
@@ -110,9 +105,9 @@ def produce(
         sent = _looked_at(chain([first], batches), survey, limit)
         state = f"stopped before the broker had confirmed all: {topic} may hold a part of {file}, or all of it"
         with SigtermAsCtrlC(state) as stop:
-            result = _send(source, first, sent, loaded, topic, create_partitions, rate, limit, own_times=bool(time))
+            result = _send(source, first, sent, settings, create_partitions, rate, limit, own_times=bool(columns.time))
         skipped_rows = source.skipped
-        suggestion = _suggestion(survey, loaded, topic, keyed=key is not None)
+        suggestion = _suggestion(survey, settings, topic, keyed=columns.key is not None)
     if as_json:
         print_json(
             {
@@ -136,22 +131,17 @@ def produce(
 
 
 def _send(
-    source: "RecordFile",
-    first: "list[FileRecord]",
-    batches: Any,
-    settings: Any,
-    topic: str,
+    source: RecordFile,
+    first: list[FileRecord],
+    batches: Iterable[list[FileRecord]],
+    settings: Settings,
     create_partitions: int | None,
     rate: float | None,
     limit: int | None,
     *,
     own_times: bool,
-) -> Any:
-    from resonance.pipeline.cli.progress import progress  # noqa: PLC0415
-    from resonance.pipeline.files import produce as work  # noqa: PLC0415
-    from resonance.pipeline.kafka.admin import ClusterAdmin  # noqa: PLC0415
-    from resonance.pipeline.kafka.clients import librdkafka  # noqa: PLC0415
-
+) -> work.Produced:
+    topic = settings.input.topics[0]
     client = librdkafka(settings)
     cluster = ClusterAdmin(client, settings.broker.answer_timeout, settings.topics.replication_factor)
     target = work.find_target(cluster, topic, create_partitions, own_times=own_times)
@@ -173,23 +163,21 @@ def _send(
         )
 
 
-def _described(settings: Any) -> bool:
+def _described(settings: Settings) -> bool:
     """Return whether the settings already say where the features stand."""
     given = settings.input
     return bool(given.sparse is not None or given.features != type(given).model_fields["features"].default)
 
 
 def _looked_at(
-    batches: "Iterable[list[FileRecord]]", survey: "FileSurvey | None", limit: int | None
-) -> "Iterator[list[FileRecord]]":
+    batches: Iterable[list[FileRecord]], survey: FileSurvey | None, limit: int | None
+) -> Iterator[list[FileRecord]]:
     """Yield the batches, with no more records than the limit, and add their records to the survey."""
-    from orjson import loads  # noqa: PLC0415
-
     left = limit
     for batch in batches:
         wanted = batch if left is None else batch[:left]
         if survey is not None:
-            survey.add([loads(record.value) for record in wanted])
+            survey.add([orjson.loads(record.value) for record in wanted])
         yield wanted
         if left is not None:
             left -= len(wanted)
@@ -198,11 +186,9 @@ def _looked_at(
 
 
 def _suggestion(
-    survey: "FileSurvey | None", settings: Any, topic: str, *, keyed: bool, more: bool = False
+    survey: FileSurvey | None, settings: Settings, topic: str, *, keyed: bool, more: bool = False
 ) -> str | None:
     """Return a settings file for the surveyed records; None where the settings already describe them."""
-    from resonance.pipeline.files.suggest import as_file, suggest  # noqa: PLC0415
-
     if survey is None:
         return None
     name = settings.name if settings.name != type(settings).model_fields["name"].default else topic
@@ -216,7 +202,7 @@ def _suggestion(
     return text
 
 
-def _check_new(save: Path | None, settings: Any) -> None:
+def _check_new(save: Path | None, settings: Settings) -> None:
     """Refuse, before anything is produced, a settings file that exists, has no folder, or would have no content."""
     if save is None:
         return
@@ -246,9 +232,7 @@ def _tell(suggestion: str | None, save: Path | None, command: str) -> None:
     say(f"settings saved to {save}; next: {command}{chosen}")
 
 
-def _show(first: "list[FileRecord]", suggestion: str | None, topic: str, *, as_json: bool) -> None:
-    import orjson  # noqa: PLC0415
-
+def _show(first: list[FileRecord], suggestion: str | None, topic: str, *, as_json: bool) -> None:
     shown = [
         {
             "key": None if record.key is None else record.key.decode(errors="replace"),

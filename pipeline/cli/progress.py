@@ -4,6 +4,9 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
 
 @contextmanager
 def progress(text: str, total: float | None) -> Iterator[Callable[[float], None]]:
@@ -14,9 +17,6 @@ def progress(text: str, total: float | None) -> Iterator[Callable[[float], None]
     if not sys.stderr.isatty():
         yield lambda _: None
         return
-    from rich.console import Console  # noqa: PLC0415 - not needed by --help
-    from rich.progress import Progress  # noqa: PLC0415
-
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(text, total=total)
         yield lambda done: bar.update(task, completed=done)
@@ -28,9 +28,6 @@ def records_bar(text: str) -> Iterator[Callable[[int], None]]:
     if not sys.stderr.isatty():
         yield lambda _: None
         return
-    from rich.console import Console  # noqa: PLC0415 - not needed by --help
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
-
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),

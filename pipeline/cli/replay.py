@@ -1,29 +1,24 @@
 """``resonance replay``."""
 
 import shlex
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-from resonance.pipeline.cli.file_options import Key, Map, Null, SkipBad, Time, as_columns, topic_from
-from resonance.pipeline.cli.options import (
-    SETTINGS_HELP,
-    Broker,
-    Config,
-    Json,
-    Name,
-    Set,
-    Stream,
-    Topics,
-    load_settings,
-)
+from resonance.pipeline.cli.file_options import ChosenColumns, SkipBad, topic_from
+from resonance.pipeline.cli.injection import CommandApp, Depends, injected
+from resonance.pipeline.cli.options import SETTINGS_HELP, Json, Loader
 from resonance.pipeline.cli.output import print_json, print_table, say
+from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
+from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError, nearest
-
-if TYPE_CHECKING:
-    from resonance.pipeline.config.settings import Settings
-    from resonance.pipeline.replay.replaying import Summary
+from resonance.pipeline.files.record_file import FORMATS
+from resonance.pipeline.kafka.ranges import Span
+from resonance.pipeline.machine import collect_rarely, cores
+from resonance.pipeline.replay import replaying
+from resonance.pipeline.replay.replaying import ReplayOutput, Summary
 
 TEXT = f"""Run recorded records through the models again: the same answers and events, bit for bit.
 
@@ -49,9 +44,6 @@ To = Annotated[
 Last = Annotated[str | None, typer.Option(metavar="10m", help="So long up to the newest record (ms, s, m, h, d).")]
 Partition = Annotated[int | None, typer.Option(min=0, metavar="N", help="This partition alone.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Empty models where the range begins, whatever there is.")]
-Processes = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="Partitions at once; by default as many as cores.")
-]
 Folder = Annotated[Path | None, typer.Option("--output", "-o", metavar="FOLDER", help="Write outputs there, as JSONL.")]
 ToName = Annotated[
     str | None, typer.Option(metavar="NAME", help="Produce outputs to the topics of this name: NAME.assignments, ...")
@@ -59,67 +51,74 @@ ToName = Annotated[
 Partitions = Annotated[int, typer.Option(min=1, metavar="N", help="Of a file: partitions of the topic it stands for.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(help=TEXT, short_help="Answer recorded records again, bit for bit.")(replay)
+app = CommandApp()
 
 
+def _span(begin: From = None, end: To = None, last: Last = None, partition: Partition = None) -> Span:
+    return Span.parse(begin, end, last, partition)
+
+
+def _processes(
+    processes: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Partitions at once; by default as many as cores.")
+    ] = None,
+) -> int:
+    return processes or cores()
+
+
+ChosenSpan = Annotated[Span, Depends(_span)]
+Processes = Annotated[int, Depends(_processes)]
+
+
+@app.command(help=TEXT)
+@injected
 def replay(
     source: SourceName = None,
-    begin: From = None,
-    end: To = None,
-    last: Last = None,
-    partition: Partition = None,
+    *,
+    span: ChosenSpan,
     fresh: Fresh = False,
     folder: Folder = None,
     to_name: ToName = None,
     partitions: Partitions = 1,
-    mapping: Map = None,
-    key: Key = None,
-    time: Time = None,
-    null: Null = None,
+    columns: ChosenColumns,
     skip_bad: SkipBad = False,
-    processes: Processes = None,
-    config: Config = None,
-    name: Name = None,
-    broker: Broker = None,
-    topics: Topics = None,
-    stream: Stream = None,
-    settings: Set = None,
+    processes: Processes,
+    load: Loader,
     as_json: Json = False,
 ) -> None:
     """Replay a topic or a file."""
-    from resonance.pipeline.cli.progress import records_bar  # noqa: PLC0415
-    from resonance.pipeline.kafka.ranges import Span  # noqa: PLC0415
-    from resonance.pipeline.machine import collect_rarely, cores  # noqa: PLC0415
-    from resonance.pipeline.replay import replaying  # noqa: PLC0415
-
     if folder is not None and to_name is not None:
         raise ConfigurationError("--output and --to-name: outputs go to one place; leave one out")
-    span = Span.parse(begin, end, last, partition)
     file = as_file(source)
     topic, otherwise = (None, topic_from(file)) if file else (source, None)
-    loaded = load_for(topic, config, settings, name, broker, topics, stream, otherwise=otherwise)
-    output = replaying.ReplayOutput(folder, to_name)
+    settings = load_for(topic, load, otherwise=otherwise)
+    output = ReplayOutput(folder, to_name)
     with says_when_stopped(_stopped(output)), records_bar("replay") as report:
         collect_rarely()
-        count = processes or cores()
         if file is not None:
             if not span.whole or fresh:
                 raise ConfigurationError("--from, --to, --last, --partition and --fresh are for topics; leave them out")
-            columns = as_columns(mapping, key, time, null)
             summary = replaying.replay_file(
-                loaded, file, columns, output, partitions=partitions, skip_bad=skip_bad, processes=count, report=report
+                settings,
+                file,
+                columns,
+                output,
+                partitions=partitions,
+                skip_bad=skip_bad,
+                processes=processes,
+                report=report,
             )
         else:
-            inputs = (source,) if source else loaded.logs
-            summary = replaying.replay_topics(loaded, inputs, span, output, fresh=fresh, processes=count, report=report)
-    _show(summary, loaded, output, as_json=as_json)
+            inputs = (source,) if source else settings.logs
+            summary = replaying.replay_topics(
+                settings, inputs, span, output, fresh=fresh, processes=processes, report=report
+            )
+    _show(summary, output, as_json=as_json)
     if file is not None:
         _require_answers(summary, file)
 
 
-def _require_answers(summary: "Summary", file: Path) -> None:
+def _require_answers(summary: Summary, file: Path) -> None:
     """Raise `ConfigurationError` where every record of a file became a dead letter: the settings fit another file."""
     unusable = summary.dead_letters
     if summary.records and unusable.total() >= summary.records:
@@ -134,53 +133,38 @@ def as_file(source: str | None) -> Path | None:
     """Return the file that a source names; None for a topic."""
     if source is None:
         return None
-    from resonance.pipeline.files.record_file import FORMATS  # noqa: PLC0415
-
     path = Path(source)
     return path if path.exists() or path.suffix.lower() in (*FORMATS, ".gz") else None
 
 
-def load_for(
-    topic: str | None,
-    config: Path | None,
-    pairs: list[str] | None,
-    name: str | None,
-    broker: str | None,
-    topics: str | None,
-    stream: str | None,
-    *,
-    otherwise: str | None = None,
-) -> "Settings":
+def load_for(topic: str | None, load: Callable[..., Settings], *, otherwise: str | None = None) -> Settings:
     """Return the settings for a source: `topic`, or else `otherwise`, applies where ``input.topics`` is not set.
 
     Raises `ConfigurationError`, which lists the input topics, for a topic that the deployment does not read.
     """
     instead = topic or otherwise
-    loaded = load_settings(
-        config,
-        pairs,
-        {"input.topics": instead} if instead else None,
-        name=name,
-        broker=broker,
-        topics=topics,
-        stream=stream,
-    )
-    if topic is not None and topic not in loaded.logs:
+    settings = load({"input.topics": instead} if instead else None)
+    if topic is not None and topic not in settings.logs:
         raise ConfigurationError(
-            f"{topic} is neither a file nor an input topic of {loaded.name}{nearest(topic, loaded.logs)}; it "
-            f"reads {', '.join(loaded.input.topics)} (input.topics)"
+            f"{topic} is neither a file nor an input topic of {settings.name}{nearest(topic, settings.logs)}; it "
+            f"reads {', '.join(settings.input.topics)} (input.topics)"
         )
-    return loaded
+    return settings
 
 
-def _show(summary: "Summary", settings: "Settings", output: Any, *, as_json: bool) -> None:
-    several = len({part.topic for part in summary.parts}) > 1
-    for part in summary.parts:
-        where = f"{part.topic}[{part.partition}]" if several else f"partition {part.partition}"
-        for note in part.notes:
-            say(f"{where}: {note}")
+def say_start(where: str, part: Any) -> None:
+    """Print where the models of a partition come from, and what was left aside."""
+    for note in part.notes:
+        say(f"{where}: {note}")
+    if part.start:
         learned = f", {part.silent:,} records learned silently" if part.silent else ""
         say(f"{where}: {part.start}{learned}")
+
+
+def _show(summary: Summary, output: ReplayOutput, *, as_json: bool) -> None:
+    several = len({part.topic for part in summary.parts}) > 1
+    for part in summary.parts:
+        say_start(f"{part.topic}[{part.partition}]" if several else f"partition {part.partition}", part)
     if as_json:
         print_json(summary.as_json() | {"output": output.name or (str(output.folder) if output.folder else None)})
         return
@@ -203,13 +187,13 @@ def _show(summary: "Summary", settings: "Settings", output: Any, *, as_json: boo
     say(_sentence(summary, to))
 
 
-def _stopped(output: Any) -> str:
+def _stopped(output: ReplayOutput) -> str:
     if output.folder:
         return f"{UNCHANGED}, but {output.folder} may hold a part of the outputs"
     return f"{UNCHANGED}, but the topics of {output.name} may hold a part of the outputs" if output.name else UNCHANGED
 
 
-def _sentence(summary: "Summary", to: str) -> str:
+def _sentence(summary: Summary, to: str) -> str:
     silent = sum(part.silent for part in summary.parts)
     learned = f", and learned {silent:,} silently before them," if silent else ""
     return (

@@ -1,27 +1,27 @@
 """``resonance reset``."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.cli import plans
-from resonance.pipeline.cli.options import (
-    SETTINGS_HELP,
-    Broker,
-    Config,
-    Json,
-    Name,
-    Set,
-    Topics,
-    load_settings,
-)
+from resonance.pipeline.cli.injection import CommandApp, injected
+from resonance.pipeline.cli.options import SETTINGS_HELP, Deployment, Json
 from resonance.pipeline.cli.output import say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
+from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.kafka.positions import Position
+from resonance.pipeline.recovery import entry, rewrite
+from resonance.pipeline.recovery.reset import carry_out_reset, plan_reset
+from resonance.pipeline.recovery.reset_stream import plan_stream_reset
+from resonance.pipeline.recovery.rollback import plan_return
+from resonance.pipeline.tasks import task_maker
 
-if TYPE_CHECKING:
-    from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
-    from resonance.pipeline.config.settings import Settings
-    from resonance.pipeline.recovery.rewrite import Change
+TEXT = f"""Forget models, archives and offsets, and begin anew where the log begins; or less, with an option. Every
+worker of the group must be stopped. Without --yes it is only shown what would be changed.
+
+{SETTINGS_HELP}"""
 
 OneStream = Annotated[
     str | None,
@@ -40,26 +40,18 @@ ToArchive = Annotated[
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    text = (
-        "Forget models, archives and offsets, and begin anew where the log begins; or less, with an option. Every "
-        "worker of the group must be stopped. Without --yes it is only shown what would be changed."
-        f"\n\n{SETTINGS_HELP}"
-    )
-    app.command("reset", help=text, short_help="Forget models and begin anew, or go back.")(reset)
+app = CommandApp()
 
 
+@app.command(help=TEXT)
 @says_when_stopped(UNCHANGED)
+@injected
 def reset(
     stream: OneStream = None,
     to_archive: ToArchive = None,
     yes: plans.Yes = False,
-    config: Config = None,
-    name: Name = None,
-    broker: Broker = None,
-    topics: Topics = None,
-    settings: Set = None,
+    *,
+    settings: Deployment,
     as_json: Json = False,
 ) -> None:
     """Reset a deployment or a stream, or return to an archive."""
@@ -68,22 +60,17 @@ def reset(
             "--stream and --to-archive: an archive has all streams of a partition, and they stand at one offset; "
             "choose one of the options"
         )
-    loaded = load_settings(config, settings, name=name, broker=broker, topics=topics)
     if to_archive is not None:
-        loaded.check_local(
+        settings.check_local(
             "resonance reset --to-archive",
             "roots and subtrees stand in two logs and would have to go back together; reset the whole deployment, or "
             "give it another name, which begins anew beside this one",
         )
-    from resonance.pipeline.recovery.entry import open_source  # noqa: PLC0415
-    from resonance.pipeline.recovery.reset import carry_out_reset  # noqa: PLC0415
-    from resonance.pipeline.recovery.rewrite import is_atomic, write  # noqa: PLC0415 - imports that --help can do without
-
-    source = open_source(loaded)
+    source = entry.open_source(settings)
     if yes:
         # Plan on an empty group, because what workers do after the plan would be given up unseen.
         plans.alone(source)
-    changes = _plan(loaded, source, stream, to_archive)
+    changes = _plan(settings, source, stream, to_archive)
     if stream is not None:
         written = {source.snapshots: "the next version is written", source.archive: "archived anew"}
         outputs = {batch.topic for change in changes for batch in change.outputs}
@@ -97,23 +84,17 @@ def reset(
         }
     with says_when_stopped(plans.WRITING if yes else UNCHANGED):
         if yes and stream is None and to_archive is None:
-            carry_out_reset(source, changes, atomic=is_atomic(loaded, source))
+            carry_out_reset(source, changes, atomic=rewrite.is_atomic(settings, source))
         elif yes:
-            write(source, changes, atomic=is_atomic(loaded, source))
+            rewrite.write(source, changes, atomic=rewrite.is_atomic(settings, source))
         # Writing uses up the planned messages, but not what is shown of the changes.
         plans.show(source, changes, written, done=yes, as_json=as_json)
 
 
 def _plan(
-    settings: "Settings", source: "DeploymentContext", stream: str | None, to_archive: str | None
-) -> "list[Change]":
+    settings: Settings, source: DeploymentContext, stream: str | None, to_archive: str | None
+) -> list[rewrite.Change]:
     """Return the changes that the options choose."""
-    from resonance.pipeline.kafka.positions import Position  # noqa: PLC0415
-    from resonance.pipeline.recovery.reset import plan_reset  # noqa: PLC0415
-    from resonance.pipeline.recovery.reset_stream import plan_stream_reset  # noqa: PLC0415
-    from resonance.pipeline.recovery.rollback import plan_return  # noqa: PLC0415
-    from resonance.pipeline.tasks import task_maker  # noqa: PLC0415
-
     task = task_maker(settings, source.deployment.routes)
     if stream is not None:
         return plan_stream_reset(settings, source, stream)

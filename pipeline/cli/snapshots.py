@@ -2,58 +2,45 @@
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from resonance.pipeline.checkpoint import export_file
+from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
+from resonance.pipeline.checkpoint.diff import Side, StateDifference, compare
+from resonance.pipeline.checkpoint.listing import StoredPartition, check_stored, none_yet, read_states
 from resonance.pipeline.cli import plans
-from resonance.pipeline.cli.options import Broker, Config, Json, Name, Set, Topics, load_settings
+from resonance.pipeline.cli.injection import CommandApp, injected
+from resonance.pipeline.cli.options import Deployment, Json
 from resonance.pipeline.cli.output import print_json, print_table, say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
+from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import DIFFERS, MismatchError
-
-if TYPE_CHECKING:
-    from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
-    from resonance.pipeline.checkpoint.diff import Side, StateDifference
-    from resonance.pipeline.checkpoint.listing import StoredPartition
-    from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.mismatches import NEW_VERSION
+from resonance.pipeline.recovery import entry, import_checkpoint, rewrite
+from resonance.pipeline.tasks import task_maker
+from resonance.pipeline.timestamps import TimeTexts
 
 OneStream = Annotated[str | None, typer.Option("--stream", metavar="STREAM", help="Only this stream.")]
 TargetFile = Annotated[Path, typer.Argument(metavar="FILE", help="File to write: a new one.")]
 SourceFile = Annotated[Path, typer.Argument(metavar="FILE", help="File that `snapshots export` wrote.")]
 
-commands = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+app = CommandApp(no_args_is_help=True, help="The models as they are stored: list, export, import, compare.")
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the group."""
-    app.add_typer(commands, name="snapshots", help="The models as they are stored: list, export, import, compare.")
-
-
-def _read(settings: "Settings") -> "list[StoredPartition]":
-    from resonance.pipeline.checkpoint.listing import read_states  # noqa: PLC0415
-    from resonance.pipeline.kafka.log_reader import LogReader  # noqa: PLC0415 - imports that --help can do without
-    from resonance.pipeline.recovery.entry import open_source  # noqa: PLC0415
-
-    source = open_source(settings)
-    with LogReader(source.client, source.group, source.patience) as reader:
+def _read(settings: Settings) -> list[StoredPartition]:
+    with entry.opened(settings) as (source, reader):
         return read_states(source, reader)
 
 
-@commands.command("list", short_help="List the newest snapshot of every stream.")
+@app.command("list", short_help="List the newest snapshot of every stream.")
 @says_when_stopped(UNCHANGED)
-def list_snapshots(
-    config: Config = None,
-    name: Name = None,
-    broker: Broker = None,
-    topics: Topics = None,
-    settings: Set = None,
-    as_json: Json = False,
-) -> None:
+@injected
+def list_snapshots(settings: Deployment, as_json: Json = False) -> None:
     """List the newest snapshot of every stream: its offset, its size, its version, and its age."""
-    loaded = load_settings(config, settings, name=name, broker=broker, topics=topics)
     now = time.time()
     rows: list[dict[str, Any]] = []
-    for state in _read(loaded):
+    for state in _read(settings):
         if (checkpoint := state.checkpoint) is None:
             continue
         for snapshot in checkpoint.streams:
@@ -85,30 +72,18 @@ def list_snapshots(
             ],
         )
     else:
-        from resonance.pipeline.checkpoint.listing import none_yet  # noqa: PLC0415
-
-        say(none_yet(loaded, f"deployment {loaded.name}"))
+        say(none_yet(settings, f"deployment {settings.name}"))
 
 
-@commands.command("export", short_help="Write them into one file.")
+@app.command("export", short_help="Write them into one file.")
 @says_when_stopped(UNCHANGED)
+@injected
 def export_snapshots(
-    file: TargetFile,
-    stream: OneStream = None,
-    config: Config = None,
-    name: Name = None,
-    broker: Broker = None,
-    topics: Topics = None,
-    settings: Set = None,
-    as_json: Json = False,
+    file: TargetFile, stream: OneStream = None, *, settings: Deployment, as_json: Json = False
 ) -> None:
     """Write the newest snapshots into one file, with the deployment they belong to and their offsets."""
-    loaded = load_settings(config, settings, name=name, broker=broker, topics=topics)
-    partitions = _present(loaded, stream)
-    from resonance.pipeline.checkpoint.export_file import write_file  # noqa: PLC0415
-    from resonance.pipeline.timestamps import TimeTexts  # noqa: PLC0415
-
-    size = write_file(file, loaded.name, TimeTexts()[time.time() * 1000 // 1], partitions)
+    partitions = _present(settings, stream)
+    size = export_file.write_file(file, settings.name, TimeTexts()[time.time() * 1000 // 1], partitions)
     count = sum(len(partition.streams) for partition in partitions)
     if as_json:
         print_json({"file": str(file), "bytes": size, "partitions": len(partitions), "streams": count})
@@ -116,72 +91,50 @@ def export_snapshots(
         typer.echo(f"{file}: {count:,} streams of {len(partitions)} partitions, {size:,} bytes")
 
 
-@commands.command("import", short_help="Bring those of a file back.")
+@app.command("import", short_help="Bring those of a file back.")
 @says_when_stopped(UNCHANGED)
-def import_snapshots(
-    file: SourceFile,
-    yes: plans.Yes = False,
-    config: Config = None,
-    name: Name = None,
-    broker: Broker = None,
-    topics: Topics = None,
-    settings: Set = None,
-    as_json: Json = False,
-) -> None:
+@injected
+def import_snapshots(file: SourceFile, yes: plans.Yes = False, *, settings: Deployment, as_json: Json = False) -> None:
     """Restore the snapshots of a file into the deployment, whose workers must be stopped; they continue from there.
 
     Without --yes it is only shown what would be changed. Partitions of which the file has every stream return to the
     offset where they stood; single streams are added beside what is there.
     """
-    loaded = load_settings(config, settings, name=name, broker=broker, topics=topics)
-    loaded.check_local(
+    settings.check_local(
         "resonance snapshots import",
         "roots and subtrees would have to come from the same moment of both logs; go on from the snapshots that the "
         "deployment has, or give it another name and let it begin anew",
     )
-    from resonance.pipeline.checkpoint.export_file import read_file  # noqa: PLC0415
-    from resonance.pipeline.mismatches import NEW_VERSION  # noqa: PLC0415
-    from resonance.pipeline.recovery.entry import open_source  # noqa: PLC0415
-    from resonance.pipeline.recovery.import_checkpoint import plan_import  # noqa: PLC0415
-    from resonance.pipeline.recovery.rewrite import is_atomic, write  # noqa: PLC0415
-    from resonance.pipeline.tasks import task_maker  # noqa: PLC0415
-
-    partitions = read_file(file)
-    source = open_source(loaded)
+    partitions = export_file.read_file(file)
+    source = entry.open_source(settings)
     if yes:
         plans.alone(source)
     try:
-        changes = plan_import(source, partitions, task_maker(loaded, source.deployment.routes))
+        changes = import_checkpoint.plan_import(source, partitions, task_maker(settings, source.deployment.routes))
     except MismatchError as error:
         remedy = "; set settings and release back" if error.remedies == (NEW_VERSION,) else ""
         raise MismatchError(f"{file} cannot be imported: {error.problem}{remedy}") from None
     with says_when_stopped(plans.WRITING if yes else UNCHANGED):
         if yes:
-            write(source, changes, atomic=is_atomic(loaded, source))
+            rewrite.write(source, changes, atomic=rewrite.is_atomic(settings, source))
         plans.show(source, changes, {source.snapshots: "those of the file are written"}, done=yes, as_json=as_json)
 
 
-@commands.command("diff", short_help="Compare two files, or a file with now.")
+@app.command("diff", short_help="Compare two files, or a file with now.")
 @says_when_stopped(UNCHANGED)
+@injected
 def diff_snapshots(
     before: SourceFile,
     after: Annotated[
         Path | None, typer.Argument(metavar="OTHER", help="Another one; without it the deployment's present snapshots.")
     ] = None,
-    config: Config = None,
-    name: Name = None,
-    broker: Broker = None,
-    topics: Topics = None,
-    settings: Set = None,
+    *,
+    settings: Deployment,
     as_json: Json = False,
 ) -> None:
     """Compare two files, or a file and what is stored now; exit code 0 means identical, 3 that something differs."""
-    loaded = load_settings(config, settings, name=name, broker=broker, topics=topics)
-    from resonance.pipeline.checkpoint.diff import compare  # noqa: PLC0415
-    from resonance.pipeline.checkpoint.export_file import read_file  # noqa: PLC0415
-
-    first = read_file(before)
-    same, differences = compare(loaded, first, read_file(after) if after else _present(loaded, None))
+    first = export_file.read_file(before)
+    same, differences = compare(settings, first, export_file.read_file(after) if after else _present(settings, None))
     if as_json:
         print_json({"identical": same, "different": [difference.as_json() for difference in differences]})
     elif not differences:
@@ -194,23 +147,20 @@ def diff_snapshots(
         raise typer.Exit(DIFFERS)
 
 
-def _present(settings: "Settings", stream: str | None) -> "list[PartitionCheckpoint]":
+def _present(settings: Settings, stream: str | None) -> list[PartitionCheckpoint]:
     """Return what is stored now, or one stream of it."""
     states = _read(settings)
-    from resonance.pipeline.checkpoint.export_file import chosen  # noqa: PLC0415
-    from resonance.pipeline.checkpoint.listing import check_stored  # noqa: PLC0415
-
     if stream is not None:
         check_stored(stream, states, settings)
-    return chosen((state.checkpoint for state in states), stream)
+    return export_file.chosen((state.checkpoint for state in states), stream)
 
 
-def _told(difference: "StateDifference") -> tuple[str, str, str, str]:
+def _told(difference: StateDifference) -> tuple[str, str, str, str]:
     changes = [f"+{cluster}" for cluster in difference.appeared] + [f"-{cluster}" for cluster in difference.gone]
     return difference.stream, _side(difference.before), _side(difference.after), " ".join(changes)
 
 
-def _side(side: "Side | None") -> str:
+def _side(side: Side | None) -> str:
     return "not there" if side is None else f"version {side.version} at {side.next:,}, {side.size:,} bytes"
 
 

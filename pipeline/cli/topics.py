@@ -1,15 +1,23 @@
 """``resonance topics plan | create | check``."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-from resonance.pipeline.cli.options import Broker, Config, Json, Name, Set, Stream, Topics, load_settings
+from resonance.pipeline.cli.injection import CommandApp, injected
+from resonance.pipeline.cli.options import Deployment, Json, StreamDeployment
 from resonance.pipeline.cli.output import print_json, print_table, say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
+from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError
-
-if TYPE_CHECKING:
-    from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.kafka.acl import principal_of
+from resonance.pipeline.kafka.admin import ClusterAdmin
+from resonance.pipeline.kafka.clients import faust_credentials, librdkafka
+from resonance.pipeline.kafka.log_reader import LogReader
+from resonance.pipeline.topics import report, start_check, volume
+from resonance.pipeline.topics import topics as surveys
+from resonance.pipeline.topics.acls import needed
+from resonance.pipeline.topics.inputs import make_inputs
+from resonance.pipeline.topics.kinds import Topics
 
 MADE_SOME = "stopped; some topics may have been made (see `resonance topics plan`): the same command makes the rest"
 
@@ -26,27 +34,14 @@ CreateInput = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Make missing input topics, too, with N partitions.")
 ]
 
-
-def add_to(app: typer.Typer) -> None:
-    """Add the commands."""
-    group = typer.Typer(
-        help="The topics of a deployment: plan, create, check.",
-        no_args_is_help=True,
-        rich_markup_mode=None,
-    )
-    group.command()(plan)
-    group.command()(create)
-    group.command()(check)
-    app.add_typer(group, name="topics")
+app = CommandApp(no_args_is_help=True, help="The topics of a deployment: plan, create, check.")
 
 
+@app.command()
 @says_when_stopped(UNCHANGED)
+@injected
 def plan(
-    config: Config = None,
-    name: Name = None,
-    broker: Broker = None,
-    topics: Topics = None,
-    settings: Set = None,
+    settings: Deployment,
     rate: Rate = None,
     record_bytes: RecordBytes = None,
     acls: Acls = False,
@@ -62,34 +57,25 @@ def plan(
         raise ConfigurationError("--principal: only --acls names one; add --acls")
     if record_bytes is not None and rate is None:
         raise ConfigurationError("--record-bytes: only --rate needs them; add --rate")
-    loaded = _load(config, settings, name, broker, topics)
-    from resonance.pipeline.kafka.acl import principal_of  # noqa: PLC0415
-    from resonance.pipeline.kafka.clients import librdkafka  # noqa: PLC0415
-    from resonance.pipeline.topics import report as topic_report  # noqa: PLC0415 - imports that --help can do without
-    from resonance.pipeline.topics.acls import needed  # noqa: PLC0415
-
-    client = librdkafka(loaded)
+    client = librdkafka(settings)
     if acls:
-        shown = (client["bootstrap.servers"], principal or principal_of(client), needed(loaded))
+        shown = (client["bootstrap.servers"], principal or principal_of(client), needed(settings))
         if as_json:
-            print_json(topic_report.acl_values(*shown))
+            print_json(report.acl_values(*shown))
         else:
-            typer.echo("\n".join(topic_report.acl_lines(*shown)))
+            typer.echo("\n".join(report.acl_lines(*shown)))
         return
-    from resonance.pipeline.topics.kinds import Topics as Wanted  # noqa: PLC0415
-    from resonance.pipeline.topics.topics import survey  # noqa: PLC0415
-
-    found = survey(_cluster(loaded, client), Wanted.of(loaded))
+    found = surveys.survey(_cluster(settings, client), Topics.of(settings))
     volumes, size = None, record_bytes
     if rate is not None:
-        volumes, size = _volumes(loaded, client, found, rate, record_bytes)
+        volumes, size = _volumes(settings, client, found, rate, record_bytes)
     if as_json:
-        values = topic_report.as_values(found, volumes)
+        values = report.as_values(found, volumes)
         print_json(values if rate is None else {**values, "rate": rate, "record_bytes": size})
         return
-    columns = topic_report.COLUMNS + (topic_report.VOLUME_COLUMNS if volumes else ())
-    print_table(columns, [topic_report.row(s, volumes and volumes[s.topic.name]) for s in found.all])
-    for line in topic_report.notes(found):
+    columns = report.COLUMNS + (report.VOLUME_COLUMNS if volumes else ())
+    print_table(columns, [report.row(s, volumes and volumes[s.topic.name]) for s in found.all])
+    for line in report.notes(found):
         typer.echo(line)
     if rate is not None:
         typer.echo(
@@ -97,33 +83,21 @@ def plan(
         )
 
 
+@app.command()
 @says_when_stopped(MADE_SOME)
-def create(
-    config: Config = None,
-    name: Name = None,
-    broker: Broker = None,
-    topics: Topics = None,
-    settings: Set = None,
-    create_input: CreateInput = None,
-    as_json: Json = False,
-) -> None:
+@injected
+def create(settings: Deployment, create_input: CreateInput = None, as_json: Json = False) -> None:
     """Make the topics that are missing.
 
     Topics that exist are never changed: one that does not fit is an error with the command that corrects it.
     """
-    loaded = _load(config, settings, name, broker, topics)
-    from resonance.pipeline.kafka.clients import librdkafka  # noqa: PLC0415
-    from resonance.pipeline.topics.inputs import make_inputs  # noqa: PLC0415
-    from resonance.pipeline.topics.kinds import Topics as Wanted  # noqa: PLC0415
-    from resonance.pipeline.topics.topics import checked, make_missing, survey  # noqa: PLC0415
-
-    cluster = _cluster(loaded, librdkafka(loaded))
-    wanted = Wanted.of(loaded)
-    if "name" not in loaded.model_fields_set:
-        say(f"deployment {loaded.name} (name is not set)")
+    cluster = _cluster(settings, librdkafka(settings))
+    wanted = Topics.of(settings)
+    if "name" not in settings.model_fields_set:
+        say(f"deployment {settings.name} (name is not set)")
     made = make_inputs(cluster, wanted, create_input) if create_input is not None else []
-    found = survey(cluster, wanted)
-    made += make_missing(cluster, found)
+    found = surveys.survey(cluster, wanted)
+    made += surveys.make_missing(cluster, found)
     counts = {status.topic.name: status.partitions for status in found.all}
     if as_json:
         print_json({"made": made, "partitions": found.partitions, "topics": len(found.all)})
@@ -132,45 +106,27 @@ def create(
             typer.echo(f"made {topic} with {counts.get(topic, found.partitions)} partitions")
         if not made:
             typer.echo(f"all {len(found.all)} topics exist")
-    checked(survey(cluster, wanted))
+    surveys.checked(surveys.survey(cluster, wanted))
 
 
+@app.command()
 @says_when_stopped(UNCHANGED)
-def check(
-    config: Config = None,
-    name: Name = None,
-    broker: Broker = None,
-    topics: Topics = None,
-    stream: Stream = None,
-    settings: Set = None,
-    as_json: Json = False,
-) -> None:
+@injected
+def check(settings: StreamDeployment, as_json: Json = False) -> None:
     """Check what a worker checks at its start.
 
     The topics, the settings that must fit them, and the rights of the user. Nothing is changed.
     """
-    loaded = _load(config, settings, name, broker, topics, stream)
-    from resonance.pipeline.kafka.clients import faust_credentials, librdkafka  # noqa: PLC0415
-    from resonance.pipeline.topics.kinds import Topics as Wanted  # noqa: PLC0415
-    from resonance.pipeline.topics.start_check import check_start  # noqa: PLC0415
-
-    faust_credentials(loaded)
-    found = check_start(loaded, librdkafka(loaded), create=False)
-    count = len(Wanted.of(loaded).all)
+    faust_credentials(settings)
+    found = start_check.check_start(settings, librdkafka(settings), create=False)
+    count = len(Topics.of(settings).all)
     if as_json:
         print_json({"fits": True, "topics": count, "partitions": found.partitions})
     else:
         typer.echo(f"all {count} topics fit")
 
 
-def _load(
-    config: Any, pairs: Any, name: str | None, broker: str | None, topics: str | None, stream: str | None = None
-) -> "Settings":
-    return load_settings(config, pairs, name=name, broker=broker, topics=topics, stream=stream)
-
-
-def _cluster(settings: "Settings", client: dict[str, Any]) -> Any:
-    from resonance.pipeline.kafka.admin import ClusterAdmin  # noqa: PLC0415
+def _cluster(settings: Settings, client: dict[str, Any]) -> Any:
 
     cluster = ClusterAdmin(client, settings.broker.answer_timeout, settings.topics.replication_factor)
     if cluster.embedded:
@@ -181,12 +137,9 @@ def _cluster(settings: "Settings", client: dict[str, Any]) -> Any:
     return cluster
 
 
-def _volumes(settings: "Settings", client: dict[str, Any], found: Any, rate: float, size: float | None) -> Any:
-    from resonance.pipeline.kafka.log_reader import LogReader  # noqa: PLC0415
-    from resonance.pipeline.topics import volume as topic_volume  # noqa: PLC0415
-
+def _volumes(settings: Settings, client: dict[str, Any], found: Any, rate: float, size: float | None) -> Any:
     with LogReader(client, settings.group, settings.broker.answer_timeout) as reader:
-        samples = topic_volume.sample(reader, found)
+        samples = volume.sample(reader, found)
     if size is None:
         seen = [samples[s.topic.name].record_bytes for s in found.inputs if s.topic.name in samples]
         if not seen:
@@ -195,4 +148,4 @@ def _volumes(settings: "Settings", client: dict[str, Any], found: Any, rate: flo
                 "record is not known; give it with --record-bytes"
             )
         size = sum(seen) / len(seen)
-    return topic_volume.volumes(settings, found, rate, size, samples), size
+    return volume.volumes(settings, found, rate, size, samples), size

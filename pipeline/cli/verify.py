@@ -1,27 +1,17 @@
 """``resonance verify``."""
 
-from typing import TYPE_CHECKING
-
 import typer
-from resonance.pipeline.cli.options import (
-    SETTINGS_HELP,
-    Broker,
-    Config,
-    Json,
-    Name,
-    Set,
-    Stream,
-    Topics,
-    load_settings,
-)
-from resonance.pipeline.cli.output import print_json, print_table, say
-from resonance.pipeline.cli.replay import Fresh, From, Last, Partition, Processes, To
+from resonance.pipeline.cli.injection import CommandApp, injected
+from resonance.pipeline.cli.options import SETTINGS_HELP, Json, StreamDeployment
+from resonance.pipeline.cli.output import print_json, print_table
+from resonance.pipeline.cli.progress import records_bar
+from resonance.pipeline.cli.replay import ChosenSpan, Fresh, Processes, say_start
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import DIFFERS
-
-if TYPE_CHECKING:
-    from resonance.pipeline.verify.partition_verify import Verified
-    from resonance.pipeline.verify.verify import Verdict
+from resonance.pipeline.machine import collect_rarely
+from resonance.pipeline.verify import verify as verifying
+from resonance.pipeline.verify.partition_verify import Verified
+from resonance.pipeline.verify.verify import Verdict
 
 TEXT = f"""Replay the input and compare it with the recorded assignments, events and dead letters, byte by byte.
 
@@ -31,63 +21,38 @@ compares what is committed, so workers may run meanwhile. The models start as in
 {SETTINGS_HELP}"""
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(help=TEXT, short_help="Compare what was recorded with a replay.")(verify)
+app = CommandApp()
 
 
+@app.command(help=TEXT)
+@injected
 def verify(
-    begin: From = None,
-    end: To = None,
-    last: Last = None,
-    partition: Partition = None,
+    *,
+    span: ChosenSpan,
     fresh: Fresh = False,
-    processes: Processes = None,
-    config: Config = None,
-    name: Name = None,
-    broker: Broker = None,
-    topics: Topics = None,
-    stream: Stream = None,
-    settings: Set = None,
+    processes: Processes,
+    settings: StreamDeployment,
     as_json: Json = False,
 ) -> None:
     """Verify what was recorded."""
-    from resonance.pipeline.cli.progress import records_bar  # noqa: PLC0415
-    from resonance.pipeline.kafka.ranges import Span  # noqa: PLC0415
-    from resonance.pipeline.machine import collect_rarely, cores  # noqa: PLC0415
-    from resonance.pipeline.verify import verify as verifying  # noqa: PLC0415
-
-    span = Span.parse(begin, end, last, partition)
-    loaded = load_settings(config, settings, name=name, broker=broker, topics=topics, stream=stream)
     with says_when_stopped(UNCHANGED), records_bar("verify") as report:
         collect_rarely()
-        verdict = verifying.verify(loaded, span, fresh=fresh, processes=processes or cores(), report=report)
+        verdict = verifying.verify(settings, span, fresh=fresh, processes=processes, report=report)
     _show(verdict, as_json=as_json)
     if not verdict.identical:
         raise typer.Exit(DIFFERS)
 
 
-def _show(verdict: "Verdict", *, as_json: bool) -> None:
+def _show(verdict: Verdict, *, as_json: bool) -> None:
     for part in verdict.parts:
-        where = f"{part.topic}[{part.partition}]"
-        for note in part.notes:
-            say(f"{where}: {note}")
-        if part.start:
-            learned = f", {part.silent:,} records learned silently" if part.silent else ""
-            say(f"{where}: {part.start}{learned}")
+        say_start(f"{part.topic}[{part.partition}]", part)
     if as_json:
         print_json(verdict.as_json())
         return
     routed = ("routes",) if verdict.total("routes") else ()
     names = ("begin", "end", "records", *routed, "assignments", "events", "dead_letters")
     rows = [
-        (
-            part.topic,
-            part.partition,
-            *(getattr(part, name) for name in names),
-            _verdict(part),
-        )
-        for part in verdict.parts
+        (part.topic, part.partition, *(getattr(part, name) for name in names), _verdict(part)) for part in verdict.parts
     ]
     head = ("topic", "partition", "from", "to", "records", *routed)
     print_table((*head, "assignments", "events", "dead letters", "verdict"), rows)
@@ -103,7 +68,7 @@ def _show(verdict: "Verdict", *, as_json: bool) -> None:
     )
 
 
-def _verdict(part: "Verified") -> str:
+def _verdict(part: Verified) -> str:
     if part.difference is not None:
         return "differs"
     return "identical" if part.compared else "nothing to compare"

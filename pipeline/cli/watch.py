@@ -2,17 +2,23 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
+import orjson
 import typer
-from resonance.pipeline.cli.options import Broker, Config, Json, Name, Set, Topics, load_settings
+from resonance.pipeline.cli.injection import CommandApp, injected
+from resonance.pipeline.cli.options import Deployment, Json
 from resonance.pipeline.cli.output import say
-
-if TYPE_CHECKING:
-    from resonance.pipeline.config.settings import Settings
-    from resonance.pipeline.watch.watch import Filter, WatchedOutput
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.kafka.admin import ClusterAdmin
+from resonance.pipeline.kafka.clients import librdkafka
+from resonance.pipeline.kafka.log_reader import LogReader
+from resonance.pipeline.kafka.positions import LATEST, Position, partitions_of, ranges_from
+from resonance.pipeline.watch import watch as watched
+from resonance.pipeline.watch.subscriber import Subscriber
+from resonance.pipeline.watch.watch import OUTPUTS, Filter, Watch, WatchedOutput
 
 PATIENCE = 10.0
 COLOURS = {"assignments": "cyan", "events": "green", "drift": "magenta", "dead-letters": "red", "clusters": "blue"}
@@ -41,11 +47,6 @@ Limit = Annotated[int | None, typer.Option(min=1, metavar="N", help="Outputs to 
 UntilEnd = Annotated[bool, typer.Option("--until-end", help="End where the topics end now, instead of waiting.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(help=TEXT, short_help="Follow the outputs as they come.")(watch)
-
-
 # The command has no end of its own: Ctrl-C is its regular end, at every point.
 @contextmanager
 def _until_stopped() -> Iterator[None]:
@@ -53,33 +54,28 @@ def _until_stopped() -> Iterator[None]:
         yield
 
 
+app = CommandApp()
+
+
+@app.command(help=TEXT)
 @_until_stopped()
+@injected
 def watch(
     streams: Streams = None,
     kinds: Kinds = None,
     start: From = "latest",
     limit: Limit = None,
     until_end: UntilEnd = False,
-    name: Name = None,
-    broker: Broker = None,
-    inputs: Topics = None,
-    config: Config = None,
-    settings: Set = None,
+    *,
+    settings: Deployment,
     as_json: Json = False,
 ) -> None:
     """Follow the outputs."""
-    from resonance.pipeline.kafka.clients import librdkafka  # noqa: PLC0415 - imports that --help can do without
-    from resonance.pipeline.kafka.log_reader import LogReader  # noqa: PLC0415
-    from resonance.pipeline.kafka.positions import LATEST, Position, ranges_from  # noqa: PLC0415
-    from resonance.pipeline.watch.subscriber import Subscriber  # noqa: PLC0415
-    from resonance.pipeline.watch.watch import Filter, Watch  # noqa: PLC0415
-
     wanted = Filter.of(kinds or (), streams or ())
     begin = Position.parse(start, "--from")
-    loaded = load_settings(config, settings, name=name, broker=broker, topics=inputs)
-    topics, partitions = _places(loaded, wanted, chosen=bool(kinds))
-    client = librdkafka(loaded)
-    group = f"{loaded.name}-watch"
+    topics, partitions = _places(settings, wanted, chosen=bool(kinds))
+    client = librdkafka(settings)
+    group = f"{settings.name}-watch"
     with LogReader(client, group, PATIENCE) as reader:
         ranges = ranges_from(reader, partitions, begin)
     starts = {at: first for at, (first, _) in ranges.items()}
@@ -88,7 +84,7 @@ def watch(
     compacted = [topic for topic, kind in topics.items() if kind == "clusters"]
     with Subscriber(client, starts, group=group, compacted=compacted) as subscriber:
         hint = "; --from earliest shows what is there already" if begin == LATEST else ""
-        following = Watch(subscriber, loaded.name, topics, wanted, say, hint)
+        following = Watch(subscriber, settings.name, topics, wanted, say, hint)
         try:
             for batch in following.batches(ends):
                 outputs = batch if limit is None else batch[: limit - shown]
@@ -104,13 +100,8 @@ def watch(
         say(f"nothing on {', '.join(topics)} from {start} to the end")
 
 
-def _places(settings: "Settings", wanted: "Filter", *, chosen: bool) -> tuple[dict[str, str], list[tuple[str, int]]]:
+def _places(settings: Settings, wanted: Filter, *, chosen: bool) -> tuple[dict[str, str], list[tuple[str, int]]]:
     """Return kind by topic, and the partitions; unless kinds were chosen, only of topics that exist."""
-    from resonance.pipeline.kafka.admin import ClusterAdmin  # noqa: PLC0415
-    from resonance.pipeline.kafka.clients import librdkafka  # noqa: PLC0415
-    from resonance.pipeline.kafka.positions import partitions_of  # noqa: PLC0415
-    from resonance.pipeline.watch.watch import OUTPUTS  # noqa: PLC0415
-
     cluster = ClusterAdmin(librdkafka(settings), settings.broker.answer_timeout)
     topics = {settings.topic(OUTPUTS[kind]): kind for kind in wanted.kinds}
     if not chosen:
@@ -120,12 +111,9 @@ def _places(settings: "Settings", wanted: "Filter", *, chosen: bool) -> tuple[di
     return topics, [at for topic in topics for at in partitions_of(cluster, topic, settings.name)]
 
 
-def _print(outputs: "list[WatchedOutput]", *, as_json: bool) -> None:
-    import orjson  # noqa: PLC0415
-    from resonance.pipeline.watch import watch as watched  # noqa: PLC0415
-
+def _print(outputs: Sequence[WatchedOutput], *, as_json: bool) -> None:
     if as_json:
-        lines: Any = [orjson.dumps(watched.as_json(output)).decode() for output in outputs]
+        lines = [orjson.dumps(watched.as_json(output)).decode() for output in outputs]
     else:
         width = max(map(len, COLOURS))
         coloured = sys.stdout.isatty() and "NO_COLOR" not in os.environ

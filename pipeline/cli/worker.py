@@ -3,18 +3,13 @@
 from typing import Annotated
 
 import typer
-from resonance.pipeline.cli.options import (
-    SETTINGS_HELP,
-    Broker,
-    Config,
-    Name,
-    Set,
-    Stream,
-    Topics,
-    load_settings,
-)
+from resonance.pipeline import mismatches
+from resonance.pipeline.cli.injection import CommandApp, Depends, injected
+from resonance.pipeline.cli.options import SETTINGS_HELP, Loader
 from resonance.pipeline.cli.output import end
+from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.worker import worker as process
 
 Mode = Annotated[
     str | None,
@@ -52,50 +47,36 @@ LogLevel = Annotated[
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    text = (
-        "Run a worker until SIGTERM or Ctrl-C. It makes the topics that are missing, and shares the partitions of the "
-        "input with the other workers of its deployment. The last line of its log says why it ended."
-        f"\n\n{SETTINGS_HELP}"
-    )
-    app.command(help=text, short_help="Run a worker.")(worker)
+TEXT = f"""Run a worker until SIGTERM or Ctrl-C. It makes the topics that are missing, and shares the partitions of the
+input with the other workers of its deployment. The last line of its log says why it ended.
+
+{SETTINGS_HELP}"""
+
+app = CommandApp()
 
 
-def worker(
-    config: Config = None,
-    name: Name = None,
-    broker: Broker = None,
-    topics: Topics = None,
-    stream: Stream = None,
+@injected
+def _settings(
+    load: Loader,
     delivery: Mode = None,
     worker_id: WorkerId = None,
     web_port: WebPort = None,
     log_level: LogLevel = None,
-    settings: Set = None,
+) -> Settings:
+    return load(delivery__mode=delivery, worker__id=worker_id, worker__web_port=web_port, worker__log_level=log_level)
+
+
+@app.command(help=TEXT)
+@injected
+def worker(
+    settings: Annotated[Settings, Depends(_settings)],
     resume_from_snapshot: Resume = False,
     reset: Reset = False,
     new_version: NewVersion = False,
 ) -> None:
     """Run a worker."""
-    from resonance.pipeline import mismatches  # noqa: PLC0415 - imports that --help can do without
-
     requested = {mismatches.RESUME: resume_from_snapshot, mismatches.RESET: reset, mismatches.NEW_VERSION: new_version}
     recovery = [command for command, given in requested.items() if given]
     if len(recovery) > 1:
         raise ConfigurationError(f"{' and '.join(recovery)}: each gives up something else; choose one")
-    loaded = load_settings(
-        config,
-        settings,
-        name=name,
-        broker=broker,
-        topics=topics,
-        stream=stream,
-        delivery__mode=delivery,
-        worker__id=worker_id,
-        worker__web_port=web_port,
-        worker__log_level=log_level,
-    )
-    from resonance.pipeline.worker import worker as process  # noqa: PLC0415
-
-    end(process.run(loaded, *recovery))
+    end(process.run(settings, *recovery))

@@ -1,12 +1,14 @@
 """The deployment that a command inspects or changes, as the broker describes it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, nearest
-from resonance.pipeline.kafka import clients
+from resonance.pipeline.kafka import clients, log_reader
 from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.topics.topics import read_logs
 
@@ -38,3 +40,11 @@ def open_source(settings: Settings) -> DeploymentContext:
         sizes = {topic: int(config["max.message.bytes"]) for topic, config in configs if "max.message.bytes" in config}
         deployment = replace(deployment, message_bytes=sizes)
     return DeploymentContext.of(settings, client, deployment)
+
+
+@contextmanager
+def opened(settings: Settings) -> Iterator[tuple[DeploymentContext, log_reader.LogReader]]:
+    """Open the deployment, as `open_source` returns it, with a reader of its logs."""
+    source = open_source(settings)
+    with log_reader.LogReader(source.client, source.group, source.patience) as reader:
+        yield source, reader

@@ -30,8 +30,7 @@ DIGESTS = Path(__file__).parents[1] / "data" / "frozen_bytes.json"
 
 def command(patch: pytest.MonkeyPatch, deployment: MemoryDeployment, *arguments: str) -> None:
     """Run a command on a deployment."""
-    for name in ("reset", "snapshots"):
-        patch.setattr(f"resonance.pipeline.cli.{name}.load_settings", lambda *_, **__: deployment.given)
+    patch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: deployment.given)
     assert run(patch, *arguments) == 0
 
 

@@ -11,10 +11,9 @@ from pathlib import Path
 import numpy as np
 import orjson
 import pytest
-from resonance.pipeline.demo.follower import Follower
 from resonance.pipeline.demo.lifelines import draw, lines
 from resonance.pipeline.demo.report import Comparison, RegionQuality, compare, drifted, verdict
-from resonance.pipeline.demo.run import Options, run
+from resonance.pipeline.demo.run import Options, check_complete, follow, run
 from resonance.pipeline.demo.story import Story
 from resonance.pipeline.demo.telemetry import Telemetry
 from resonance.pipeline.demo.view import LiveView, PlainView, panel, spark
@@ -94,19 +93,7 @@ def test_a_worker_that_ends_by_itself_ends_the_demo_with_its_last_line(tmp_path,
         run(Options(folder=tmp_path, seconds=3, records=300), Console(file=io.StringIO()))
 
 
-def test_the_follower_drops_repeats_and_keeps_those_that_differ():
-    with EmbeddedBroker(["out"]) as broker, Follower(broker.client_settings(), ["out"]) as follower:
-        for value, name in ((b"1", b"a"), (b"1", b"a"), (b"2", b"b"), (b"3", b"b")):
-            broker.append("out", 0, value, None, [("ce_id", name)])
-        broker.flush()
-        new = []
-        while len(new) < 2 or follower.repeats < 2:
-            new += follower.poll(0.1)
-    assert [followed.message.value for followed in new] == [b"1", b"2"]
-    assert follower.differing == ["b"]
-
-
-def test_the_follower_says_when_the_broker_dropped_what_it_had_not_read():
+def test_the_demo_says_when_the_broker_dropped_what_it_had_not_read():
     with EmbeddedBroker(["out"]) as broker:
         for _ in range(6):
             broker.append("out", 0, os.urandom(700_000))
@@ -115,9 +102,11 @@ def test_the_follower_says_when_the_broker_dropped_what_it_had_not_read():
         for _ in range(6):
             broker.append("out", 0, os.urandom(700_000))
             broker.flush()
-        with Follower(broker.client_settings(), ["out"]) as follower, pytest.raises(BrokerError, match="dropped"):
+        received = 0
+        with follow(broker, ["out"]) as follower, pytest.raises(BrokerError, match="dropped"):
             for _ in range(100):
-                follower.poll(0.1)
+                received += len(follower.poll(0.1))
+                check_complete(follower, received)
 
 
 def test_a_comparison_counts_what_is_missing_different_and_too_much():

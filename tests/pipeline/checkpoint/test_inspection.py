@@ -162,7 +162,7 @@ def test_a_tree_is_shown_below_its_roots(monkeypatch: pytest.MonkeyPatch, capsys
         monkeypatch, records=3_000, stream="partition", engine__name="hcaea", engine__min_child_records=30
     )
     deployment.work(3_000, everything=True)
-    monkeypatch.setattr("resonance.pipeline.cli.inspect.load_settings", lambda *_, **__: deployment.given)
+    monkeypatch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: deployment.given)
     assert run(monkeypatch, *OPTIONS, "--json") == 0
     clusters = orjson.loads(capsys.readouterr().out)["clusters"]
     assert {cluster["level"] for cluster in clusters} >= {1, 2}

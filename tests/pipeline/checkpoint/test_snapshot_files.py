@@ -34,7 +34,7 @@ class Desk:
     def __init__(self, patch: pytest.MonkeyPatch, output: pytest.CaptureFixture[str]) -> None:
         self._patch, self._output = patch, output
         self.deployment = MemoryDeployment(patch)
-        patch.setattr("resonance.pipeline.cli.snapshots.load_settings", lambda *_, **__: self.deployment.given)
+        patch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: self.deployment.given)
 
     def run(self, *arguments: str, code: int = 0) -> str:
         """Run a command; return its output, of an error its message."""

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -32,7 +33,8 @@ def _nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def _commands(group: Any, name: str = "") -> Iterator[tuple[str, set[str]]]:
-    for word, command in group.commands.items():
+    for word in group.commands:
+        command = group.get_command(None, word)
         if hasattr(command, "commands"):
             yield from _commands(command, f"{name}{word} ")
         else:
@@ -59,8 +61,8 @@ def _helps(group: Any, name: str = "resonance") -> Iterator[tuple[str, str]]:
     """Yield the help of every command, as a terminal of usual width shows it."""
     context = typer.Context(group, info_name=name)
     yield name, group.get_help(context)
-    for word, command in getattr(group, "commands", {}).items():
-        yield from _helps(command, f"{name} {word}")
+    for word in getattr(group, "commands", ()):
+        yield from _helps(group.get_command(None, word), f"{name} {word}")
 
 
 def test_no_help_is_cut_off_or_shows_the_types_of_values() -> None:
@@ -140,3 +142,11 @@ def test_a_file_of_which_no_record_can_be_used_says_how_settings_are_made(
     assert run(monkeypatch, "produce", "own readings.csv", "--dry-run", "--save-settings", "resonance.toml") == 0
     assert run(monkeypatch, "replay", "own readings.csv", "--output", "again") == 0
     assert "replayed 50 records" in capsys.readouterr().err
+
+
+def test_the_list_of_commands_imports_none_of_them() -> None:
+    code = "import sys\nfrom resonance.pipeline.cli.main import app\napp(['-h'], standalone_mode=False)"
+    code += "\nprint(*sys.modules)"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "Run a worker." in shown
+    assert not {"numba", "faust", "resonance.pipeline.cli.worker"} & set(shown.split())

@@ -47,7 +47,7 @@ def interrupt(*_, **__):
         ("reset", SOURCE, UNCHANGED),
         ("reset --stream p0 --yes", SOURCE, UNCHANGED),
         ("reset --stream p0 --yes", WRITE, "stopped while it was being written: it may be done"),
-        ("reset --yes", "recovery.reset.carry_out_reset", "stopped while it was being written: it may be done"),
+        ("reset --yes", "cli.reset.carry_out_reset", "stopped while it was being written: it may be done"),
         ("dlq list", "dead_letters.letters.read_letters", UNCHANGED),
         (
             "dlq list --export out",

@@ -26,7 +26,7 @@ def _elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture
 def deployment(monkeypatch: pytest.MonkeyPatch) -> MemoryDeployment:
     made = MemoryDeployment(monkeypatch)
-    monkeypatch.setattr("resonance.pipeline.cli.reset.load_settings", lambda *_, **__: made.given)
+    monkeypatch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: made.given)
     return made
 
 
@@ -186,7 +186,7 @@ def test_going_back_to_other_settings_says_how(
     deployment.work(300, everything=True)
     changed = MemoryDeployment(monkeypatch, engine__memory=300)
     changed.logs, changed.offsets = deployment.logs, deployment.offsets
-    monkeypatch.setattr("resonance.pipeline.cli.reset.load_settings", lambda *_, **__: changed.given)
+    monkeypatch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: changed.given)
     assert run(monkeypatch, *OPTIONS, "--to-archive", "200") == 65
     told = capsys.readouterr().err
     assert "learned with other settings: engine.memory was 100, is 300; the archive at offset 100 (2023-" in told

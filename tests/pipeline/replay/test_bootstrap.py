@@ -8,7 +8,6 @@ from typing import Any
 import orjson
 import pytest
 from resonance.pipeline.cli import main
-from resonance.pipeline.cli import replay as options_module
 from resonance.pipeline.errors import ConfigurationError, MismatchError
 from resonance.pipeline.files.record_file import RecordFile
 from resonance.pipeline.files.rows import Columns
@@ -175,7 +174,7 @@ def test_a_deployment_that_has_learned_is_left_alone(deployment: MemoryDeploymen
 def run(deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
     """The command, on the deployment."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(options_module, "load_settings", lambda *_, **__: deployment.given)
+    monkeypatch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: deployment.given)
 
     def call(*arguments: str) -> int:
         monkeypatch.setattr(sys, "argv", ["resonance", "bootstrap", *arguments])

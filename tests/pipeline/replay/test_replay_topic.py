@@ -9,7 +9,6 @@ from typing import Any
 import orjson
 import pytest
 from resonance.pipeline.cli import main
-from resonance.pipeline.cli import replay as command_module
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka.ranges import Span, newest_time
 from resonance.pipeline.recovery.reset_stream import plan_stream_reset
@@ -124,7 +123,7 @@ def test_a_topic_without_records_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
 def run(deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
     """The command, on the deployment."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(command_module, "load_settings", lambda *_, **__: deployment.given)
+    monkeypatch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: deployment.given)
 
     def call(*arguments: str) -> int:
         monkeypatch.setattr(sys, "argv", ["resonance", "replay", *arguments])

@@ -101,7 +101,7 @@ def test_inspection_of_clusters_with_features_of_their_own(
     deployment.logs = {at: [] if at[0] != TOPIC else log for at, log in deployment.logs.items()}
     deployment.offsets.clear()
     deployment.work(400, everything=True)
-    monkeypatch.setattr("resonance.pipeline.cli.inspect.load_settings", lambda *_, **__: deployment.given)
+    monkeypatch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: deployment.given)
     assert run(monkeypatch, *OPTIONS) == 0
     out = capsys.readouterr().out
     assert ("most salient features" if dense else "largest means") in out

@@ -12,7 +12,6 @@ from resonance.pipeline.checkpoint.archive_reader import Archives
 from resonance.pipeline.checkpoint.changelog_records import ArchiveEntry
 from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.cli import main
-from resonance.pipeline.cli import verify as command_module
 from resonance.pipeline.errors import BrokerError, MismatchError
 from resonance.pipeline.records import Message
 from resonance.pipeline.recovery import recovery, reset
@@ -353,7 +352,7 @@ def test_nothing_committed_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
 def run(deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
     """The command, on the deployment."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(command_module, "load_settings", lambda *_, **__: deployment.given)
+    monkeypatch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: deployment.given)
 
     def call(*arguments: str) -> int:
         monkeypatch.setattr(sys, "argv", ["resonance", "verify", *arguments])
