@@ -30,3 +30,10 @@ def nested(n: int = 3000, d: int = 4, seed: int = 1) -> Array:
     for count, width in ((5, 1.0), (4, 0.2), (6, 0.04)):
         centres = (centres[:, None, :] + rng.uniform(-0.5, 0.5, size=(len(centres), count, d)) * width).reshape(-1, d)
     return centres[rng.integers(len(centres), size=n)] + rng.normal(scale=0.008, size=(n, d))
+
+
+def wandering_ring(n: int, seed: int = 0) -> Array:
+    """Return a place on a circle that goes round and round: nodes are left behind in chains, and chains break."""
+    rng = np.random.default_rng(seed)
+    angle = rng.normal(size=n) * 0.6 + np.linspace(0, n / 60, n)
+    return np.stack([np.cos(angle), np.sin(angle)], axis=1) + rng.normal(size=(n, 2)) * 0.02
