@@ -69,8 +69,8 @@ def test_a_changed_answer_is_found_and_named_by_its_feature_record(deployment: R
 
 
 def test_a_lost_route_and_a_lost_dead_letter_of_the_first_hop_are_found(deployment: RekeyedDeployment) -> None:
-    letters = deployment.logs["resonance.dead-letters", 1]
-    letters[:] = [r for r in letters if r.value != b"nonsense"]
+    dead_letters = deployment.logs["resonance.dead-letters", 1]
+    dead_letters[:] = [r for r in dead_letters if r.value != b"nonsense"]
     verdict = verify(deployment)
     ((topic, difference),) = verdict.differences()
     assert (topic, difference.kind, difference.what, difference.offset) == (TOPIC, "dead_letters", "missing", 450)
@@ -84,8 +84,8 @@ def test_a_replay_of_the_routes_is_the_live_run(deployment: RekeyedDeployment, t
     found = {(orjson.dumps(line["value"]), (line["key"] or "").encode()) for line in lines}
     assert found == {(orjson.dumps(orjson.loads(r.value or b"")), r.key) for r in live}
     assert len(lines) == len(found) == 900
-    letters = (tmp_path / "dead-letters.jsonl").read_bytes().splitlines()
-    assert len(letters) == 2
+    dead_letters = (tmp_path / "dead-letters.jsonl").read_bytes().splitlines()
+    assert len(dead_letters) == 2
 
 
 def test_empty_models_in_the_middle_of_the_routes(deployment: RekeyedDeployment) -> None:
