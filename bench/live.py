@@ -117,7 +117,7 @@ def _decoded(messages: Sequence[Message]) -> list[dict[str, Any]]:
     return [orjson.loads(message.value) for message in messages if message.value is not None]
 
 
-def _problem(letter: Message) -> str:
+def _problem(dead_letter: Message) -> str:
     """Return what the headers of a dead letter say is wrong."""
-    texts = [value for name, value in letter.headers if name.endswith(".error.message") and value]
+    texts = [value for name, value in dead_letter.headers if name.endswith(".error.message") and value]
     return texts[0].decode(errors="replace") if texts else "a record became a dead letter"

@@ -139,7 +139,7 @@ class Counts:
     records: int = 0
     skipped: int = 0
     """Records with a null value."""
-    letters: Counter[tuple[str, str]] = field(default_factory=Counter)
+    dead_letters_by_stage: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Dead letters by stage and class."""
     outvoted: int = 0
     """Records that were answered ``warming_up`` and then had other features than most."""
@@ -167,6 +167,6 @@ class Counts:
     def dead_letters(self) -> Counter[str]:
         """Dead letters by class."""
         counted: Counter[str] = Counter()
-        for (_, kind), count in self.letters.items():
+        for (_, kind), count in self.dead_letters_by_stage.items():
             counted[kind] += count
         return counted

@@ -69,24 +69,24 @@ sha256 : str, optional
     SHA-256 of the whole value in hexadecimal digits, when it was cut.
 topic_id : str, optional
     Kafka's id of the topic of the original, which changes when a topic is deleted and made again. Not there where the
-    broker gives none, nor in letters of releases before it was written.
+    broker gives none, nor in dead letters of releases before it was written.
 version : str, optional
     Version with which the models of new streams began in that partition when it was written: a number below that of a
-    later letter belongs to a history that was given up. Not there in letters of releases before it was written.
+    later dead letter belongs to a history that was given up. Not there where an earlier release wrote them.
 decided_by : str, optional
     The record with which it was decided, where that is a later one, as ``<topic>-<partition>-<offset>``: labels had
     waited for their record until then.
 """
 
 
-def dead_letter_headers(name: str, letter: DeadLetter) -> list[tuple[str, bytes | None]]:
+def dead_letter_headers(name: str, dead_letter: DeadLetter) -> list[tuple[str, bytes | None]]:
     """Return the text headers of a dead letter.
 
     Parameters
     ----------
     name : str
         Name of the deployment.
-    letter : DeadLetter
+    dead letter : DeadLetter
         What to say.
     """
-    return [(f"{name}.error.{member}", str(text).encode()) for member, text in letter.items()]
+    return [(f"{name}.error.{member}", str(text).encode()) for member, text in dead_letter.items()]

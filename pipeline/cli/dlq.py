@@ -15,7 +15,7 @@ from resonance.pipeline.cli.output import print_json, print_table, say
 from resonance.pipeline.cli.progress import progress
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.dead_letters import letters as dead_letters
+from resonance.pipeline.dead_letters import records as dead_letters
 from resonance.pipeline.dead_letters import replay as work
 from resonance.pipeline.errors import ConfigurationError, nearest
 from resonance.pipeline.kafka import admin, positions
@@ -52,7 +52,7 @@ app = CommandApp(no_args_is_help=True, help="Records that could not be used: lis
 def chosen(
     kinds: Class = None, stages: Stage = None, partition: Partition = None, start: From = "earliest"
 ) -> dead_letters.Choice:
-    """Return the choice of letters that the options make.
+    """Return the choice of dead letters that the options make.
 
     Raises `ConfigurationError`, with what is allowed, for an unknown class or stage, and for an unreadable partition or
     time.
@@ -81,10 +81,10 @@ Chosen = Annotated[dead_letters.Choice, Depends(chosen)]
 @app.command("list", short_help="List what could not be used, and why.")
 @says_when_stopped(UNCHANGED)
 @injected
-def list_letters(
+def list_dead_letters(
     choice: Chosen,
     limit: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Letters to show, the latest ones; all are counted.")
+        int, typer.Option(min=0, metavar="N", help="Dead letters to show, the latest ones; all are counted.")
     ] = 20,
     export: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write all of them, with key and value, as JSONL.")
@@ -101,28 +101,28 @@ def list_letters(
         exported = export.open("wb") if export else None
     except OSError as error:
         raise ConfigurationError(f"--export {export}: it cannot be written ({error.strerror}); name another") from None
-    stopped = f"{UNCHANGED}, but {export} may hold a part of the letters" if export else UNCHANGED
+    stopped = f"{UNCHANGED}, but {export} may hold a part of the dead letters" if export else UNCHANGED
     try:
         with says_when_stopped(stopped), LogReader(client, replay_group(settings.name), PATIENCE) as reader:
             begin = positions.EARLIEST if choice.since < 0 else positions.Position(time=choice.since)
             ranges = positions.ranges_from(reader, partitions, begin)
-            for _, letters in dead_letters.read_letters(reader, ranges, settings.name):
-                for letter in filter(choice.has, letters):
-                    counts[letter.stage, letter.kind] += 1
-                    shown.append(letter)
+            for _, found in dead_letters.read_dead_letters(reader, ranges, settings.name):
+                for dead_letter in filter(choice.has, found):
+                    counts[dead_letter.stage, dead_letter.kind] += 1
+                    shown.append(dead_letter)
                     if exported:
-                        exported.write(orjson.dumps(letter.as_json(content=True)) + b"\n")
+                        exported.write(orjson.dumps(dead_letter.as_json(content=True)) + b"\n")
     finally:
         if exported:
             exported.close()
     total = sum(counts.values())
     if as_json:
         by_class = [{"stage": stage, "class": kind, "records": n} for (stage, kind), n in counts.most_common()]
-        print_json({"records": total, "classes": by_class, "letters": [letter.as_json() for letter in shown]})
+        print_json({"records": total, "classes": by_class, "letters": [each.as_json() for each in shown]})
     elif total:
         print_table(
             ["record", "class", "bytes", "cut", "message"],
-            [(letter.where, letter.kind, letter.length, letter.truncated, letter.message) for letter in shown],
+            [(each.where, each.kind, each.length, each.truncated, each.message) for each in shown],
         )
         typer.echo("")
         print_table(["stage", "class", "records"], [(*which, n) for which, n in counts.most_common()])
@@ -135,9 +135,9 @@ def list_letters(
 @app.command("replay", short_help="Produce them again, after a fix.")
 @says_when_stopped(UNCHANGED)
 @injected
-def replay_letters(
+def replay_dead_letters(
     choice: Chosen,
-    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Letters to replay, at most.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Dead letters to replay, at most.")] = None,
     yes: plans.Yes = False,
     *,
     settings: Deployment,
@@ -146,8 +146,8 @@ def replay_letters(
     """Produce dead letters into their input topic again, after a fix: same partition, key, value and headers.
 
     They are replayed in the order of their originals, each once: what was replayed before is left out, and an
-    interrupted replay continues where it stopped. Letters that were cut cannot be replayed and are listed, and so are
-    letters of an input topic that was deleted and made again since.
+    interrupted replay continues where it stopped. Those that were cut cannot be replayed and are listed, and so are
+    those of an input topic that was deleted and made again since.
     """
     source = replay_source(settings, choice)
     if yes:
@@ -186,13 +186,14 @@ def replay_letters(
             print_table(["record", "why"], [("{}[{}]@{}".format(*entry.source), reason) for reason, entry in refused])
     if made.oldest is not None and time.time() * 1_000 - made.oldest > FORGOTTEN_MS:
         say(
-            "nothing is known of earlier replays of these partitions, and some letters are older than a week, after "
-            "which brokers forget such progress (offsets.retention.minutes); if they were replayed, choose with --from"
+            "nothing is known of earlier replays of these partitions, and some dead letters are older than a week, "
+            "after which brokers forget such progress (offsets.retention.minutes); if they were replayed, choose with "
+            "--from"
         )
     if made.earlier:
         names = ", ".join(sorted({entry.source[0] for entry in made.earlier}))
         say(
-            f"{names} was deleted and made again since {len(made.earlier):,} of these letters were written: they "
+            f"{names} was deleted and made again since {len(made.earlier):,} of these dead letters were written: they "
             "belong to another log and are not sent; dlq list --export FILE writes their keys and values, to be "
             "produced from there where they are still wanted"
         )

@@ -1,7 +1,7 @@
 """Replay progress in a partition of dead letters: an offset that a group commits, and a note in its metadata.
 
-Letters can be replayed by class, so the replayed ones need not be the first. Every letter below the committed offset is
-done. The metadata of the same commit lists the done letters above it, as ranges within which nothing is left to do.
+Dead letters can be replayed by class, so the replayed ones need not be the first. Every one below the committed offset
+is done. The metadata of the same commit lists those above it that are done, as ranges within which nothing is left.
 """
 
 import base64
@@ -20,12 +20,12 @@ MAX_METADATA: Final = 4_000
 
 @dataclass(frozen=True, slots=True)
 class ReplayProgress:
-    """Which letters of a partition are done."""
+    """Which dead letters of a partition are done."""
 
     below: int = 0
-    """Every letter below this offset is done."""
+    """Every dead letter below this offset is done."""
     ranges: tuple[tuple[int, int], ...] = ()
-    """First and last offset of each range of done letters above it, ascending."""
+    """First and last offset of each range of done dead letters above it, ascending."""
 
     @classmethod
     def read(cls, offset: int, note: str | None, topic_id: str) -> Self:
@@ -40,7 +40,7 @@ class ReplayProgress:
         try:
             steps = [int(step) for step in orjson.loads(zlib.decompress(base64.b85decode(packed)))] if packed else []
         except (ValueError, TypeError, zlib.error):
-            # The note is another program's: only the letters below the offset are certainly done.
+            # The note is another program's: only the dead letters below the offset are certainly done.
             return cls(offset)
         ranges, last = [], offset
         for skip, length in zip(steps[::2], steps[1::2], strict=False):
@@ -60,27 +60,27 @@ class ReplayProgress:
         packed = base64.b85encode(zlib.compress(orjson.dumps(steps), 9)).decode() if steps else ""
         if len(topic_id) + 1 + len(packed) > MAX_METADATA:
             raise ConfigurationError(
-                f"dlq replay: {len(self.ranges):,} separate ranges of letters would be done in one partition, more "
-                "than can be remembered; replay with fewer filters, such as everything of a partition"
+                f"dlq replay: {len(self.ranges):,} separate ranges of dead letters would be done in one partition, "
+                "more than can be remembered; replay with fewer filters, such as everything of a partition"
             )
         return f"{topic_id}:{packed}"
 
     def has(self, offset: int) -> bool:
-        """Whether the letter at an offset is done."""
+        """Whether the dead letter at an offset is done."""
         if offset < self.below:
             return True
         place = bisect_right(self.ranges, (offset, offset))
         return any(first <= offset <= last for first, last in self.ranges[max(place - 1, 0) : place + 1])
 
-    def with_done(self, letters: Iterable[int], done: Collection[int]) -> "ReplayProgress":
-        """Return the progress after more letters are done.
+    def with_done(self, dead_letters: Iterable[int], done: Collection[int]) -> "ReplayProgress":
+        """Return the progress after more dead letters are done.
 
-        `letters` are the offsets of all letters of the partition that can be replayed, ascending.
+        `dead_letters` are the offsets of all dead letters of the partition that can be replayed, ascending.
         """
         below, ranges = self.below, list[tuple[int, int]]()
         start: int | None = None
         last, prefix = -1, True
-        for offset in letters:
+        for offset in dead_letters:
             if offset in done or self.has(offset):
                 if prefix:
                     below = max(below, offset + 1)

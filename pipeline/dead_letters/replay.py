@@ -1,7 +1,7 @@
 """Replay dead letters into their input topics, in the order of the originals, with key, value and headers as they were.
 
 Each step is one transaction of records and of the progress of the group ``<name>.dlq-replay``: an interrupted replay
-continues where it stopped, and a replayed letter is not replayed again. Brokers without transactions get the records
+continues where it stopped, and what was replayed is not replayed again. Brokers without transactions get the records
 first, and the progress behind them.
 """
 
@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Offset
-from resonance.pipeline.dead_letters.letters import SOURCE_HEADER, Choice, StoredDeadLetter, read_letters
 from resonance.pipeline.dead_letters.progress import ReplayProgress
+from resonance.pipeline.dead_letters.records import SOURCE_HEADER, Choice, StoredDeadLetter, read_dead_letters
 from resonance.pipeline.errors import DeliveryError
 from resonance.pipeline.kafka.admin import ClusterAdmin, FoundTopic
 from resonance.pipeline.kafka.errors import translated
@@ -22,8 +22,8 @@ from resonance.pipeline.kafka.producer import Batch, Outlet, producer_settings, 
 from resonance.pipeline.records import Message, TopicPartition
 from resonance.pipeline.topics.acls import replay_group, replay_id
 
-STEP_LETTERS: Final = 1_000
-"""Most letters of one transaction."""
+STEP_RECORDS: Final = 1_000
+"""Most dead letters of one transaction."""
 STEP_BYTES: Final = 16 * 1024 * 1024
 """Most bytes of one transaction."""
 
@@ -57,12 +57,12 @@ class ReplaySource:
 
 
 class Entry(NamedTuple):
-    """A letter without its content."""
+    """A dead letter without its content."""
 
     source: tuple[str, int, int]
     """Topic, partition and offset of the original; entries sort by it."""
     offset: int
-    """Offset of the letter."""
+    """Offset of the dead letter."""
     kind: str
     """Its class."""
     size: int
@@ -74,31 +74,31 @@ class Plan:
     """What a replay would do."""
 
     entries: dict[TopicPartition, list[Entry]] = field(default_factory=dict)
-    """Letters to replay, in order."""
+    """Dead letters to replay, in order."""
     truncated: list[Entry] = field(default_factory=list)
-    """Letters that were cut: they cannot be replayed."""
+    """Dead letters that were cut: they cannot be replayed."""
     foreign: list[Entry] = field(default_factory=list)
-    """Letters whose topic or partition is no input of the deployment: they cannot be replayed."""
+    """Dead letters whose topic or partition is no input of the deployment: they cannot be replayed."""
     earlier: list[Entry] = field(default_factory=list)
-    """Letters whose topic was deleted and created again since: their record belongs to another log."""
+    """Dead letters whose topic was deleted and created again since: their record belongs to another log."""
     done: int = 0
-    """Letters that were replayed before."""
+    """Dead letters that were replayed before."""
     kinds: Counter[str] = field(default_factory=Counter)
-    """Letters to replay, by class."""
+    """Dead letters to replay, by class."""
     oldest: int | None = None
-    """When the oldest letter of a partition without known progress was written, in milliseconds since 1970. A broker
+    """When the oldest one of a partition without known progress was written, in milliseconds since 1970. A broker
     forgets the offsets of a group without members after ``offsets.retention.minutes``, a week by default; then it is
-    unknown whether an older letter was replayed."""
+    unknown whether an older one was replayed."""
     _progress: dict[TopicPartition, ReplayProgress] = field(default_factory=dict)
-    _letters: dict[TopicPartition, list[int]] = field(default_factory=dict)
+    _dead_letters: dict[TopicPartition, list[int]] = field(default_factory=dict)
 
     @property
     def records(self) -> int:
-        """Number of letters to replay."""
+        """Number of dead letters to replay."""
         return sum(map(len, self.entries.values()))
 
     def limited(self, count: int) -> None:
-        """Keep the first letters of each partition, `count` in total."""
+        """Keep the first dead letters of each partition, `count` in total."""
         for at, entries in self.entries.items():
             self.entries[at] = entries[:count]
             count -= len(self.entries[at])
@@ -106,17 +106,17 @@ class Plan:
 
 
 def plan(source: ReplaySource, choice: Choice, limit: int | None = None) -> Plan:
-    """Return what a replay would do now, with at most `limit` letters."""
+    """Return what a replay would do now, with at most `limit` dead letters."""
     made = Plan()
     made._progress = _read_progress(source)
     replayed: set[tuple[str, int, int]] = set()
     with LogReader(source.client, source.group, ANSWER_SECONDS) as reader:
-        for at, letters in read_letters(reader, reader.bounds(source.partitions), source.name):
+        for at, dead_letters in read_dead_letters(reader, reader.bounds(source.partitions), source.name):
             progress = made._progress[at]
-            for letter in letters:
-                _sort_in(made, at, letter, progress, choice, replayed, source)
+            for dead_letter in dead_letters:
+                _sort_in(made, at, dead_letter, progress, choice, replayed, source)
     for at, entries in made.entries.items():
-        # At-least-once delivery can write several letters for one original: the first stands for all.
+        # At-least-once delivery can write several dead letters for one original: the first stands for all.
         firsts: dict[tuple[str, int, int], Entry] = {}
         for entry in sorted(entries):
             firsts.setdefault(entry.source, entry)
@@ -131,33 +131,38 @@ def plan(source: ReplaySource, choice: Choice, limit: int | None = None) -> Plan
 def _sort_in(
     made: Plan,
     at: TopicPartition,
-    letter: StoredDeadLetter,
+    dead_letter: StoredDeadLetter,
     progress: ReplayProgress,
     choice: Choice,
     replayed: set[tuple[str, int, int]],
     source: ReplaySource,
 ) -> None:
-    entry = Entry(letter.source, letter.at[2], letter.kind, len(letter.key or b"") + len(letter.value or b""))
-    topic, partition, _ = letter.source
+    entry = Entry(
+        dead_letter.source,
+        dead_letter.at[2],
+        dead_letter.kind,
+        len(dead_letter.key or b"") + len(dead_letter.value or b""),
+    )
+    topic, partition, _ = dead_letter.source
     refused = None
-    if letter.truncated:
+    if dead_letter.truncated:
         refused = made.truncated
     elif topic == at[0] or topic not in source.topics or partition >= source.topics[topic].partitions:
         refused = made.foreign
-    elif letter.topic_id and source.topics[topic].topic_id not in ("", letter.topic_id):
+    elif dead_letter.topic_id and source.topics[topic].topic_id not in ("", dead_letter.topic_id):
         refused = made.earlier
     if refused is not None:
-        if choice.has(letter):
+        if choice.has(dead_letter):
             refused.append(entry)
         return
-    made._letters.setdefault(at, []).append(entry.offset)
+    made._dead_letters.setdefault(at, []).append(entry.offset)
     if progress.has(entry.offset):
         replayed.add(entry.source)
-        made.done += choice.has(letter)
-    elif choice.has(letter):
+        made.done += choice.has(dead_letter)
+    elif choice.has(dead_letter):
         made.entries.setdefault(at, []).append(entry)
         if progress == ReplayProgress():
-            made.oldest = min(letter.timestamp, letter.timestamp if made.oldest is None else made.oldest)
+            made.oldest = min(dead_letter.timestamp, dead_letter.timestamp if made.oldest is None else made.oldest)
 
 
 def _read_progress(source: ReplaySource) -> dict[TopicPartition, ReplayProgress]:
@@ -201,7 +206,7 @@ def replay(
     source, choice, limit
         As in `plan`.
     advanced : callable
-        Called after each step with the number of letters replayed so far.
+        Called after each step with the number of dead letters replayed so far.
 
     Raises
     ------
@@ -239,7 +244,7 @@ def _steps(made: Plan) -> Iterator[tuple[TopicPartition, list[Entry]]]:
         taken: list[Entry] = []
         size = 0
         for entry in entries:
-            if taken and (len(taken) == STEP_LETTERS or size + entry.size > STEP_BYTES):
+            if taken and (len(taken) == STEP_RECORDS or size + entry.size > STEP_BYTES):
                 yield at, taken
                 taken, size = [], 0
             taken.append(entry)
@@ -252,27 +257,27 @@ def _replay_step(
     source: ReplaySource, outlet: Outlet, consumer: Consumer, made: Plan, at: TopicPartition, entries: list[Entry]
 ) -> None:
     wanted = {entry.offset for entry in entries}
-    letters: dict[int, StoredDeadLetter] = {}
+    dead_letters: dict[int, StoredDeadLetter] = {}
     with LogReader(source.client, source.group, ANSWER_SECONDS) as reader:
-        for _, found in read_letters(reader, {at: (min(wanted), max(wanted) + 1)}, source.name):
-            letters |= {letter.at[2]: letter for letter in found if letter.at[2] in wanted}
-    progress = made._progress[at].with_done(made._letters[at], wanted)
+        for _, found in read_dead_letters(reader, {at: (min(wanted), max(wanted) + 1)}, source.name):
+            dead_letters |= {each.at[2]: each for each in found if each.at[2] in wanted}
+    progress = made._progress[at].with_done(made._dead_letters[at], wanted)
     offset = Offset(*at, progress.below, progress.note(source.topic_id))
     with step(outlet, consumer, [offset], atomic=source.atomic):
         for entry in entries:
             topic, partition, _ = entry.source
-            outlet.send(Batch(topic, partition, [original(letters[entry.offset], source.name)]))
+            outlet.send(Batch(topic, partition, [original(dead_letters[entry.offset], source.name)]))
     made._progress[at] = progress
 
 
-def original(letter: StoredDeadLetter, name: str) -> Message:
-    """Return the original record of a letter, with a header that says where it stands.
+def original(dead_letter: StoredDeadLetter, name: str) -> Message:
+    """Return the original record of a dead letter, with a header that says where it stands.
 
-    The letter of a record that was itself replayed keeps the header that says where the first original stands.
+    The dead letter of a record that was itself replayed keeps the header that says where the first original stands.
     """
     mark = f"{name}.{SOURCE_HEADER}"
-    headers = list(letter.headers)
+    headers = list(dead_letter.headers)
     if not any(header == mark for header, _ in headers):
-        topic, partition, offset = letter.source
+        topic, partition, offset = dead_letter.source
         headers.append((mark, f"{topic}-{partition}-{offset}".encode()))
-    return Message(letter.key, letter.value, headers)
+    return Message(dead_letter.key, dead_letter.value, headers)

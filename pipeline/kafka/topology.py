@@ -35,6 +35,6 @@ class Deployment:
         return {"routes": self.routes, "inputs": self.partitions, "labels": self.labels}
 
     @property
-    def letters(self) -> int:
+    def dead_letters(self) -> int:
         """Partitions of the dead letters: one for each partition that is read and can yield them."""
         return max(self.partitions, self.labels)

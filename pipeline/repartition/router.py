@@ -52,7 +52,7 @@ class RouterTask(WithDeadLetters):
         self._field = (settings.stream or "").partition(":")[2]
         self._whole = topic.encode()
         self._mapping = InputMapping(settings)
-        self._letters = DeadLetters(settings, Encoder(settings, topic, partition))
+        self._dead_letters = DeadLetters(settings, Encoder(settings, topic, partition))
         self._records = self._skipped = 0
         # Offset of the latest record that was sent to each partition of the routes.
         self._before: dict[int, int] = {}
@@ -92,7 +92,7 @@ class RouterTask(WithDeadLetters):
             self._before[to] = record.offset
             if outputs is not None:
                 outputs.routes.append(route_message(record, self.topic, self.partition, stream, to, before))
-        self._letters.record(records, faults, outputs)
+        self._dead_letters.record(records, faults, outputs)
 
     def _stream(self, record: SourceRecord, value: bytes) -> bytes:
         """Return the key of a record's stream, or raise `FaultError`."""
@@ -156,7 +156,7 @@ class RouterTask(WithDeadLetters):
     @property
     def counts(self) -> Counts:
         """Counters so far; other threads may read them."""
-        return Counts(self._records, self._skipped, self._letters.by_stage_and_class)
+        return Counts(self._records, self._skipped, self._dead_letters.by_stage_and_class)
 
     @property
     def recovery_offset(self) -> int | None:

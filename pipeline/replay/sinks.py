@@ -70,7 +70,7 @@ class FolderSink:
             if messages:
                 self._files[kind].write(b"".join(map(self._line, messages)))
         for message in outputs.dead_letters:
-            self._files["dead_letters"].write(_letter(message))
+            self._files["dead_letters"].write(_dead_letter(message))
 
     def _line(self, message: Message) -> bytes:
         key = self._keys.get(message.key)
@@ -152,7 +152,7 @@ def as_text(data: bytes | None) -> str | dict[str, str] | None:
         return {"base64": base64.b64encode(data).decode("ascii")}
 
 
-def _letter(message: Message) -> bytes:
+def _dead_letter(message: Message) -> bytes:
     headers = [[name, as_text(value)] for name, value in message.headers]
     content = {"key": as_text(message.key), "value": as_text(message.value), "headers": headers}
     return orjson.dumps(content, option=orjson.OPT_APPEND_NEWLINE)

@@ -81,27 +81,27 @@ class DeadLetters:
 class WithDeadLetters:
     """The members of every task that concern dead letters; `_letters` writes them."""
 
-    _letters: DeadLetters
+    _dead_letters: DeadLetters
 
     @property
     def dead_letter_run(self) -> tuple[str, int]:
         """Class and length of the unbroken run of dead letters at the end of the records seen."""
-        return self._letters.run
+        return self._dead_letters.run
 
     @property
     def topic_ids(self) -> Mapping[str, str]:
         """Kafka's id of each input topic, as far as it is known; can be set before the first record."""
-        return self._letters.topic_ids
+        return self._dead_letters.topic_ids
 
     @topic_ids.setter
     def topic_ids(self, known: Mapping[str, str]) -> None:
-        self._letters.topic_ids = known
+        self._dead_letters.topic_ids = known
 
     @property
     def first_version(self) -> int:
         """Version that models of new streams start with; can be set before the first record."""
-        return self._letters.version
+        return self._dead_letters.version
 
     @first_version.setter
     def first_version(self, version: int) -> None:
-        self._letters.version = version
+        self._dead_letters.version = version

@@ -43,7 +43,7 @@ class Probing:
         streams: Streams,
         learner: Learner,
         answers: Answers,
-        letters: DeadLetters,
+        dead_letters: DeadLetters,
         emission: Emission,
     ) -> None:
         self.skipped = self.outvoted = 0
@@ -59,7 +59,7 @@ class Probing:
         self._streams = streams
         self._learner = learner
         self._answers = answers
-        self._letters = letters
+        self._dead_letters = dead_letters
         self._emission = emission
         self._first = FirstRecords(settings)
         self._until = 0
@@ -103,19 +103,19 @@ class Probing:
                 self.skipped += 1
                 return
             emitted = not silent and self._emission.begins_at(record.offset, probe.time)
-            if self._names_by_key and (error := self._letters.key_fault(key)):
+            if self._names_by_key and (error := self._dead_letters.key_fault(key)):
                 raise error
             if errors := message_sizes.too_long(Origins.of_probe(record, probe), keyed=self._by_key):
                 raise errors[0]
             begun = self._first.keys.union(self._streams.keys)
             if key not in begun and len(begun) >= self._most_streams:
-                raise self._letters.no_room(key)
+                raise self._dead_letters.no_room(key)
             if not self._is_known(key, record.offset):
                 self._hold(record, key, probe, outputs if emitted else None)
         except FaultError as error:
-            self._letters.record([record], [error.at(0)], outputs if emitted else None)
+            self._dead_letters.record([record], [error.at(0)], outputs if emitted else None)
             return
-        self._letters.record([record], [], None)
+        self._dead_letters.record([record], [], None)
         mode = (EmitMode.RECOVER if outputs is None else EmitMode.EMIT) if emitted else EmitMode.SUPPRESS
         if self._mapping.layout is None:
             if len(self._first) == PROBED:
@@ -168,7 +168,7 @@ class Probing:
             # No ids are needed: where labels can come later, the features are known from the beginning.
             taught = [Taught(None, record.labels) for record in held]
             learned = self._learner.learn(model, rows, offsets, size, deciding, mode, taught)
-            self.outvoted += len(learned.result.letters)
+            self.outvoted += len(learned.result.dead_letters)
             if outputs is not None:
                 outputs.events += [message for _, message in learned.events]
                 outputs.clusters += [message for _, message in learned.clusters]

@@ -72,7 +72,7 @@ class PartitionTask(WithDeadLetters):
         self._emission = Emission(settings.emit_from, topic, partition)
         self._streams = Streams(settings, topic, partition)
         self._answers = Answers(settings, encoder)
-        self._letters = DeadLetters(settings, encoder)
+        self._dead_letters = DeadLetters(settings, encoder)
         self.health = ModelHealth()
         """Quality of the models; not part of the state."""
         self._learner = Learner(settings, topic, partition, self._streams, self.health)
@@ -83,7 +83,7 @@ class PartitionTask(WithDeadLetters):
             self._streams,
             self._learner,
             self._answers,
-            self._letters,
+            self._dead_letters,
             self._emission,
         )
         self._records = self._skipped = 0
@@ -198,7 +198,7 @@ class PartitionTask(WithDeadLetters):
                 learned = self._learner.learn(model, rows, own.offsets, sum(lengths), own, mode, taught)
                 for at, error in learned.result.faults:
                     batch.blame(error, [positions[at]])
-                for at, error, record in learned.result.letters:
+                for at, error, record in learned.result.dead_letters:
                     decoded.faults.append(error.at(decoded.index[positions[at]], record))
                 if outputs is not None:
                     events += [(positions[at], message) for at, message in learned.events]
@@ -219,14 +219,14 @@ class PartitionTask(WithDeadLetters):
             outputs.events += _by_position(events)
             outputs.clusters += _by_position(clusters)
             outputs.drift_events += _by_position(drifts)
-        self._letters.record(records, decoded.faults, outputs)
+        self._dead_letters.record(records, decoded.faults, outputs)
 
     def _groups(self, batch: _Batch) -> Iterable[tuple[bytes | None, Sequence[int]]]:
         """Return the positions of each stream's records; streams are in the order of their first record."""
         keys = batch.origins.streams
         long = message_sizes.too_long(batch.origins, keyed=self._by_key)
         for position, problem in long.items():
-            batch.blame((self._names_by_key and self._letters.key_fault(keys[position])) or problem, [position])
+            batch.blame((self._names_by_key and self._dead_letters.key_fault(keys[position])) or problem, [position])
         if not self._by_key:
             everything = range(len(keys))
             positions = [i for i in everything if i not in long] if long else everything
@@ -241,7 +241,7 @@ class PartitionTask(WithDeadLetters):
                 group.append(position)
         if self._names_by_key:
             for key in list(groups):
-                if error := self._letters.key_fault(key):
+                if error := self._dead_letters.key_fault(key):
                     batch.blame(error, groups.pop(key))
         return groups.items()
 
@@ -250,7 +250,7 @@ class PartitionTask(WithDeadLetters):
         model = self._streams.get(key)
         if model is None:
             if len(self._streams) >= self._settings.limits.streams:
-                batch.blame(self._letters.no_room(key), group)
+                batch.blame(self._dead_letters.no_room(key), group)
                 return None
             model = self._learner.begin(key, self._probing.layout)
         return model
@@ -280,7 +280,7 @@ class PartitionTask(WithDeadLetters):
         return Counts(
             self._records,
             self._skipped + self._probing.skipped,
-            self._letters.by_stage_and_class,
+            self._dead_letters.by_stage_and_class,
             self._probing.outvoted,
             len(preparations),
             sum(preparation.compared for preparation in preparations),
@@ -359,7 +359,7 @@ class PartitionTask(WithDeadLetters):
 
     @first_version.setter
     def first_version(self, version: int) -> None:
-        self._streams.first_version = self._letters.version = version
+        self._streams.first_version = self._dead_letters.version = version
 
     def adopt_emission(self, other: "PartitionTask") -> None:
         """Emit from the same offset on as another task of the partition."""

@@ -296,7 +296,7 @@ def _checked(ref: OutputRef) -> OutputRef | None:
     return ref if all(isinstance(n, int) for n in (ref.offset, ref.version, ref.partition)) else None
 
 
-def letter_ref(name: str) -> Callable[[Message | Record], OutputRef | None]:
+def dead_letter_ref(name: str) -> Callable[[Message | Record], OutputRef | None]:
     """Return the function that finds the source record of a dead letter of a deployment."""
     parts = ("topic", "partition", "offset", "version", "decided_by", "class")
     topic, partition, offset, version, decided_by, kind = (f"{name}.error.{part}" for part in parts)
@@ -320,7 +320,7 @@ def letter_ref(name: str) -> Callable[[Message | Record], OutputRef | None]:
     return ref
 
 
-def letter_history(name: str) -> frozenset[str]:
+def dead_letter_history(name: str) -> frozenset[str]:
     """Return the headers that name the lineage of a dead letter, which earlier releases did not write."""
     return frozenset((f"{name}.error.topic_id", f"{name}.error.version"))
 

@@ -21,9 +21,9 @@ from resonance.pipeline.verify.digests import (
     OutputRef,
     Recorded,
     assignment_ref,
+    dead_letter_history,
+    dead_letter_ref,
     event_ref,
-    letter_history,
-    letter_ref,
 )
 
 RefOf = Callable[[Message | Record], OutputRef | None]
@@ -65,20 +65,20 @@ def compared_of_input(settings: Settings, part: RecordRange) -> list[Compared]:
     return [
         Compared("assignments", place("assignments"), Assignments(at, begin, end, oldest), assignment_ref),
         *(Compared(kind, place(kind), Others(at, begin, end, event_ref, oldest), event_ref) for kind in kinds),
-        _letters(settings, place("dead_letters"), part, letter_ref(settings.name)),
+        _dead_letters(settings, place("dead_letters"), part, dead_letter_ref(settings.name)),
     ]
 
 
-def _letters(settings: Settings, place: TopicPartition, part: RecordRange, ref: RefOf) -> Compared:
+def _dead_letters(settings: Settings, place: TopicPartition, part: RecordRange, ref: RefOf) -> Compared:
     at, begin, end, oldest = part
-    return Compared("dead_letters", place, Others(at, begin, end, ref, oldest, letter_history(settings.name)), ref)
+    return Compared("dead_letters", place, Others(at, begin, end, ref, oldest, dead_letter_history(settings.name)), ref)
 
 
 def compared_of_router(settings: Settings, source: DeploymentContext, part: RecordRange) -> list[Compared]:
     """Return the outputs to compare for the first stage: routes, and dead letters about unrouted records."""
     at, begin, end, _ = part
     routed: set[int] = set()
-    letters = letter_ref(settings.name)
+    dead_letters = dead_letter_ref(settings.name)
 
     def route_ref(message: Message | Record) -> OutputRef | None:
         # Offset and time of the route do not matter here.
@@ -91,9 +91,9 @@ def compared_of_router(settings: Settings, source: DeploymentContext, part: Reco
         routed.add(record.source_offset)
         return OutputRef(record.topic, record.source_offset, partition=record.partition)
 
-    def letter_of_router(message: Message | Record) -> OutputRef | None:
+    def dead_letter_of_router(message: Message | Record) -> OutputRef | None:
         # Routes are read first: a dead letter about a routed record comes from the second stage.
-        ref = letters(message)
+        ref = dead_letters(message)
         if ref is not None and ((ref.topic, ref.partition) != at or ref.offset in routed):
             return ref._replace(topic=ELSEWHERE)
         return ref
@@ -101,7 +101,7 @@ def compared_of_router(settings: Settings, source: DeploymentContext, part: Reco
     places = [(source.routes, number) for number in range(source.deployment.routes)]
     return [
         *(Compared("routes", place, Others(at, begin, end, route_ref), route_ref) for place in places),
-        _letters(settings, (settings.topic("dead_letters"), at[1]), part, letter_of_router),
+        _dead_letters(settings, (settings.topic("dead_letters"), at[1]), part, dead_letter_of_router),
     ]
 
 
@@ -120,9 +120,9 @@ def compared_of_routes(
         place = (settings.topic("assignments"), number)
         answers = RoutedAssignments(at, begin, end, learned.of(assignment_ref), oldest)
         found.append(Compared("assignments", place, answers, answers.ref))
-    for number in range(source.deployment.letters):
+    for number in range(source.deployment.dead_letters):
         place = (settings.topic("dead_letters"), number)
-        found.append(_letters(settings, place, part, learned.of(letter_ref(settings.name))))
+        found.append(_dead_letters(settings, place, part, learned.of(dead_letter_ref(settings.name))))
     events = learned.of(event_ref)
     for kind in ("cluster_events", "drift_events") if settings.tells_drift else ("cluster_events",):
         found.append(Compared(kind, (settings.topic(kind), at[1]), Others(at, begin, end, events, oldest), events))

@@ -16,7 +16,7 @@ from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Message, Record, TopicPartition
 from resonance.pipeline.repartition.keyed.operation_records import PLAIN, Reader, SubtreeOperation
-from resonance.pipeline.verify.digests import Others, OutputRef, assignment_ref, event_ref, letter_ref
+from resonance.pipeline.verify.digests import Others, OutputRef, assignment_ref, dead_letter_ref, event_ref
 from resonance.pipeline.verify.expected_outputs import ELSEWHERE, Compared, RecordRange, RoutedAssignments
 
 
@@ -31,7 +31,7 @@ class Unordered(Others):
 def compared_of_roots(settings: Settings, source: DeploymentContext, part: RecordRange) -> list[Compared]:
     """Return the outputs to compare for the first stage: warm-ups, first-level events, dead letters and messages."""
     at, begin, end, oldest = part
-    letters, reader = letter_ref(settings.name), Reader(source.routes)
+    dead_letters, reader = dead_letter_ref(settings.name), Reader(source.routes)
 
     def warm_ref(message: Message | Record) -> OutputRef | None:
         ref = assignment_ref(message)
@@ -61,7 +61,7 @@ def compared_of_roots(settings: Settings, source: DeploymentContext, part: Recor
         *(Compared("routes", way, Unordered(at, begin, end, operation_ref, oldest), operation_ref) for way in routes),
         Compared("assignments", place("assignments"), RoutedAssignments(at, begin, end, warm_ref, oldest), warm_ref),
         Compared("cluster_events", place("cluster_events"), Others(at, begin, end, root_ref, oldest), root_ref),
-        Compared("dead_letters", place("dead_letters"), Others(at, begin, end, letters, oldest), letters),
+        Compared("dead_letters", place("dead_letters"), Others(at, begin, end, dead_letters, oldest), dead_letters),
     ]
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, get_args
 
 import orjson
-from resonance.pipeline.dead_letters.letters import StoredDeadLetter
+from resonance.pipeline.dead_letters.records import StoredDeadLetter
 from resonance.pipeline.errors import BrokerError, ConfigurationError, nearest
 from resonance.pipeline.records import Record
 from resonance.pipeline.watch.sentences import number, portrait, sentence
@@ -167,8 +167,8 @@ class Watch:
     def _read(self, record: Record) -> WatchedOutput | None:
         kind = self._topics[record.topic]
         if kind == "dead-letters":
-            letter = StoredDeadLetter.of(record, self._name)
-            return None if letter is None else WatchedOutput(kind, record, letter)
+            dead_letter = StoredDeadLetter.of(record, self._name)
+            return None if dead_letter is None else WatchedOutput(kind, record, dead_letter)
         try:
             payload = None if record.value is None else orjson.loads(record.value)
         except orjson.JSONDecodeError:

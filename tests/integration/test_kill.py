@@ -163,8 +163,8 @@ def test_a_keyed_hierarchy_says_what_one_task_says_whichever_hop_ends(broker, re
 
     assert by_record(told("assignments")) == by_record(expected.assignments)
     assert by_id(told("cluster_events")) == by_id(expected.events)
-    letters = [(m.key, m.value, list(map(tuple, m.headers))) for m in told("dead_letters")]
-    assert sorted(letters) == sorted((m.key, m.value, list(map(tuple, m.headers))) for m in expected.dead_letters)
+    dead_letters = [(m.key, m.value, list(map(tuple, m.headers))) for m in told("dead_letters")]
+    assert sorted(dead_letters) == sorted((m.key, m.value, list(map(tuple, m.headers))) for m in expected.dead_letters)
     assert any("subtree" in json.loads(message.value) for message in told("cluster_events"))
     tasks, said = chaos.hops()
     assert by_cluster(told("clusters")) == by_cluster(said.clusters)

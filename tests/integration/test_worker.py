@@ -105,14 +105,14 @@ def test_large_records_and_dead_letters_leave_their_neighbours_unharmed(broker):
         assert worker.terminate() == 0
     dead = {20: noise, 31: huge, 32: b"no JSON"}
     assert [offset for _, offset in deployment.answers()] == [n for n in range(len(values)) if n not in dead]
-    letters = read_topic(broker, f"{deployment.name}.dead-letters")
-    headers = [dict(letter.headers()) for letter in letters]
+    dead_letters = read_topic(broker, f"{deployment.name}.dead-letters")
+    headers = [dict(each.headers()) for each in dead_letters]
     prefix = f"{deployment.name}.error."
     assert [int(h[prefix + "offset"]) for h in headers] == list(dead)
-    for letter, value in zip(letters, dead.values(), strict=True):
-        assert value.startswith(letter.value())
-        assert len(letter.value()) == len(value) or len(letter.value()) < 1_000_000
-    assert letters[2].value() == b"no JSON"
+    for dead_letter, value in zip(dead_letters, dead.values(), strict=True):
+        assert value.startswith(dead_letter.value())
+        assert len(dead_letter.value()) == len(value) or len(dead_letter.value()) < 1_000_000
+    assert dead_letters[2].value() == b"no JSON"
 
 
 def test_answers_say_where_they_come_from(broker):
@@ -180,5 +180,8 @@ def test_headers_that_are_not_utf_8_harm_no_record(deployment):
         assert worker.terminate() == 0
         assert ", 29 records learned again" in worker.log()
     assert deployment.answers() == [(0, n) for n in range(69) if n != 28]
-    (letter,) = read_topic(deployment.broker, f"{deployment.name}.dead-letters")
-    assert (letter.value(), dict(letter.headers())[f"{deployment.name}.error.class"]) == (b"no JSON", b"not_json")
+    (dead_letter,) = read_topic(deployment.broker, f"{deployment.name}.dead-letters")
+    assert (dead_letter.value(), dict(dead_letter.headers())[f"{deployment.name}.error.class"]) == (
+        b"no JSON",
+        b"not_json",
+    )

@@ -147,7 +147,7 @@ def good(name: str) -> dict[str, Any]:
         "cause": {"id": 3, "source": SOURCE},
         "time": TIME,
     }
-    letter: DeadLetter = {
+    dead_letter: DeadLetter = {
         "topic": "features",
         "partition": "3",
         "offset": "17",
@@ -158,7 +158,7 @@ def good(name: str) -> dict[str, Any]:
         "version": "2",
     }
     payloads: dict[str, Any] = {"assignment": assignment, "cluster_event": event, "cluster": cluster}
-    return {**payloads, "drift_event": drift, "dead_letter": letter}[name]
+    return {**payloads, "drift_event": drift, "dead_letter": dead_letter}[name]
 
 
 @pytest.mark.parametrize("name", SCHEMA_NAMES)
@@ -209,8 +209,8 @@ def test_cloudevents_headers_name_the_message() -> None:
 
 
 def test_dead_letter_headers_are_text_under_the_name_of_the_deployment() -> None:
-    letter: Any = good("dead_letter")
-    headers = dict(dead_letter_headers("shop", letter))
+    dead_letter: Any = good("dead_letter")
+    headers = dict(dead_letter_headers("shop", dead_letter))
     assert headers["shop.error.class"] == b"not_json"
     assert headers["shop.error.offset"] == b"17"
     assert headers["shop.error.topic_id"] == b"b3pN9hJxQ9S0"

@@ -218,7 +218,7 @@ class Encoder:
         (topic, partition, offset), to = self._source(record), None
         if isinstance(record, RoutedRecord):
             to = partition
-        letter: DeadLetter = {
+        dead_letter: DeadLetter = {
             "topic": topic,
             "partition": str(partition),
             "offset": str(offset),
@@ -228,16 +228,16 @@ class Encoder:
             "version": str(version),
         }
         if topic_id := topic_ids.get(topic):
-            letter["topic_id"] = topic_id
+            dead_letter["topic_id"] = topic_id
         if decided_by is not None:
-            letter["decided_by"] = "{}-{}-{}".format(*self._source(decided_by))
+            dead_letter["decided_by"] = "{}-{}-{}".format(*self._source(decided_by))
         key, value, headers = record.key or b"", record.value or b"", list(record.headers or ())
-        text = dead_letter_headers(self._name, letter)
+        text = dead_letter_headers(self._name, dead_letter)
         if len(key) + len(value) + _size(headers) + _size(text) <= self._largest:
             return Message(record.key, record.value, headers + text, to)
         cut: list[str] = []
-        letter |= {"truncated": "value, headers, key", "length": str(len(value)), "sha256": "0" * 64}
-        room = self._largest - _size(dead_letter_headers(self._name, letter))
+        dead_letter |= {"truncated": "value, headers, key", "length": str(len(value)), "sha256": "0" * 64}
+        room = self._largest - _size(dead_letter_headers(self._name, dead_letter))
         if len(key) + _size(headers) > room:
             headers = []
             cut.append("headers")
@@ -246,13 +246,13 @@ class Encoder:
             cut.append("key")
         room -= len(key) + _size(headers)
         if len(value) > room:
-            letter["sha256"] = hashlib.sha256(value).hexdigest()
+            dead_letter["sha256"] = hashlib.sha256(value).hexdigest()
             value = value[:room]
             cut.insert(0, "value")
         else:
-            del letter["length"], letter["sha256"]
-        letter["truncated"] = ", ".join(cut)
-        text = dead_letter_headers(self._name, letter)
+            del dead_letter["length"], dead_letter["sha256"]
+        dead_letter["truncated"] = ", ".join(cut)
+        text = dead_letter_headers(self._name, dead_letter)
         return Message(None if record.key is None else key, None if record.value is None else value, headers + text, to)
 
     def _source(self, record: SourceRecord) -> tuple[str, int, int]:

@@ -69,7 +69,7 @@ class _Work:
             try:
                 self._memory.hold(own, self._labels(position))
             except FaultError as error:
-                self._result.letters.append((position, error, None))
+                self._result.dead_letters.append((position, error, None))
             else:
                 self._preparation.hold(row)
                 self._warming.append(position)
@@ -115,7 +115,7 @@ class _Work:
                 try:
                     labels = self._labels(position)
                 except FaultError as error:
-                    result.letters.append((position, error, None))
+                    result.dead_letters.append((position, error, None))
                 else:
                     memory.keep(own, row if labels is None else None)
                     answered.append(len(places))
@@ -148,7 +148,7 @@ class _Work:
                 raise already_labelled(own, "it came with labels")
             self._memory.take_in(waited.labels)
         except FaultError as error:
-            self._result.letters.append((position, error, waited.record))
+            self._result.dead_letters.append((position, error, waited.record))
             return labels
         return waited.labels
 
@@ -174,13 +174,13 @@ class _Work:
             elif not memory.wait(own, labels, late):
                 raise memory.too_late(own)
         except FaultError as error:
-            self._result.letters.append((position, error, None))
+            self._result.dead_letters.append((position, error, None))
         return None
 
     def _overdue(self, position: int) -> None:
         """Give up labels that have waited long enough."""
         for own, record in self._memory.overdue():
-            self._result.letters.append((position, self._memory.too_late(own), record))
+            self._result.dead_letters.append((position, self._memory.too_late(own), record))
 
 
 def already_labelled(own: bytes, why: str) -> FaultError:

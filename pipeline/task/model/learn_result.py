@@ -47,7 +47,7 @@ class LearnResult:
     """Changes in the number of feature groups, each with the row that caused it."""
     faults: list[tuple[int, FaultError]] = field(default_factory=list)
     """Rows that cannot be prepared, and why."""
-    letters: list[tuple[int, FaultError, SourceRecord | None]] = field(default_factory=list)
+    dead_letters: list[tuple[int, FaultError, SourceRecord | None]] = field(default_factory=list)
     """Labels that cannot be learned: the row that decided it, the fault, and the message with the labels if earlier."""
     child_operations: list[ChildOperations] = field(default_factory=list)
     """Operations for the models below a root, where these live elsewhere."""

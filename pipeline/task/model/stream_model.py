@@ -135,7 +135,9 @@ class StreamModel:
         result = self._process(rows)
         result.rescaled = rescaled
         if self.labels is not None:
-            result.letters += [(0, label_learning.not_taught(own), record) for own, record in self.labels.give_up()]
+            result.dead_letters += [
+                (0, label_learning.not_taught(own), record) for own, record in self.labels.give_up()
+            ]
             self.labels = None
         return result
 

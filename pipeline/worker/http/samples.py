@@ -84,9 +84,9 @@ def _of(partition: AssignedPartition) -> dict[str, float | None]:
 
 def _labelled(partition: AssignedPartition) -> dict[str, Values]:
     task, before = partition.task, _before(partition)
-    letters = task.counts.letters - before.letters
+    dead_letters = task.counts.dead_letters_by_stage - before.dead_letters_by_stage
     return {
-        "resonance_dead_letters_total": sorted(letters.items()),
+        "resonance_dead_letters_total": sorted(dead_letters.items()),
         "resonance_events_total": [((kind,), count) for kind, count in sorted(task.health.events.copy().items())],
     }
 

@@ -9,8 +9,8 @@ from confluent_kafka import Consumer, TopicPartition
 from resonance.pipeline.cli import dlq, main
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.dead_letters import replay as dlq_replay
-from resonance.pipeline.dead_letters.letters import Choice, StoredDeadLetter
 from resonance.pipeline.dead_letters.progress import ReplayProgress
+from resonance.pipeline.dead_letters.records import Choice, StoredDeadLetter
 from resonance.pipeline.dead_letters.replay import ReplaySource, original, plan, replay
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.kafka.admin import FoundTopic
@@ -40,15 +40,15 @@ def run(monkeypatch, broker, *arguments, name="shop", topic="orders"):
     return int(ended.value.code or 0)
 
 
-def letter(offset, *, kind="wrong_type", stage="validate", partition=0, topic="orders", **more):
+def dead_letter(offset, *, kind="wrong_type", stage="validate", partition=0, topic="orders", **more):
     told = {"topic": topic, "partition": partition, "offset": offset, "stage": stage, "class": kind}
     return dead_letter_headers("shop", told | {"message": "x is text, not a number"} | more)
 
 
-def filled(broker, *letters, partition=0):
-    """Make the topics, and append letters as (headers, value)."""
+def filled(broker, *dead_letters, partition=0):
+    """Make the topics, and append dead letters as (headers, value)."""
     broker.create(["orders", "shop.dead-letters"])
-    for headers, value in letters:
+    for headers, value in dead_letters:
         broker.append("shop.dead-letters", partition, value, b"k", [("trace", b"1"), *headers])
     broker.flush()
 
@@ -70,8 +70,12 @@ def source(broker):
     return ReplaySource(broker.client_settings(), "shop", places, topics, atomic=False)
 
 
-def test_letters_are_listed_and_counted(monkeypatch, capsys, broker):
-    filled(broker, *((letter(n), b'{"x": "a"}') for n in range(3)), (letter(7, kind="not_json", stage="decode"), b"{"))
+def test_dead_letters_are_listed_and_counted(monkeypatch, capsys, broker):
+    filled(
+        broker,
+        *((dead_letter(n), b'{"x": "a"}') for n in range(3)),
+        (dead_letter(7, kind="not_json", stage="decode"), b"{"),
+    )
     assert run(monkeypatch, broker.bootstrap, "list", "--limit", "2") == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert lines[1] == ["orders[0]@2", "wrong_type", "10", "x", "is", "text,", "not", "a", "number"]
@@ -79,9 +83,11 @@ def test_letters_are_listed_and_counted(monkeypatch, capsys, broker):
     assert lines[-2:] == [["validate", "wrong_type", "3"], ["decode", "not_json", "1"]]
 
 
-def test_letters_can_be_chosen_and_exported(monkeypatch, capsys, tmp_path, broker):
-    cut = letter(9, truncated="value", length=5000, sha256="0" * 64)
-    filled(broker, (letter(1), b'{"x": 1}'), (letter(2, kind="not_json", stage="decode"), b"\xff"), (cut, b"{"))
+def test_dead_letters_can_be_chosen_and_exported(monkeypatch, capsys, tmp_path, broker):
+    cut = dead_letter(9, truncated="value", length=5000, sha256="0" * 64)
+    filled(
+        broker, (dead_letter(1), b'{"x": 1}'), (dead_letter(2, kind="not_json", stage="decode"), b"\xff"), (cut, b"{")
+    )
     assert run(monkeypatch, broker.bootstrap, "list", "--class", "not_json", "--export", "out.jsonl", "--json") == 0
     told = json.loads(capsys.readouterr().out)
     assert told["records"] == 1
@@ -98,7 +104,7 @@ def test_letters_can_be_chosen_and_exported(monkeypatch, capsys, tmp_path, broke
     assert (second["bytes"], second["truncated"]) == (5000, "value")
 
 
-def test_a_list_without_letters_says_so(monkeypatch, capsys, broker):
+def test_a_list_without_dead_letters_says_so(monkeypatch, capsys, broker):
     filled(broker)
     assert run(monkeypatch, broker.bootstrap, "list") == 0
     assert capsys.readouterr() == ("", "no dead letters on shop.dead-letters\n")
@@ -108,7 +114,7 @@ def test_a_list_without_letters_says_so(monkeypatch, capsys, broker):
     ("partition", "offsets"), [("0", [1, 2]), ("1", []), ("orders[0]", [1]), ("other[0]", [2]), ("orders[1]", [])]
 )
 def test_a_partition_is_a_number_or_that_of_one_topic(monkeypatch, capsys, broker, partition, offsets):
-    filled(broker, (letter(1), b"1"), (letter(2, topic="other"), b"2"))
+    filled(broker, (dead_letter(1), b"1"), (dead_letter(2, topic="other"), b"2"))
     assert run(monkeypatch, broker.bootstrap, "list", "--json", "--partition", partition) == 0
     assert [one["source"]["offset"] for one in json.loads(capsys.readouterr().out)["letters"]] == offsets
 
@@ -140,7 +146,7 @@ def test_a_missing_topic_and_an_absent_broker_are_told(monkeypatch, capsys, brok
 
 
 def test_a_replay_does_nothing_until_it_is_told_to(monkeypatch, capsys, broker):
-    filled(broker, (letter(5), b"five"), (letter(3), b"three"), (letter(4, truncated="value"), b"fo"))
+    filled(broker, (dead_letter(5), b"five"), (dead_letter(3), b"three"), (dead_letter(4, truncated="value"), b"fo"))
     assert run(monkeypatch, broker.bootstrap, "replay") == 0
     said = capsys.readouterr()
     assert [line.split() for line in said.out.splitlines()] == [
@@ -156,7 +162,7 @@ def test_a_replay_does_nothing_until_it_is_told_to(monkeypatch, capsys, broker):
 
 
 def test_a_replay_gives_each_record_back_once_and_in_order(monkeypatch, capsys, broker):
-    filled(broker, (letter(5), b"five"), (letter(3), b"three"), (letter(5), b"five"))
+    filled(broker, (dead_letter(5), b"five"), (dead_letter(3), b"three"), (dead_letter(5), b"five"))
     assert run(monkeypatch, broker.bootstrap, "replay", "--yes", "--json") == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["done"], told["records"], told["classes"]) == (True, 2, {"wrong_type": 2})
@@ -169,8 +175,10 @@ def test_a_replay_gives_each_record_back_once_and_in_order(monkeypatch, capsys, 
     assert len(stored(broker)) == 2
 
 
-def test_letters_of_which_the_broker_may_have_forgotten_that_they_were_replayed_are_told(monkeypatch, capsys, broker):
-    filled(broker, (letter(5), b"five"), (letter(6), b"six"))
+def test_dead_letters_of_which_the_broker_may_have_forgotten_that_they_were_replayed_are_told(
+    monkeypatch, capsys, broker
+):
+    filled(broker, (dead_letter(5), b"five"), (dead_letter(6), b"six"))
     monkeypatch.setattr(dlq, "FORGOTTEN_MS", -60_000)
     assert run(monkeypatch, broker.bootstrap, "replay") == 0
     assert "nothing is known of earlier replays of these partitions" in capsys.readouterr().err
@@ -181,7 +189,7 @@ def test_letters_of_which_the_broker_may_have_forgotten_that_they_were_replayed_
 
 def test_a_class_can_be_replayed_before_the_others(broker):
     kinds = ["wrong_type", "not_json"] * 4
-    filled(broker, *((letter(n, kind=kind), b"%d" % n) for n, kind in enumerate(kinds)))
+    filled(broker, *((dead_letter(n, kind=kind), b"%d" % n) for n, kind in enumerate(kinds)))
     replay(source(broker), Choice(kinds=["not_json"]))
     replay(source(broker), Choice(), limit=1)
     left = plan(source(broker), Choice())
@@ -191,8 +199,8 @@ def test_a_class_can_be_replayed_before_the_others(broker):
 
 
 def test_an_interrupted_replay_goes_on_where_it_stopped(broker, monkeypatch):
-    filled(broker, *((letter(n), b"%d" % n) for n in range(5)))
-    monkeypatch.setattr(dlq_replay, "STEP_LETTERS", 2)
+    filled(broker, *((dead_letter(n), b"%d" % n) for n in range(5)))
+    monkeypatch.setattr(dlq_replay, "STEP_RECORDS", 2)
 
     def stop(count):
         raise KeyboardInterrupt
@@ -203,19 +211,19 @@ def test_an_interrupted_replay_goes_on_where_it_stopped(broker, monkeypatch):
     assert [int(message.value()) for message in stored(broker)] == list(range(5))
 
 
-def test_letters_of_a_topic_that_is_no_input_stay(broker):
-    filled(broker, (letter(1, topic="secrets"), b"x"), (letter(1, partition=9), b"y"))
+def test_dead_letters_of_a_topic_that_is_no_input_stay(broker):
+    filled(broker, (dead_letter(1, topic="secrets"), b"x"), (dead_letter(1, partition=9), b"y"))
     made = replay(source(broker), Choice())
     assert [entry.source[0] for entry in made.foreign] == ["secrets", "orders"]
     assert made.records == 0
 
 
-def test_letters_of_an_earlier_topic_of_that_name_stay(monkeypatch, capsys, broker):
+def test_dead_letters_of_an_earlier_topic_of_that_name_stay(monkeypatch, capsys, broker):
     filled(
         broker,
-        (letter(5), b"unsaid"),
-        (letter(6, topic_id="first", version="1"), b"old"),
-        (letter(6, topic_id="second", version="2"), b"new"),
+        (dead_letter(5), b"unsaid"),
+        (dead_letter(6, topic_id="first", version="1"), b"old"),
+        (dead_letter(6, topic_id="second", version="2"), b"new"),
     )
     first = source(broker)
     made_again = replace(first, topics={**first.topics, "orders": FoundTopic("second", PARTITIONS)})
@@ -223,29 +231,29 @@ def test_letters_of_an_earlier_topic_of_that_name_stay(monkeypatch, capsys, brok
     assert run(monkeypatch, broker.bootstrap, "replay", "--yes") == 0
     said = capsys.readouterr()
     assert said.out.splitlines()[-1] == "orders[0]@6  of an earlier topic of that name"
-    assert "orders was deleted and made again since 1 of these letters were written" in said.err
+    assert "orders was deleted and made again since 1 of these dead letters were written" in said.err
     assert "dlq list --export FILE" in said.err
     assert [message.value() for message in stored(broker)] == [b"unsaid", b"new"]
     assert run(monkeypatch, broker.bootstrap, "list", "--json") == 0
-    letters = json.loads(capsys.readouterr().out)["letters"]
-    assert [(one["topic_id"], one["version"]) for one in letters] == [(None, None), ("first", 1), ("second", 2)]
+    dead_letters = json.loads(capsys.readouterr().out)["letters"]
+    assert [(one["topic_id"], one["version"]) for one in dead_letters] == [(None, None), ("first", 1), ("second", 2)]
 
 
 def test_a_record_that_fails_again_keeps_the_place_of_its_first_original():
-    headers = [("shop.dlq.source", b"orders-0-3"), *letter(77)]
+    headers = [("shop.dlq.source", b"orders-0-3"), *dead_letter(77)]
     found = StoredDeadLetter.of(Record("shop.dead-letters", 0, 1, 0, None, b"v", headers), "shop")
     assert original(found, "shop") == Message(None, b"v", [("shop.dlq.source", b"orders-0-3")])
     assert StoredDeadLetter.of(Record("shop.dead-letters", 0, 1, 0, None, b"v", headers), "other") is None
 
 
 def test_progress_survives_its_note():
-    letters = range(0, 4000, 2)
-    done = {offset for offset in letters if offset % 6 or offset < 100}
-    progress = ReplayProgress().with_done(letters, done)
+    dead_letters = range(0, 4000, 2)
+    done = {offset for offset in dead_letters if offset % 6 or offset < 100}
+    progress = ReplayProgress().with_done(dead_letters, done)
     again = ReplayProgress.read(progress.below, progress.note("id"), "id")
     assert again == progress
-    assert [offset for offset in letters if again.has(offset)] == [n for n in letters if n in done]
-    assert again.with_done(letters, set(letters)) == ReplayProgress(3999)
+    assert [offset for offset in dead_letters if again.has(offset)] == [n for n in dead_letters if n in done]
+    assert again.with_done(dead_letters, set(dead_letters)) == ReplayProgress(3999)
 
 
 def test_progress_of_an_earlier_topic_of_the_same_name_is_none():

@@ -41,7 +41,7 @@ def given(**changes: Any) -> Any:
 
 def plainly(log: Any) -> tuple[MLCA, list[tuple[str, str]]]:
     """The engine taught one by one by a literal reading of the rules, and id and class of each dead letter."""
-    engine, letters = MLCA(lambda_=10), []
+    engine, dead_letters = MLCA(lambda_=10), []
     kept: OrderedDict[str, Any] = OrderedDict()
     waiting: dict[str, Any] = {}
     for number, record in enumerate(log):
@@ -51,12 +51,12 @@ def plainly(log: Any) -> tuple[MLCA, list[tuple[str, str]]]:
             texts = [str(text) for text in said["labels"]]
             if own in kept:
                 if kept[own] is None:
-                    letters.append((own, "already_labelled"))
+                    dead_letters.append((own, "already_labelled"))
                 else:
                     engine.learn(np.array([kept[own]]), [texts])
                     kept[own] = None
             elif own in waiting:
-                letters.append((own, "already_labelled"))
+                dead_letters.append((own, "already_labelled"))
             else:
                 waiting[own] = texts, number + WAIT
         else:
@@ -66,10 +66,10 @@ def plainly(log: Any) -> tuple[MLCA, list[tuple[str, str]]]:
             if len(kept) > BUFFER:
                 kept.popitem(last=False)
         overdue = [name for name, (_, due) in waiting.items() if due <= number]
-        letters += [(name, "too_late") for name in overdue]
+        dead_letters += [(name, "too_late") for name in overdue]
         for name in overdue:
             del waiting[name]
-    return engine, letters
+    return engine, dead_letters
 
 
 def test_records_and_labels_are_learned_as_a_literal_reading_of_the_rules_learns_them():
@@ -77,14 +77,14 @@ def test_records_and_labels_are_learned_as_a_literal_reading_of_the_rules_learns
     hops = routed(given(prepare__scale="none"), log)
     hops.learn()
     model = hops.task(ROUTES, 0).model(TOPIC)
-    engine, letters = plainly(log)
+    engine, dead_letters = plainly(log)
     assert model.engine.state() == engine.state()
     told = [
         (orjson.loads(message.value or b"")["id"], errors(message)["class"]) for message in hops.second[0].dead_letters
     ]
-    assert told == letters
-    assert Counter(kind for _, kind in letters).keys() == {"too_late", "already_labelled"}
-    assert ("nobody", "too_late") in letters
+    assert told == dead_letters
+    assert Counter(kind for _, kind in dead_letters).keys() == {"too_late", "already_labelled"}
+    assert ("nobody", "too_late") in dead_letters
     counts = hops.task(ROUTES, 0).counts
     assert counts.labelled == model.labels.learned > 100
     assert counts.label_buffer == model.labels.unlabelled > 0
@@ -140,20 +140,20 @@ def test_an_event_that_follows_from_a_label_names_record_and_message():
     assert len(told.assignments) == 20
 
 
-def test_a_letter_about_labels_is_the_message_and_says_what_decided():
+def test_a_dead_letter_about_labels_is_the_message_and_says_what_decided():
     log = [feature(i, row) for i, row in enumerate(rows(40))]
     told = learned(given(), [*log[:20], label(7, "gone", ["a"], partition=4), *log[20:]])
-    (letter,) = told.dead_letters
-    said = errors(letter)
+    (dead_letter,) = told.dead_letters
+    said = errors(dead_letter)
     assert (said["stage"], said["class"]) == ("label", "too_late")
     assert (said["topic"], said["partition"], said["offset"]) == (LABELS, "4", "7")
     assert said["decided_by"] == f"{TOPIC}-0-31"
     assert "labels.buffer_records" in said["message"]
     assert "before the present version of the model, or not at all, or it is a dead letter itself" in said["message"]
-    assert letter.partition == 4
-    assert letter.key == b"l"
-    assert orjson.loads(letter.value or b"") == {"id": "gone", "labels": ["a"]}
-    assert ("traceparent", b"00-9") in letter.headers
+    assert dead_letter.partition == 4
+    assert dead_letter.key == b"l"
+    assert orjson.loads(dead_letter.value or b"") == {"id": "gone", "labels": ["a"]}
+    assert ("traceparent", b"00-9") in dead_letter.headers
 
 
 def test_labels_do_not_wait_where_the_settings_say_so():
@@ -168,9 +168,9 @@ def test_a_record_that_comes_with_labels_needs_none_that_waited():
     log = [feature(i, row) for i, row in enumerate(rows(20))]
     both = [*log, label(0, "r20", ["late"]), feature(20, [0.5, 0.5], labels="own")]
     told = learned(given(input__label_path="labels"), both)
-    (letter,) = told.dead_letters
-    assert errors(letter)["class"] == "already_labelled"
-    assert errors(letter)["decided_by"] == f"{TOPIC}-0-20"
+    (dead_letter,) = told.dead_letters
+    assert errors(dead_letter)["class"] == "already_labelled"
+    assert errors(dead_letter)["decided_by"] == f"{TOPIC}-0-20"
 
 
 def test_the_same_labels_twice_are_learned_once():
@@ -316,7 +316,7 @@ def test_labels_that_wait_are_given_up_where_the_next_engine_is_not_taught(resta
         assert fresh.model(TOPIC).state() == before
     assert fresh.counts.labels_waiting == 3
     told = fresh.process(rest)
-    said = [errors(letter) for letter in told.dead_letters]
+    said = [errors(each) for each in told.dead_letters]
     assert [(each["partition"], each["offset"], each["class"]) for each in said] == [
         ("1", "5", "too_late"),
         ("1", "6", "too_late"),
@@ -333,7 +333,7 @@ def test_labels_that_wait_for_records_wait_on_in_the_next_version():
     old, rest = with_waiting()
     fresh = next_version(late(engine__name="mlca_c", engine__lambda=11, labels__wait_records=12), old)
     told = fresh.process(rest)
-    assert [(errors(letter)["offset"], errors(letter)["decided_by"]) for letter in told.dead_letters] == [
+    assert [(errors(each)["offset"], errors(each)["decided_by"]) for each in told.dead_letters] == [
         ("6", f"{TOPIC}-0-33"),
         ("8", f"{TOPIC}-0-33"),
     ]
@@ -346,7 +346,7 @@ def test_a_shorter_wait_counts_for_labels_that_wait():
     old, rest = with_waiting()
     fresh = restarted(late(labels__wait_records=5), old)
     told = fresh.process(rest)
-    assert [(errors(letter)["offset"], errors(letter)["decided_by"]) for letter in told.dead_letters] == [
+    assert [(errors(each)["offset"], errors(each)["decided_by"]) for each in told.dead_letters] == [
         ("5", f"{TOPIC}-0-26"),
         ("6", f"{TOPIC}-0-26"),
         ("8", f"{TOPIC}-0-26"),

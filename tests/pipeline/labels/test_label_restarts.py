@@ -18,7 +18,7 @@ from resonance.pipeline.recovery import recovery, reset
 from resonance.pipeline.replay import replaying
 from resonance.pipeline.tasks import task_maker
 from resonance.pipeline.verify import verify
-from resonance.pipeline.verify.digests import letter_ref
+from resonance.pipeline.verify.digests import dead_letter_ref
 from resonance.schemas import dead_letter_headers
 
 from tests.pipeline.labels.feedback import LABELS, labels_of, rows, taught
@@ -53,7 +53,7 @@ def deployed(patch: pytest.MonkeyPatch, **changed: Any) -> MemoryDeployment:
     return made
 
 
-def letters(deployment: MemoryDeployment) -> list[Record]:
+def dead_letters(deployment: MemoryDeployment) -> list[Record]:
     return [record for p in range(4) for record in deployment.logs["resonance.dead-letters", p]]
 
 
@@ -72,10 +72,10 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> MemoryDeployment:
 
 
 def test_what_is_written_again_is_learned_once_and_the_routes_alone_say_the_same(broken):
-    known = Counter(errors(record)["class"] for record in letters(broken))
+    known = Counter(errors(record)["class"] for record in dead_letters(broken))
     assert known["too_late"] > 10
     assert known["wrong_type"] == 1
-    assert {record.partition for record in letters(broken)} == {0, 1, 2, 3}
+    assert {record.partition for record in dead_letters(broken)} == {0, 1, 2, 3}
     models = broken.models()
     assert set(models) == {"DE", "FR", "IT"}
     for partition in range(3):
@@ -92,19 +92,19 @@ def test_verify_finds_both_hops_identical(broken, monkeypatch, tmp_path):
     verdict = verify.verify(broken.given, Span())
     assert verdict.identical, verdict.differences()
     assert {part.topic for part in verdict.parts} == {TOPIC, LABELS, ROUTES}
-    assert sum(part.dead_letters for part in verdict.parts) == len(letters(broken))
+    assert sum(part.dead_letters for part in verdict.parts) == len(dead_letters(broken))
     assert sum(part.drift_events for part in verdict.parts) > 0
     middle = verify.verify(broken.given, Span.parse(begin="150", end="350"))
     assert middle.identical, middle.differences()
     summary = replaying.replay_topics(broken.given, broken.given.logs, Span(), replaying.ReplayOutput(tmp_path))
-    assert len((tmp_path / "dead-letters.jsonl").read_bytes().splitlines()) == len(letters(broken))
+    assert len((tmp_path / "dead-letters.jsonl").read_bytes().splitlines()) == len(dead_letters(broken))
     assert sum(part.assignments for part in summary.parts) == 900
     drifts = (tmp_path / "drift-events.jsonl").read_bytes().splitlines()
     assert len(drifts) == sum(len(broken.logs["resonance.drift-events", p]) for p in range(3))
 
 
-def test_a_lost_letter_about_labels_that_had_waited_is_found(broken, monkeypatch):
-    lost = next(record for record in letters(broken) if "decided_by" in errors(record))
+def test_a_lost_dead_letter_about_labels_that_had_waited_is_found(broken, monkeypatch):
+    lost = next(record for record in dead_letters(broken) if "decided_by" in errors(record))
     log = broken.logs["resonance.dead-letters", lost.partition]
     log[:] = [record for record in log if record is not lost]
     ((topic, difference),) = verify.verify(broken.given, Span()).differences()
@@ -124,7 +124,7 @@ def test_inspect_tells_what_is_known_of_labels(broken):
 
 def test_a_reset_sends_labels_through_the_hop_again(broken):
     before = {partition: len(broken.logs[ROUTES, partition]) for partition in range(3)}
-    told = len(letters(broken))
+    told = len(dead_letters(broken))
     reset.reset(broken.source, task_maker(broken.given, 3))
     assert {at for at in broken.offsets if at[0] == LABELS} == {(LABELS, p) for p in range(4)}
     said = broken.turn()
@@ -139,7 +139,7 @@ def test_a_reset_sends_labels_through_the_hop_again(broken):
     done = sum(model.labels.learned + len(model.labels.waiting) for model in models)
     held = sum(labels is not None for model in models for _, labels in model.labels.held)
     assert held == 0
-    assert done + len(letters(broken)) - told == sum(len(broken.logs[LABELS, p]) for p in range(4))
+    assert done + len(dead_letters(broken)) - told == sum(len(broken.logs[LABELS, p]) for p in range(4))
     assert sum(model.labels.learned for model in models) > 100
     assert sum(len(outputs.assignments) for outputs in said.values()) == 900
 
@@ -186,8 +186,8 @@ def test_another_engine_begins_where_the_old_models_stood_when_they_were_killed(
     assert set(numbers.values()) == {1}
 
 
-def test_a_letter_that_failed_again_is_said_with_its_own_record():
-    told = letter_ref("n")
+def test_a_dead_letter_that_failed_again_is_said_with_its_own_record():
+    told = dead_letter_ref("n")
     first = {"topic": "labels", "partition": "1", "offset": "5", "class": "too_late", "version": "1"}
     headers = dead_letter_headers("n", {**first, "decided_by": "songs-0-40"})
     assert told(Message(None, b"{}", headers)) == ("songs", 40, 1, (True, "labels", 1, 5), 0)

@@ -64,13 +64,13 @@ def value(**members: Any) -> bytes:
 def test_what_is_no_message_of_labels_is_a_dead_letter(content, stage, kind, text):
     outputs = make_task(late(), LABELS, 2, 1).process([Record(LABELS, 2, 5, STAMP, b"k", content)])
     assert not outputs.routes
-    (letter,) = outputs.dead_letters
-    said = errors(letter)
+    (dead_letter,) = outputs.dead_letters
+    said = errors(dead_letter)
     assert (said["stage"], said["class"]) == (stage, kind)
     assert text in said["message"]
     assert (said["topic"], said["partition"], said["offset"]) == (LABELS, "2", "5")
-    assert letter.value == content
-    assert letter.partition is None
+    assert dead_letter.value == content
+    assert dead_letter.partition is None
     assert kind in load_schema("dead_letter")["properties"]["class"]["enum"]
 
 
@@ -100,13 +100,13 @@ def test_one_label_is_written_in_several_ways():
     assert model.labels.learned == 4
 
 
-@pytest.mark.parametrize(("more", "letters"), [(0, 0), (1, 1)])
-def test_the_size_of_a_message_is_that_of_value_key_and_headers(more, letters):
+@pytest.mark.parametrize(("more", "dead_letters"), [(0, 0), (1, 1)])
+def test_the_size_of_a_message_is_that_of_value_key_and_headers(more, dead_letters):
     headers = (("name", b"12345"), ("\u00e9", None))
     content = value(more="")
     content = value(more="x" * (20_000 - len(content) - len(b"key") - 9 - 2 + more))
     outputs = make_task(late(), LABELS, 0, 1).process([Record(LABELS, 0, 0, STAMP, b"key", content, headers)])
-    assert (len(outputs.routes), len(outputs.dead_letters)) == (1 - letters, letters)
+    assert (len(outputs.routes), len(outputs.dead_letters)) == (1 - dead_letters, dead_letters)
 
 
 def test_what_was_routed_while_the_topic_had_another_name_is_a_dead_letter():
@@ -117,8 +117,11 @@ def test_what_was_routed_while_the_topic_had_another_name_is_a_dead_letter():
     told = whole.process(read)
     assert len(told.assignments) == 30
     assert whole.counts.foreign == 0
-    assert [(errors(letter)["partition"], letter.partition) for letter in told.dead_letters] == [("0", 0), ("7", 1)]
-    assert {(errors(letter)["topic"], errors(letter)["class"]) for letter in told.dead_letters} == {
+    assert [(errors(each)["partition"], each.partition) for each in told.dead_letters] == [
+        ("0", 0),
+        ("7", 1),
+    ]
+    assert {(errors(each)["topic"], errors(each)["class"]) for each in told.dead_letters} == {
         (LABELS, "missing_feature")
     }
     done = Outputs()

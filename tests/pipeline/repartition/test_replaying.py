@@ -82,8 +82,8 @@ def test_a_replay_of_the_routes_is_the_live_run(deployment: MemoryDeployment, tm
     found = {(orjson.dumps(line["value"]), (line["key"] or "").encode()) for line in lines}
     assert found == {(orjson.dumps(orjson.loads(r.value or b"")), r.key) for r in live}
     assert len(lines) == len(found) == 900
-    letters = (tmp_path / "dead-letters.jsonl").read_bytes().splitlines()
-    assert len(letters) == 2
+    dead_letters = (tmp_path / "dead-letters.jsonl").read_bytes().splitlines()
+    assert len(dead_letters) == 2
 
 
 def test_empty_models_in_the_middle_of_the_routes(deployment: MemoryDeployment) -> None:

@@ -113,12 +113,12 @@ def test_what_has_no_stream_is_a_dead_letter_of_the_first_hop(value, stage, kind
     said = hops.send(
         [Record(TOPIC, 2, 40, STAMP, b"k", value, (("h", b"1"),)), Record(TOPIC, 2, 41, STAMP, b"k", None)]
     )
-    (letter,) = said.dead_letters
-    found = errors(letter)
+    (dead_letter,) = said.dead_letters
+    found = errors(dead_letter)
     assert (found["stage"], found["class"]) == (stage, kind)
     assert text in found["message"]
     assert (found["topic"], found["partition"], found["offset"]) == (TOPIC, "2", "40")
-    assert (letter.key, letter.headers[0]) == (b"k", ("h", b"1"))
+    assert (dead_letter.key, dead_letter.headers[0]) == (b"k", ("h", b"1"))
     assert hops.task(TOPIC, 2).counts.skipped == 1
     assert not said.routes
 
@@ -132,11 +132,16 @@ def test_a_dead_letter_of_the_second_hop_is_the_record_as_it_was_and_names_its_p
     hops = Hops(settings())
     hops.send([Record(TOPIC, 2, 41, STAMP, b"k", b'{"cpu": "x"}', (("h", b"1"),))])
     hops.learn()
-    (letter,) = outputs(hops)[0].dead_letters
-    found = errors(letter)
+    (dead_letter,) = outputs(hops)[0].dead_letters
+    found = errors(dead_letter)
     assert (found["topic"], found["partition"], found["offset"]) == (TOPIC, "2", "41")
-    assert (letter.key, letter.value, letter.headers[0], letter.partition) == (b"k", b'{"cpu": "x"}', ("h", b"1"), 2)
-    assert len([name for name, _ in letter.headers if not name.startswith("resonance.error.")]) == 1
+    assert (dead_letter.key, dead_letter.value, dead_letter.headers[0], dead_letter.partition) == (
+        b"k",
+        b'{"cpu": "x"}',
+        ("h", b"1"),
+        2,
+    )
+    assert len([name for name, _ in dead_letter.headers if not name.startswith("resonance.error.")]) == 1
 
 
 def test_time_is_the_records_own():

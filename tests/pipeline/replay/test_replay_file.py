@@ -63,9 +63,9 @@ def test_a_file_says_what_its_records_would_say_on_the_topic(file: Path, tmp_pat
     assert read(folder / "assignments.jsonl") == lines([m for each in expected for m in each.assignments])
     assert read(folder / "cluster-events.jsonl") == lines([m for each in expected for m in each.events])
     assert summary.as_json()["dead_letters"] == {"wrong_type": 2}
-    letters = read(folder / "dead-letters.jsonl")
-    assert {orjson.loads(letter["value"])["id"] for letter in letters} == {"r90", "r250"}
-    assert {name for name, _ in letters[0]["headers"]} >= {"resonance.error.class", "resonance.error.offset"}
+    dead_letters = read(folder / "dead-letters.jsonl")
+    assert {orjson.loads(each["value"])["id"] for each in dead_letters} == {"r90", "r250"}
+    assert {name for name, _ in dead_letters[0]["headers"]} >= {"resonance.error.class", "resonance.error.offset"}
     assert sorted(path.name for path in folder.iterdir()) == [
         "assignments.jsonl",
         "cluster-events.jsonl",

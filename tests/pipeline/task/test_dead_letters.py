@@ -97,11 +97,11 @@ def check_one_at_fault(given: Any, log: list[Record], place: int, value: bytes, 
     assert outputs.assignments == without.assignments
     assert outputs.events == without.events
     assert states(worker) == states(clean)
-    (letter,) = outputs.dead_letters
-    assert letter.key == b"k"
-    assert letter.value == value or len(value) > 900_000
-    assert letter.headers[:2] == [("mine", b"\x00\x01"), ("none", None)]
-    told = errors(letter, "shop")
+    (dead_letter,) = outputs.dead_letters
+    assert dead_letter.key == b"k"
+    assert dead_letter.value == value or len(value) > 900_000
+    assert dead_letter.headers[:2] == [("mine", b"\x00\x01"), ("none", None)]
+    told = errors(dead_letter, "shop")
     assert (told["stage"], told["class"]) == (stage, kind)
     assert (told["topic"], told["partition"], told["offset"]) == (TOPIC, "0", str(log[place].offset))
     assert told["message"]
@@ -115,8 +115,8 @@ def test_a_range_that_is_frozen_while_the_features_are_being_decided_counts_at_o
     for size in (1, 100):
         worker = task(array_settings(prepare__warmup_records=5))
         outputs = run(worker, array_records(rows, (b"k",)), size)
-        (letter,) = outputs.dead_letters
-        assert "once scaled" in errors(letter)["message"]
+        (dead_letter,) = outputs.dead_letters
+        assert "once scaled" in errors(dead_letter)["message"]
         assert len(outputs.assignments) == 59
         assert worker.counts.outvoted == 0
 
@@ -125,8 +125,8 @@ def test_a_dimension_that_changes_is_a_dead_letter() -> None:
     rows = points(100).tolist()
     rows[50] = rows[50][:2]
     outputs = run(task(array_settings()), array_records(rows))
-    (letter,) = outputs.dead_letters
-    assert errors(letter)["class"] == "wrong_dimension"
+    (dead_letter,) = outputs.dead_letters
+    assert errors(dead_letter)["class"] == "wrong_dimension"
     assert len(outputs.assignments) == 99
 
 
@@ -187,55 +187,57 @@ def test_a_tombstone_is_no_dead_letter() -> None:
 # What the topic would not take
 
 
-def letter_of(record: Record, **changes: Any) -> Any:
-    (letter,) = task(settings(name="shop", **changes)).process([record]).dead_letters
-    return letter
+def dead_letter_of(record: Record, **changes: Any) -> Any:
+    (dead_letter,) = task(settings(name="shop", **changes)).process([record]).dead_letters
+    return dead_letter
 
 
-def size_of(letter: Any) -> int:
+def size_of(dead_letter: Any) -> int:
     return (
-        len(letter.key or b"")
-        + len(letter.value or b"")
-        + sum(len(name.encode()) + len(text or b"") for name, text in letter.headers)
+        len(dead_letter.key or b"")
+        + len(dead_letter.value or b"")
+        + sum(len(name.encode()) + len(text or b"") for name, text in dead_letter.headers)
     )
 
 
 def test_a_value_that_the_topic_would_not_take_is_cut_and_says_so() -> None:
     value = b"[" + b"0123456789" * 1_000_000
-    letter = letter_of(Record(TOPIC, 0, 5, STAMP, b"key", value, (("mine", b"1"),)), limits__record_bytes=20_000_000)
-    told = errors(letter, "shop")
+    dead_letter = dead_letter_of(
+        Record(TOPIC, 0, 5, STAMP, b"key", value, (("mine", b"1"),)), limits__record_bytes=20_000_000
+    )
+    told = errors(dead_letter, "shop")
     assert told["truncated"] == "value"
     assert told["length"] == str(len(value))
     assert told["sha256"] == hashlib.sha256(value).hexdigest()
-    assert value.startswith(letter.value)
-    assert letter.key == b"key"
-    assert ("mine", b"1") in letter.headers
-    assert 890_000 < size_of(letter) <= 900_000
+    assert value.startswith(dead_letter.value)
+    assert dead_letter.key == b"key"
+    assert ("mine", b"1") in dead_letter.headers
+    assert 890_000 < size_of(dead_letter) <= 900_000
     Draft202012Validator(load_schema("dead_letter")).validate(told)
 
 
 def test_headers_and_keys_that_are_too_long_themselves_are_cut_too() -> None:
     large = b"x" * 5_000
     record = Record(TOPIC, 0, 5, STAMP, b"key", b"[]", (("mine", large),))
-    letter = letter_of(record, limits__dead_letter_bytes=4_000)
-    assert errors(letter, "shop")["truncated"] == "headers"
-    assert (letter.key, letter.value) == (b"key", b"[]")
-    assert "mine" not in dict(letter.headers)
-    letter = letter_of(record._replace(key=large, value=large), limits__dead_letter_bytes=4_000)
-    told = errors(letter, "shop")
+    dead_letter = dead_letter_of(record, limits__dead_letter_bytes=4_000)
+    assert errors(dead_letter, "shop")["truncated"] == "headers"
+    assert (dead_letter.key, dead_letter.value) == (b"key", b"[]")
+    assert "mine" not in dict(dead_letter.headers)
+    dead_letter = dead_letter_of(record._replace(key=large, value=large), limits__dead_letter_bytes=4_000)
+    told = errors(dead_letter, "shop")
     assert told["truncated"] == "value, headers, key"
     assert told["length"] == "5000"
-    assert size_of(letter) <= 4_000
-    assert large.startswith(letter.key)
+    assert size_of(dead_letter) <= 4_000
+    assert large.startswith(dead_letter.key)
 
 
 def test_a_value_that_just_fits_is_whole() -> None:
     record = Record(TOPIC, 0, 5, STAMP, None, b"[" * 3_000)
-    letter = letter_of(record)
-    assert letter.value == record.value
-    exact = size_of(letter)
-    assert letter_of(record, limits__dead_letter_bytes=exact) == letter
-    cut = letter_of(record, limits__dead_letter_bytes=exact - 1)
+    dead_letter = dead_letter_of(record)
+    assert dead_letter.value == record.value
+    exact = size_of(dead_letter)
+    assert dead_letter_of(record, limits__dead_letter_bytes=exact) == dead_letter
+    cut = dead_letter_of(record, limits__dead_letter_bytes=exact - 1)
     assert errors(cut, "shop")["truncated"] == "value"
 
 
@@ -255,8 +257,8 @@ def test_a_record_that_brings_too_much_into_its_outputs(place: int, members: dic
     value = orjson.dumps({"features": [1, 2, 3], **members})
     own = given(input__features="features", output__include=["a", "b"], limits__record_bytes=2_000_000)
     check_one_at_fault(own, log, place, value, "limit", "answer_too_large")
-    (letter,) = task(own).process([log[0]._replace(value=value)]).dead_letters
-    assert told in errors(letter, "shop")["message"]
+    (dead_letter,) = task(own).process([log[0]._replace(value=value)]).dead_letters
+    assert told in errors(dead_letter, "shop")["message"]
 
 
 def test_what_a_record_may_bring_into_its_outputs_is_answered_and_fits() -> None:

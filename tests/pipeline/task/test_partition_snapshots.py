@@ -121,7 +121,7 @@ def test_a_dimension_that_the_settings_get_to_name_meanwhile_is_taken() -> None:
     run(worker, log[:9])
     fresh = restored(array_settings(input__dimension=3), worker.partition_state(), [])
     outputs = run(fresh, log[9:])
-    assert [errors(letter)["class"] for letter in outputs.dead_letters] == ["wrong_dimension"]
+    assert [errors(each)["class"] for each in outputs.dead_letters] == ["wrong_dimension"]
     assert fresh.counts.outvoted == 1
     alone = task(array_settings(input__dimension=3))
     run(alone, [record for i, record in enumerate(log) if i not in (3, 9)])

@@ -382,8 +382,8 @@ def test_the_majority_of_the_first_20_usable_records_decides_the_dimension() -> 
     answered = payloads(outputs.assignments)
     assert len(answered) == 598
     assert [p["status"] for p in answered[:20]] == ["warming_up"] * 20
-    letters = [dict(message.headers) for message in outputs.dead_letters]
-    assert [letter["resonance.error.class"] for letter in letters] == [b"not_json", b"wrong_dimension"]
+    dead_letters = [dict(message.headers) for message in outputs.dead_letters]
+    assert [each["resonance.error.class"] for each in dead_letters] == [b"not_json", b"wrong_dimension"]
     assert worker.counts.outvoted == 3
     clean = [row for i, row in enumerate(rows) if i not in (0, 2, 4, 9, 30)]
     alone = task(array_settings(input__dimension=3))

@@ -171,8 +171,8 @@ def test_a_record_too_far_along_an_axis_is_a_dead_letter() -> None:
     worker = task(given(prepare__scale="none", prepare__project=4, prepare__warmup_records=50))
     X = np.random.default_rng(0).normal(size=(60, 20)) * 1e-3
     run(worker, log_of(X.tolist()))
-    (letter,) = run(worker, log_of([[1e150] * 20], 60)).dead_letters
-    assert errors(letter)["message"].startswith("beyond 1e+150 along principal axis ")
+    (dead_letter,) = run(worker, log_of([[1e150] * 20], 60)).dead_letters
+    assert errors(dead_letter)["message"].startswith("beyond 1e+150 along principal axis ")
 
 
 def test_an_engine_of_another_number_of_axes_is_refused() -> None:

@@ -75,7 +75,7 @@ def test_however_the_log_is_cut_the_bytes_are_the_same(form: Any, stream: str) -
     log[9] = log[9]._replace(value=None)
     whole = task(given)
     expected = run(whole, log)
-    classes = {errors(letter)["class"] for letter in expected.dead_letters}
+    classes = {errors(each)["class"] for each in expected.dead_letters}
     assert classes >= {"not_json", "wrong_type", "missing_feature", "wrong_dimension", "too_many_features"}
     assert len(expected.assignments) + len(expected.dead_letters) == 399
     assert len(expected.events) > 3
@@ -138,7 +138,7 @@ def test_names_get_their_places_in_the_order_of_their_first_appearance() -> None
         outputs = run(worker, log, size)
         assert names_of(worker, "p0:a") == ["zinc", "tin", "gold", "lead"]
         assert names_of(worker, "p0:b") == ["gold", "tin"]
-        told = [errors(letter) for letter in outputs.dead_letters]
+        told = [errors(each) for each in outputs.dead_letters]
         assert [(each["stage"], each["class"]) for each in told] == [
             ("validate", "wrong_type"),
             ("limit", "too_many_features"),
@@ -159,7 +159,7 @@ def test_a_stream_has_the_form_of_its_first_usable_record() -> None:
         worker = task(sparse_settings(prepare__scale="given", prepare__ranges={"*": [0, 5]}))
         outputs = run(worker, log, size)
         assert names_of(worker) == ["gold", "indices", "values"]
-        assert [errors(letter)["message"] for letter in outputs.dead_letters] == [
+        assert [errors(each)["message"] for each in outputs.dead_letters] == [
             "words.values[0] is text, not a number",
             "the features are indices and values, those of the stream's first record are an object name -> number; "
             "send one form in a stream",
@@ -270,8 +270,8 @@ def test_a_snapshot_may_know_more_features_than_it_has_bytes() -> None:
 )
 def test_what_cannot_be_used_is_a_dead_letter(words: Any, stage: str, kind: str, message: str) -> None:
     outputs = run(task(sparse_settings()), [sparse_record(0, words)])
-    (letter,) = outputs.dead_letters
-    told = errors(letter)
+    (dead_letter,) = outputs.dead_letters
+    told = errors(dead_letter)
     assert (told["stage"], told["class"], told["message"]) == (stage, kind, message)
     assert not outputs.assignments
     Draft202012Validator(load_schema("dead_letter")).validate(told)
@@ -279,8 +279,8 @@ def test_what_cannot_be_used_is_a_dead_letter(words: Any, stage: str, kind: str,
 
 def test_a_logarithm_of_nothing_is_a_dead_letter() -> None:
     worker = task(sparse_settings(prepare__log1p=["*"]))
-    (letter,) = run(worker, [sparse_record(0, {"w1": -1.0, "w2": 1.0})]).dead_letters
-    assert errors(letter)["message"] == "w1 is -1.0: log1p needs a value above -1"
+    (dead_letter,) = run(worker, [sparse_record(0, {"w1": -1.0, "w2": 1.0})]).dead_letters
+    assert errors(dead_letter)["message"] == "w1 is -1.0: log1p needs a value above -1"
     assert names_of(worker) == []
 
 

@@ -239,7 +239,7 @@ def test_the_topic_of_labels_may_have_any_number_of_partitions():
     }
     assert cluster.topics["shop.routes"][1]["retention.ms"] == "9"
     found = checked(survey(cluster, wanted))
-    assert (found.partitions, found.labels, found.routes, found.state_partitions, found.letters) == (3, 4, 3, 4, 4)
+    assert (found.partitions, found.labels, found.routes, found.state_partitions, found.dead_letters) == (3, 4, 3, 4, 4)
     assert found.topic_ids.keys() == {"in", "said", "shop.routes"}
     cluster.topics["said"] = 4, {"cleanup.policy": "compact"}
     assert any(

@@ -159,15 +159,15 @@ def test_a_surplus_output_is_found(deployment: MemoryDeployment, kind: str) -> N
     assert (difference.kind, difference.what, difference.offset) == (kind, "surplus", 600)
 
 
-def test_letters_say_their_log_and_their_version(deployment: MemoryDeployment) -> None:
-    (letter,) = deployment.recorded("dead_letters")
-    headers = dict(letter.headers)
+def test_dead_letters_say_their_log_and_their_version(deployment: MemoryDeployment) -> None:
+    (dead_letter,) = deployment.recorded("dead_letters")
+    headers = dict(dead_letter.headers)
     assert (headers["resonance.error.topic_id"], headers["resonance.error.version"]) == (b"id-1", b"1")
 
 
-def test_letters_of_an_earlier_release_verify_as_before(deployment: MemoryDeployment) -> None:
-    (letter,) = deployment.recorded("dead_letters")
-    said = [header for header in letter.headers if not header[0].endswith((".topic_id", ".version"))]
+def test_dead_letters_of_an_earlier_release_verify_as_before(deployment: MemoryDeployment) -> None:
+    (dead_letter,) = deployment.recorded("dead_letters")
+    said = [header for header in dead_letter.headers if not header[0].endswith((".topic_id", ".version"))]
     deployment.replace("dead_letters", 0, headers=said)
     assert deployment.verify().identical
     deployment.replace("dead_letters", 0, headers=[*said, ("strange", b"")])
@@ -175,15 +175,15 @@ def test_letters_of_an_earlier_release_verify_as_before(deployment: MemoryDeploy
     assert difference.members == [("headers.strange", "", None)]
 
 
-def test_letters_of_a_history_that_was_given_up_are_older(deployment: MemoryDeployment) -> None:
-    (letter,) = deployment.recorded("dead_letters")
+def test_dead_letters_of_a_history_that_was_given_up_are_older(deployment: MemoryDeployment) -> None:
+    (dead_letter,) = deployment.recorded("dead_letters")
     deployment.take_settings(deployment.changed(engine__memory=350))
     reset.reset(deployment.source, deployment.task)
     deployment.work(601)
     place = (deployment.given.topic("dead_letters"), 0)
     # About a record that can be used under the present settings.
-    headers = [(name, b"7" if name.endswith(".offset") else value) for name, value in letter.headers]
-    deployment.append(place, Message(letter.key, letter.value, headers))
+    headers = [(name, b"7" if name.endswith(".offset") else value) for name, value in dead_letter.headers]
+    deployment.append(place, Message(dead_letter.key, dead_letter.value, headers))
     told = [dict(one.headers)["resonance.error.version"] for one in deployment.recorded("dead_letters")]
     assert told == [b"1", b"2", b"1"]
     (part,) = deployment.verify().parts

@@ -201,7 +201,7 @@ def test_ctrl_c_is_how_it_ends_while_it_connects_too(monkeypatch, capsys, broker
     assert capsys.readouterr() == ("", "")
 
 
-def test_letters_of_different_records_are_no_repeats_though_their_sender_gave_them_one_id(broker):
+def test_dead_letters_of_different_records_are_no_repeats_though_their_sender_gave_them_one_id(broker):
     topic = "shop.dead-letters"
     sent = [("ce_id", b"1")]
     told = {"topic": "orders", "partition": 0, "stage": "decode", "class": "not_json", "message": "not JSON"}
@@ -210,8 +210,8 @@ def test_letters_of_different_records_are_no_repeats_though_their_sender_gave_th
         broker.append(topic, 1, b"{", headers=sent + dead_letter_headers("shop", told | {"offset": str(offset)}))
     broker.flush()
     with Subscriber(broker.client_settings(), {(topic, 1): begin}) as subscriber:
-        letters = [record for record in _records(subscriber, 3) if record.value == b"{"]
-    assert [dict(letter.headers)["shop.error.offset"] for letter in letters] == [b"7", b"8"]
+        dead_letters = [record for record in _records(subscriber, 3) if record.value == b"{"]
+    assert [dict(each.headers)["shop.error.offset"] for each in dead_letters] == [b"7", b"8"]
 
 
 def test_a_compacted_topic_may_say_again_what_it_said_before(broker):

@@ -36,7 +36,7 @@ def test_a_record_without_entries_fits_either_form_and_decides_none(empty: Any, 
     log[30] = sparse_record(30, {"gold": 1e200} if words is BY_NAME else {"indices": [1], "values": [1e200]})
     whole = task(given)
     expected = run(whole, log)
-    assert [errors(letter)["class"] for letter in expected.dead_letters] == ["out_of_range"]
+    assert [errors(each)["class"] for each in expected.dead_letters] == ["out_of_range"]
     assert len(expected.assignments) == 49
     for size in (1, 7):
         part = task(given)
@@ -63,8 +63,8 @@ def test_a_name_has_as_many_bytes_as_the_page_says(name: str, size: int) -> None
     worker = task(sparse_settings())
     outputs = run(worker, sparse_records([{name: 1.0}, {name + "x": 1.0}]))
     assert len(outputs.assignments) == 1
-    (letter,) = outputs.dead_letters
-    assert f"has {size + 1:,} bytes, 1,000 are allowed" in errors(letter)["message"]
+    (dead_letter,) = outputs.dead_letters
+    assert f"has {size + 1:,} bytes, 1,000 are allowed" in errors(dead_letter)["message"]
 
 
 def test_a_stream_with_a_few_names_needs_no_room_for_those_of_all_others() -> None:

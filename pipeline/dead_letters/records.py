@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 from resonance.pipeline.kafka.log_reader import LogReader, OffsetRange
 from resonance.pipeline.records import Record, TopicPartition
 
-LetterHeader = tuple[str, bytes | None]
+Header = tuple[str, bytes | None]
 
 SOURCE_HEADER: Final = "dlq.source"
 """Header of a replayed record, behind the deployment's name: where the original stands."""
@@ -19,7 +19,7 @@ class StoredDeadLetter:
     """A dead letter as its topic holds it; `stage`, `kind` and `message` give the reason."""
 
     at: tuple[str, int, int]
-    """Topic, partition and offset of the letter itself."""
+    """Topic, partition and offset of the dead letter itself."""
     timestamp: int
     """When it was written, in milliseconds since 1970."""
     source: tuple[str, int, int]
@@ -34,12 +34,12 @@ class StoredDeadLetter:
     """Bytes of the whole value, before any cut."""
     key: bytes | None
     value: bytes | None
-    headers: tuple[LetterHeader, ...]
+    headers: tuple[Header, ...]
     """Headers of the original, without those that describe the dead letter."""
     topic_id: str = ""
-    """Kafka's id of the original's topic; empty where the letter does not have it."""
+    """Kafka's id of the original's topic; empty where the dead letter does not have it."""
     version: int = 0
-    """Version with which new streams started then; 0 where the letter does not have it."""
+    """Version with which new streams started then; 0 where the dead letter does not have it."""
 
     @classmethod
     def of(cls, record: Record, name: str) -> Self | None:
@@ -76,7 +76,7 @@ class StoredDeadLetter:
         return f"{topic}[{partition}]@{offset}"
 
     def as_json(self, *, content: bool = False) -> dict[str, Any]:
-        """Return the letter as JSON values; with `content` also key, value and headers.
+        """Return the dead letter as JSON values; with `content` also key, value and headers.
 
         Bytes that are not UTF-8 are given in base64, under a name that says so.
         """
@@ -125,23 +125,23 @@ class Choice:
 
     @property
     def narrow(self) -> bool:
-        """Whether it leaves any letter out."""
+        """Whether it leaves any dead letter out."""
         return bool(self.kinds or self.stages or self.partition is not None or self.since > 0)
 
-    def has(self, letter: StoredDeadLetter) -> bool:
-        """Whether a letter is selected."""
+    def has(self, dead_letter: StoredDeadLetter) -> bool:
+        """Whether a dead letter is selected."""
         return (
-            (not self.kinds or letter.kind in self.kinds)
-            and (not self.stages or letter.stage in self.stages)
-            and self.partition in (None, letter.at[1])
-            and self.topic in (None, letter.source[0])
-            and letter.timestamp >= self.since
+            (not self.kinds or dead_letter.kind in self.kinds)
+            and (not self.stages or dead_letter.stage in self.stages)
+            and self.partition in (None, dead_letter.at[1])
+            and self.topic in (None, dead_letter.source[0])
+            and dead_letter.timestamp >= self.since
         )
 
 
-def read_letters(
+def read_dead_letters(
     reader: LogReader, ranges: Mapping[TopicPartition, OffsetRange], name: str
 ) -> Iterator[tuple[TopicPartition, list[StoredDeadLetter]]]:
     """Yield the dead letters of the deployment `name` in some ranges, in order within each partition."""
     for at, records in reader.read(ranges):
-        yield at, [letter for record in records if (letter := StoredDeadLetter.of(record, name)) is not None]
+        yield at, [dead_letter for record in records if (dead_letter := StoredDeadLetter.of(record, name)) is not None]
