@@ -141,8 +141,6 @@ class Counts:
     """Records with a null value."""
     dead_letters_by_stage: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Dead letters by stage and class."""
-    outvoted: int = 0
-    """Records that were answered ``warming_up`` and then had other features than most."""
     streams: int = 0
     values_compared: int = 0
     """Values of features that have a frozen range, since the streams began."""

@@ -232,7 +232,7 @@ class Fields(BaseSettings):
 
     @property
     def finds_features(self) -> bool:
-        """Whether the first records of a partition show which features all its records have."""
+        """Whether the first usable record of a partition decides which features all its records have."""
         return self.features is None and self.input.sparse is None
 
     @property

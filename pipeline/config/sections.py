@@ -99,7 +99,7 @@ class InputSection(Section):
     time_path: OptionalPath = None
     """Path to the record's time, RFC 3339 text or milliseconds since 1970; without it Kafka's timestamp."""
     dimension: OptionalCount = Field(default=None, ge=1)
-    """Number of features in an array; without it what most of the first 20 usable records of a partition have."""
+    """Number of features in an array; without it what the first usable record of a partition has."""
     sparse: OptionalPath = None
     """Instead of `features`, for the engines that take sparse records: path to ``{"indices": [...], "values": [...]}``
     or to an object name -> number whose names grow. What a record leaves out is 0 (docs/data.md)."""

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.kafka.log_reader import NO_OFFSET
 from resonance.pipeline.replay.bootstrap import BootstrapResult, Learning
 from resonance.pipeline.replay.file_partitions import Routed, unpack
@@ -15,8 +14,7 @@ def learn_lanes(job: Mapping[str, Any], routed: Iterator[Routed], report: Report
     """Learn the records routed to some partitions and write their snapshots to files.
 
     The job has ``settings``, ``deployment``, the file's ``path`` for messages, and ``lanes``: for each partition what
-    `Learning` needs, and the ``offset`` at which its log continues. Raises ConfigurationError where a partition has too
-    few records to show their features; the settings must then name them.
+    `Learning` needs, and the ``offset`` at which its log continues.
     """
     settings, source = described(job)
     lanes = {lane["at"][1]: (Learning(settings, source, lane), lane["offset"]) for lane in job["lanes"]}
@@ -25,14 +23,8 @@ def learn_lanes(job: Mapping[str, Any], routed: Iterator[Routed], report: Report
         learning.take(part.on(learning.at[0]))
         report(len(part))
     found = []
-    for partition, (learning, offset) in lanes.items():
-        try:
-            learning.task.go_on_at(offset)
-        except ValueError as error:
-            raise ConfigurationError(
-                f"{job['path']}: partition {partition} gets {learning.found.records} records of it, too few to show "
-                "their features; say with input.dimension how many there are, or list them in input.features"
-            ) from error
+    for learning, offset in lanes.values():
+        learning.task.go_on_at(offset)
         # The learned records are in no log, so a replay can start only from the archive.
         found.append(learning.close(NO_OFFSET, offset))
     return found

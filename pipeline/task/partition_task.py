@@ -17,7 +17,7 @@ from resonance.pipeline.records import Counts, Message, Outputs, SourceRecord, S
 from resonance.pipeline.task.dead_letters import DeadLetters, WithDeadLetters
 from resonance.pipeline.task.decode.dense import shape_from
 from resonance.pipeline.task.decode.faults import FaultError
-from resonance.pipeline.task.decode.json_records import Decoded, InputMapping
+from resonance.pipeline.task.decode.json_records import Decoded
 from resonance.pipeline.task.decode.late_labels import LabelDecoding, own_times
 from resonance.pipeline.task.downstream import Downstream
 from resonance.pipeline.task.emission import Emission
@@ -25,7 +25,7 @@ from resonance.pipeline.task.encode import message_sizes
 from resonance.pipeline.task.encode.assignments import Encoder, describe
 from resonance.pipeline.task.encode.origins import Origins
 from resonance.pipeline.task.encode.selection import Answered, Answers, in_order, through
-from resonance.pipeline.task.feature_discovery import Probing
+from resonance.pipeline.task.feature_discovery import FeatureDiscovery
 from resonance.pipeline.task.learning import EmitMode, Learner
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.model_health import ModelHealth
@@ -35,7 +35,7 @@ from resonance.schemas import ClusterSnapshot
 PIECE = 512
 """Records that are handled at once; their intermediate data still fit a core's own cache."""
 
-FORMAT = 3
+FORMAT = 4
 """Format of `PartitionTask.partition_state`."""
 
 
@@ -64,10 +64,6 @@ class PartitionTask(WithDeadLetters):
         self._where = f"{topic}[{partition}]"
         self._by_key = settings.by_key
         self._names_by_key = settings.stream == "key"
-        self._mapping = InputMapping(settings)
-        self._decode = self._mapping.decode
-        if settings.labels.topic is not None:
-            self._decode = LabelDecoding(settings, self._mapping).decode
         encoder = Encoder(settings, topic, partition)
         self._emission = Emission(settings.emit_from, topic, partition)
         self._streams = Streams(settings, topic, partition)
@@ -76,22 +72,16 @@ class PartitionTask(WithDeadLetters):
         self.health = ModelHealth()
         """Quality of the models; not part of the state."""
         self._learner = Learner(settings, topic, partition, self._streams, self.health)
-        self._probing = Probing(
-            settings,
-            self._where,
-            self._mapping,
-            self._streams,
-            self._learner,
-            self._answers,
-            self._dead_letters,
-            self._emission,
-        )
+        self._features = FeatureDiscovery(settings, topic, partition, self._dead_letters)
+        self._decode = self._features.decode
+        if settings.labels.topic is not None:
+            self._decode = LabelDecoding(settings, self._features.mapping).decode
         self._records = self._skipped = 0
         self._sender: Downstream | None = None
 
     def _send_by(self, sender: Downstream) -> None:
         """Make the models roots: the sender writes the messages to their subtrees, which assign the records."""
-        self._sender = self._probing.sender = sender
+        self._sender = sender
         self._learner.further_check = sender.check_room
 
     def process(self, records: Sequence[SourceRecord]) -> Outputs:
@@ -131,26 +121,17 @@ class PartitionTask(WithDeadLetters):
             self._emission.begin_at(records[-1].offset + 1)
 
     def go_on_at(self, offset: int) -> None:
-        """Let the partition continue at an offset, whatever the offsets of the records that it learned silently.
-
-        Raises `ValueError` while records are held back because too few have come to decide their features.
-        """
-        if self._probing.holding:
-            raise ValueError("the features of the records are not decided")
+        """Let the partition continue at an offset, whatever the offsets of the records that it learned silently."""
         self._streams.go_on_at(offset)
-        self._probing.decided_before(offset)
+        self._features.move(offset)
         self._emission.begin_at(offset)
 
     def _run(self, records: Sequence[SourceRecord], outputs: Outputs | None, *, silent: bool = False) -> None:
         self._records += len(records)
-        probed = 0
-        while probed < len(records) and self._probing.is_deciding(records[probed].offset):
-            self._probing.probe(records[probed], outputs, silent=silent)
-            probed += 1
-        for start in range(probed, len(records), PIECE):
+        for start in range(0, len(records), PIECE):
             self._piece(records[start : start + PIECE], outputs, silent=silent)
 
-    # A batch, once the features are known
+    # A batch
 
     def _piece(self, records: Sequence[SourceRecord], outputs: Outputs | None, *, silent: bool) -> None:
         """Learn records, cut where emission begins among them."""
@@ -252,7 +233,7 @@ class PartitionTask(WithDeadLetters):
             if len(self._streams) >= self._settings.limits.streams:
                 batch.blame(self._dead_letters.no_room(key), group)
                 return None
-            model = self._learner.begin(key, self._probing.layout)
+            model = self._learner.begin(key, self._features.layout)
         return model
 
     # Streams
@@ -279,9 +260,8 @@ class PartitionTask(WithDeadLetters):
         memories = [model.labels for model in models if model.labels is not None]
         return Counts(
             self._records,
-            self._skipped + self._probing.skipped,
+            self._skipped,
             self._dead_letters.by_stage_and_class,
-            self._probing.outvoted,
             len(preparations),
             sum(preparation.compared for preparation in preparations),
             sum(preparation.outside for preparation in preparations),
@@ -306,10 +286,7 @@ class PartitionTask(WithDeadLetters):
     @property
     def recovery_offset(self) -> int | None:
         """Lowest offset of a record that neither a snapshot nor `partition_state` contains; None when there is none."""
-        offsets = [
-            offset for offset in (self._streams.recovery_offset, self._probing.recovery_offset) if offset is not None
-        ]
-        return min(offsets, default=None)
+        return self._streams.recovery_offset
 
     def due(self) -> list[str]:
         """Return the streams whose next snapshot is due, the longest dirty first."""
@@ -321,7 +298,7 @@ class PartitionTask(WithDeadLetters):
 
     def snapshot(self, stream: str) -> StreamSnapshot:
         """Return the snapshot of a stream and mark it clean."""
-        return self._streams.snapshot(stream, self._probing.layout, self._probing.until)
+        return self._streams.snapshot(stream, self._features.layout, self._features.decided_at)
 
     def dropped(self) -> list[str]:
         """Return the streams that ended since the last call; their snapshots must be deleted."""
@@ -329,11 +306,13 @@ class PartitionTask(WithDeadLetters):
 
     def is_consistent_at(self, position: int) -> bool:
         """Whether `states` and `partition_state` hold exactly what the records below an offset left."""
-        return self._probing.recovery_offset is None and all(model.next <= position for model in self._streams)
+        return all(model.next <= position for model in self._streams)
 
     def states(self) -> Iterator[StreamSnapshot]:
         """Yield the snapshot of every stream without marking any of them clean."""
-        return self._streams.states(self._probing.layout, self._probing.until) if len(self._streams) else iter(())
+        return (
+            self._streams.states(self._features.layout, self._features.decided_at) if len(self._streams) else iter(())
+        )
 
     def restore(self, snapshot: StreamSnapshot, *, new_version: bool = False) -> None:
         """Continue a stream from a snapshot, after `restore_partition`.
@@ -342,11 +321,9 @@ class PartitionTask(WithDeadLetters):
         Raises `MismatchError` if the model was learned with other settings, which it names, or if the state cannot be
         read; raises `ConfigurationError` if the events would not fit into their topic.
         """
-        shape = shape_from(snapshot.header.get("shape"))
-        if shape is not None:
-            # Without transactions there can be a snapshot whose partition record was not written.
-            self._probing.take_decision(shape, int(snapshot.header.get("probed_until", 0)))
-        self._streams.restore(snapshot, self._probing.layout, new_version=new_version)
+        # Without transactions there can be a snapshot whose partition record was not written.
+        self._features.take(shape_from(snapshot.header.get("shape")), int(snapshot.header.get("decided_at", 0)))
+        self._streams.restore(snapshot, self._features.layout, new_version=new_version)
         model = self._streams.named(snapshot.stream)
         self.health.restored(model)
         if not new_version:
@@ -372,7 +349,7 @@ class PartitionTask(WithDeadLetters):
     def partition_state(self) -> bytes:
         """Return the state of the partition beside its streams, as JSON."""
         own = {"format": FORMAT, "first_version": self._streams.first_version, "emission": self._emission.state()}
-        return orjson.dumps(own | self._probing.state())
+        return orjson.dumps(own | self._features.state())
 
     def restore_partition(self, state: bytes) -> None:
         """Continue from `partition_state`, before any stream is restored.
@@ -384,7 +361,7 @@ class PartitionTask(WithDeadLetters):
             if (found := int(content["format"])) > FORMAT:
                 raise mismatches.newer_format(self._where, found, FORMAT)
             first_version = int(content["first_version"])
-            self._probing.restore(content)
+            self._features.restore(content)
             self._emission.restore(content.get("emission"))
         except (ValueError, KeyError, TypeError, IndexError):
             raise mismatches.unreadable(self._where, "the state of the partition") from None

@@ -160,15 +160,15 @@ class Streams:
         """Return the streams that have learned since their last snapshot, the longest dirty first."""
         return sorted(self._dirty, key=self._dirty.__getitem__)
 
-    def snapshot(self, stream: str, layout: AnyLayout, probed_until: int) -> StreamSnapshot:
+    def snapshot(self, stream: str, layout: AnyLayout, decided_at: int) -> StreamSnapshot:
         """Return the snapshot of a stream and mark it clean.
 
-        `probed_until` is the offset behind the record that decided the layout.
+        `decided_at` is the offset of the record that decided the layout.
         """
         model = self._names[stream]
         body = model.state()
         self._note_clean(model, len(body))
-        header = self._header(layout, model.version) | {"probed_until": probed_until}
+        header = self._header(layout, model.version) | {"decided_at": decided_at}
         return StreamSnapshot(stream, model.next, header, body)
 
     def _note_clean(self, model: StreamModel, size: int) -> None:
@@ -178,10 +178,10 @@ class Streams:
         for book in (self._dirty, self._dirty_at, self._new_at):
             book.pop(model.name, None)
 
-    def states(self, layout: AnyLayout, probed_until: int) -> Iterator[StreamSnapshot]:
+    def states(self, layout: AnyLayout, decided_at: int) -> Iterator[StreamSnapshot]:
         """Yield the snapshot of every stream without marking any of them clean."""
         for model in self._models.values():
-            header = self._header(layout, model.version) | {"probed_until": probed_until}
+            header = self._header(layout, model.version) | {"decided_at": decided_at}
             yield StreamSnapshot(model.name, model.next, header, model.state())
 
     def _header(self, layout: AnyLayout, version: int) -> dict[str, Any]:

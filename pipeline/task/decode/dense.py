@@ -1,6 +1,6 @@
 """Where the features stand in a record, and how a whole batch of them is extracted at once.
 
-The settings decide the layout; where they leave it open, the first usable records of a partition do.
+The settings decide the layout; where they leave it open, the first usable record of a partition does.
 """
 
 from collections.abc import Callable, Sequence
@@ -176,12 +176,12 @@ class Layout:
             found = feature_shape(record, self._settings)
             if bool(self.shape.names) != bool(found.names):
                 kind = "an object name -> number" if self.shape.names else "an array of numbers"
-                raise FaultError("validate", "wrong_type", f"{self._where()} must be {kind}, as in the records before")
+                raise FaultError("validate", "wrong_type", f"{self._where()} must be {kind}, as in the first record")
             if found.length != self._length:
                 raise FaultError(
                     "validate",
                     "wrong_dimension",
-                    f"{self._where()} has {found.length:,} numbers, the partition's records have {self._length:,}; "
+                    f"{self._where()} has {found.length:,} numbers, the first record has {self._length:,}; "
                     "send records of one dimension, or a deployment for each",
                 )
         return [self._value(record, column) for column in range(self.dimension)]

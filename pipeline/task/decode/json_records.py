@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from operator import itemgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import orjson
@@ -16,7 +16,7 @@ from resonance.engine.base import FloatArray
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.json_paths import ABSENT, Path, find, parse_path, path_name
 from resonance.pipeline.records import SourceRecord
-from resonance.pipeline.task.decode.dense import Layout, Shape, feature_shape, kind_of
+from resonance.pipeline.task.decode.dense import Layout, Shape, kind_of
 from resonance.pipeline.task.decode.faults import Fault, FaultError
 from resonance.pipeline.task.decode.labels import Labels, Taught, labels_of
 from resonance.pipeline.task.decode.sparse import SparseLayout, SparseRows
@@ -37,17 +37,6 @@ _loads = orjson.loads
 
 
 AnyLayout = Layout | SparseLayout
-
-
-class Probe(NamedTuple):
-    """A usable record, while the features that it must have are not decided; members as in `Decoded`."""
-
-    shape: Shape
-    row: list[float]
-    id: bytes | None
-    time: str
-    included: str | None
-    labels: Labels | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -88,39 +77,13 @@ class InputMapping:
         self._bytes = np.empty(0, np.uint8)
         self._marks = np.empty(0, np.bool_)
         self.layout: AnyLayout | None = None
-        """Where the features stand; None until the first records have shown it (`probe`, `decide`)."""
+        """Where the features stand; None until the first usable record has shown it."""
         if settings.input.sparse is not None:
             self.layout = SparseLayout(settings)
         elif not isinstance(settings.input.features, str):
             self.layout = Layout(settings)
         elif settings.input.dimension is not None:
             self.layout = Layout(settings, Shape(settings.input.dimension, ()))
-
-    @property
-    def dense_layout(self) -> Layout | None:
-        """The layout, if it is known and records are dense."""
-        return self.layout if isinstance(self.layout, Layout) else None
-
-    def decide(self, shape: Shape) -> None:
-        """Set what the feature path leads to from now on."""
-        self.layout = Layout(self._settings, shape)
-
-    def probe(self, record: SourceRecord, layout: Layout | None = None) -> Probe | None:
-        """Decode a record whose features may be undecided; None for a null value.
-
-        With a layout the record must have its features. A `FaultError` says why a record is not usable.
-        """
-        if record.value is None:
-            return None
-        parsed = self.parsed(record.value)
-        shape = feature_shape(parsed, self._settings)
-        row = (layout or Layout(self._settings, shape)).row(parsed)
-        if layout is not None and layout.shape is not None:
-            # An object may have more names than the layout requires.
-            shape = layout.shape
-        own = self._id(parsed) or b"null" if self._id_path else None
-        included = self._included([parsed])[0] if self._include else None
-        return Probe(shape, row, own, self._time(parsed, record.timestamp), included, self._labels(parsed))
 
     def decode(self, records: Sequence[SourceRecord]) -> Decoded:
         """Decode a batch in offset order."""
@@ -141,6 +104,13 @@ class InputMapping:
                 decoded = self._one_by_one(part, self.layout, start)
             parts.append(decoded)
         return self._joined(parts, self.layout)
+
+    def decode_one(self, record: SourceRecord, layout: Layout) -> Decoded:
+        """Decode a record that has a value; a `FaultError` says why it is not usable."""
+        decoded = self._one_by_one([record], layout, 0)
+        for fault in decoded.faults:
+            raise FaultError(fault.stage, fault.kind, fault.message)
+        return decoded
 
     def _whole(self, records: Sequence[SourceRecord], layout: AnyLayout) -> Decoded:
         """Decode a batch without any fault; a fault raises one of several exceptions."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 from resonance.pipeline.records import RoutedRecord, SourceRecord, TopicPartition
-from resonance.pipeline.task.decode.json_records import Decoded, Probe
+from resonance.pipeline.task.decode.json_records import Decoded
 
 TRACE_BYTES = 1_000
 """Bytes of the longest ``traceparent`` that is passed through; the standard's have 55."""
@@ -58,14 +58,6 @@ class Origins:
             _traces_of(records),
             _sources_of(records),
         )
-
-    @classmethod
-    def of_probe(cls, record: SourceRecord, probe: Probe) -> Self:
-        """Return the origin of one record whose features are not decided yet."""
-        ids = None if probe.id is None else [probe.id]
-        included = None if probe.included is None else [probe.included]
-        one = [record]
-        return cls([record.offset], [record.key], ids, [probe.time], included, _traces_of(one), _sources_of(one))
 
     @property
     def streams(self) -> "list[bytes | None] | list[bytes]":

@@ -55,11 +55,6 @@ class Answers:
         statuses = _statuses(result)
         return [now != before for now, before in zip(statuses, (model.last, *statuses), strict=False)]
 
-    def held(self, texts: StreamTexts, origin: Origins, *, first: bool) -> list[Message]:
-        """Return the assignment of a record that is held back; with `first` its stream has none before."""
-        wanted = self._wanted == "all" or (self._wanted == "changes" and first)
-        return self._encoder.warming(texts, origin) if wanted else []
-
     def remember(self, model: StreamModel, result: LearnResult) -> None:
         """Keep the last assignment where the next one is compared with it."""
         if self._wanted == "changes":

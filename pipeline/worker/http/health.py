@@ -19,7 +19,6 @@ def described(partition: AssignedPartition) -> dict[str, Any]:
         "records": counts.records,
         "skipped": counts.skipped,
         "dead_letters": dict(counts.dead_letters),
-        "outvoted": counts.outvoted,
         "streams": counts.streams,
         # Share of the values outside their frozen range; None before there is one.
         "outside_range": None if share is None else round(share, 6),

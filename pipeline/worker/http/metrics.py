@@ -43,9 +43,6 @@ DESCRIPTIONS: Final = (
         "resonance_dead_letters_total", "counter", (*PARTITION, "stage", "class"), "Records that became dead letters."
     ),
     Description(
-        "resonance_outvoted_records_total", "counter", PARTITION, "First records with other features than most."
-    ),
-    Description(
         "resonance_foreign_routes_total",
         "counter",
         PARTITION,

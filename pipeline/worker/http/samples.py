@@ -63,7 +63,6 @@ def _of(partition: AssignedPartition) -> dict[str, float | None]:
         "resonance_skipped_nulls_total": seen.skipped - before.skipped,
         "resonance_foreign_routes_total": seen.foreign - before.foreign,
         "resonance_repeated_routes_total": seen.repeated - before.repeated,
-        "resonance_outvoted_records_total": max(seen.outvoted - before.outvoted, 0),
         "resonance_streams": seen.streams,
         "resonance_labelled_records_total": max(seen.labelled - before.labelled, 0) if seen.taught else None,
         "resonance_labels_waiting": seen.labels_waiting if seen.taught else None,

@@ -396,7 +396,7 @@ def test_a_limit_that_an_earlier_release_did_not_know_stops_nothing(log):
     assert restore_partitions(given, [AT], ToyTask)[AT].start == 33
 
 
-def test_limits_may_change_after_a_clean_stop_among_the_first_records(log):
+def test_limits_may_change_after_a_clean_stop(log):
     log.record = lambda offset: Record("in", 0, offset, 0, b"k", b'{"features": [%d, 2]}' % (offset % 7))
     first, second = {}, {"limits__streams": 9, "limits__record_bytes": 5_000}
 

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 from resonance.pipeline.cli import main
-from resonance.pipeline.errors import ConfigurationError, MismatchError
+from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.files.record_file import RecordFile
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.kafka.ranges import Span
@@ -152,15 +152,6 @@ def test_what_a_topic_gave_is_learned_again_from_it(deployment: MemoryDeployment
     deployment.work(400)
     deployment.logs[deployment.source.snapshots, 0] = []
     assert orjson.loads(deployment.work(600).assignments[0].value or b"")["source"]["offset"] == 400
-
-
-def test_a_file_that_does_not_show_its_features_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    path = tmp_path / "few.jsonl"
-    path.write_bytes(b'{"features": [1, 2]}\n' * 5)
-    deployment = MemoryDeployment(monkeypatch, input__features="features", prepare__scale="none")
-    with pytest.raises(ConfigurationError, match=r"gets 5 records of it, too few to show their features; .*dimension"):
-        bootstrap(deployment.changed(input__features="features", stream="partition"), FromFile(path, Columns()), Span())
-    assert deployment.written == []
 
 
 def test_a_deployment_that_has_learned_is_left_alone(deployment: MemoryDeployment) -> None:

@@ -109,7 +109,7 @@ def check_one_at_fault(given: Any, log: list[Record], place: int, value: bytes, 
     assert worker.counts.dead_letters == {kind: 1}
 
 
-def test_a_range_that_is_frozen_while_the_features_are_being_decided_counts_at_once() -> None:
+def test_a_range_that_was_just_frozen_counts_at_once() -> None:
     rows = [[0.001 * i, 1.0, 1.0] for i in range(60)]
     rows[10][0] = 5e149
     for size in (1, 100):
@@ -118,7 +118,6 @@ def test_a_range_that_is_frozen_while_the_features_are_being_decided_counts_at_o
         (dead_letter,) = outputs.dead_letters
         assert "once scaled" in errors(dead_letter)["message"]
         assert len(outputs.assignments) == 59
-        assert worker.counts.outvoted == 0
 
 
 def test_a_dimension_that_changes_is_a_dead_letter() -> None:

@@ -13,7 +13,6 @@ from tests.pipeline.streams import (
     STAMP,
     TOPIC,
     Held,
-    errors,
     join,
     payloads,
     points,
@@ -112,45 +111,14 @@ def test_a_clean_stop_while_the_dimension_is_being_decided_leaves_nothing_to_rea
         assert states(fresh) == states(whole)
 
 
-def test_a_dimension_that_the_settings_get_to_name_meanwhile_is_taken() -> None:
-    rows = points(100).tolist()
-    rows[3] = rows[3][:2]
-    log = array_records(rows)
-    log[9] = log[9]._replace(value=b'{"features": [1, 2]}')
-    worker = task(array_settings())
-    run(worker, log[:9])
-    fresh = restored(array_settings(input__dimension=3), worker.partition_state(), [])
-    outputs = run(fresh, log[9:])
-    assert [errors(each)["class"] for each in outputs.dead_letters] == ["wrong_dimension"]
-    assert fresh.counts.outvoted == 1
-    alone = task(array_settings(input__dimension=3))
-    run(alone, [record for i, record in enumerate(log) if i not in (3, 9)])
-    assert states(fresh) == states(alone)
-
-
-def test_records_that_are_too_long_for_the_state_are_read_again() -> None:
-    wide = array_records(points(30, dimension=4_000).tolist())
-    worker = task(array_settings())
-    run(worker, wide[:2])
-    assert worker.recovery_offset is None
-    run(worker, wide[2:15])
-    assert worker.dirty() == []
-    assert worker.recovery_offset == wide[0].offset
-    assert len(worker.partition_state()) < 1_000
-    run(worker, wide[15:])
-    worker.snapshot("p0")
-    assert worker.recovery_offset is None
-
-
 def test_a_snapshot_ahead_of_the_partition_record_brings_the_decision_with_it() -> None:
     given = array_settings(stream="key", prepare__scale="none", engine__min_cluster_records=1)
     log = array_records(points(60).tolist(), (b"a", b"b"))
     worker = task(given)
-    run(worker, log[:15])
     state = worker.partition_state()
-    run(worker, log[15:30])
+    run(worker, log[:30])
     fresh = restored(given, state, [worker.snapshot("p0:a")])
-    fresh.catch_up(log[15:30])
+    fresh.catch_up(log[:30])
     assert states(fresh) == states(worker)
     assert run(fresh, log[30:]) == run(worker, log[30:])
 
@@ -335,11 +303,11 @@ def test_a_damaged_or_newer_snapshot_stops() -> None:
     newer = StreamSnapshot("p0", snapshot.next, {**snapshot.header, "format": 99}, snapshot.body)
     with pytest.raises(MismatchError, match="newer release"):
         restored(settings(), state, [newer])
-    for damaged in (b"", b"{}", b"[]", orjson.dumps({"format": 1, "shape": 3, "probed_until": 0})):
+    for damaged in (b"", b"{}", b"[]", orjson.dumps({"format": 1, "shape": 3, "decided_at": 0})):
         with pytest.raises(MismatchError, match="cannot be read"):
             task().restore_partition(damaged)
     with pytest.raises(MismatchError, match="newer release"):
-        task().restore_partition(orjson.dumps({"format": 99, "shape": None, "probed_until": 0}))
+        task().restore_partition(orjson.dumps({"format": 99, "shape": None, "decided_at": 0}))
 
 
 def test_a_new_version_begins_new_models_and_says_so() -> None:

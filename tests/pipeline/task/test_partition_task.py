@@ -16,6 +16,7 @@ from tests.pipeline.streams import (
     LIVELY,
     STAMP,
     TOPIC,
+    errors,
     payloads,
     points,
     records,
@@ -370,34 +371,47 @@ def array_settings(**changes: Any) -> Any:
     return settings(input__features="features", **changes)
 
 
-def test_the_majority_of_the_first_20_usable_records_decides_the_dimension() -> None:
+def test_the_first_usable_record_decides_the_dimension(caplog: pytest.LogCaptureFixture) -> None:
     rows = points(600).tolist()
-    for i in (0, 4, 9):
+    for i in (4, 9):
         rows[i] = rows[i][:2]
     log = array_records(rows)
-    log[2] = log[2]._replace(value=b"nothing")
-    log[30] = log[30]._replace(value=orjson.dumps({"features": [1, 2]}))
+    log[0] = log[0]._replace(value=b"nothing")
+    log[1] = log[1]._replace(value=None)
+    log[2] = log[2]._replace(value=orjson.dumps({"features": [1e300, 2]}))
     worker = task(array_settings())
-    outputs = run(worker, log)
-    answered = payloads(outputs.assignments)
-    assert len(answered) == 598
-    assert [p["status"] for p in answered[:20]] == ["warming_up"] * 20
-    dead_letters = [dict(message.headers) for message in outputs.dead_letters]
-    assert [each["resonance.error.class"] for each in dead_letters] == [b"not_json", b"wrong_dimension"]
-    assert worker.counts.outvoted == 3
-    clean = [row for i, row in enumerate(rows) if i not in (0, 2, 4, 9, 30)]
+    with caplog.at_level("INFO"):
+        outputs = run(worker, log)
+    assert caplog.messages[0].endswith("@9: the first usable record decides that records have 3 features: f0, f1, f2")
+    letters = [errors(message) for message in outputs.dead_letters]
+    assert [letter["class"] for letter in letters] == ["not_json", "out_of_range", "wrong_dimension", "wrong_dimension"]
+    assert len(outputs.assignments) == 595
+    clean = [record for i, record in enumerate(log) if i not in (0, 1, 2, 4, 9)]
     alone = task(array_settings(input__dimension=3))
-    run(alone, array_records(clean))
+    assert run(alone, clean).assignments == outputs.assignments
     assert alone._streams.get(None).engine.state() == worker._streams.get(None).engine.state()
     event = next(e for e in payloads(outputs.events) if e["after"])
     assert list(event["after"][0]["centre"]) == ["f0", "f1", "f2"]
 
 
-def test_of_equally_frequent_dimensions_the_first_wins() -> None:
-    rows = [row[: 2 + i % 2] for i, row in enumerate(points(40).tolist())]
+def test_a_record_without_the_key_of_a_stream_decides_nothing() -> None:
+    log = array_records(points(5).tolist(), (b"a",))
+    log[0] = log[0]._replace(key=None, value=orjson.dumps({"features": [1, 2]}))
+    outputs = run(task(array_settings(stream="key")), log)
+    assert [errors(message)["class"] for message in outputs.dead_letters] == ["no_key"]
+    assert len(outputs.assignments) == 4
+
+
+def test_records_before_the_deciding_one_stay_refused_in_a_recovery() -> None:
+    values = [{"a": 1.0, "b": "text"}, {"a": 1.0, "b": None}, *({"a": float(i)} for i in range(30))]
+    log = [Record(TOPIC, 0, i, STAMP, None, orjson.dumps({"features": value})) for i, value in enumerate(values)]
     worker = task(array_settings())
-    run(worker, array_records(rows))
-    assert worker._probing.layout.dimension == 2
+    expected = run(worker, log)
+    assert len(expected.dead_letters) == 2
+    fresh = task(array_settings())
+    fresh.restore_partition(worker.partition_state())
+    assert run(fresh, log) == expected
+    assert fresh.partition_state() == worker.partition_state()
 
 
 def test_objects_name_to_number_decide_the_names() -> None:
@@ -408,7 +422,7 @@ def test_objects_name_to_number_decide_the_names() -> None:
     worker = task(array_settings())
     outputs = run(worker, log)
     assert not outputs.dead_letters
-    assert worker._probing.layout.features == ("a", "b")
+    assert worker._features.layout.features == ("a", "b")
 
 
 @pytest.mark.parametrize("scale", ["none", "warmup"])

@@ -123,7 +123,7 @@ def test_every_engine_learns_4096_features(engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ["evq", "ildn"])
-def test_features_that_the_first_records_show_to_be_too_many_stop_the_worker(engine: str) -> None:
+def test_features_that_the_first_record_shows_to_be_too_many_stop_the_worker(engine: str) -> None:
     worker = task(given(engine__name=engine, prepare__project=0, prepare__warmup_records=5))
     told = (
         rf"^prepare\.project = 0: must be from 1 to 64 principal axes, because a record has 300 features and {engine} "

@@ -10,7 +10,7 @@ import pytest
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.json_paths import ABSENT, find, parse_path, path_name
 from resonance.pipeline.records import Record
-from resonance.pipeline.task.decode.dense import Shape
+from resonance.pipeline.task.decode.dense import Layout, Shape, feature_shape
 from resonance.pipeline.task.decode.faults import FaultError
 from resonance.pipeline.task.decode.json_records import Decoded, InputMapping, depth_of
 from resonance.pipeline.timestamps import TimeTexts
@@ -34,7 +34,7 @@ def records(*values: Any, timestamp: int = STAMP) -> list[Record]:
 def mapping(shape: Shape | None = None, **values: Any) -> InputMapping:
     result = InputMapping(settings(**values))
     if shape:
-        result.decide(shape)
+        result.layout = Layout(result._settings, shape)
     return result
 
 
@@ -86,15 +86,11 @@ def test_one_feature_alone() -> None:
 
 
 def test_the_shape_of_a_record_is_what_its_path_leads_to() -> None:
-    plain = mapping()
-    found = plain.probe(records({"features": [1, 2, 3]})[0])
-    assert found == (Shape(3, ()), [1, 2, 3], None, STAMP_TEXT, None, None)
-    found = plain.probe(records({"features": {"b": 1, "a": 2}})[0])
-    assert found == (Shape(0, ("a", "b")), [2, 1], None, STAMP_TEXT, None, None)
-    assert plain.probe(records(None)[0]) is None
-    for bad in ({"features": [1, "2"]}, {"features": []}, {"features": {"a": None}}, {"features": 3}, {}):
+    assert feature_shape({"features": [1, 2, 3]}, mapping()._settings) == Shape(3, ())
+    assert feature_shape({"features": {"b": 1, "a": 2}}, mapping()._settings) == Shape(0, ("a", "b"))
+    for bad in ({"features": []}, {"features": 3}, {"features": None}, {}):
         with pytest.raises(FaultError):
-            plain.probe(records(bad)[0])
+            feature_shape(bad, mapping()._settings)
 
 
 def test_an_empty_batch_is_no_rows() -> None:
@@ -188,7 +184,7 @@ FAULTS: list[tuple[dict[str, Any], Any, str, str, str]] = [
         "record_too_large",
         "limits.record_bytes allows 2,000",
     ),
-    (ARRAY, {"features": [1]}, "validate", "wrong_dimension", "features has 1 numbers, the partition's records have 2"),
+    (ARRAY, {"features": [1]}, "validate", "wrong_dimension", "features has 1 numbers, the first record has 2"),
     (ARRAY, {"features": [1, 2, 3]}, "validate", "wrong_dimension", "has 3 numbers"),
     (ARRAY, {"features": []}, "validate", "wrong_dimension", "features is empty"),
     (ARRAY, {"features": [1, True]}, "validate", "wrong_type", "features[1] is a boolean"),
