@@ -1,7 +1,10 @@
 """Read archives back: the index in the changelog says where they stand, and when each was written."""
 
 import logging
+import sys
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from typing import Final, Self
 
 from resonance.pipeline.checkpoint.archive_records import ArchiveKey, ArchiveManifest, streams_of
@@ -42,9 +45,11 @@ class Archives:
         self.entries: list[ArchiveEntry] = []
         if source.archive and reader.has(self._topic):
             first, end = reader.bounds([self._topic])[self._topic]
-            oldest = next((record.timestamp for record in one_by_one(reader, self._topic, first, end)), None)
-            # What is older than the first record is deleted.
-            self.entries = [entry for entry in entries if oldest is not None and entry.written >= oldest]
+            oldest = next((record.timestamp for record in one_by_one(reader, self._topic, first, end)), sys.maxsize)
+            listed = list(entries)
+            # Of those that were begun before the first record was written, only the last can still be there.
+            deleted = bisect_left(listed, oldest, key=attrgetter("written")) - 1
+            self.entries = listed[max(deleted, 0) :] if first < end else []
 
     @classmethod
     def of(

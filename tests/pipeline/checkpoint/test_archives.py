@@ -147,11 +147,18 @@ def test_what_is_deleted_is_not_looked_for(shelf: Shelf) -> None:
     kept = [record for record in shelf.logs[ARCHIVE] if record.timestamp >= 4_000]
     shelf.logs[ARCHIVE], shelf.firsts[ARCHIVE] = kept, kept[0].offset
     shelf.seen.clear()
-    assert shelf.newest(positions[2]) is None
+    assert shelf.newest(positions[1]) is None
     assert len([record for record in shelf.seen if record.topic == ARCHIVE[0]]) == 1
+    assert shelf.newest(positions[2]) is None
     found = shelf.newest(positions[3])
     assert found
     assert found.position == positions[3]
+
+
+def test_an_archive_is_begun_before_its_first_record_is_written(shelf: Shelf) -> None:
+    (position,) = shelf.work(until=100)
+    shelf.logs[ARCHIVE] = [record._replace(timestamp=record.timestamp + 3) for record in shelf.logs[ARCHIVE]]
+    assert shelf.newest(position) is not None
 
 
 def test_a_broker_that_writes_times_of_its_own_costs_a_longer_search(shelf: Shelf) -> None:

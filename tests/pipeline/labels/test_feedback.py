@@ -259,20 +259,6 @@ def test_changes_of_the_groups_of_features_are_told_without_gaps():
     assert 0 < len(rest) < len(drifts)
 
 
-def test_records_that_show_the_features_are_held_back_with_their_labels():
-    given = taught(input__label_path="labels", input__dimension=None, prepare__scale="none")
-    log = [feature(i, row, labels=labels_of(row) if i % 3 else None) for i, row in enumerate(rows(30))]
-    whole, first = task(given), task(given)
-    told = run(whole, log)
-    done = run(first, log[:13])
-    second = task(given)
-    second.restore_partition(first.partition_state())
-    done.add(run(second, log[13:]))
-    assert done == told
-    assert second.model("p0").state() == whole.model("p0").state()
-    assert whole.counts.labelled == 20
-
-
 def test_records_that_are_only_predicted_do_not_churn():
     log = [feature(i, row, labels=labels_of(row) if i < 60 else None) for i, row in enumerate(rows(120))]
     worker = task(taught(input__label_path="labels"))

@@ -10,6 +10,8 @@ from resonance.engine import SAART, Cluster, SparseBatch
 from resonance.engine.errors import StateError
 from resonance.engine.sparse_scale import REVISION
 from resonance.engine.state import pack, unpack
+from resonance.pipeline.checkpoint.changelog_records import PartitionRecord
+from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.recovery.model_checks import check_models
@@ -209,8 +211,9 @@ def test_a_snapshot_may_know_more_features_than_it_has_bytes() -> None:
     run(worker, [sparse_record(0, {"indices": [9_999], "values": [1]})])
     snapshots = list(worker.states())
     assert len(snapshots[0].body) < 9_999
-    state = worker.partition_state()
-    assert check_models(source, (TOPIC, 0), state, snapshots, lambda *at: PartitionTask(given, *at)) == 1
+    record = PartitionRecord(source.identities[TOPIC], 1, 1, 1, worker.partition_state())
+    checkpoint = PartitionCheckpoint((TOPIC, 0), record, snapshots)
+    assert check_models(source, checkpoint, lambda *at: PartitionTask(given, *at)) == 1
 
 
 # Dead letters
