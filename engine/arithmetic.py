@@ -4,15 +4,35 @@ Only + - * / sqrt and *explicit* fused multiply-adds are used: IEEE 754 defines 
 without a vector unit, so a loop over nodes may be vectorised freely. Nothing here calls a mathematics library.
 """
 
+from typing import Any
+
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import config, njit, types
 from numba.extending import intrinsic
+from resonance.engine.cache import folder_name, prepare_cache
 
-jit = njit(cache=True, nogil=True, error_model="numpy")
+
+def _kept(**options: Any) -> Any:
+    """Return numba's decorator for functions whose machine code is kept in the folder of their module."""
+    compiled = njit(cache=True, nogil=True, error_model="numpy", **options)
+
+    def decorate(function: Any) -> Any:
+        # numba reads the setting when it takes the function, and never again for it.
+        outer, inside = config.CACHE_DIR, function.__module__.startswith("resonance.engine.")
+        config.CACHE_DIR = str(prepare_cache() / folder_name(function.__module__)) if inside else outer
+        try:
+            return compiled(function)
+        finally:
+            config.CACHE_DIR = outer
+
+    return decorate
+
+
+jit = _kept()
 """How every kernel is compiled: kept on disk, without the interpreter's lock, IEEE division."""
 
-inline = njit(cache=True, nogil=True, error_model="numpy", inline="always")
+inline = _kept(inline="always")
 """For small functions of inner loops: their callers must see through them to vectorise."""
 
 

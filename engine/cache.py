@@ -1,10 +1,12 @@
 """Where compiled kernels are kept.
 
 numba checks only the file of the function it loads: after a change in a function that a kernel calls from another
-file it would go on running the old code. So the folder is named by a hash of every source of the engine and of the
-versions that compile it, and it is set before numba is first imported.
+file it would go on running the old code. So each module's kernels have a folder of their own, named by a hash of its
+source, of every engine module that it imports, however indirectly, and of the versions that compile it.
 """
 
+import ast
+import functools
 import hashlib
 import importlib.metadata
 import os
@@ -12,15 +14,52 @@ import sys
 import tempfile
 from pathlib import Path
 
+_ROOT = "resonance.engine"
+_FOLDER = Path(__file__).parent
 
-def folder_name() -> str:
-    """Name that changes with any source of the engine, numba, llvmlite, numpy or Python."""
-    digest = hashlib.sha256(sys.version.encode())
-    for package in ("numba", "llvmlite", "numpy"):
-        digest.update(f"{package} {importlib.metadata.version(package)}".encode())
-    folder = Path(__file__).parent
-    for source in sorted(folder.rglob("*.py")):
-        digest.update(source.relative_to(folder).as_posix().encode() + b"\0" + source.read_bytes() + b"\0")
+
+@functools.cache
+def _versions() -> bytes:
+    packages = ("numba", "llvmlite", "numpy")
+    return " ".join([sys.version, *(f"{each} {importlib.metadata.version(each)}" for each in packages)]).encode()
+
+
+def _file(module: str, folder: Path) -> Path | None:
+    """Return the file of an engine module, None of what is none."""
+    path = folder.joinpath(*module.removeprefix(_ROOT).split("."))
+    return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()), None)
+
+
+@functools.cache
+def _imports(module: str, folder: Path) -> tuple[bytes, frozenset[str]]:
+    """Return the source of a module and the engine modules that it imports itself."""
+    file = _file(module, folder)
+    if file is None:
+        raise ImportError(f"no source of {module} in {folder}: kernels are kept by the sources they come from")
+    source, found = file.read_bytes(), set[str]()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            modules = {each for each in inner if each.startswith(_ROOT) and _file(each, folder)}
+            found |= modules
+            if modules != inner:
+                found.add(node.module)
+    return source, frozenset(each for each in found if each == _ROOT or each.startswith(f"{_ROOT}."))
+
+
+@functools.cache
+def folder_name(module: str, folder: Path = _FOLDER) -> str:
+    """Name that changes with the source of an engine module, or of one it imports, numba, llvmlite, numpy or Python."""
+    needed, left = set[str](), [module]
+    while left:
+        if (name := left.pop()) not in needed:
+            needed.add(name)
+            left += _imports(name, folder)[1]
+    digest = hashlib.sha256(_versions())
+    for name in sorted(needed):
+        digest.update(name.encode() + b"\0" + _imports(name, folder)[0] + b"\0")
     return digest.hexdigest()[:16]
 
 
@@ -34,7 +73,7 @@ def _is_writable(folder: Path) -> bool:
 
 
 def prepare_cache() -> Path:
-    """Choose the folder of compiled kernels and tell numba, unless the user already named one.
+    """Return the folder of all compiled kernels, and let processes that this one starts have the same.
 
     Returns
     -------
@@ -51,9 +90,5 @@ def prepare_cache() -> Path:
         home.mkdir(mode=0o700, exist_ok=True)
         if home.stat().st_uid != os.getuid():
             home = Path(tempfile.mkdtemp(prefix="resonance-kernels-"))
-    folder = home / folder_name()
-    os.environ["NUMBA_CACHE_DIR"] = str(folder)
-    if "numba" in sys.modules:
-        # Somebody has imported it before us, and it has read its settings.
-        sys.modules["numba"].config.reload_config()
-    return folder
+    os.environ["NUMBA_CACHE_DIR"] = str(home)
+    return home

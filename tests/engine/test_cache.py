@@ -1,10 +1,59 @@
 """Where compiled kernels are kept."""
 
+import shutil
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
+from resonance import engine
+from resonance.engine.arithmetic import log
+from resonance.engine.cache import folder_name, prepare_cache
+
+SOURCES = Path(engine.__file__).parent
+KERNELS = {
+    "resonance.engine.caea.step",
+    "resonance.engine.hcaea.tree",
+    "resonance.engine.mlca.batch",
+    "resonance.engine.modal.batch",
+    "resonance.engine.evq.batch",
+}
 
 
-def test_kernels_are_kept_in_their_own_folder_also_after_numba_was_imported():
-    code = "import numba, os; import resonance.engine; print(numba.config.CACHE_DIR == os.environ['NUMBA_CACHE_DIR'])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "True"
+@pytest.mark.parametrize(
+    ("changed", "moved"),
+    [
+        ("caea/block.py", {"resonance.engine.caea.step", "resonance.engine.hcaea.tree"}),
+        ("hcaea/tree.py", {"resonance.engine.hcaea.tree"}),
+        ("mlca/nodes.py", {"resonance.engine.mlca.batch"}),
+        ("arithmetic.py", KERNELS),
+        ("__init__.py", set()),
+    ],
+)
+def test_a_change_moves_the_kernels_that_depend_on_it(tmp_path, changed, moved):
+    folder = shutil.copytree(SOURCES, tmp_path / "engine")
+    before = {kernel: folder_name(kernel, SOURCES) for kernel in KERNELS}
+    (folder / changed).write_text((folder / changed).read_text() + "\n# changed\n")
+    assert {kernel for kernel in KERNELS if folder_name(kernel, folder) != before[kernel]} == moved
+
+
+def test_each_module_has_its_own_folder():
+    kept = Path(log.stats.cache_path)
+    assert kept.parent == prepare_cache() / folder_name("resonance.engine.arithmetic")
+
+
+def test_a_folder_that_the_user_names_holds_all_kernels_and_numba_keeps_its_setting(tmp_path):
+    code = (
+        "import numba; numba.config.CACHE_DIR = 'mine'; from resonance.engine.arithmetic import log; "
+        "print(log(1.0), numba.config.CACHE_DIR, log.stats.cache_path)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"NUMBA_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    value, setting, kept = run.stdout.split()
+    assert (value, setting, Path(kept).parents[1]) == ("0.0", "mine", tmp_path)
+    assert list(tmp_path.rglob("*.nbi"))
