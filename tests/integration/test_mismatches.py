@@ -78,7 +78,7 @@ def test_a_reset_gives_every_answer_again_with_the_same_bytes(deployment):
     ("how", "other", "told"),
     [
         (signal.SIGTERM, {"engine.min_cluster_records": 6}, "engine.min_cluster_records was 5, is 6"),
-        (signal.SIGKILL, {"engine.name": "hcaea"}, 'engine was "modal", is "hcaea"'),
+        (signal.SIGKILL, {"engine.name": "caea"}, 'engine was "modal", is "caea"'),
     ],
 )
 def test_other_settings_and_new_models(deployment, how, other, told):
