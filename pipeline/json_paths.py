@@ -27,6 +27,11 @@ def parse_path(text: str) -> Path:
     return names
 
 
+def escaped(name: str) -> str:
+    """Return a name as a part of a path."""
+    return name.replace(".", "\\.")
+
+
 def path_name(text: str) -> str:
     """Return a path as outputs show it: without the backslashes."""
     return text.replace("\\.", ".")

@@ -56,18 +56,9 @@ class ValueOrigins:
 def configuration_error(
     setting: str, value: object, allowed: str, origin: str = "", remedy: str = ""
 ) -> ConfigurationError:
-    """Return the error for one setting.
+    """Return the error for one setting; `allowed` says what would be accepted, and `origin` is of `ValueOrigins.of`.
 
-    Parameters
-    ----------
-    value : object
-        The given value; not shown for a secret.
-    allowed : str
-        What would be accepted, in words.
-    origin : str
-        Where the value was given, as `ValueOrigins.of` returns it.
-    remedy : str
-        What to do, where `allowed` does not say it.
+    A secret's value is not shown; `remedy` says what to do where `allowed` does not.
     """
     shown = MASK if setting in SECRETS else _short(value)
     text = f"{setting} = {shown}{origin}: {allowed}"

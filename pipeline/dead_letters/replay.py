@@ -199,19 +199,9 @@ def replay(
     limit: int | None = None,
     advanced: Callable[[int], None] = lambda _: None,
 ) -> Plan:
-    """Replay dead letters, and return what was done.
+    """Replay dead letters, and return what was done; `advanced` is called after each step with their number so far.
 
-    Parameters
-    ----------
-    source, choice, limit
-        As in `plan`.
-    advanced : callable
-        Called after each step with the number of dead letters replayed so far.
-
-    Raises
-    ------
-    DeliveryError
-        A step failed; the steps before it count, and the next replay continues behind them.
+    Raises `DeliveryError` where a step fails: those before it count, and the next replay continues behind them.
     """
     # Our errors carry what matters of librdkafka's own log.
     configs = {name: topic.config for name, topic in source.topics.items() if name != source.partitions[0][0]}

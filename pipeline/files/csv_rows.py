@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Final
 import orjson
 from resonance.pipeline.errors import InputFileError
 from resonance.pipeline.files.members import chosen, in_order, template
-from resonance.pipeline.files.rows import BATCH, BadRowError, Columns, FileRecord, as_key
+from resonance.pipeline.files.rows import BATCH, BadRow, Columns, FileRecord, as_key
 from resonance.pipeline.timestamps import milliseconds
 
 DELIMITERS: Final = ",;\t|"
@@ -38,9 +38,8 @@ class CsvRows:
     """
 
     def __init__(self, stream: BinaryIO, file: Path, columns: Columns) -> None:
-        buffered = io.BufferedReader(stream, 256 * 1024)  # type: ignore[type-var]
         # Bytes that are not UTF-8 become surrogates, which JSON cannot hold: so their row is known.
-        self._stream = io.TextIOWrapper(buffered, encoding="utf-8-sig", errors="surrogateescape", newline="")
+        self._stream = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape", newline="")
         sample = self._stream.read(SAMPLE)
         self._lines = _with(sample, self._stream)
         self._delimiter = _delimiter(sample)
@@ -65,7 +64,7 @@ class CsvRows:
         self._careful = any(map(_ONE.fullmatch, columns.nulls))
         self._texts: dict[str, str] = {}
 
-    def batches(self) -> Iterator[list[FileRecord | BadRowError]]:
+    def batches(self) -> Iterator[list[FileRecord | BadRow]]:
         """Yield the rows in order; blank lines are skipped."""
         rows = self._rows()
         while batch := list(islice(rows, BATCH)):
@@ -86,7 +85,7 @@ class CsvRows:
         self._taken.clear()
         self._before, self._reader = line, self._new_reader()
 
-    def _rows(self) -> Iterator[FileRecord | BadRowError]:
+    def _rows(self) -> Iterator[FileRecord | BadRow]:
         width = len(self.names)
         numeric: list[int] | None = None
         others: list[int] = []
@@ -101,16 +100,16 @@ class CsvRows:
             except csv.Error as error:
                 if len(taken) > 1:
                     # The quote is not closed: the lines that follow are no part of its cell.
-                    yield BadRowError(line, f"not CSV ({error}); is a quote not closed there?")
+                    yield BadRow(line, f"not CSV ({error}); is a quote not closed there?")
                     self._go_on_behind(line)
                 else:
-                    yield BadRowError(line, f"not CSV ({error})")
+                    yield BadRow(line, f"not CSV ({error})")
                     taken.clear()
                 continue
             if len(row) != width:
                 if row:
                     lines = f" (lines {line} to {line + len(taken) - 1})" if len(taken) > 1 else ""
-                    yield BadRowError(line, f"{len(row)} cells where the header has {width}{lines}")
+                    yield BadRow(line, f"{len(row)} cells where the header has {width}{lines}")
                 taken.clear()
                 continue
             taken.clear()
@@ -131,7 +130,7 @@ class CsvRows:
             except (ValueError, TypeError) as error:
                 # A lone surrogate raises a TypeError in orjson and a ValueError in Python.
                 reason = "not UTF-8" if isinstance(error, TypeError | UnicodeError) else str(error)
-                yield BadRowError(line, reason)
+                yield BadRow(line, reason)
 
     def _kinds(self, row: Sequence[str]) -> tuple[list[int], list[int]]:
         """Split the used columns into numeric and other ones, by one row; a wrong guess only costs time."""
@@ -220,7 +219,4 @@ def _header(reader: Iterator[list[str]], file: Path) -> list[str]:
         )
     if any("\udc80" <= character <= "\udcff" for name in names for character in name):
         raise InputFileError(f"{file}: its header is not UTF-8; convert it: iconv -t utf-8")
-    twice = [name for name in names if name and names.count(name) > 1]
-    if twice:
-        raise InputFileError(f"{file}: two columns are called {twice[0]}; rename one of them in the header")
     return names

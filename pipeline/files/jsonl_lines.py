@@ -1,6 +1,5 @@
 """JSONL: one JSON object per line, unchanged where no members are chosen."""
 
-import io
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
@@ -10,8 +9,8 @@ from typing import Any, BinaryIO
 import orjson
 from resonance.pipeline.errors import InputFileError
 from resonance.pipeline.files.members import builder, places
-from resonance.pipeline.files.rows import BATCH, BadRowError, Columns, FileRecord, as_key, missing_column
-from resonance.pipeline.json_paths import ABSENT, Path, find, parse_path
+from resonance.pipeline.files.rows import BATCH, BadRow, Columns, FileRecord, as_key, missing_column
+from resonance.pipeline.json_paths import ABSENT, Path, escaped, find, parse_path
 from resonance.pipeline.timestamps import milliseconds
 
 _BOM = b"\xef\xbb\xbf"
@@ -28,7 +27,7 @@ class JsonlRows:
     """
 
     def __init__(self, stream: BinaryIO, file: FilePath, columns: Columns) -> None:
-        self._lines = io.BufferedReader(stream, 256 * 1024)  # type: ignore[type-var]
+        self._lines = stream
         self._key = parse_path(columns.key) if columns.key else None
         self._time = parse_path(columns.time) if columns.time else None
         self._members = [parse_path(column) for column in columns.members.values()]
@@ -47,7 +46,7 @@ class JsonlRows:
             if column and found and all(find(value, parse_path(column)) is ABSENT for value in found):
                 raise missing_column(file, column, self.names)
 
-    def batches(self) -> Iterator[list[FileRecord | BadRowError]]:
+    def batches(self) -> Iterator[list[FileRecord | BadRow]]:
         """Yield the lines in order; blank ones are skipped."""
         rows = self._with_key if self._key and len(self._key) == 1 and not (self._time or self._members) else self._rows
         number = 0
@@ -57,14 +56,14 @@ class JsonlRows:
             number += len(waiting)
             waiting = list(islice(self._lines, BATCH))
 
-    def _rows(self, lines: list[bytes], first: int) -> list[FileRecord | BadRowError]:
+    def _rows(self, lines: list[bytes], first: int) -> list[FileRecord | BadRow]:
         row = self._row if self._key or self._time or self._members else _whole
         return [row(text, number) for number, line in enumerate(lines, first) if (text := line.strip())]
 
-    def _with_key(self, lines: list[bytes], first: int) -> list[FileRecord | BadRowError]:
+    def _with_key(self, lines: list[bytes], first: int) -> list[FileRecord | BadRow]:
         """Do what `_rows` does, in two thirds of its time, where most keys are texts of the record itself."""
         (name,) = self._key or ()
-        rows: list[FileRecord | BadRowError] = []
+        rows: list[FileRecord | BadRow] = []
         for number, line in enumerate(lines, first):
             text = line.strip()
             try:
@@ -77,23 +76,23 @@ class JsonlRows:
                 rows.append(self._row(text, number))
         return rows
 
-    def _row(self, text: bytes, number: int) -> FileRecord | BadRowError:
+    def _row(self, text: bytes, number: int) -> FileRecord | BadRow:
         try:
             value = _object(text)
             key = None if self._key is None else as_key(_member(value, self._key))
             time = None if self._time is None else milliseconds(_member(value, self._time))
         except ValueError as error:
-            return BadRowError(number, str(error))
+            return BadRow(number, str(error))
         if self._members:
             text = orjson.dumps(self._build([find(value, member) for member in self._members]))
         return FileRecord(key, text, time)
 
 
-def _whole(text: bytes, number: int) -> FileRecord | BadRowError:
+def _whole(text: bytes, number: int) -> FileRecord | BadRow:
     try:
         _object(text)
     except ValueError as error:
-        return BadRowError(number, str(error))
+        return BadRow(number, str(error))
     return FileRecord(None, text, None)
 
 
@@ -123,6 +122,6 @@ def leaf_paths(value: dict[str, Any], before: str = "") -> list[str]:
     """Return the paths to all members of an object that are no objects themselves."""
     paths = []
     for name, member in value.items():
-        path = before + name.replace(".", "\\.")
+        path = before + escaped(name)
         paths += leaf_paths(member, f"{path}.") if isinstance(member, dict) and member else [path]
     return paths

@@ -5,7 +5,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 import orjson
-from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.errors import ConfigurationError, InputFileError
 from resonance.pipeline.files.rows import Columns, missing_column
 from resonance.pipeline.json_paths import ABSENT, Path, parse_path
 
@@ -16,8 +16,11 @@ Places = dict[str, Any]
 def chosen(file: FilePath, names: Sequence[str], columns: Columns) -> tuple[list[str], Places]:
     """Return the columns that are used, in order, and their places; columns without a name are left out.
 
-    Raises `ConfigurationError` where a column is missing, or where two have the same place.
+    Raises `InputFileError` where two columns have one name, and `ConfigurationError` where a column is missing, or two
+    have the same place.
     """
+    if twice := [name for name in names if name and names.count(name) > 1]:
+        raise InputFileError(f"{file}: two columns are called {twice[0]}; rename one of them")
     for asked in (*columns.members.values(), columns.key, columns.time):
         if asked is not None and asked not in names:
             raise missing_column(file, asked, [name for name in names if name])

@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 import orjson
 from resonance.pipeline.errors import ConfigurationError, InputFileError
 from resonance.pipeline.files.members import builder, chosen
-from resonance.pipeline.files.rows import BATCH, BadRowError, Columns, FileRecord, as_key
+from resonance.pipeline.files.rows import BATCH, BadRow, Columns, FileRecord, as_key
 from resonance.pipeline.timestamps import TimeTexts, milliseconds
 
 try:
@@ -34,8 +34,6 @@ class ParquetRows:
         schema = self._file.schema_arrow
         self._path = file
         self.names: list[str] = list(schema.names)
-        if twice := [name for name in self.names if self.names.count(name) > 1]:
-            raise InputFileError(f"{file}: two columns are called {twice[0]}; rename one of them")
         self.total: int = self._file.metadata.num_rows
         """Rows of the file."""
         self.position = 0
@@ -53,7 +51,7 @@ class ParquetRows:
                     f"such as {others}"
                 )
 
-    def batches(self) -> Iterator[list[FileRecord | BadRowError]]:
+    def batches(self) -> Iterator[list[FileRecord | BadRow]]:
         """Yield the rows in order."""
         wanted = list(dict.fromkeys([*self._used, *filter(None, (self._key, self._time))]))
         try:
@@ -63,7 +61,7 @@ class ParquetRows:
         except pyarrow.ArrowException as error:
             raise OSError(str(error)) from error
 
-    def _records_of(self, batch: Any) -> list[FileRecord | BadRowError]:
+    def _records_of(self, batch: Any) -> list[FileRecord | BadRow]:
         try:
             return list(self._records(batch))
         except (ValueError, OverflowError) as error:
@@ -73,7 +71,7 @@ class ParquetRows:
                 f"{self._path}, {rows}: a value cannot be said in JSON ({error}); choose other columns with --map"
             ) from error
 
-    def _records(self, batch: Any) -> Iterator[FileRecord | BadRowError]:
+    def _records(self, batch: Any) -> Iterator[FileRecord | BadRow]:
         columns = {name: self._values(batch.column(name)) for name in batch.schema.names}
         nothing = [None] * batch.num_rows
         keys = columns[self._key] if self._key else nothing
@@ -84,7 +82,7 @@ class ParquetRows:
                 value = orjson.dumps(self._build(row), option=orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z)
                 yield FileRecord(as_key(key), value, milliseconds(time))
             except (ValueError, TypeError) as error:
-                yield BadRowError(number, str(error))
+                yield BadRow(number, str(error))
 
     def _values(self, column: Any) -> Sequence[Any]:
         kind = column.type

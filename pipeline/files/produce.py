@@ -58,63 +58,40 @@ class Produced:
 def find_target(
     cluster: ClusterAdmin, topic: str, create_partitions: int | None = None, *, own_times: bool = False
 ) -> Target:
-    """Return a topic to produce into, and create it where that is requested.
+    """Return a topic to produce into, and create it where that is requested, with that number of partitions.
 
-    Parameters
-    ----------
-    create_partitions : int, optional
-        Number of partitions with which a missing topic is created.
-    own_times : bool
-        The records bring timestamps: a topic that is created keeps them, however old they are.
-
-    Raises
-    ------
-    BrokerError
-        The topic is missing, and is not to be created or cannot be.
+    Where records have their `own_times`, the created topic keeps them, however old they are. Raises `BrokerError` where
+    the topic is missing, and is not to be created or cannot be.
     """
-    counts = cluster.partition_counts()
-    if topic not in counts:
+    found = cluster.describe([topic]).get(topic)
+    if found is None:
         if cluster.embedded:
             cluster.touch(topic)
             return Target(topic, cluster.partition_counts()[topic], created=True)
         config = _KEEP_ALL if own_times else {}
-        cluster.check_seen(topic)
         if create_partitions is None:
             raise BrokerError(
-                f"topic {topic} does not exist on {cluster.servers}{nearest(topic, counts)}; add --create-partitions N "
-                "to have it made with N partitions, or make it: " + cluster.command(topic, "<n>", config)
+                f"topic {topic} does not exist on {cluster.servers}{nearest(topic, cluster.partition_counts())}; add "
+                "--create-partitions N to have it made with N partitions, or make it: "
+                + cluster.command(topic, "<n>", config)
             )
         command = cluster.command(topic, str(create_partitions), config)
         cluster.create(topic, create_partitions, config, command)
         cluster.wait_for_leaders([topic])
         return Target(topic, create_partitions, created=True)
-    if cluster.embedded:
-        return Target(topic, counts[topic])
-    config = cluster.configs([topic]).get(topic, {})
-    kept = int(config.get("retention.ms", -1))
-    counted = config.get("message.timestamp.type") == "CreateTime" and "delete" in config.get("cleanup.policy", "")
-    size = config.get("max.message.bytes")
-    return Target(topic, counts[topic], int(size) if size else None, kept if counted and kept >= 0 else None)
+    kept = int(found.config.get("retention.ms", -1))
+    policy = found.config.get("cleanup.policy", "")
+    counted = found.config.get("message.timestamp.type") == "CreateTime" and "delete" in policy
+    size = found.config.get("max.message.bytes")
+    return Target(topic, found.partitions, int(size) if size else None, kept if counted and kept >= 0 else None)
 
 
 def check_times(
     target: Target, records: Sequence[FileRecord], cluster: ClusterAdmin, now_ms: int | None = None
 ) -> None:
-    """Refuse records that the topic would delete at once because of their own timestamps.
+    """Refuse records, by the first ones, that the topic would delete at once because of their own timestamps.
 
-    Parameters
-    ----------
-    records : sequence of FileRecord
-        The first ones.
-    cluster : ClusterAdmin
-        Gives the command that makes the topic keep them.
-    now_ms : int, optional
-        The present time, in milliseconds since 1970.
-
-    Raises
-    ------
-    ConfigurationError
-        The oldest record is older than the topic's retention.
+    The `ConfigurationError` has the command of `cluster` that makes the topic keep them.
     """
     times = [record.timestamp for record in records if record.timestamp is not None]
     if not times or target.retention_ms is None:

@@ -5,16 +5,17 @@ that the path ``geo.lat`` finds it. Each format has its own file; `rows` holds w
 """
 
 import gzip
+import io
 import os
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 from resonance.pipeline.errors import ConfigurationError, InputFileError
 from resonance.pipeline.files.csv_rows import CsvRows
 from resonance.pipeline.files.jsonl_lines import JsonlRows
-from resonance.pipeline.files.rows import BadRowError, Columns, FileRecord, Rows
+from resonance.pipeline.files.rows import BadRow, Columns, FileRecord, Rows
 
 FORMATS: Final[Mapping[str, str]] = {
     ".jsonl": "jsonl",
@@ -88,7 +89,7 @@ class RecordFile:
             for rows in self._rows.batches():
                 records = [row for row in rows if type(row) is FileRecord]
                 if len(records) < len(rows):
-                    bad = next(row for row in rows if isinstance(row, BadRowError))
+                    bad = next(row for row in rows if isinstance(row, BadRow))
                     if not self._skip_bad:
                         raise self._bad(bad)
                     self.skipped += len(rows) - len(records)
@@ -100,7 +101,7 @@ class RecordFile:
     def _damaged(self, error: Exception) -> InputFileError:
         return InputFileError(f"{self._path} is damaged: {error}; get it again")
 
-    def _bad(self, row: BadRowError) -> InputFileError:
+    def _bad(self, row: BadRow) -> InputFileError:
         where = "row" if self.unit == "rows" else "line"
         return InputFileError(
             f"{self._path}, {where} {row.line:,}: {row.reason}; correct it, or leave such {where}s out with --skip-bad"
@@ -113,12 +114,9 @@ class RecordFile:
             rows = ParquetRows(self._raw, self._path, self._columns)
             self.total = rows.total
             return rows
-        stream: BinaryIO = self._raw
-        if self._path.suffix.lower() == ".gz":
-            stream = gzip.GzipFile(fileobj=self._raw)  # type: ignore[assignment]
-        if self._format == "csv":
-            return CsvRows(stream, self._path, self._columns)
-        return JsonlRows(stream, self._path, self._columns)
+        packed = self._path.suffix.lower() == ".gz"
+        stream = io.BufferedReader(gzip.GzipFile(fileobj=self._raw) if packed else self._raw, _BUFFER)
+        return (CsvRows if self._format == "csv" else JsonlRows)(stream, self._path, self._columns)
 
 
 def _format_of(path: Path) -> str:

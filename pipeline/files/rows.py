@@ -36,13 +36,11 @@ class Columns:
     """Cells of CSV that mean null, besides empty ones and NaN."""
 
 
-class BadRowError(Exception):
+class BadRow(NamedTuple):
     """A row that cannot become a record, and why; it never leaves this folder."""
 
-    def __init__(self, line: int, reason: str) -> None:
-        super().__init__(reason)
-        self.line = line
-        self.reason = reason
+    line: int
+    reason: str
 
 
 class Rows(Protocol):
@@ -50,7 +48,7 @@ class Rows(Protocol):
 
     names: list[str]
 
-    def batches(self) -> Iterator[list[FileRecord | BadRowError]]:
+    def batches(self) -> Iterator[list[FileRecord | BadRow]]:
         """Yield the rows in order."""
 
 

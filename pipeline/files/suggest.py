@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from resonance.pipeline.config.file import as_toml
 from resonance.pipeline.files.survey import FEW, Column, FileSurvey
-from resonance.pipeline.json_paths import parse_path
+from resonance.pipeline.json_paths import escaped, parse_path
 from resonance.pipeline.timestamps import TimeTexts
 
 MAX_STRANGE: Final = 0.1
@@ -123,7 +123,7 @@ def _last(path: str) -> str:
 
 def _parent(path: str) -> str:
     """Return the path of the object that holds a member; empty for the record itself."""
-    return ".".join(name.replace(".", "\\.") for name in parse_path(path)[:-1])
+    return ".".join(map(escaped, parse_path(path)[:-1]))
 
 
 def _sparse_object(numbers: Sequence[str], seen: FileSurvey) -> str | None:

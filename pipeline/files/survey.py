@@ -4,6 +4,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from resonance.pipeline.json_paths import escaped
+
 SAMPLE: Final = 500
 """First values of a column that are kept."""
 
@@ -101,7 +103,7 @@ class FileSurvey:
             if not name:
                 # No path can name it.
                 continue
-            path = before + name.replace(".", "\\.")
+            path = before + escaped(name)
             kinds = Counter(map(type, values))
             if kinds[dict]:
                 self._add([value for value in values if type(value) is dict], f"{path}.")

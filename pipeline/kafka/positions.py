@@ -5,38 +5,17 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol, Self
+from typing import Final, Self
 
 from resonance.pipeline.errors import BrokerError, ConfigurationError, nearest
-from resonance.pipeline.kafka.log_reader import OffsetRange
+from resonance.pipeline.kafka.admin import ClusterAdmin
+from resonance.pipeline.kafka.log_reader import LogReader, OffsetRange
 from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.timestamps import milliseconds
 
 _UNITS: Final[Mapping[str, int]] = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 # No more digits than fit a number of milliseconds.
 _LENGTH = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s|m|h|d)")
-
-
-class TopicChoice(Protocol):
-    """A cluster that lists its topics."""
-
-    servers: str
-
-    def partition_counts(self) -> Mapping[str, int]:
-        """Return the number of partitions of every topic."""
-
-    def check_seen(self, topic: str) -> None:
-        """Raise where a topic seems to be missing but is hidden from this user."""
-
-
-class Bounds(Protocol):
-    """A reader that knows where partitions begin and end."""
-
-    def bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, OffsetRange]:
-        """Return the first offset and the end of each partition."""
-
-    def offsets_at(self, partitions: Sequence[TopicPartition], moment: int) -> Mapping[TopicPartition, int]:
-        """Return the first offset of each partition with a timestamp at or after a moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +76,7 @@ def offsets_of(
     return {at: min(max(found[at], first), end) if found[at] >= 0 else end for at, (first, end) in bounds.items()}
 
 
-def partitions_of(cluster: TopicChoice, topic: str, name: str) -> list[TopicPartition]:
+def partitions_of(cluster: ClusterAdmin, topic: str, name: str) -> list[TopicPartition]:
     """Return the partitions of an output topic of the deployment `name`.
 
     Raises `BrokerError`, with the nearest topic, where there is no such topic.
@@ -113,7 +92,7 @@ def partitions_of(cluster: TopicChoice, topic: str, name: str) -> list[TopicPart
 
 
 def ranges_from(
-    reader: Bounds, partitions: Sequence[TopicPartition], start: Position
+    reader: LogReader, partitions: Sequence[TopicPartition], start: Position
 ) -> dict[TopicPartition, OffsetRange]:
     """Return the ranges to read, from a position to the present end."""
     bounds = reader.bounds(partitions)

@@ -237,11 +237,11 @@ def target_topics(settings: Settings, name: str) -> dict[str, str]:
 
 def _make_targets(settings: Settings, topics: Mapping[str, str], partitions: int | None, routes: int) -> None:
     """Create the topics of another name, with `partitions` where no input topic gives their number."""
-    client = clients.librdkafka(settings)
-    if partitions is not None:
-        from resonance.pipeline.kafka.admin import ClusterAdmin  # noqa: PLC0415 - a file alone needs no broker
+    from resonance.pipeline.kafka.admin import ClusterAdmin  # noqa: PLC0415 - a file alone needs no broker
 
-        cluster = ClusterAdmin(client, settings.broker.answer_timeout, settings.topics.replication_factor)
+    client = clients.librdkafka(settings)
+    cluster = ClusterAdmin(client, settings.broker.answer_timeout, settings.topics.replication_factor)
+    if partitions is not None:
         counts = cluster.partition_counts()
         for topic in Topics.named([], **topics).outputs:
             name, config = topic.name, topic.config()
@@ -254,12 +254,6 @@ def _make_targets(settings: Settings, topics: Mapping[str, str], partitions: int
                 )
         cluster.wait_for_leaders(list(topics.values()))
         return
-    prepare_topics(
-        client,
-        replace(
-            Topics.named(settings.input.topics, **topics), routes=routes or None, labels=Topics.of(settings).labels
-        ),
-        create=settings.topics.create,
-        replication_factor=settings.topics.replication_factor,
-        timeout=settings.broker.answer_timeout,
-    )
+    wanted = Topics.named(settings.input.topics, **topics)
+    wanted = replace(wanted, routes=routes or None, labels=Topics.of(settings).labels)
+    prepare_topics(cluster, wanted, create=settings.topics.create)

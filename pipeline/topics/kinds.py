@@ -183,6 +183,11 @@ class Topic:
     message_bytes: int = 0
     """Bytes that it must take in one message; 0 where no size is required."""
 
+    @property
+    def is_log(self) -> bool:
+        """Whether workers process its records."""
+        return self.kind.of_others or self.kind.name == "routes"
+
     def config(self, input_retention: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the configuration to create it with.
 
@@ -231,6 +236,11 @@ class Topics:
         return cls(
             [Topic(INPUT, name) for name in inputs], [Topic(kinds[kind], name) for kind, name in outputs.items()]
         )
+
+    @property
+    def logs(self) -> list[Topic]:
+        """Topics that workers process: those of other programs, and the routes."""
+        return [topic for topic in self.all if topic.is_log]
 
     @property
     def of_others(self) -> list[Topic]:

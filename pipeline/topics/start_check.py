@@ -28,18 +28,13 @@ def check_start(settings: Settings, client: Mapping[str, Any], *, create: bool) 
     does not answer, a topic does not fit, or the user lacks a right.
     """
     # Checks of the settings and the input come first, so that a refused start has created no topics.
-    deployment = read_deployment(client, settings.input.topics, settings.broker.answer_timeout, INPUT.operations)
+    cluster = ClusterAdmin(client, settings.broker.answer_timeout, settings.topics.replication_factor)
+    deployment = read_deployment(cluster, Topics.named(settings.input.topics), INPUT.operations)
     settings.check_stream(deployment.partitions)
     check_delivery(settings, deployment)
-    deployment = prepare_topics(
-        client,
-        Topics.of(settings),
-        create=create,
-        replication_factor=settings.topics.replication_factor,
-        timeout=settings.broker.answer_timeout,
-    )
+    deployment = prepare_topics(cluster, Topics.of(settings), create=create)
     if not deployment.embedded:
-        ClusterAdmin(client, settings.broker.answer_timeout).check_group(settings.group)
+        cluster.check_group(settings.group)
         # Only where there can be rights at all: it creates a client, and an id that the broker keeps for some days.
         if settings.delivery.mode == "exactly_once" and settings.broker.security_protocol != "PLAINTEXT":
             _check_transactions(settings, client)

@@ -6,7 +6,7 @@ follows re-keyed streams has at least as many as the routes, where these streams
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -64,11 +64,6 @@ class TopicSurvey:
     labels: Sequence[TopicStatus] = ()
 
     @property
-    def routes(self) -> int:
-        """Partitions of the routes topic; 0 where there is none."""
-        return next((status.partitions for status in self.outputs if status.topic.kind.name == "routes"), 0)
-
-    @property
     def all(self) -> list[TopicStatus]:
         """Topics of other programs, then outputs."""
         return [*self.inputs, *self.labels, *self.outputs]
@@ -79,40 +74,14 @@ class TopicSurvey:
         return [status for status in self.outputs if status.found is None]
 
 
-def prepare_topics(
-    client: Mapping[str, Any],
-    topics: Topics,
-    *,
-    create: bool = True,
-    replication_factor: int = -1,
-    timeout: float = 10.0,
-) -> Deployment:
-    """Check the topics of a deployment and create the missing outputs.
+def prepare_topics(cluster: ClusterAdmin, topics: Topics, *, create: bool = True) -> Deployment:
+    """Check the topics of a deployment and `create` the missing outputs, but never an input.
 
-    Parameters
-    ----------
-    client : mapping
-        librdkafka configuration: ``bootstrap.servers`` and what the connection needs.
-    topics : Topics
-        What the deployment requires; inputs are never created.
-    create : bool
-        Create missing outputs; otherwise a missing one is an error with the command that creates it.
-    replication_factor : int
-        Copies of the created topics; -1 = the broker's default.
-    timeout : float
-        Seconds that the broker has for its first answer.
-
-    Raises
-    ------
-    ConfigurationError
-        What the connection needs cannot be used.
-    BrokerError
-        The broker does not answer, an input is missing, partition counts differ, a topic has a cleanup policy that
-        loses what it is there for, or the user lacks a right on it.
+    Raises BrokerError, with the command that helps, where a topic is missing or does not fit, or where the user lacks a
+    right on it; ConfigurationError where a setting does not fit a topic.
     """
-    cluster = ClusterAdmin(client, timeout, replication_factor)
     if cluster.embedded:
-        return _touched(cluster, topics)
+        return _touched(cluster, topics.all)
     found = survey(cluster, topics)
     if found.missing:
         make_missing(cluster, found, create=create)
@@ -120,49 +89,33 @@ def prepare_topics(
     return checked(found)
 
 
-def read_deployment(
-    client: Mapping[str, Any],
-    inputs: Sequence[str],
-    timeout: float = 10.0,
-    operations: Sequence[str] = ("Describe",),
-    routes: str = "",
-    labels: str = "",
-) -> Deployment:
-    """Return what the broker reports of the inputs, for programs that only read; on Kafka nothing is created.
+def read_deployment(cluster: ClusterAdmin, topics: Topics, operations: Sequence[str] = ("Describe",)) -> Deployment:
+    """Return what the broker reports of the topics that workers process; on Kafka nothing is created.
 
-    The topics of `routes` and `labels` must exist too, unless empty; outputs need not. Raises BrokerError where a topic
-    is missing, partition counts differ, or the user lacks the right to one of `operations`, which it names.
+    Other outputs need not exist. Raises BrokerError where a topic is missing, partition counts differ, or the user
+    lacks the right to one of `operations`, which it names.
     """
-    cluster = ClusterAdmin(client, timeout)
     if cluster.embedded:
-        own = Topics.named(inputs, **({"routes": routes} if routes else {}))
-        return _touched(cluster, replace(own, labels=[Topic(LABELS, labels)] if labels else []))
-    logs = [topic for topic in (*inputs, labels, routes) if topic]
-    found = cluster.find(logs, dict.fromkeys(logs, operations))
-    partitions = check_inputs(cluster, inputs, found)
-    if routes and routes not in found:
-        cluster.check_seen(routes)
-        raise BrokerError(
-            f"there is no topic {routes} with the routes of this deployment on {cluster.servers}"
-            f"{nearest(routes, cluster.partition_counts())}; look at name and topics.routes, or start a worker, which "
-            "makes it"
-        )
-    if labels:
-        check_labels(cluster, labels, found)
-    ids = {topic: found[topic].topic_id for topic in logs}
-    return Deployment(
-        partitions,
-        ids,
-        routes=found[routes].partitions if routes else 0,
-        labels=found[labels].partitions if labels else 0,
-    )
+        return _touched(cluster, topics.logs)
+    names = [topic.name for topic in topics.logs]
+    found = cluster.find(names, dict.fromkeys(names, operations))
+    check_inputs(cluster, topics.input_names, found)
+    for topic in topics.logs:
+        if topic.kind.name == "routes" and topic.name not in found:
+            cluster.check_seen(topic.name)
+            raise BrokerError(
+                f"there is no topic {topic.name} with the routes of this deployment on {cluster.servers}"
+                f"{nearest(topic.name, cluster.partition_counts())}; look at name and topics.routes, or start a "
+                "worker, which makes it"
+            )
+        if topic.kind is LABELS:
+            check_labels(cluster, topic.name, found)
+    return _deployment((topic, found[topic.name]) for topic in topics.logs)
 
 
 def read_logs(client: Mapping[str, Any], settings: "Settings") -> Deployment:
-    """Call `read_deployment` for everything that the workers of a deployment process."""
-    routes = settings.topic("routes") if settings.is_routed else ""
-    labels = settings.labels.topic or ""
-    return read_deployment(client, settings.input.topics, settings.broker.answer_timeout, routes=routes, labels=labels)
+    """Call `read_deployment` for the deployment of some settings."""
+    return read_deployment(ClusterAdmin(client, settings.broker.answer_timeout), Topics.of(settings))
 
 
 def survey(cluster: ClusterAdmin, topics: Topics) -> TopicSurvey:
@@ -239,31 +192,27 @@ def checked(found: TopicSurvey) -> Deployment:
             if difference.stops:
                 raise difference.error(difference.text)
             _log.warning("%s", difference.text)
-    there = {status.topic.name: status.found for status in found.all if status.found is not None}
-    sizes = {name: int(topic.config["max.message.bytes"]) for name, topic in there.items() if topic.config}
-    logs = [status.topic for status in found.all if status.topic.kind.of_others or status.topic.kind.name == "routes"]
-    ids = {topic.name: there[topic.name].topic_id for topic in logs}
-    labels = max((status.partitions for status in found.labels), default=0)
-    return Deployment(found.partitions, ids, sizes, routes=found.routes, labels=labels)
+    return _deployment((status.topic, status.found) for status in found.all if status.found is not None)
 
 
-def _touched(cluster: ClusterAdmin, topics: Topics) -> Deployment:
-    """Create the topics of the embedded broker, which has no administration."""
-    names = [topic.name for topic in topics.all]
+def _touched(cluster: ClusterAdmin, topics: Sequence[Topic]) -> Deployment:
+    """Create topics of the embedded broker, which has no administration."""
+    names = [topic.name for topic in topics]
     for name in names:
         cluster.touch(name)
     cluster.wait_for_leaders(names)
-    counts = cluster.partition_counts()
-    routes = [topic.name for topic in topics.outputs if topic.kind.name == "routes"]
-    labels = [topic.name for topic in topics.labels]
-    logs = [*topics.input_names, *labels, *routes]
-    return Deployment(
-        counts[logs[0]],
-        dict.fromkeys(logs, ""),
-        embedded=True,
-        routes=counts[routes[0]] if routes else 0,
-        labels=counts[labels[0]] if labels else 0,
-    )
+    found = cluster.find(names)
+    return replace(_deployment((topic, found[topic.name]) for topic in topics), embedded=True)
+
+
+def _deployment(found: Iterable[tuple[Topic, FoundTopic]]) -> Deployment:
+    counts, ids, sizes = dict[str, int](), dict[str, str](), dict[str, int]()
+    for topic, there in found:
+        if there.config:
+            sizes[topic.name] = int(there.config["max.message.bytes"])
+        if topic.is_log:
+            counts[topic.kind.name], ids[topic.name] = there.partitions, there.topic_id
+    return Deployment(counts["input"], ids, sizes, routes=counts.get("routes", 0), labels=counts.get("labels", 0))
 
 
 def _differences(

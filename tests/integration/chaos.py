@@ -25,6 +25,7 @@ from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.restore import RestoredPartition, restore_partitions
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.crash_points import VARIABLE
+from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.clients import librdkafka
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import Message, Outputs, Record
@@ -382,7 +383,7 @@ class Chaos:
         """What a worker restores from."""
         settings = self.settings()
         client = librdkafka(settings)
-        deployment = prepare_topics(client, Topics.of(settings), create=False)
+        deployment = prepare_topics(ClusterAdmin(client), Topics.of(settings), create=False)
         return DeploymentContext.of(settings, client, deployment)
 
     def written(self, kind: str) -> dict[int, list[tuple[bytes | None, bytes | None, list[Any]]]]:

@@ -7,8 +7,10 @@ from confluent_kafka import Producer
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.restore import restore_partitions
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.clients import librdkafka
 from resonance.pipeline.task.partition_task import PartitionTask
+from resonance.pipeline.topics.kinds import Topics
 from resonance.pipeline.topics.topics import read_deployment
 
 from tests.integration.workers import Deployment, records
@@ -46,7 +48,8 @@ def test_the_place_where_a_new_group_begins_is_committed_before_any_record_comes
     # Whoever comes next with the same settings does not begin at the new end.
     settings = Settings.of({**deployment.settings, "input.topics": [deployment.input]})
     client = librdkafka(settings)
-    source = DeploymentContext.of(settings, client, read_deployment(client, [deployment.input]))
+    found = read_deployment(ClusterAdmin(client), Topics.named([deployment.input]))
+    source = DeploymentContext.of(settings, client, found)
     assigned = [(deployment.input, partition) for partition in (0, 1)]
     parts = restore_partitions(source, assigned, lambda topic, partition: PartitionTask(settings, topic, partition))
     assert {(part.start, part.pinned) for part in parts.values()} == {(20, True)}

@@ -5,6 +5,7 @@ import logging
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.topics.kinds import SMALL_SEGMENTS, Topics
 from resonance.pipeline.topics.topics import prepare_topics
 
@@ -17,7 +18,7 @@ def prepare(broker, inputs, out=None, snapshots=None, create=True, **outputs):
     topics = Topics.named(
         inputs, assignments=out or topic_name("out"), snapshots=snapshots or topic_name("snap"), **outputs
     )
-    return prepare_topics({"bootstrap.servers": broker}, topics, create=create)
+    return prepare_topics(ClusterAdmin({"bootstrap.servers": broker}), topics, create=create)
 
 
 def config_of(broker, topic):

@@ -4,6 +4,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from resonance.pipeline.checkpoint.changelog_records import Identity
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.restore import restore_partitions
+from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.topics.kinds import Topics
 from resonance.pipeline.topics.topics import prepare_topics
@@ -31,7 +32,7 @@ class Pipeline:
         return [TopicPartition(*at) for at in self.assigned]
 
     def deployed(self, *, session_timeout=6, **changes):
-        found = prepare_topics(self.client, Topics.named([self.topic], snapshots=self.snapshots))
+        found = prepare_topics(ClusterAdmin(self.client), Topics.named([self.topic], snapshots=self.snapshots))
         facts = {
             "pipeline": "pipe",
             "inputs": (self.topic,),

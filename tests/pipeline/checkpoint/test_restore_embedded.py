@@ -4,6 +4,7 @@ from confluent_kafka import Consumer, TopicPartition
 from resonance.pipeline.checkpoint.changelog_records import Identity
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.restore import restore_partitions
+from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.embedded import EmbeddedBroker
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.recovery.recovery import reset
@@ -17,7 +18,7 @@ from tests.pipeline.toy_task import ToyTask
 def test_state_outlives_a_worker_on_the_embedded_broker():
     with EmbeddedBroker([]) as broker:
         client = {"bootstrap.servers": broker.bootstrap}
-        found = prepare_topics(client, Topics.named(["in"], snapshots="snap"))
+        found = prepare_topics(ClusterAdmin(client), Topics.named(["in"], snapshots="snap"))
         identity = Identity("pipe", ("in",), "in", "", 4, "toy", "1")
         source = DeploymentContext(client, "group", "snap", found, {"in": identity}, patience=10)
         assigned = [("in", partition) for partition in range(4)]

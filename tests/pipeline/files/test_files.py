@@ -12,7 +12,7 @@ from pyarrow import parquet
 from resonance.pipeline.errors import ConfigurationError, InputFileError
 from resonance.pipeline.files.csv_rows import SAMPLE, CsvRows
 from resonance.pipeline.files.record_file import RecordFile
-from resonance.pipeline.files.rows import BadRowError, Columns, FileRecord
+from resonance.pipeline.files.rows import BadRow, Columns, FileRecord
 from resonance.pipeline.kafka.partitioner import murmur2, partition_of
 
 
@@ -199,7 +199,7 @@ def test_a_quote_that_nothing_closes_is_one_bad_row(tmp_path, rows, last):
 def test_lines_are_counted_behind_a_quote_that_nothing_closes(tmp_path):
     path = written(tmp_path, "a.csv", 'id,n\n"r1,1\nr2,2\nr3,3,3\n"r4\n5",4,4\n"r6,6\n')
     rows = [row for batch in CsvRows(path.open("rb"), path, Columns()).batches() for row in batch]
-    bad = [(row.line, str(row)) for row in rows if isinstance(row, BadRowError)]
+    bad = [(row.line, row.reason) for row in rows if isinstance(row, BadRow)]
     assert [line for line, _ in bad] == [2, 4, 5, 7]
     assert "(lines 5 to 6)" in bad[2][1]
 

@@ -12,6 +12,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryError
 from resonance.pipeline.files.produce import Target, _Sender, check_times, find_target, produce
 from resonance.pipeline.files.rows import BATCH, FileRecord
+from resonance.pipeline.kafka.admin import FoundTopic
 from resonance.pipeline.kafka.embedded import PARTITIONS, EmbeddedBroker
 from resonance.pipeline.kafka.partitioner import partition_of
 
@@ -57,14 +58,11 @@ class Cluster:
     def __init__(self, topics=(), config=()):
         self.topics, self.config, self.made = dict(topics), dict(config), []
 
-    def check_seen(self, topic):
-        pass
-
     def partition_counts(self):
         return self.topics
 
-    def configs(self, topics):
-        return {topic: self.config for topic in topics if self.config}
+    def describe(self, topics):
+        return {name: FoundTopic("", self.topics[name], config=self.config) for name in topics if name in self.topics}
 
     def create(self, topic, partitions, config, command):
         self.made.append((topic, partitions, config))

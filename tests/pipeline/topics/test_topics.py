@@ -8,6 +8,7 @@ from resonance.pipeline.checkpoint.changelog_writer import CHUNK_BYTES
 from resonance.pipeline.cli import main
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError, ResonanceError
+from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.embedded import EmbeddedBroker
 from resonance.pipeline.topics.acls import needed
 from resonance.pipeline.topics.kinds import KINDS, SMALL_SEGMENTS, Topics
@@ -159,7 +160,7 @@ def test_an_absent_broker_is_said_within_seconds():
     servers = f"127.0.0.1:{free_port()}"
     start = time.monotonic()
     with pytest.raises(BrokerError) as caught:
-        prepare_topics({"bootstrap.servers": servers}, Topics.named(["in"]), timeout=2)
+        prepare_topics(ClusterAdmin({"bootstrap.servers": servers}, 2), Topics.named(["in"]))
     assert time.monotonic() - start < 4
     text = str(caught.value)
     assert f"no Kafka broker answers at {servers} within 2 s" in text
@@ -177,19 +178,19 @@ def test_an_absent_broker_is_said_within_seconds():
 )
 def test_a_connection_that_cannot_be_set_up_names_its_settings(client, told):
     with pytest.raises(ConfigurationError, match=r"look at broker\.security_protocol") as caught:
-        prepare_topics({"bootstrap.servers": "127.0.0.1:9", **client}, Topics.named(["in"]))
+        prepare_topics(ClusterAdmin({"bootstrap.servers": "127.0.0.1:9", **client}), Topics.named(["in"]))
     assert told in str(caught.value)
 
 
 def test_the_embedded_broker_has_its_topics_touched():
     with EmbeddedBroker([]) as broker:
-        client = {"bootstrap.servers": broker.bootstrap}
+        cluster = ClusterAdmin({"bootstrap.servers": broker.bootstrap})
         topics = Topics.named(["in"], assignments="out", snapshots="snap")
-        found = prepare_topics(client, topics)
+        found = prepare_topics(cluster, topics)
         assert found.embedded
         assert found.partitions == 4
         assert found.topic_ids == {"in": ""}
-        again = prepare_topics(client, topics, create=False)
+        again = prepare_topics(cluster, topics, create=False)
         assert again == found
 
 
@@ -198,7 +199,7 @@ def test_the_embedded_broker_has_its_topics_touched():
 )
 def test_a_start_that_is_refused_has_made_no_topics(monkeypatch, given, told):
     cluster = FakeCluster({"in": (3, {})})
-    monkeypatch.setattr("resonance.pipeline.topics.topics.ClusterAdmin", lambda *_: cluster)
+    monkeypatch.setattr("resonance.pipeline.topics.start_check.ClusterAdmin", lambda *_: cluster)
     with pytest.raises(ResonanceError, match=told):
         check_start(Settings.of({"input.topics": ["in"], **given}), {}, create=True)
     assert set(cluster.topics) == {"in"}

@@ -7,7 +7,7 @@ from resonance.pipeline.checkpoint.changelog_records import Identity
 from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
 from resonance.pipeline.records import Record
 from resonance.pipeline.worker.assignment import AssignedPartition
-from resonance.pipeline.worker.http.health import described
+from resonance.pipeline.worker.http.status import described
 
 from tests.pipeline.streams import points, records, run, settings, task
 from tests.pipeline.task.test_partition_task import array_records, array_settings
