@@ -45,7 +45,7 @@ class Comparison:
     @property
     def exact(self) -> bool:
         """Whether worker and replay wrote the same outputs."""
-        return self.identical == self.expected and not self.unexpected
+        return self.identical == self.expected and not self.different and not self.unexpected
 
 
 @dataclass(frozen=True, slots=True)
