@@ -14,7 +14,8 @@ from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.repartition.routed_task import RoutedTask
-from resonance.pipeline.tasks import MakeTask, Task
+from resonance.pipeline.replay.opening import PartitionRange
+from resonance.pipeline.tasks import Task
 from resonance.pipeline.timestamps import TimeTexts
 
 UNBOUNDED: Final = 2**31 - 1
@@ -34,27 +35,21 @@ class InitialModels:
     notes: list[str]
     """What was left aside, and why."""
 
+    @property
+    def new_version(self) -> str:
+        """Note of a replay that goes on with these models."""
+        return f"a new version of a model began at offset {self.offset:,}: from there on {self.text}"
 
-def find_start(
-    reader: LogReader,
-    source: DeploymentContext,
-    at: TopicPartition,
-    begin: int,
-    make_task: MakeTask,
-    *,
-    fresh: bool = False,
-    before: int | None = None,
-) -> InitialModels:
+
+def find_start(reader: LogReader, part: PartitionRange, begin: int, before: int | None = None) -> InitialModels:
     """Return the models with which an input partition is replayed, for outputs from the offset `begin` on.
 
     They come from the newest archive at or before `begin`, if it was learned under the present settings; else they are
     empty and start where the deployment's models began, as long as the log still has that offset. Raises MismatchError
     where the models cannot be recovered; its remedies are a later offset and ``--fresh``.
     """
-    task = make_task(*at)
-    task.event_bytes = UNBOUNDED
-    task.topic_ids = source.deployment.topic_ids
-    if fresh:
+    source, at, task = part.source, part.at, _empty(part)
+    if part.fresh:
         _begin_anywhere(task)
         return InitialModels(task, begin, f"empty models at offset {begin:,}, as asked", [])
     notes: list[str] = []
@@ -82,7 +77,14 @@ def find_start(
             where = _named(oldest.manifest)
             notes.append(f"outputs from offset {begin:,} on came from earlier models and are not compared")
             return InitialModels(task, archived.position, f"from {where}, the first of these models", notes)
-    return _from_beginning(reader, source, at, begin, record, task, make_task, notes)
+    return _from_beginning(reader, part, begin, record, task, notes)
+
+
+def _empty(part: PartitionRange) -> Task:
+    task = part.make_task()
+    task.event_bytes = UNBOUNDED
+    task.topic_ids = part.source.deployment.topic_ids
+    return task
 
 
 def _begin_anywhere(task: Task) -> None:
@@ -90,18 +92,15 @@ def _begin_anywhere(task: Task) -> None:
         task.accept_any_predecessor()
 
 
-def later_version(
-    reader: LogReader,
-    source: DeploymentContext,
-    at: TopicPartition,
-    start: InitialModels,
-    end: int,
-    make_task: MakeTask,
-) -> InitialModels | None:
-    """Return the models of the first archive after a start and before an end that has a later version of a model.
+def later_version(reader: LogReader, part: PartitionRange, start: InitialModels) -> InitialModels | None:
+    """Return the models of the first archive after a start and before the end that has a later version of a model.
 
-    No record of the log shows that a version begins in its middle (`reset --stream`), but an archive does.
+    No record of the log shows that a version begins in its middle (`reset --stream`), but an archive does. A replay
+    that begins with empty models has none.
     """
+    if part.fresh:
+        return None
+    source, at = part.source, part.at
     known = {name: start.task.model(name).version for name in start.task.streams}
 
     def later(offset: int) -> Archived | None:
@@ -112,7 +111,7 @@ def later_version(
         versions = ((one.stream, int(one.header["version"])) for one in found.snapshots)
         return found if any(version > known.get(name, first) for name, version in versions) else None
 
-    found = later(end - 1)
+    found = later(part.end - 1)
     low = start.offset
     while found is not None and low < found.position - 1:
         middle = (low + found.position) // 2
@@ -120,9 +119,7 @@ def later_version(
         low, found = (middle, found) if earlier is None else (low, earlier)
     if found is None:
         return None
-    task = make_task(*at)
-    task.event_bytes = UNBOUNDED
-    task.topic_ids = source.deployment.topic_ids
+    task = _empty(part)
     found.restore(task)
     return InitialModels(task, found.position, f"from {_named(found)}", [])
 
@@ -167,14 +164,13 @@ def _fitting(
 
 def _from_beginning(
     reader: LogReader,
-    source: DeploymentContext,
-    at: TopicPartition,
+    part: PartitionRange,
     begin: int,
     record: PartitionRecord | None,
     task: Task,
-    make_task: MakeTask,
     notes: list[str],
 ) -> InitialModels:
+    source, at = part.source, part.at
     first, _ = reader.bounds([at])[at]
     origin = first
     if record is None and first > 0:
@@ -187,7 +183,7 @@ def _from_beginning(
         origin = 0 if changed and record.began < 0 else record.began
         if not first <= origin:
             raise _lost(reader, source, at, begin, first, origin, notes)
-        known = make_task(*at)
+        known = part.make_task()
         known.restore_partition(record.state)
         task.first_version = known.first_version
         # Outputs that were suppressed then are suppressed now.

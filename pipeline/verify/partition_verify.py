@@ -1,9 +1,9 @@
 """One partition of a verification: compares a replay with the recorded outputs."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Final
+from typing import Final
 
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, MismatchError
@@ -13,10 +13,10 @@ from resonance.pipeline.records import Message, Outputs, Record, TopicPartition
 from resonance.pipeline.repartition.keyed.root_task import RootTask
 from resonance.pipeline.repartition.keyed.subtree_task import SubtreeTask
 from resonance.pipeline.repartition.routed_task import RoutedTask
-from resonance.pipeline.replay import sources
-from resonance.pipeline.replay.initial_models import InitialModels
+from resonance.pipeline.replay.initial_models import InitialModels, find_start
 from resonance.pipeline.replay.jobs import Report
-from resonance.pipeline.replay.opening import OpenedJob, open_job
+from resonance.pipeline.replay.opening import PartitionRange
+from resonance.pipeline.replay.run import cut
 from resonance.pipeline.replay.sinks import KINDS
 from resonance.pipeline.verify.differences import OutputDifference, compare
 from resonance.pipeline.verify.digests import OutputRef, Recorded, assignment_ref
@@ -65,8 +65,8 @@ class Verified:
     """Recorded outputs of abandoned versions, which are not compared."""
     compared: bool = False
     """Whether there was anything to compare: records in the range, with outputs that are not deleted."""
-    difference: dict[str, Any] | None = None
-    """An `OutputDifference` as a dict; None where everything is identical."""
+    difference: OutputDifference | None = None
+    """The first one; None where everything is identical."""
 
 
 @dataclass(slots=True)
@@ -87,32 +87,28 @@ class _Kind:
     """Input offset from which on the outputs are compared."""
 
 
-def work(job: Mapping[str, Any], report: Report) -> dict[str, Any]:
-    """Verify one partition and return a `Verified` as a dict.
-
-    The job has ``settings``, ``deployment``, ``at`` (topic and partition), ``range``, ``fresh`` and ``whole``: whether
-    the range starts where the log does.
-    """
-    with open_job(job) as opened:
-        reader, at, begin = opened.reader, opened.at, opened.begin
+def verify_partition(part: PartitionRange, report: Report, *, whole: bool) -> Verified:
+    """Verify one partition; `whole` says whether the range starts where the log does."""
+    with part.open() as reader:
+        at, begin = part.at, part.begin
         committed = reader.committed([at])[at]
         found = Verified(*at, begin, begin)
         if committed == NO_OFFSET:
-            found.notes.append(f"group {opened.source.group} has committed nothing: there is nothing to compare")
-            return asdict(found)
-        end = min(opened.end, committed)
+            found.notes.append(f"group {part.source.group} has committed nothing: there is nothing to compare")
+            return found
+        end = min(part.end, committed)
         if begin >= end:
-            return asdict(found)
+            return found
         # `end` itself is included: models restarted there have learned nothing yet and leave nothing to compare.
-        start = opened.find_start(begin, before=end + 1)
+        start = find_start(reader, part, begin, before=end + 1)
         found.start, found.notes = start.text, start.notes
         found.begin, found.end = min(max(begin, start.offset), end), end
         if found.begin == end:
             found.notes.append(f"the models began at offset {start.offset:,}, behind the range: nothing is compared")
-            return asdict(found)
+            return found
         versions = [start.task.first_version, *(start.task.model(stream).version for stream in start.task.streams)]
-        compared = _compared(opened, found, start, min(versions))
-        kinds = _read(reader, opened.settings, found, compared, whole=job["whole"])
+        compared = _compared(reader, part, found, start, min(versions))
+        kinds = _read(reader, part.settings, found, compared, whole=whole)
         # Most streams have no drift events, so their absence shows nothing.
         found.compared = any(kind.begin < end for kind in kinds if kind.name != "drift_events")
         for kind in kinds:
@@ -120,35 +116,34 @@ def work(job: Mapping[str, Any], report: Report) -> dict[str, Any]:
             setattr(found, attribute, getattr(found, attribute) + kind.recorded.count)
         found.repeats = sum(kind.recorded.repeats for kind in kinds)
         found.older = sum(kind.recorded.older for kind in kinds)
-        difference = _compare(reader, start, found.begin, found, kinds, report)
-        while difference is not None and not opened.fresh:
-            later = _begun_anew(opened.find_start, start, difference.offset)
+        found.difference = _compare(reader, part, start, found.begin, found, kinds, report)
+        while found.difference is not None and not part.fresh:
+            later = _begun_anew(reader, part, start, found.difference.offset)
             if later is None:
                 break
-            found.notes.append(f"a new version of a model began at offset {later.offset:,}: from there on {later.text}")
+            found.notes.append(later.new_version)
             start = later
-            difference = _compare(reader, start, difference.offset, found, kinds, report)
-    if difference is not None:
-        found.difference = asdict(difference)
-    return asdict(found)
+            found.difference = _compare(reader, part, start, found.difference.offset, found, kinds, report)
+    return found
 
 
-def _compared(opened: OpenedJob, found: Verified, start: InitialModels, oldest: int) -> list[Compared]:
+def _compared(
+    reader: LogReader, part: PartitionRange, found: Verified, start: InitialModels, oldest: int
+) -> list[Compared]:
     """Return the outputs to compare, without those of versions below `oldest`."""
-    settings, source = opened.settings, opened.source
-    part = RecordRange((found.topic, found.partition), found.begin, found.end, oldest)
+    settings, source = part.settings, part.source
+    compared = RecordRange(part.at, found.begin, found.end, oldest)
     if not settings.is_routed:
-        return compared_of_input(settings, part)
+        return compared_of_input(settings, compared)
     if isinstance(start.task, RootTask):
-        return compared_of_roots(settings, source, part)
+        return compared_of_roots(settings, source, compared)
+    records = chain.from_iterable(part.records(reader, start.offset, found.end))
     if isinstance(start.task, SubtreeTask):
         # Outputs of earlier messages count as `ELSEWHERE`, like those of other partitions of the routes.
-        messages = sources.of_topic(opened.reader, part.at, start.offset, found.end)
-        return compared_of_subtrees(settings, source, part, start.task.numbers, chain.from_iterable(messages))
+        return compared_of_subtrees(settings, source, compared, start.task.numbers, records)
     if not isinstance(start.task, RoutedTask):
-        return compared_of_router(settings, source, part)
-    batches = sources.of_topic(opened.reader, part.at, start.offset, found.end)
-    return compared_of_routes(settings, source, part, start.task.kept(), chain.from_iterable(batches))
+        return compared_of_router(settings, source, compared)
+    return compared_of_routes(settings, source, compared, start.task.kept(), records)
 
 
 def _read(
@@ -197,14 +192,14 @@ def _behind(
     return holds
 
 
-def _begun_anew(find: Callable[[int], InitialModels], start: InitialModels, offset: int) -> InitialModels | None:
+def _begun_anew(reader: LogReader, part: PartitionRange, start: InitialModels, offset: int) -> InitialModels | None:
     """Return the models of the newest archive up to an offset, if one of them has a later version than at the start.
 
     No record of the log shows that a version begins in its middle (`reset --stream`, `--new-version`), but an archive
     does.
     """
     try:
-        later = find(offset)
+        later = find_start(reader, part, offset)
     except MismatchError:
         return None
     if later.offset <= start.offset:
@@ -215,13 +210,19 @@ def _begun_anew(find: Callable[[int], InitialModels], start: InitialModels, offs
 
 
 def _compare(
-    reader: LogReader, start: InitialModels, begin: int, found: Verified, kinds: list[_Kind], report: Report
+    reader: LogReader,
+    part: PartitionRange,
+    start: InitialModels,
+    begin: int,
+    found: Verified,
+    kinds: list[_Kind],
+    report: Report,
 ) -> OutputDifference | None:
     """Replay the range from an offset on and return the first difference."""
     place, task = begin, start.task
     held: list[tuple[int, Message]] = []
-    for batch in sources.of_topic(reader, (found.topic, found.partition), start.offset, found.end):
-        silent, records = sources.cut(batch, begin)
+    for batch in part.records(reader, start.offset, found.end):
+        silent, records = cut(batch, begin)
         if silent and isinstance(task, SubtreeTask):
             # Events belong to the last message of their record, which can be in the range for the last record here.
             held += _placed(kinds, "cluster_events", task.process(silent).events, begin)
@@ -239,7 +240,7 @@ def _compare(
                 held = [(offset, message) for offset, message in held if offset >= behind]
                 outputs.assignments = [m for _, m in _placed(kinds, "assignments", outputs.assignments, place)]
             if difference := _first(reader, outputs, place, behind, found, kinds):
-                found.records += len(sources.cut(records, difference.offset)[0])
+                found.records += len(cut(records, difference.offset)[0])
                 return difference
             found.records += len(records)
             place = behind
