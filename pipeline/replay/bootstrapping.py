@@ -59,10 +59,6 @@ def bootstrap(
         input topic.
     span : Span
         Only the end is used: topics are learned up to it, and at most up to the records committed now.
-    processes : int
-        How many partitions are learned at once.
-    report : callable
-        Receives the number of records done since its last call.
 
     Raises
     ------

@@ -37,31 +37,12 @@ class _Finished(NamedTuple):
 def run_jobs(
     settings: Settings, jobs: Sequence[Callable[[Report], Result]], processes: int, report: Report = lambda _: None
 ) -> tuple[list[Result], float]:
-    """Run jobs in parallel.
+    """Run jobs in parallel; with one process or one job, they run in this process.
 
-    Parameters
-    ----------
-    settings : Settings
-        The kernels of their engine are loaded or compiled first, once before several processes need them.
-    jobs : sequence of callable
-        Each receives what `report` receives, and returns its result.
-    processes : int
-        How many jobs run at once; with one process or one job, they run in this process.
-    report : callable
-        Receives the number of records done since its last call, by all jobs together.
-
-    Returns
-    -------
-    results : list
-        In the order of the jobs.
-    seconds : float
-        Longest working time of a process, without its start.
-
-    Raises
-    ------
-    ResonanceError
-        The error of the first job that fails; the other jobs are ended.
+    Returns their results in order, and the longest working time of a process in seconds, without its start. Raises the
+    error of the first job that fails; the other jobs are ended.
     """
+    # Once, before several processes need the kernels.
     settings.compile_engine()
     if min(processes, len(jobs)) <= 1:
         began = time.perf_counter()

@@ -87,10 +87,6 @@ def replay_topics(
         Input topics, or the topic of the routes.
     fresh : bool
         Begin with empty models at the start of the range.
-    processes : int
-        How many partitions are replayed at once.
-    report : callable
-        Receives the number of records done since its last call.
 
     Raises
     ------
@@ -132,10 +128,6 @@ def replay_file(
         Partitions of the topic that the file stands for.
     skip_bad : bool
         Leave out rows that cannot be used.
-    processes : int
-        How many partitions are replayed at once.
-    report : callable
-        Receives the number of records done since its last call.
 
     Raises
     ------

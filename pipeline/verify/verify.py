@@ -61,10 +61,6 @@ def verify(
     ----------
     fresh : bool
         Begin with empty models at the start of the range.
-    processes : int
-        How many partitions are verified at once.
-    report : callable
-        Receives the number of records done since its last call.
 
     Raises
     ------
