@@ -25,15 +25,15 @@ def cut(records: Sequence[Record], offset: int) -> tuple[Sequence[Record], Seque
 
 
 @dataclass(slots=True)
-class Replayed:
-    """Result of one partition."""
+class PartitionResult:
+    """What a replay or a verification of one partition reads, and from which models."""
 
     topic: str
     partition: int
     begin: int = 0
-    """First offset with outputs."""
+    """First offset with outputs that count."""
     end: int = 0
-    """Offset after the last one of the range."""
+    """Offset after the last one of the range; a verification ends at the committed offset."""
     start: str = ""
     """Where the models come from."""
     notes: list[str] = field(default_factory=list)
@@ -42,6 +42,12 @@ class Replayed:
     """Records learned before the range, without outputs."""
     records: int = 0
     """Records of the range."""
+
+
+@dataclass(slots=True)
+class Replayed(PartitionResult):
+    """Result of replaying one partition."""
+
     routed: int = 0
     """Routes emitted; their records are learned in another partition."""
     assignments: int = 0

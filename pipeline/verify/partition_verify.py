@@ -1,7 +1,7 @@
 """One partition of a verification: compares a replay with the recorded outputs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Final
@@ -16,7 +16,7 @@ from resonance.pipeline.repartition.routed_task import RoutedTask
 from resonance.pipeline.replay.initial_models import InitialModels, find_start
 from resonance.pipeline.replay.jobs import Report
 from resonance.pipeline.replay.opening import PartitionRange
-from resonance.pipeline.replay.run import cut
+from resonance.pipeline.replay.run import PartitionResult, cut
 from resonance.pipeline.replay.sinks import KINDS
 from resonance.pipeline.verify.differences import OutputDifference, compare
 from resonance.pipeline.verify.digests import OutputRef, assignment_ref
@@ -38,22 +38,9 @@ SETTLE_SECONDS: Final = 10.0
 
 
 @dataclass(slots=True)
-class Verified:
+class Verified(PartitionResult):
     """Result of one partition, with counts of the recorded outputs about the range; each output counts once."""
 
-    topic: str
-    partition: int
-    begin: int = 0
-    end: int = 0
-    """Offset after the last one compared; at most the committed offset."""
-    start: str = ""
-    """Where the models come from."""
-    notes: list[str] = field(default_factory=list)
-    """What was left aside, and where new versions began."""
-    silent: int = 0
-    """Records learned before the range."""
-    records: int = 0
-    """Records of the range."""
     assignments: int = 0
     events: int = 0
     drift_events: int = 0
