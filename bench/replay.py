@@ -13,7 +13,6 @@ from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.kafka.ranges import Span
 from resonance.pipeline.machine import collect_rarely
 from resonance.pipeline.records import Record
-from resonance.pipeline.replay.jobs import load_kernels
 from resonance.pipeline.replay.replaying import replay_file, replay_topics
 from resonance.pipeline.task.partition_task import PartitionTask
 
@@ -56,7 +55,7 @@ class Contest:
         self._topic, self._file, self._count = topic, file, count
         values = list(records(count))
         self._records = [Record(topic, 0, i, 1_700_000_000_000 + i, b"k0", value) for i, value in enumerate(values)]
-        load_kernels(self._settings)
+        self._settings.compile_engine()
 
     def alone(self) -> float:
         """Return the rate of decoding, learning and encoding records that are in memory."""

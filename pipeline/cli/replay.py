@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from resonance.pipeline.cli.file_options import ChosenColumns, SkipBad, topic_from
@@ -19,6 +19,7 @@ from resonance.pipeline.kafka.ranges import Span
 from resonance.pipeline.machine import collect_rarely, cores
 from resonance.pipeline.replay import replaying
 from resonance.pipeline.replay.replaying import ReplayOutput, Summary
+from resonance.pipeline.replay.run import PartitionResult
 
 TEXT = f"""Run recorded records through the models again: the same answers and events, bit for bit.
 
@@ -152,7 +153,7 @@ def load_for(topic: str | None, load: Callable[..., Settings], *, otherwise: str
     return settings
 
 
-def say_start(where: str, part: Any) -> None:
+def say_start(where: str, part: PartitionResult) -> None:
     """Print where the models of a partition come from, and what was left aside."""
     for note in part.notes:
         say(f"{where}: {note}")

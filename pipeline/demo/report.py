@@ -45,7 +45,7 @@ class Comparison:
     @property
     def exact(self) -> bool:
         """Whether worker and replay wrote the same outputs."""
-        return self.identical == self.expected and not self.unexpected
+        return self.identical == self.expected and not self.different and not self.unexpected
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +70,11 @@ def replay(settings: Settings, telemetry: Telemetry) -> list[Outputs]:
     for partition in range(len(REGIONS)):
         task = PartitionTask(settings, topic, partition)
         merged = Outputs()
-        for first in range(0, telemetry.records, REPLAY_BATCH):
-            samples = [
-                (offset, telemetry.sample(partition, offset))
-                for offset in range(first, min(first + REPLAY_BATCH, telemetry.records))
-            ]
-            # The records carry their own time, so Kafka's does not matter.
-            part = task.process(
-                [Record(topic, partition, offset, START_MS, sample.key, sample.value) for offset, sample in samples]
-            )
-            merged.add(part)
+        samples = (telemetry.sample(partition, offset) for offset in range(telemetry.records))
+        # The records carry their own time, so Kafka's does not matter.
+        log = [Record(topic, partition, i, START_MS, each.key, each.value) for i, each in enumerate(samples)]
+        for first in range(0, len(log), REPLAY_BATCH):
+            merged.add(task.process(log[first : first + REPLAY_BATCH]))
         results.append(merged)
     return results
 
@@ -221,7 +216,7 @@ def verdict(
 def _repeated(repeats: int) -> str:
     if not repeats:
         return "no output came twice, although delivery here is at least once: the kill left none half done"
-    return f"{repeats:,} outputs came twice, byte for byte (delivery here is at least once); dropped by their id"
+    return f"{repeats:,} outputs came twice, byte for byte (delivery here is at least once); dropped"
 
 
 def _compared(what: str, result: Comparison) -> Text:

@@ -3,9 +3,10 @@
 Where standard output is no terminal, the same sentences and an occasional line of progress go to standard error.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Self
 
 from resonance.pipeline.demo.story import Story, StoryLine
 from resonance.pipeline.demo.telemetry import REGIONS
@@ -36,38 +37,40 @@ _SPARK = 36
 _BAR = 44
 
 
-class View(Protocol):
-    """Shows a story while it happens."""
-
-    def __enter__(self) -> Self:
-        """Start to show the story."""
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Stop, and leave the terminal as it was."""
-
-    def update(self) -> None:
-        """Show what is new in the story."""
-
-
-class LiveView:
-    """Prints sentences above a panel that is redrawn; the console must be a terminal."""
+class View(ABC):
+    """Shows a story while it happens; at the end it leaves the terminal as it was."""
 
     def __init__(self, story: Story, console: Console) -> None:
         self._story = story
         self._console = console
         self._shown = 0
-        self._live = Live(console=console, refresh_per_second=8, transient=True, get_renderable=lambda: panel(story))
 
     def __enter__(self) -> Self:
-        self._live.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.update()
+
+    @abstractmethod
+    def update(self) -> None:
+        """Show what is new in the story."""
+
+
+class LiveView(View):
+    """Prints sentences above a panel that is redrawn; the console must be a terminal."""
+
+    def __init__(self, story: Story, console: Console) -> None:
+        super().__init__(story, console)
+        self._live = Live(console=console, refresh_per_second=8, transient=True, get_renderable=lambda: panel(story))
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
         self._live.stop()
 
     def update(self) -> None:
@@ -78,23 +81,13 @@ class LiveView:
             self._console.print(Group(*map(said, new)))
 
 
-class PlainView:
+class PlainView(View):
     """Prints lines of text, for logs and pipes."""
 
     def __init__(self, story: Story, console: Console) -> None:
-        self._story = story
-        self._console = console
-        self._shown = 0
+        super().__init__(story, console)
         self._progress = 0.0
         self._told: tuple[object, ...] = ()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.update()
 
     def update(self) -> None:
         """Print new sentences, and every `PROGRESS_SECONDS` the progress, unless nothing has changed."""

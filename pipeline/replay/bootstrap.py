@@ -1,10 +1,9 @@
-"""One partition of a bootstrap: learns recorded data without outputs and writes what a worker continues from."""
+"""Partitions of a bootstrap: learns recorded data without outputs and writes what a worker continues from."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from resonance.pipeline.checkpoint.archive_writer import archive_of
 from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
@@ -12,9 +11,9 @@ from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.log_reader import NO_OFFSET
 from resonance.pipeline.records import Record, TopicPartition
-from resonance.pipeline.replay import sources
+from resonance.pipeline.replay.file_partitions import Routed
 from resonance.pipeline.replay.jobs import Report
-from resonance.pipeline.replay.opening import open_job
+from resonance.pipeline.replay.opening import PartitionRange
 from resonance.pipeline.replay.spool import spool
 from resonance.pipeline.task.partition_task import PartitionTask
 
@@ -40,54 +39,90 @@ class BootstrapResult:
     """Whether an archive was written, so that a replay can start here."""
 
 
+@dataclass(frozen=True, slots=True)
+class LearningPlan:
+    """What the learning of one input partition begins with, and where it leaves its results."""
+
+    at: TopicPartition
+    epoch: int
+    version: int
+    """First version of the models."""
+    begin: int
+    """Offset of the first record; of a file, the offset at which a worker continues."""
+    end: int
+    """Offset at which a worker continues."""
+    snapshots: Path
+    """Written with the messages of the snapshots."""
+
+    @property
+    def archive(self) -> Path:
+        """Written with the messages of the archive."""
+        return self.snapshots.with_suffix(".archive")
+
+
 class Learning:
-    """A partition that is being learned.
+    """A partition that is being learned."""
 
-    The job has ``at`` (topic and partition), the ``epoch`` and ``version`` to begin with, and ``spool``: the path of
-    the snapshot file, to which the archive file adds ``.archive``.
-    """
-
-    def __init__(self, settings: Settings, source: DeploymentContext, job: Mapping[str, Any]) -> None:
-        self.at: TopicPartition = (job["at"][0], job["at"][1])
-        self.task = PartitionTask(settings, *self.at)
+    def __init__(self, settings: Settings, source: DeploymentContext, plan: LearningPlan) -> None:
+        self.task = PartitionTask(settings, *plan.at)
         self.task.event_bytes = source.event_bytes
-        self.task.first_version = job["version"]
-        self.found = BootstrapResult(*self.at)
-        self._source, self._job = source, job
+        self.task.first_version = plan.version
+        self.found = BootstrapResult(*plan.at)
+        self._source, self._plan = source, plan
 
     def take(self, batch: list[Record]) -> None:
         """Learn the next records."""
         self.task.learn_silently(batch)
         self.found.records += len(batch)
 
-    def close(self, began: int, position: int) -> BootstrapResult:
+    def close(self, began: int) -> BootstrapResult:
         """Write the snapshots and the archive to files and return the result.
 
-        `began` is the offset of the first record, `NO_OFFSET` if it is in no log; the worker continues at `position`.
+        `began` is the offset of the first record, `NO_OFFSET` if it is in no log.
         """
-        found, task, spooled = self.found, self.task, self._job["spool"]
-        found.offset = position
+        found, task, plan = self.found, self.task, self._plan
+        found.offset = plan.end
         found.streams = len(task.streams)
         found.clusters = sum(len(task.clusters(stream)) for stream in task.streams)
         found.dead_letters = sum(task.counts.dead_letters.values())
         # The archive comes first, because writing the snapshots marks the streams clean.
-        writer = ChangelogWriter(self._source.identities[self.at[0]], epoch=self._job["epoch"], began=began)
-        archive, listed = archive_of(self._source, self.at, task, writer, position)
-        spool(Path(f"{spooled}.archive"), archive)
+        writer = ChangelogWriter(self._source.identities[plan.at[0]], epoch=plan.epoch, began=began)
+        archive, listed = archive_of(self._source, plan.at, task, writer, plan.end)
+        spool(plan.archive, archive)
         found.archived = bool(archive)
-        messages = chain(writer.messages(task, position, NO_OFFSET, everything=True), listed)
-        found.bytes = spool(Path(spooled), messages)
+        messages = chain(writer.messages(task, plan.end, NO_OFFSET, everything=True), listed)
+        found.bytes = spool(plan.snapshots, messages)
         return found
 
 
-def work(job: Mapping[str, Any], report: Report) -> dict[str, Any]:
-    """Learn one partition of a topic, write its snapshots to files and return a `BootstrapResult` as a dict.
-
-    The job has ``settings``, ``deployment``, ``range`` and what `Learning` needs.
-    """
-    with open_job(job) as opened:
-        learning = Learning(opened.settings, opened.source, job)
-        for batch in sources.of_topic(opened.reader, opened.at, opened.begin, opened.end):
+def learn_partition(
+    settings: Settings, source: DeploymentContext, plan: LearningPlan, report: Report
+) -> BootstrapResult:
+    """Learn one partition of a topic and write its snapshots to files."""
+    learning, part = Learning(settings, source, plan), PartitionRange(settings, source, plan.at, plan.begin, plan.end)
+    with part.open() as reader:
+        for batch in part.records(reader, plan.begin, plan.end):
             learning.take(batch)
             report(len(batch))
-    return asdict(learning.close(opened.begin, opened.end))
+    return learning.close(plan.begin)
+
+
+def learn_lanes(
+    settings: Settings,
+    source: DeploymentContext,
+    plans: Sequence[LearningPlan],
+    routed: Iterator[Routed],
+    report: Report,
+) -> list[BootstrapResult]:
+    """Learn the records of a file that are routed to some partitions and write their snapshots to files."""
+    lanes = {plan.at[1]: (Learning(settings, source, plan), plan) for plan in plans}
+    for part in routed:
+        learning, plan = lanes[part.partition]
+        learning.take(part.on(plan.at[0]))
+        report(len(part))
+    found = []
+    for learning, plan in lanes.values():
+        learning.task.go_on_at(plan.end)
+        # The learned records are in no log, so a replay can start only from the archive.
+        found.append(learning.close(NO_OFFSET))
+    return found

@@ -3,9 +3,9 @@
 import tempfile
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from threading import Event
-from typing import Any
 
 from resonance.pipeline.checkpoint.changelog_table import ChangelogTable
 from resonance.pipeline.checkpoint.compatibility import offset_note
@@ -21,10 +21,9 @@ from resonance.pipeline.kafka.ranges import Span, resolve
 from resonance.pipeline.mismatches import RESET
 from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.recovery.rewrite import Change, inputs_of, is_atomic, wait_for_empty_group, write
-from resonance.pipeline.replay.bootstrap import BootstrapResult
-from resonance.pipeline.replay.bootstrap_file import learn_lanes
+from resonance.pipeline.replay.bootstrap import BootstrapResult, LearningPlan, learn_lanes, learn_partition
 from resonance.pipeline.replay.file_partitions import route, share
-from resonance.pipeline.replay.jobs import Report, describe, load_kernels, run_jobs
+from resonance.pipeline.replay.jobs import Report, run_jobs
 from resonance.pipeline.replay.spool import unspool
 from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.topics.start_check import check_start
@@ -60,10 +59,6 @@ def bootstrap(
         input topic.
     span : Span
         Only the end is used: topics are learned up to it, and at most up to the records committed now.
-    processes : int
-        How many partitions are learned at once.
-    report : callable
-        Receives the number of records done since its last call.
 
     Raises
     ------
@@ -102,32 +97,28 @@ def bootstrap(
                     f"{', '.join(topics)} on {settings.broker.bootstrap} has no committed records to learn from; a "
                     "worker can simply begin"
                 )
-    load_kernels(settings)
-    common = describe(settings, deployment)
     with tempfile.TemporaryDirectory(prefix="resonance-") as folder:
-        jobs: list[dict[str, Any]] = []
+        plans = []
         for number, at in enumerate(partitions):
-            writer = tables[at[1]].writer(source.identities[at[0]])
-            jobs.append({"at": at, "epoch": writer.epoch, "version": versions[at], "spool": f"{folder}/{number}"})
+            epoch = tables[at[1]].writer(source.identities[at[0]]).epoch
+            plans.append(LearningPlan(at, epoch, versions[at], *ranges[at], Path(folder, str(number))))
         if isinstance(source_of, FromFile):
-            lanes = [job | {"offset": ranges[at][0]} for at, job in zip(partitions, jobs, strict=True)]
-            given = common | {"path": str(source_of.path)}
-            routed = route(source_of.path, source_of.columns, len(lanes), skip_bad=source_of.skip_bad)
-            results, _ = share("bootstrap_file", learn_lanes, given, lanes, routed, processes, report)
-            results.sort(key=lambda part: part["partition"])
+            run = partial(learn_lanes, settings, source)
+            routed = route(source_of.path, source_of.columns, len(plans), skip_bad=source_of.skip_bad)
+            learned, _ = share(settings, run, plans, routed, processes, report)
+            learned.sort(key=lambda part: part.partition)
         else:
-            parts = [common | job | {"range": ranges[at]} for at, job in zip(partitions, jobs, strict=True)]
-            results, _ = run_jobs("bootstrap", parts, processes, report)
-        learned = [BootstrapResult(**result) for result in results]
+            jobs = [partial(learn_partition, settings, source, plan) for plan in plans]
+            learned, _ = run_jobs(settings, jobs, processes, report)
         changes = [
             Change(
-                at,
-                unspool(Path(job["spool"])),
-                one.offset,
-                unspool(Path(f"{job['spool']}.archive")),
-                note=offset_note(NO_OFFSET if isinstance(source_of, FromFile) else ranges[at][0], versions[at]),
+                plan.at,
+                unspool(plan.snapshots),
+                plan.end,
+                unspool(plan.archive),
+                note=offset_note(NO_OFFSET if isinstance(source_of, FromFile) else plan.begin, plan.version),
             )
-            for at, job, one in zip(partitions, jobs, learned, strict=True)
+            for plan in plans
         ]
         # A worker may have started in the meantime.
         wait_for_empty_group(at_once, Event())

@@ -5,26 +5,30 @@ sends each lane its records as bytes.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import count, repeat
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import orjson
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.files.record_file import RecordFile
 from resonance.pipeline.files.rows import Columns, FileRecord
 from resonance.pipeline.kafka.partitioner import partition_of
-from resonance.pipeline.records import Record
+from resonance.pipeline.records import Outputs, Record, TopicPartition
 from resonance.pipeline.replay.initial_models import UNBOUNDED
-from resonance.pipeline.replay.jobs import Report, run_with_frames
-from resonance.pipeline.replay.run import Answering, Replayed, sink_of
-from resonance.pipeline.task.partition_task import PartitionTask
+from resonance.pipeline.replay.jobs import Report, Result, run_with_frames
+from resonance.pipeline.replay.run import Answering, Replayed
+from resonance.pipeline.replay.sinks import Sink
+from resonance.pipeline.tasks import make_task
 
 TOGETHER: Final = 1_000
 """Least number of records sent to a process at once."""
+
+Lane = TypeVar("Lane")
+"""What a partition of the file needs: its sink, or where its models are written."""
 
 _make: Callable[[Iterable[Any]], Record] = partial(tuple.__new__, Record)
 
@@ -130,53 +134,74 @@ def _cut(data: bytes, lengths: Sequence[int]) -> tuple[list[bytes | None], list[
 
 
 def share(
-    kind: str,
-    run: Callable[[Mapping[str, Any], Iterator[Routed], Report], list[Any]],
-    common: Mapping[str, Any],
-    lanes: Sequence[Any],
+    settings: Settings,
+    run: Callable[[Sequence[Lane], Iterator[Routed], Report], list[Result]],
+    lanes: Sequence[Lane],
     routed: Iterator[Routed],
     processes: int,
     report: Report,
-) -> tuple[list[dict[str, Any]], float]:
-    """Process the lanes of a file, and return their parts in any order and the seconds of the slowest process.
+) -> tuple[list[Result], float]:
+    """Process the lanes of a file, and return their results in any order and the seconds of the slowest process.
 
-    `run` does it in this process and returns a dataclass for each lane; with several processes, each does a share with
-    ``work(job, report, frames)`` of the `kind`, which returns ``{"parts": [...]}``.
+    `run` returns a result for each lane. With several processes, each runs a share of the lanes, so `run` must be a job
+    as `jobs` describes it.
     """
     owners = min(processes, len(lanes))
     if owners == 1:
+        settings.compile_engine()
         began = time.perf_counter()
-        parts = run({**common, "lanes": lanes}, routed, report)
-        return list(map(asdict, parts)), time.perf_counter() - began
-    jobs = [{**common, "lanes": lanes[number::owners]} for number in range(owners)]
+        return run(lanes, routed, report), time.perf_counter() - began
+    jobs = [partial(_run_share, run, lanes[number::owners]) for number in range(owners)]
     frames = ((part.partition % owners, pack(part)) for part in gather(routed))
-    results, seconds = run_with_frames(kind, jobs, frames, report)
-    return [part for result in results for part in result["parts"]], seconds
+    results, seconds = run_with_frames(settings, jobs, frames, report)
+    return [one for result in results for one in result], seconds
 
 
-def run_lanes(job: Mapping[str, Any], routed: Iterator[Routed], report: Report) -> list[Replayed]:
-    """Replay the records routed to some partitions.
+def _run_share(
+    run: Callable[[Sequence[Lane], Iterator[Routed], Report], list[Result]],
+    lanes: Sequence[Lane],
+    frames: Iterator[bytes],
+    report: Report,
+) -> list[Result]:
+    return run(lanes, map(unpack, frames), report)
 
-    The job has ``settings``, ``topic`` and ``lanes``: pairs of partition and output, as `sink_of` takes it.
-    """
-    settings = Settings.of(job["settings"])
-    lanes: dict[int, Answering] = {}
-    for partition, output in job["lanes"]:
-        task = PartitionTask(settings, job["topic"], partition)
+
+class ReplayLanes:
+    """Partitions of the log that a file stands for, each replayed from empty models."""
+
+    def __init__(self, settings: Settings, routes: int = 0) -> None:
+        self._settings, self._routes = settings, routes
+        self._lanes: dict[TopicPartition, Answering] = {}
+
+    def add(self, at: TopicPartition, make_sink: Callable[[], Sink]) -> None:
+        """Add a partition."""
+        task = make_task(self._settings, *at, self._routes)
         task.event_bytes = UNBOUNDED
-        begun = Replayed(job["topic"], partition, start="empty models")
-        lanes[partition] = Answering(begun, task, sink_of(output, settings, partition))
+        self._lanes[at] = Answering(Replayed(*at, start="empty models"), task, make_sink())
+
+    def take(self, records: Sequence[Record]) -> Outputs:
+        """Learn the next records of a partition; write and return their outputs."""
+        return self._lanes[records[0].topic, records[0].partition].take(records)
+
+    def close(self) -> list[Replayed]:
+        """Ensure that all outputs are stored and return the results."""
+        found = [lane.close() for lane in self._lanes.values()]
+        for each in found:
+            each.end = each.records
+        return found
+
+
+def run_lanes(
+    settings: Settings, sinks: Sequence[tuple[int, Callable[[], Sink]]], routed: Iterator[Routed], report: Report
+) -> list[Replayed]:
+    """Replay the records routed to some partitions, each with what makes its sink."""
+    topic, lanes = settings.input.topics[0], ReplayLanes(settings)
+    for partition, make_sink in sinks:
+        lanes.add((topic, partition), make_sink)
     try:
         for part in routed:
-            lanes[part.partition].take(part.on(job["topic"]))
+            lanes.take(part.on(topic))
             report(len(part))
     finally:
-        found = [lane.close() for lane in lanes.values()]
-    for each in found:
-        each.end = each.records
+        found = lanes.close()
     return found
-
-
-def work(job: Mapping[str, Any], report: Report, frames: Iterator[bytes]) -> dict[str, Any]:
-    """Replay the lanes of one process with `run_lanes`."""
-    return {"parts": [asdict(part) for part in run_lanes(job, map(unpack, frames), report)]}

@@ -14,7 +14,8 @@ from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.repartition.routed_task import RoutedTask
-from resonance.pipeline.tasks import MakeTask, Task
+from resonance.pipeline.replay.opening import PartitionRange
+from resonance.pipeline.tasks import Task
 
 UNBOUNDED: Final = 2**31 - 1
 """Byte limit of an event where no topic sets one."""
@@ -33,25 +34,21 @@ class InitialModels:
     notes: list[str]
     """What was left aside, and why."""
 
+    @property
+    def new_version(self) -> str:
+        """Note of a replay that goes on with these models."""
+        return f"a new version of a model began at offset {self.offset:,}: from there on {self.text}"
 
-def find_start(
-    reader: LogReader,
-    source: DeploymentContext,
-    at: TopicPartition,
-    begin: int,
-    make_task: MakeTask,
-    *,
-    fresh: bool = False,
-    before: int | None = None,
-) -> InitialModels:
+
+def find_start(reader: LogReader, part: PartitionRange, begin: int, before: int | None = None) -> InitialModels:
     """Return the models with which an input partition is replayed, for outputs from the offset `begin` on.
 
     They come from the newest archive at or before `begin`, if it was learned under the present settings; else they are
     empty and start where the deployment's models began, as long as the log still has that offset. Raises MismatchError
     where the models cannot be recovered; its remedies are a later offset and ``--fresh``.
     """
-    task = _empty(source, at, make_task)
-    if fresh:
+    source, at, task = part.source, part.at, _empty(part)
+    if part.fresh:
         _begin_anywhere(task)
         return InitialModels(task, begin, f"empty models at offset {begin:,}, as asked", [])
     notes: list[str] = []
@@ -78,13 +75,13 @@ def find_start(
             start = _restored(found, task, notes)
             start.text += ", the first of these models"
             return start
-    return _from_beginning(archives, source, at, begin, first, record, task, make_task, notes)
+    return _from_beginning(archives, part, begin, first, record, task, notes)
 
 
-def _empty(source: DeploymentContext, at: TopicPartition, make_task: MakeTask) -> Task:
-    task = make_task(*at)
+def _empty(part: PartitionRange) -> Task:
+    task = part.make_task()
     task.event_bytes = UNBOUNDED
-    task.topic_ids = source.deployment.topic_ids
+    task.topic_ids = part.source.deployment.topic_ids
     return task
 
 
@@ -98,21 +95,18 @@ def _begin_anywhere(task: Task) -> None:
         task.accept_any_predecessor()
 
 
-def later_version(
-    reader: LogReader,
-    source: DeploymentContext,
-    at: TopicPartition,
-    start: InitialModels,
-    end: int,
-    make_task: MakeTask,
-) -> InitialModels | None:
-    """Return the models of the first archive after a start and before an end that has a later version of a model.
+def later_version(reader: LogReader, part: PartitionRange, start: InitialModels) -> InitialModels | None:
+    """Return the models of the first archive after a start and before the end that has a later version of a model.
 
-    No record of the log shows that a version begins in its middle (`reset --stream`), but an archive does.
+    No record of the log shows that a version begins in its middle (`reset --stream`), but an archive does. A replay
+    that begins with empty models has none.
     """
+    if part.fresh:
+        return None
+    source, at = part.source, part.at
     known = {name: start.task.model(name).version for name in start.task.streams}
     archives, _ = Archives.of(reader, source, at)
-    entries = [entry for entry in archives.entries if start.offset < entry.position < end]
+    entries = [entry for entry in archives.entries if start.offset < entry.position < part.end]
 
     def has_later(entry: ArchiveEntry) -> bool:
         found = archives.newest(entry.position)
@@ -125,7 +119,7 @@ def later_version(
     # Once a version began, every later archive has it, or one after it.
     number = bisect_left(entries, True, key=has_later)
     found = archives.newest(entries[number].position) if number < len(entries) else None
-    return None if found is None else _restored(found, _empty(source, at, make_task), [])
+    return None if found is None else _restored(found, _empty(part), [])
 
 
 def _changed(found: PartitionRecord, source: DeploymentContext) -> list[str]:
@@ -135,15 +129,14 @@ def _changed(found: PartitionRecord, source: DeploymentContext) -> list[str]:
 
 def _from_beginning(
     archives: Archives,
-    source: DeploymentContext,
-    at: TopicPartition,
+    part: PartitionRange,
     begin: int,
     first: int,
     record: PartitionRecord | None,
     task: Task,
-    make_task: MakeTask,
     notes: list[str],
 ) -> InitialModels:
+    source, at = part.source, part.at
     origin = first
     if record is None and first > 0:
         _begin_anywhere(task)
@@ -155,7 +148,7 @@ def _from_beginning(
         origin = 0 if changed and record.began < 0 else record.began
         if not first <= origin:
             raise _lost(archives, source, at, begin, first, origin, notes)
-        known = make_task(*at)
+        known = part.make_task()
         known.restore_partition(record.state)
         task.first_version = known.first_version
         # Outputs that were suppressed then are suppressed now.

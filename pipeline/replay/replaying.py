@@ -2,8 +2,10 @@
 
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +13,14 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.kafka import clients
+from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.ranges import Span
-from resonance.pipeline.replay import file_partitions, two_stage_file
-from resonance.pipeline.replay.jobs import Report, as_json, describe, load_kernels, run_jobs
+from resonance.pipeline.replay import file_partitions
+from resonance.pipeline.replay.jobs import Report, run_jobs
 from resonance.pipeline.replay.opening import open_ranges
-from resonance.pipeline.replay.run import Replayed
-from resonance.pipeline.replay.sinks import TOPICS, join_parts, open_folder
+from resonance.pipeline.replay.run import Replayed, replay_partition
+from resonance.pipeline.replay.sinks import TOPICS, FolderSink, Nowhere, Sink, TopicSink, join_parts, open_folder
+from resonance.pipeline.replay.two_stage_file import read_rows, replay_hops
 from resonance.pipeline.topics.kinds import Topics
 from resonance.pipeline.topics.topics import prepare_topics
 
@@ -83,10 +87,6 @@ def replay_topics(
         Input topics, or the topic of the routes.
     fresh : bool
         Begin with empty models at the start of the range.
-    processes : int
-        How many partitions are replayed at once.
-    report : callable
-        Receives the number of records done since its last call.
 
     Raises
     ------
@@ -97,23 +97,14 @@ def replay_topics(
     MismatchError
         The models at the start of the range cannot be recovered.
     """
-    with open_ranges(settings, inputs, span) as opened:
-        source, ranges = opened.source, opened.ranges
-    if all(first >= end for first, end in ranges.values()):
+    with open_ranges(settings, inputs, span, fresh=fresh) as (_, ranges):
+        routes = ranges[0].source.deployment.routes
+    if all(part.begin >= part.end for part in ranges):
         whole = "holds no committed records" if span.whole else "has no committed records in that range"
         raise BrokerError(f"{', '.join(inputs)} on {settings.broker.bootstrap} {whole}; there is nothing to replay")
-    load_kernels(settings)
-    common = describe(settings, source.deployment) | {"fresh": fresh}
-    places = _places(settings, output, len(ranges), settings.input.topics, source.deployment.routes)
-    jobs = [
-        common | {"at": at, "range": found, "output": place}
-        for (at, found), place in zip(ranges.items(), places, strict=True)
-    ]
-    try:
-        results, seconds = run_jobs("replay", jobs, processes, report)
-    finally:
-        _join(output, len(jobs))
-    return Summary([Replayed(**result) for result in results], seconds)
+    with _sinks(settings, output, [part.at[1] for part in ranges], routes=routes) as sinks:
+        jobs = [partial(replay_partition, part, make_sink) for part, make_sink in zip(ranges, sinks, strict=True)]
+        return Summary(*run_jobs(settings, jobs, processes, report))
 
 
 def replay_file(
@@ -137,10 +128,6 @@ def replay_file(
         Partitions of the topic that the file stands for.
     skip_bad : bool
         Leave out rows that cannot be used.
-    processes : int
-        How many partitions are replayed at once.
-    report : callable
-        Receives the number of records done since its last call.
 
     Raises
     ------
@@ -150,70 +137,42 @@ def replay_file(
         The file cannot be read, or one of its rows cannot be used.
     """
     settings.check_stream(partitions)
-    load_kernels(settings)
-    if settings.is_routed:
-        return _replay_hops(settings, path, columns, output, partitions, skip_bad=skip_bad, report=report)
-    topic = settings.input.topics[0]
-    common = {"settings": as_json(settings), "topic": topic}
-    places = _places(settings, output, partitions, inputs=None)
-    routed = file_partitions.route(path, columns, partitions, skip_bad=skip_bad)
-    own = list(enumerate(places))
-    try:
-        found, seconds = file_partitions.share(
-            "lanes", file_partitions.run_lanes, common, own, routed, processes, report
-        )
-    finally:
-        _join(output, partitions)
-    parts = [Replayed(**part) for part in found]
-    return Summary(sorted(parts, key=lambda part: part.partition), seconds)
+    routes = (settings.topics.routes_partitions or partitions) if settings.is_routed else 0
+    with _sinks(settings, output, [*range(partitions), *range(routes)], count=max(partitions, routes)) as sinks:
+        if routes:
+            # Streams that are re-keyed learn in the order of the rows.
+            settings.compile_engine()
+            began = time.perf_counter()
+            rows = read_rows(path, columns, settings.input.topics[0], partitions, skip_bad=skip_bad)
+            return Summary(replay_hops(settings, rows, partitions, routes, sinks, report), time.perf_counter() - began)
+        routed = file_partitions.route(path, columns, partitions, skip_bad=skip_bad)
+        run = partial(file_partitions.run_lanes, settings)
+        parts, seconds = file_partitions.share(settings, run, list(enumerate(sinks)), routed, processes, report)
+        return Summary(sorted(parts, key=lambda part: part.partition), seconds)
 
 
-def _replay_hops(
-    settings: Settings,
-    path: Path,
-    columns: Columns,
-    output: ReplayOutput,
-    partitions: int,
-    *,
-    skip_bad: bool,
-    report: Report,
-) -> Summary:
-    """Replay a file whose streams are re-keyed; they learn in the order of its rows."""
-    routes = settings.topics.routes_partitions or partitions
-    places = _places(settings, output, max(partitions, routes), inputs=None)
-    if output.folder is not None:
-        places = [{"folder": str(output.folder.absolute()), "part": part} for part in range(partitions + routes)]
-    else:
-        places = places[:partitions] + places[:routes]
-    began = time.perf_counter()
-    rows = two_stage_file.read_rows(path, columns, settings.input.topics[0], partitions, skip_bad=skip_bad)
-    try:
-        parts = two_stage_file.replay_hops(settings, rows, partitions, routes, places, report)
-    finally:
-        _join(output, partitions + routes)
-    return Summary(parts, time.perf_counter() - began)
+@contextmanager
+def _sinks(
+    settings: Settings, output: ReplayOutput, partitions: Sequence[int], *, count: int | None = None, routes: int = 0
+) -> Iterator[list[Callable[[], Sink]]]:
+    """Yield for each part what makes its sink, in any process; then complete the files of a folder.
 
-
-def _places(
-    settings: Settings, output: ReplayOutput, count: int, inputs: Sequence[str] | None, routes: int = 0
-) -> list[dict[str, Any] | None]:
-    """Create the targets of the outputs and return that of each of `count` parts, as `run.sink_of` takes it.
-
-    `inputs` are the topics that are replayed, None for a file; `routes` is the partition count of replayed routes.
+    `partitions` are those that topics get the outputs of the parts in. New topics have `count` of them, or as many as
+    the input topics, or as the `routes`.
     """
     if output.name is not None:
-        topics = target_topics(settings, output.name)
-        _make_targets(settings, topics, None if inputs else count, routes)
-        return [{"topics": topics}] * count
-    if output.folder is not None:
+        client, topics = clients.librdkafka(settings), target_topics(settings, output.name)
+        _make_targets(settings, topics, count, routes)
+        compression = settings.output.compression
+        yield [partial(TopicSink, client, topics, partition, compression) for partition in partitions]
+    elif output.folder is not None:
         open_folder(output.folder)
-        return [{"folder": str(output.folder.absolute()), "part": part} for part in range(count)]
-    return [None] * count
-
-
-def _join(output: ReplayOutput, count: int) -> None:
-    if output.folder is not None:
-        join_parts(output.folder, count)
+        try:
+            yield [partial(FolderSink, output.folder, part) for part in range(len(partitions))]
+        finally:
+            join_parts(output.folder, len(partitions))
+    else:
+        yield [Nowhere] * len(partitions)
 
 
 def target_topics(settings: Settings, name: str) -> dict[str, str]:
@@ -222,8 +181,7 @@ def target_topics(settings: Settings, name: str) -> dict[str, str]:
     Raises ConfigurationError where the name is invalid or one of these topics belongs to the deployment itself, because
     a replay never writes among recorded outputs; the remedy is another name.
     """
-    values = as_json(settings)
-    other = Settings.of({**values, "name": name, "topics": {}})
+    other = Settings.of({**settings.model_dump(), "name": name, "topics": {}})
     wanted = {topic.kind.name for topic in Topics.of(settings).outputs}
     topics = {kind: other.topic(kind) for kind in TOPICS if kind in wanted}
     own = {topic.name for topic in Topics.of(settings).all}
@@ -237,8 +195,6 @@ def target_topics(settings: Settings, name: str) -> dict[str, str]:
 
 def _make_targets(settings: Settings, topics: Mapping[str, str], partitions: int | None, routes: int) -> None:
     """Create the topics of another name, with `partitions` where no input topic gives their number."""
-    from resonance.pipeline.kafka.admin import ClusterAdmin  # noqa: PLC0415 - a file alone needs no broker
-
     client = clients.librdkafka(settings)
     cluster = ClusterAdmin(client, settings.broker.answer_timeout, settings.topics.replication_factor)
     if partitions is not None:

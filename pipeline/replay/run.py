@@ -1,30 +1,39 @@
 """One partition of a replay: without outputs from where its models start, then with outputs in the range."""
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
 
-from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Outputs, Record
-from resonance.pipeline.replay import sources
+from resonance.pipeline.replay.initial_models import find_start, later_version
 from resonance.pipeline.replay.jobs import Report
-from resonance.pipeline.replay.opening import open_job
-from resonance.pipeline.replay.sinks import FolderSink, Nowhere, Sink, TopicSink
+from resonance.pipeline.replay.opening import PartitionRange
+from resonance.pipeline.replay.sinks import Sink
 from resonance.pipeline.tasks import Task
+
+_offset = attrgetter("offset")
+
+
+def cut(records: Sequence[Record], offset: int) -> tuple[Sequence[Record], Sequence[Record]]:
+    """Split records at an offset: those below it, and the others."""
+    if records[0].offset >= offset:
+        return (), records
+    place = bisect_left(records, offset, key=_offset)
+    return records[:place], records[place:]
 
 
 @dataclass(slots=True)
-class Replayed:
-    """Result of one partition."""
+class PartitionResult:
+    """What a replay or a verification of one partition reads, and from which models."""
 
     topic: str
     partition: int
     begin: int = 0
-    """First offset with outputs."""
+    """First offset with outputs that count."""
     end: int = 0
-    """Offset after the last one of the range."""
+    """Offset after the last one of the range; a verification ends at the committed offset."""
     start: str = ""
     """Where the models come from."""
     notes: list[str] = field(default_factory=list)
@@ -33,6 +42,12 @@ class Replayed:
     """Records learned before the range, without outputs."""
     records: int = 0
     """Records of the range."""
+
+
+@dataclass(slots=True)
+class Replayed(PartitionResult):
+    """Result of replaying one partition."""
+
     routed: int = 0
     """Routes emitted; their records are learned in another partition."""
     assignments: int = 0
@@ -60,7 +75,7 @@ class Answering:
     def take(self, batch: Sequence[Record]) -> Outputs:
         """Learn the next records; write and return the outputs of those in the range."""
         found, outputs = self._found, Outputs()
-        silent, records = sources.cut(batch, found.begin)
+        silent, records = cut(batch, found.begin)
         if silent:
             self._task.catch_up(silent)
             found.silent += len(silent)
@@ -81,41 +96,24 @@ class Answering:
         return self._found
 
 
-def work(job: Mapping[str, Any], report: Report) -> dict[str, Any]:
-    """Replay one partition of a topic and return a `Replayed` as a dict.
-
-    The job has ``settings``, ``deployment``, ``at`` (topic and partition), ``range``, ``fresh`` and ``output``.
-    """
-    with open_job(job) as opened:
-        begin, end = opened.begin, opened.end
-        start = opened.find_start(begin)
-        found = Replayed(*opened.at, max(begin, start.offset), max(end, start.offset), start.text, start.notes)
-        answering = Answering(found, start.task, sink_of(job["output"], opened.settings, opened.at[1]))
+def replay_partition(part: PartitionRange, make_sink: Callable[[], Sink], report: Report) -> Replayed:
+    """Replay one partition of a topic."""
+    with part.open() as reader:
+        start = find_start(reader, part, part.begin)
+        begin, end = max(part.begin, start.offset), max(part.end, start.offset)
+        found = Replayed(*part.at, begin, end, start.text, start.notes)
+        answering = Answering(found, start.task, make_sink())
         try:
             while True:
-                later = opened.later_version(start, end)
-                behind = end if later is None else later.offset
-                for batch in sources.of_topic(opened.reader, opened.at, start.offset, behind):
+                later = later_version(reader, part, start)
+                for batch in part.records(reader, start.offset, part.end if later is None else later.offset):
                     answering.take(batch)
                     report(len(batch))
                 if later is None:
                     break
-                found.notes.append(
-                    f"a new version of a model began at offset {later.offset:,}: from there on {later.text}"
-                )
+                found.notes.append(later.new_version)
                 answering.go_on(later.task)
                 start = later
         finally:
             answering.close()
-    return asdict(found)
-
-
-def sink_of(output: Mapping[str, Any] | None, settings: Settings, partition: int) -> Sink:
-    """Return the sink of a partition for an output: ``{"folder", "part"}``, ``{"topics"}``, or None for nowhere."""
-    if output is None:
-        return Nowhere()
-    if "folder" in output:
-        return FolderSink(Path(output["folder"]), output["part"])
-    from resonance.pipeline.kafka.clients import librdkafka  # noqa: PLC0415 - a file needs no broker
-
-    return TopicSink(librdkafka(settings), output["topics"], partition, settings.output.compression)
+    return found

@@ -9,10 +9,11 @@ Outputs must be in source-offset order. A worker that rolls back emits everythin
 occurrences are in order, or, where the output log begins within the repeated outputs, the last occurrences are.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import orjson
@@ -35,60 +36,62 @@ class OutputRef(NamedTuple):
     partition: int = -1
 
 
-class Recorded(Protocol):
-    """The recorded outputs of one kind about a range of one input partition.
+class Recorded(ABC):
+    """The recorded outputs of one kind about a range of one partition; versions below `oldest` were abandoned."""
 
-    Attributes
-    ----------
-    count : int
-        Distinct outputs.
-    repeats : int
-        Identical copies of outputs that are counted already.
-    older : int
-        Outputs of abandoned versions.
-    foreign : int
-        Records that are not outputs of this kind.
-    lowest : int or None
-        Lowest offset of the input partition, in the range or not, that has an output.
-    """
+    def __init__(self, at: TopicPartition, first: int, end: int, oldest: int) -> None:
+        self.count = 0
+        """Distinct outputs."""
+        self.repeats = 0
+        """Identical copies of outputs that are counted already."""
+        self.older = 0
+        """Outputs of abandoned versions."""
+        self.foreign = 0
+        """Records that are not outputs of this kind."""
+        self.lowest: int | None = None
+        """Lowest offset of the partition, in the range or not, that has an output."""
+        self._topic = at[0]
+        self._first, self._end, self._oldest = first, end, oldest
+        self._taken, self._late = 0, False
+        self._unequal: int | None = None
 
-    count: int
-    repeats: int
-    older: int
-    foreign: int
-    lowest: int | None
-
+    @abstractmethod
     def add(self, records: Sequence[Record]) -> None:
         """Add recorded outputs, without those of other inputs and ranges."""
 
+    @abstractmethod
     def first_difference(self, messages: Sequence[Message], first: int, end: int) -> int | None:
         """Return the lowest offset from `first` to below `end` whose replayed outputs differ from the recorded ones.
 
-        Parameters
-        ----------
-        messages : sequence of Message
-            Replayed outputs of these offsets, in offset order.
+        `messages` are the replayed outputs of these offsets, in offset order.
         """
 
+    @abstractmethod
     def bare(self, message: Message | Record) -> Message:
         """Return the part of an output that is compared."""
 
+    @property
+    @abstractmethod
+    def _disorder(self) -> int | None:
+        """Lowest offset with an output that is out of order."""
 
-class Assignments:
+    def _lowest_of(self, different: Iterable[int], first: int, end: int) -> int | None:
+        """Return the lowest of some offsets and of those whose recorded outputs contradict each other."""
+        own = (self._unequal, self._disorder)
+        return min([*different, *(one for one in own if one is not None and first <= one < end)], default=None)
+
+
+class Assignments(Recorded):
     """Digests of the assignments of a range, at most one for each offset; versions below `oldest` were abandoned."""
 
     def __init__(self, at: TopicPartition, first: int, end: int, oldest: int = 0) -> None:
-        self.count = self.repeats = self.older = self.foreign = 0
-        self.lowest: int | None = None
-        self._topic = at[0]
+        super().__init__(at, first, end, oldest)
         self._own = b'%b%b","partition":%d,"offset":' % (_SOURCE, at[0].encode(), at[1])
-        self._first, self._end, self._oldest = first, end, oldest
         # 0 stands for no assignment. 16 bytes for each record, so that a day of records can be compared.
         self._digests = np.zeros(max(0, end - first), np.int64)
         self._versions = np.zeros(max(0, end - first), np.int32)
         self._last = np.zeros(max(0, end - first), np.int32)
-        self._taken, self._highest, self._late = 0, -1, False
-        self._unequal: int | None = None
+        self._highest = -1
 
     def bare(self, message: Message | Record) -> Message:
         """Return the part of an assignment that is compared: all of it."""
@@ -147,7 +150,6 @@ class Assignments:
 
     @cached_property
     def _disorder(self) -> int | None:
-        """Lowest offset whose assignment precedes that of an earlier offset."""
         if not self._late:
             return None
         ref = np.flatnonzero(self._last)
@@ -155,7 +157,7 @@ class Assignments:
         return self._first + int(ref[back[0] + 1]) if len(back) else None
 
     def first_difference(self, messages: Sequence[Message], first: int, end: int) -> int | None:
-        """Return the lowest offset whose replayed outputs differ from the recorded ones; see `Recorded`."""
+        """Return the lowest offset whose replayed outputs differ from the recorded ones."""
         recorded = self._digests[first - self._first : end - self._first]
         ref = np.zeros(end - first, np.int64)
         for message in messages:
@@ -163,12 +165,10 @@ class Assignments:
             if said is not None:
                 ref[said[0] - first] = _digest(message)
         different = np.flatnonzero(ref != recorded)
-        found = [first + int(different[0])] if len(different) else []
-        found += [offset for offset in (self._unequal, self._disorder) if offset is not None and first <= offset < end]
-        return min(found, default=None)
+        return self._lowest_of((first + int(one) for one in different[:1]), first, end)
 
 
-class Others:
+class Others(Recorded):
     """Digests of kinds of which one record can have several outputs: events, dead letters and routes.
 
     `ref` returns the source record of an output, None for other records. Versions below `oldest` were abandoned, which
@@ -184,17 +184,13 @@ class Others:
         oldest: int = 0,
         aside: Collection[str] = (),
     ) -> None:
-        self.count = self.repeats = self.older = self.foreign = 0
-        self.lowest: int | None = None
-        self._topic = at[0]
-        self._first, self._end, self._oldest = first, end, oldest
+        super().__init__(at, first, end, oldest)
         self._ref = ref
         self._aside = aside
         self._digests: dict[int, dict[tuple[Any, ...], int]] = {}
         self._versions: dict[int, int] = {}
         self._last: dict[tuple[int, tuple[Any, ...]], int] = {}
-        self._taken, self._highest, self._late = 0, (-1, ()), False
-        self._unequal: int | None = None
+        self._highest: tuple[int, tuple[Any, ...]] = (-1, ())
 
     def add(self, records: Sequence[Record]) -> None:
         """Add recorded outputs, without those of other inputs and ranges."""
@@ -246,7 +242,6 @@ class Others:
 
     @cached_property
     def _disorder(self) -> int | None:
-        """Lowest offset with an output that is out of order."""
         if not self._late:
             return None
         places = sorted((offset, identity) for offset, own in self._digests.items() for identity in own)
@@ -254,7 +249,7 @@ class Others:
         return next((later[0] for place, later in pairs if self._last[later] < self._last[place]), None)
 
     def first_difference(self, messages: Sequence[Message], first: int, end: int) -> int | None:
-        """Return the lowest offset whose replayed outputs differ from the recorded ones; see `Recorded`."""
+        """Return the lowest offset whose replayed outputs differ from the recorded ones."""
         ref: dict[int, dict[tuple[Any, ...], int]] = {}
         for message in messages:
             found = self._ref(message)
@@ -262,10 +257,7 @@ class Others:
                 ref.setdefault(found.offset, {})[found.identity] = _digest(self.bare(message))
         recorded = {offset: own for offset, own in self._digests.items() if first <= offset < end}
         different = [offset for offset in {*ref, *recorded} if ref.get(offset) != recorded.get(offset)]
-        more = (self._unequal, self._disorder)
-        return min(
-            [*different, *(offset for offset in more if offset is not None and first <= offset < end)], default=None
-        )
+        return self._lowest_of(different, first, end)
 
 
 def assignment_ref(message: Message | Record) -> OutputRef | None:

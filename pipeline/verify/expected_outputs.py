@@ -8,6 +8,7 @@ topics, and each of these is compared separately.
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
@@ -33,7 +34,8 @@ ELSEWHERE: Final = ""
 """Topic that stands for source records outside the log that is compared."""
 
 
-class Compared(NamedTuple):
+@dataclass(slots=True)
+class Compared:
     """Recorded outputs of one kind in one partition of an output topic."""
 
     name: str
@@ -42,6 +44,17 @@ class Compared(NamedTuple):
     recorded: Recorded
     ref: RefOf
     """Returns the source record of an output, with its offset in the log that is compared."""
+    place: int = 0
+    """First offset of the output partition that was read."""
+    end: int = 0
+    """Offset of the output partition at which reading ended."""
+    begin: int = 0
+    """Source offset from which on the outputs are compared."""
+
+    def offset(self, message: Message | Record) -> int:
+        """Return the offset of the source record of an output, -1 where it has none."""
+        ref = self.ref(message)
+        return -1 if ref is None else ref.offset
 
 
 class RecordRange(NamedTuple):

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from resonance.pipeline.config.settings import Settings
@@ -9,10 +10,10 @@ from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka.log_reader import NO_OFFSET
 from resonance.pipeline.kafka.positions import EARLIEST
 from resonance.pipeline.kafka.ranges import Span
-from resonance.pipeline.replay.jobs import Report, describe, load_kernels, run_jobs
+from resonance.pipeline.replay.jobs import Report, run_jobs
 from resonance.pipeline.replay.opening import open_ranges
 from resonance.pipeline.verify.differences import OutputDifference
-from resonance.pipeline.verify.partition_verify import Verified
+from resonance.pipeline.verify.partition_verify import Verified, verify_partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Verdict:
 
     def differences(self) -> list[tuple[str, OutputDifference]]:
         """Return the first difference of each partition that has one, with its input topic."""
-        return [(part.topic, OutputDifference(**part.difference)) for part in self.parts if part.difference is not None]
+        return [(part.topic, part.difference) for part in self.parts if part.difference is not None]
 
     def as_json(self) -> dict[str, Any]:
         """Return the verdict as a JSON object."""
@@ -61,10 +62,6 @@ def verify(
     ----------
     fresh : bool
         Begin with empty models at the start of the range.
-    processes : int
-        How many partitions are verified at once.
-    report : callable
-        Receives the number of records done since its last call.
 
     Raises
     ------
@@ -75,24 +72,21 @@ def verify(
     MismatchError
         The models at the start of the range cannot be recovered.
     """
-    with open_ranges(settings, settings.logs, span) as opened:
-        source, ranges = opened.source, opened.ranges
-        committed = opened.reader.committed(list(ranges))
+    with open_ranges(settings, settings.logs, span, fresh=fresh) as (reader, ranges):
+        committed = reader.committed([part.at for part in ranges])
     where = f"{', '.join(settings.input.topics)} on {settings.broker.bootstrap}"
     if all(offset == NO_OFFSET for offset in committed.values()):
         raise BrokerError(
-            f"group {source.group} has committed nothing of {where}: there is nothing to verify; look at name, or run "
-            "a worker first"
+            f"group {settings.group} has committed nothing of {where}: there is nothing to verify; look at name, or "
+            "run a worker first"
         )
-    if all(first >= min(end, committed[at]) for at, (first, end) in ranges.items()):
-        raise BrokerError(f"{where}: no record of that range is committed by group {source.group}; choose another one")
-    load_kernels(settings)
+    if all(part.begin >= min(part.end, committed[part.at]) for part in ranges):
+        raise BrokerError(
+            f"{where}: no record of that range is committed by group {settings.group}; choose another one"
+        )
     whole = span.begin == EARLIEST and span.last is None
-    common = describe(settings, source.deployment) | {"fresh": fresh, "whole": whole}
-    results, seconds = run_jobs(
-        "verify", [common | {"at": at, "range": found} for at, found in ranges.items()], processes, report
-    )
-    verdict = Verdict([Verified(**result) for result in results], seconds)
+    jobs = [partial(verify_partition, part, whole=whole) for part in ranges]
+    verdict = Verdict(*run_jobs(settings, jobs, processes, report))
     if not any(part.compared for part in verdict.parts):
         notes = "; ".join(f"{part.topic}[{part.partition}]: {note}" for part in verdict.parts for note in part.notes)
         raise BrokerError(f"{where}: nothing of that range can be compared ({notes}); choose another one")

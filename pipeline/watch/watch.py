@@ -95,25 +95,10 @@ def stream_of(output: WatchedOutput) -> str | None:
 
 
 class Watch:
-    """Follows the outputs of a deployment.
+    """Follows the outputs of the deployment `name`, with the kind of output by topic.
 
-    Parameters
-    ----------
-    name : str
-        Name of the deployment.
-    topics : mapping of str to str
-        Kind of output by topic.
-    report : callable
-        Called with a sentence about anything that is no output: that none arrive, or that the broker cannot be reached.
-    hint : str
-        Appended to the sentence that no outputs arrive.
-
-    Attributes
-    ----------
-    streams : set of str
-        Streams that were seen.
-    matched : int
-        Outputs that were wanted.
+    `report` is called with a sentence about anything that is no output: that none arrive, to which `hint` is appended,
+    or that the broker cannot be reached.
     """
 
     def __init__(
@@ -133,7 +118,9 @@ class Watch:
         self._hint = hint
         self._told: set[str] = set()
         self.streams: set[str] = set()
+        """Streams that were seen."""
         self.matched = 0
+        """Outputs that were wanted."""
 
     def batches(self, ends: Mapping[tuple[str, int], int] | None = None) -> Iterator[list[WatchedOutput]]:
         """Yield the wanted outputs in batches as they arrive, without end or until the offsets `ends` are reached.

@@ -116,6 +116,8 @@ def test_a_comparison_counts_what_is_missing_different_and_too_much():
     assert found == Comparison(expected=3, identical=1, missing=1, different=1, unexpected=1)
     assert not found.exact
     assert compare(expected, expected).exact
+    twice = compare([[message("a")]], [[message("a", b"other"), message("a")]])
+    assert (twice.different, twice.exact) == (1, False)
     screen = io.StringIO()
     Console(file=screen, width=120).print(verdict(found, found, 3, [RegionQuality("r", 7, 7, 0.9, 0.95)], 1.0))
     assert "1 of 3 assignments are identical" in screen.getvalue()

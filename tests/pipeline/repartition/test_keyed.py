@@ -18,6 +18,7 @@ from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.records import Outputs, Record, StreamSnapshot
 from resonance.pipeline.repartition.keyed import operation_sizes
 from resonance.pipeline.repartition.keyed.operation_records import Reader
+from resonance.pipeline.replay.sinks import Nowhere
 from resonance.pipeline.replay.two_stage_file import replay_hops
 from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.tasks import Task
@@ -384,7 +385,7 @@ def test_inspecting_a_stream_shows_it_with_its_subtrees(logs: list[list[Record]]
 
 def test_a_file_is_replayed_through_both_hops(logs: list[list[Record]], expected: Outputs) -> None:
     batches = iter([log[at : at + 100] for at in range(0, 900, 100) for log in logs])
-    found = replay_hops(given("keyed"), batches, 2, KEYED_ROUTES, [None] * (2 + KEYED_ROUTES), lambda count: None)
+    found = replay_hops(given("keyed"), batches, 2, KEYED_ROUTES, [Nowhere] * (2 + KEYED_ROUTES), lambda count: None)
     assert sum(part.assignments for part in found) == len(expected.assignments)
     assert sum(part.events for part in found) == len(expected.events)
 
