@@ -178,8 +178,8 @@ class Below:
         writer = self._tables[at[1]].writer(source.identities[at[0]])
         writer.began = NO_OFFSET
         messages = list(writer.messages(task, part.end, acknowledged(part.was, part.end), everything=True))
-        named = (("assignments", part.outputs.assignments), ("cluster_events", part.outputs.events))
-        outputs = [Batch(self._settings.topic(kind), at[1], some) for kind, some in named if some]
+        kinds = ("assignments", "cluster_events")
+        outputs = [Batch(self._settings.topic(kind), at[1], some) for kind in kinds if (some := part.outputs.of(kind))]
         if part.outputs.assignments:
             _log.info("%s[%d]: %d records that were on their way are answered", *at, len(part.outputs.assignments))
         return Change(

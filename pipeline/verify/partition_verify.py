@@ -17,7 +17,6 @@ from resonance.pipeline.replay import sources
 from resonance.pipeline.replay.initial_models import InitialModels
 from resonance.pipeline.replay.jobs import Report
 from resonance.pipeline.replay.opening import OpenedJob, open_job
-from resonance.pipeline.replay.sinks import KINDS
 from resonance.pipeline.verify.differences import OutputDifference, compare
 from resonance.pipeline.verify.digests import OutputRef, Recorded, assignment_ref
 from resonance.pipeline.verify.expected_outputs import (
@@ -28,9 +27,6 @@ from resonance.pipeline.verify.expected_outputs import (
     compared_of_routes,
 )
 from resonance.pipeline.verify.expected_outputs_keyed import compared_of_roots, compared_of_subtrees
-
-ATTRIBUTES: Final[Mapping[str, str]] = {**KINDS, "routes": "routes"}
-"""Kind of topic -> attribute of `Outputs`."""
 
 SETTLE_SECONDS: Final = 10.0
 """Longest wait for transactions that are open when the recorded outputs are read."""
@@ -116,7 +112,7 @@ def work(job: Mapping[str, Any], report: Report) -> dict[str, Any]:
         # Most streams have no drift events, so their absence shows nothing.
         found.compared = any(kind.begin < end for kind in kinds if kind.name != "drift_events")
         for kind in kinds:
-            attribute = ATTRIBUTES[kind.name]
+            attribute = kind.name.removeprefix("cluster_")
             setattr(found, attribute, getattr(found, attribute) + kind.recorded.count)
         found.repeats = sum(kind.recorded.repeats for kind in kinds)
         found.older = sum(kind.recorded.older for kind in kinds)
@@ -224,7 +220,7 @@ def _compare(
         silent, records = sources.cut(batch, begin)
         if silent and isinstance(task, SubtreeTask):
             # Events belong to the last message of their record, which can be in the range for the last record here.
-            held += _placed(kinds, "cluster_events", task.process(silent).events, begin)
+            held += _placed(kinds, "cluster_events", task.process(silent).cluster_events, begin)
         elif silent:
             task.catch_up(silent)
         found.silent += len(silent)
@@ -234,8 +230,8 @@ def _compare(
             if isinstance(task, SubtreeTask):
                 # A record can send several messages to a subtree; its events belong to the last one. Outputs repeated
                 # because a message was sent again belong to its first occurrence.
-                held += _placed(kinds, "cluster_events", outputs.events, place)
-                outputs.events = [message for offset, message in held if offset < behind]
+                held += _placed(kinds, "cluster_events", outputs.cluster_events, place)
+                outputs.cluster_events = [message for offset, message in held if offset < behind]
                 held = [(offset, message) for offset, message in held if offset >= behind]
                 outputs.assignments = [m for _, m in _placed(kinds, "assignments", outputs.assignments, place)]
             if difference := _first(reader, outputs, place, behind, found, kinds):
@@ -245,7 +241,7 @@ def _compare(
             place = behind
         report(len(batch))
     # Outputs may be recorded about offsets that have no record.
-    return _first(reader, Outputs(events=[message for _, message in held]), place, found.end, found, kinds)
+    return _first(reader, Outputs(cluster_events=[message for _, message in held]), place, found.end, found, kinds)
 
 
 def _placed(kinds: Sequence[_Kind], name: str, messages: Sequence[Message], first: int) -> list[tuple[int, Message]]:
@@ -286,7 +282,7 @@ def _first(
 
 def _messages(outputs: Outputs, kind: _Kind, found: Verified) -> list[Message]:
     """Return the replayed outputs of a kind in the output partition that is compared."""
-    messages: list[Message] = getattr(outputs, ATTRIBUTES[kind.name])
+    messages = outputs.of(kind.name)
     own = found.partition
     if all(message.partition is None for message in messages):
         return messages if kind.at[1] == own else []

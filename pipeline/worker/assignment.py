@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from resonance.pipeline.checkpoint import archive_writer
 from resonance.pipeline.checkpoint import changelog_writer as snapshots
@@ -53,18 +53,6 @@ class AssignedPartition:
     """Monotonic time of the last record, or of the assignment before the first one."""
     last_snapshot: float = field(default_factory=time.monotonic)
     """Monotonic time of the last snapshot, or of the assignment before the first one."""
-
-
-class Destinations(NamedTuple):
-    """Names of the output topics."""
-
-    assignments: str
-    events: str
-    dead_letters: str
-    clusters: str
-    snapshots: str
-    routes: str = ""
-    drift_events: str = ""
 
 
 @dataclass(slots=True)

@@ -150,7 +150,7 @@ class MemoryDeployment(MemoryReader):
             outputs = part.task.process(records)
             whole.add(outputs)
             for kind in ("assignments", "cluster_events", "drift_events", "dead_letters", "clusters"):
-                for message in getattr(outputs, kind.removeprefix("cluster_")):
+                for message in outputs.of(kind):
                     self.append((self.given.topic(kind), at[1]), message)
             for message in part.writer.messages(part.task, until, until, everything=everything):
                 if snapshots:

@@ -17,8 +17,6 @@ class OperationBatch:
 
     asks: list[SubtreeOperation]
     """Sorted by stream and subtree; those of a subtree keep their order."""
-    places: list[int]
-    """Position of each row before sorting."""
     streams: list[list[range]]
     """For each version of a stream, the rows of each of its subtrees."""
     origins: Origins
@@ -53,7 +51,7 @@ class OperationBatch:
         dimensions = {ask.dimension for ask in rows}
         plain = [ask.number == PLAIN for ask in rows]
         dimension = dimensions.pop() if len(dimensions) == 1 else -1
-        return cls(rows, places, streams, _origins(rows), _answers(rows, depth), plain, dimension)
+        return cls(rows, streams, _origins(rows), _answers(rows, depth), plain, dimension)
 
     def fitting(self, rows: Sequence[int], dimension: int) -> Sequence[int]:
         """Return the rows whose vectors, if they have any, have this dimension."""
@@ -100,12 +98,6 @@ class OperationBatch:
         """Return the answers of some rows."""
         step, where = self.step, slice(rows.start, rows.stop) if isinstance(rows, range) else np.array(rows)
         return Step(step.cluster[where], step.score[where], step.novel[where], step.path[where])
-
-    def places_of(self, rows: Sequence[int]) -> list[int]:
-        """Return the positions of some rows before sorting."""
-        if isinstance(rows, range):
-            return self.places[rows.start : rows.stop]
-        return [self.places[row] for row in rows]
 
 
 def as_range(rows: Sequence[int]) -> Sequence[int]:

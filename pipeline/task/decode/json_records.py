@@ -61,6 +61,10 @@ class Decoded:
     taught: list[Taught] = field(default_factory=list)
     """Ids and labels, where the engine is taught by labels; empty otherwise."""
 
+    def blame(self, error: FaultError, positions: Iterable[int]) -> None:
+        """Make dead letters of the usable records at some positions."""
+        self.faults += [error.at(self.index[position]) for position in positions]
+
 
 class InputMapping:
     """Decodes the records of one partition."""

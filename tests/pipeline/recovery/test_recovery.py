@@ -66,7 +66,7 @@ def bus(monkeypatch: pytest.MonkeyPatch) -> Bus:
 
 
 def ids(outputs: Outputs) -> set[str]:
-    return {event["cluster"] for event in payloads(outputs.events) if event["cluster"]}
+    return {event["cluster"] for event in payloads(outputs.cluster_events) if event["cluster"]}
 
 
 def lose_the_snapshots(bus: Bus) -> None:
@@ -122,7 +122,7 @@ def test_ids_are_never_used_again_after_a_reset(bus: Bus, change: Callable[[Bus]
     change(bus)
     assert recovery.reset(bus.source, bus.task) == 1
     second = bus.work(400)
-    started = payloads(second.events)[0]
+    started = payloads(second.cluster_events)[0]
     assert (started["kind"], started["version"], started["seq"]) == ("version_started", 2, 0)
     assert payloads(second.assignments)[0]["source"]["offset"] == bus.first
     assert ids(first)

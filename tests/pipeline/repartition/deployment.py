@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from resonance.pipeline.checkpoint.archive_writer import ArchiveWriter
 from resonance.pipeline.checkpoint.restore import restore_partitions
-from resonance.pipeline.records import Outputs, TopicPartition
+from resonance.pipeline.records import OUTPUT_KINDS, Outputs, TopicPartition
 from resonance.pipeline.tasks import Task, make_task
 
 from tests.pipeline.memory_deployment import MemoryDeployment
@@ -13,7 +13,6 @@ from tests.pipeline.repartition.two_hops import ROUTES, inputs
 from tests.pipeline.streams import STAMP
 
 EMITTED = ("assignments", "cluster_events", "dead_letters", "clusters", "drift_events")
-KINDS = {kind: kind.removeprefix("cluster_") for kind in EMITTED}
 KEYED: dict[str, Any] = {
     "stream": "partition",
     "hierarchy": "keyed",
@@ -114,8 +113,8 @@ class RekeyedDeployment(MemoryDeployment):
 
     def tell(self, at: TopicPartition, outputs: Outputs) -> None:
         """Write outputs where they go."""
-        for kind, attribute in (*KINDS.items(), ("routes", "routes")):
-            for message in getattr(outputs, attribute):
+        for kind in OUTPUT_KINDS:
+            for message in outputs.of(kind):
                 to = at[1] if message.partition is None else message.partition
                 # Behind each a marker, so that a log ends where the next message comes.
                 self.append((self.given.topic(kind), to), message, timestamp=STAMP, gap=1)

@@ -20,7 +20,7 @@ from resonance.pipeline.repartition.envelope import read_route
 from resonance.pipeline.tasks import make_task, task_maker
 from resonance.pipeline.verify import verify
 
-from tests.pipeline.repartition.deployment import KEYED, KINDS, RekeyedDeployment
+from tests.pipeline.repartition.deployment import EMITTED, KEYED, RekeyedDeployment
 from tests.pipeline.repartition.two_hops import ROUTES, Hops, settings
 from tests.pipeline.replay.deployment import put_behind_commands
 from tests.pipeline.streams import STAMP, TOPIC, value_of
@@ -32,7 +32,7 @@ MORE = {"snapshots__records": 120, "snapshots__ratio": 0}
 def written(deployment: RekeyedDeployment, *, once: bool = False) -> dict[Any, Any]:
     """Everything on the output topics; each message once if asked."""
     found = {}
-    for kind in KINDS:
+    for kind in EMITTED:
         for partition in range(3):
             log = deployment.logs.get((deployment.given.topic(kind), partition), [])
             some = [(record.key, record.value, tuple(map(tuple, record.headers))) for record in log]
