@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from resonance.pipeline.records import Outputs
-from resonance.pipeline.task.encode.origins import Origins
+from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.model.stream_model import StreamModel
 
@@ -22,7 +22,7 @@ class Downstream(Protocol):
         """
 
     def send(
-        self, model: StreamModel, own: Origins, result: LearnResult, wanted: Sequence[bool], outputs: Outputs | None
+        self, model: StreamModel, own: RecordBatch, result: LearnResult, wanted: Sequence[bool], outputs: Outputs | None
     ) -> None:
         """Write the messages that rows cause.
 
@@ -30,7 +30,7 @@ class Downstream(Protocol):
         ----------
         model : StreamModel
             The stream's model; it counts the messages sent to each subtree.
-        own : Origins
+        own : RecordBatch
             The records of the rows.
         result : LearnResult
             What became of the rows.

@@ -2,16 +2,13 @@
 
 from collections.abc import Callable, Sequence
 
-from resonance.engine.base import FloatArray
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Outputs
 from resonance.pipeline.task.decode.json_records import AnyLayout
-from resonance.pipeline.task.decode.labels import Taught
-from resonance.pipeline.task.decode.sparse import SparseRows
+from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.encode import message_sizes
 from resonance.pipeline.task.encode.assignments import LatestTexts, StreamTexts, describe
 from resonance.pipeline.task.encode.cluster_events import EventCause, EventEncoder
-from resonance.pipeline.task.encode.origins import Origins
 from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.model_health import ModelHealth
@@ -76,48 +73,35 @@ class Learner:
                 self.further_check(model)
 
     def learn(
-        self,
-        model: StreamModel,
-        rows: FloatArray | SparseRows,
-        size: int,
-        own: Origins,
-        outputs: Outputs | None,
-        taught: Sequence[Taught] = (),
-        *,
-        suppressed: bool = False,
+        self, model: StreamModel, batch: RecordBatch, outputs: Outputs | None, *, suppressed: bool = False
     ) -> LearnResult:
-        """Give rows to a stream's model and return what became of them; outputs take the messages about its clusters.
+        """Give records to their stream's model and return what became of them.
 
         Parameters
         ----------
         model : StreamModel
-            A model that has seen none of the rows.
-        rows : ndarray of shape (n, features), or SparseRows
-            Rows in offset order.
-        size : int
-            Bytes of the values of the rows' records.
-        own : Origins
-            The rows' records.
+            A model that has seen none of the records.
+        batch : RecordBatch
+            Records in offset order.
         outputs : Outputs, optional
-            None: only the state is updated, because the records were processed before, or are suppressed.
-        taught : sequence of Taught
-            Id and labels of each row, where the engine is taught by labels.
+            Takes the messages about the model's clusters. None: only the state is updated, because the records were
+            processed before, or are suppressed.
         suppressed : bool
             The records come before `emit_from`: the first record that is emitted announces the present clusters.
         """
         if model.ended is not None or model.listing is not None or model.unlisted:
-            self._open(model, EventCause(own, 0), outputs, suppressed=suppressed)
-        result = model.process(rows, taught)
+            self._open(model, EventCause(batch, 0), outputs, suppressed=suppressed)
+        result = model.process(batch.rows, batch.labels)
         self._health.learned(model, result, emitted=outputs is not None)
         for change in result.rescaled:
             if outputs is not None:
-                self.encoder.rescaled(outputs, model, change, EventCause(own, 0))
+                self.encoder.rescaled(outputs, model, change, EventCause(batch, 0))
             model.drifts += 1
         looked = 0
         for at, event in result.events:
-            cause = EventCause(own, at)
+            cause = EventCause(batch, at)
             if model.lifetimes:
-                self._remove(model, own, looked, at + 1, outputs)
+                self._remove(model, batch, looked, at + 1, outputs)
             looked = at + 1
             texts = self.texts_of(model)
             name = texts.cluster_id(event.path, event.cluster)
@@ -132,12 +116,12 @@ class Learner:
                 self._end(model, [name], cause, outputs)
             model.seq += 1
         if model.lifetimes:
-            self._remove(model, own, looked, len(own.offsets), outputs)
+            self._remove(model, batch, looked, len(batch), outputs)
         for at, regrouping in result.groups:
             if outputs is not None:
-                self.encoder.regrouped(outputs, model, regrouping, EventCause(own, at))
+                self.encoder.regrouped(outputs, model, regrouping, EventCause(batch, at))
             model.drifts += 1
-        self._streams.learned(model, own.offsets, size)
+        self._streams.learned(model, batch)
         return result
 
     def _open(self, model: StreamModel, cause: EventCause, outputs: Outputs | None, *, suppressed: bool) -> None:
@@ -185,12 +169,12 @@ class Learner:
             if outputs is not None:
                 self.encoder.tombstone(outputs, cluster, cause)
 
-    def _remove(self, model: StreamModel, own: Origins, start: int, stop: int, outputs: Outputs | None) -> None:
+    def _remove(self, model: StreamModel, batch: RecordBatch, start: int, stop: int, outputs: Outputs | None) -> None:
         """Write the tombstones that are due with the records from one position to another."""
-        before = own.offsets[start - 1] if start else model.next - 1
-        for at, cluster in model.lifetimes.due(own.times, own.offsets, start, stop, before):
+        before = batch.offsets[start - 1] if start else model.next - 1
+        for at, cluster in model.lifetimes.due(batch.times, batch.offsets, start, stop, before):
             if outputs is not None:
-                self.encoder.tombstone(outputs, cluster, EventCause(own, at))
+                self.encoder.tombstone(outputs, cluster, EventCause(batch, at))
 
     def texts_of(self, model: StreamModel) -> StreamTexts:
         """Return the message texts of a stream's present version."""

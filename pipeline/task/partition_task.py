@@ -15,13 +15,12 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Counts, Outputs, SourceRecord, StreamSnapshot
 from resonance.pipeline.task.dead_letters import DeadLetters, WithDeadLetters
 from resonance.pipeline.task.decode.dense import shape_from
-from resonance.pipeline.task.decode.json_records import Decoded
 from resonance.pipeline.task.decode.late_labels import LabelDecoding, own_times
+from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.downstream import Downstream
 from resonance.pipeline.task.emission import Emission
 from resonance.pipeline.task.encode import message_sizes
 from resonance.pipeline.task.encode.assignments import Encoder, describe
-from resonance.pipeline.task.encode.origins import Origins
 from resonance.pipeline.task.encode.selection import Answers
 from resonance.pipeline.task.feature_discovery import FeatureDiscovery
 from resonance.pipeline.task.learning import Learner
@@ -121,59 +120,54 @@ class PartitionTask(WithDeadLetters):
 
     def _piece(self, records: Sequence[SourceRecord], outputs: Outputs | None, *, silent: bool) -> None:
         """Learn records, cut where emission begins among them."""
-        decoded = self._decode(records)
+        batch = self._decode(records)
         if silent or self._emission.emits(records[0].offset):
-            self._batch(records, decoded, outputs, suppressed=silent)
+            self._batch(records, batch, outputs, suppressed=silent)
             return
-        self._emission.look(*own_times(decoded, records))
+        self._emission.look(*own_times(batch))
         place = self._emission.emit_from_offset
         cut = len(records) if place is None else bisect_left(records, place, key=attrgetter("offset"))
         if cut == len(records):
-            self._batch(records, decoded, None, suppressed=True)
+            self._batch(records, batch, None, suppressed=True)
             return
         if cut:
             self._batch(records[:cut], self._decode(records[:cut]), None, suppressed=True)
         self._batch(records[cut:], self._decode(records[cut:]), outputs, suppressed=False)
 
     def _batch(
-        self, records: Sequence[SourceRecord], decoded: Decoded, outputs: Outputs | None, *, suppressed: bool
+        self, records: Sequence[SourceRecord], batch: RecordBatch, outputs: Outputs | None, *, suppressed: bool
     ) -> None:
-        self._skipped += decoded.skipped
-        usable = records if len(decoded.index) == len(records) else [records[i] for i in decoded.index]
-        origins = Origins.of(usable, decoded)
-        for key, group in self._groups(decoded, origins):
+        self._skipped += batch.skipped
+        for key, group in self._groups(batch):
             model = self._streams.get(key)
             if model is None:
                 if len(self._streams) >= self._settings.limits.streams:
-                    decoded.blame(self._letters.no_room(key), group)
+                    batch.blame(self._letters.no_room(key), group)
                     continue
                 model = self._learner.begin(key, self._features.layout)
-            behind = _behind(group, origins.offsets, model.next)
+            behind = _behind(group, batch.offsets, model.next)
             while behind:
                 portion = model.portion(len(behind))
                 positions, behind = behind[:portion], behind[portion:]
-                rows, own, lengths, taught = decoded.rows, origins, decoded.sizes, decoded.taught
-                if len(positions) < len(usable):
-                    rows, own, lengths = rows[positions], own.take(positions), [lengths[i] for i in positions]
-                    taught = [taught[i] for i in positions] if taught else taught
-                result = self._learner.learn(model, rows, sum(lengths), own, outputs, taught, suppressed=suppressed)
+                own = batch.take(positions)
+                result = self._learner.learn(model, own, outputs, suppressed=suppressed)
                 for at, error in result.faults:
-                    decoded.blame(error, [positions[at]])
+                    batch.blame(error, [positions[at]])
                 for at, error, record in result.letters:
-                    decoded.faults.append(error.at(decoded.index[positions[at]], record))
+                    batch.faults.append(error.at(batch.index[positions[at]], record))
                 if outputs is not None:
                     self._answers.put(outputs, model, self._learner.texts_of(model), own, result)
                 if self._sender is not None:
                     self._sender.send(model, own, result, self._answers.wanted(model, result), outputs)
                 self._answers.remember(model, result)
-        self._letters.record(records, decoded.faults, outputs)
+        self._letters.record(records, batch.faults, outputs)
 
-    def _groups(self, decoded: Decoded, origins: Origins) -> Iterable[tuple[bytes | None, Sequence[int]]]:
+    def _groups(self, batch: RecordBatch) -> Iterable[tuple[bytes | None, Sequence[int]]]:
         """Return the positions of each stream's records; streams are in the order of their first record."""
-        keys = origins.streams
-        long = message_sizes.too_long(origins, keyed=self._by_key)
+        keys = batch.streams
+        long = message_sizes.too_long(batch, keyed=self._by_key)
         for position, problem in long.items():
-            decoded.blame((self._names_by_key and self._letters.key_fault(keys[position])) or problem, [position])
+            batch.blame((self._names_by_key and self._letters.key_fault(keys[position])) or problem, [position])
         if not self._by_key:
             everything = range(len(keys))
             positions = [i for i in everything if i not in long] if long else everything
@@ -189,7 +183,7 @@ class PartitionTask(WithDeadLetters):
         if self._names_by_key:
             for key in list(groups):
                 if error := self._letters.key_fault(key):
-                    decoded.blame(error, groups.pop(key))
+                    batch.blame(error, groups.pop(key))
         return groups.items()
 
     # Streams

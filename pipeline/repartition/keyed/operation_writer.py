@@ -27,8 +27,8 @@ from resonance.pipeline.repartition.keyed.operation_records import (
     part_name,
 )
 from resonance.pipeline.repartition.keyed.operation_sizes import NUMBER_BYTES, check_room, most_vectors
+from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.encode.assignments import KEPT
-from resonance.pipeline.task.encode.origins import Origins
 from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.model.sparse_preparation import SparsePreparation
 from resonance.pipeline.task.model.stream_model import StreamModel
@@ -141,7 +141,7 @@ class OperationWriter:
         check_room(self._settings, model.preparation.features, self._where)
 
     def send(
-        self, model: StreamModel, own: Origins, result: LearnResult, wanted: Sequence[bool], outputs: Outputs | None
+        self, model: StreamModel, own: RecordBatch, result: LearnResult, wanted: Sequence[bool], outputs: Outputs | None
     ) -> None:
         """Write the messages that follow from rows; see `Downstream.send`."""
         for children in result.child_operations:
@@ -162,7 +162,7 @@ class OperationWriter:
     def _messages(
         self,
         model: StreamModel,
-        own: Origins,
+        own: RecordBatch,
         groups: _SubtreeGroups,
         answers: _RootAnswers,
         places: Sequence[int],
@@ -214,7 +214,7 @@ class OperationWriter:
     def _message(
         self,
         model: StreamModel,
-        own: Origins,
+        own: RecordBatch,
         place: int,
         node: int,
         number: int,

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import orjson
 from resonance.engine.errors import StateError
@@ -118,11 +117,11 @@ class SubtreeTask(PartitionTask):
         """Write the assignments of some rows of a stream."""
         part = batch.asks[rows[0]].part
         texts = self._learner.texts.of(part.stream, part.version, self._depth)
-        origins = batch.origins.take(rows)
-        answers = self._answering.assignments(texts, origins, batch.step_of(rows))
+        records = batch.records.take(rows)
+        answers = self._answering.assignments(texts, records, batch.step_of(rows))
         # The rows are sorted by subtree.
-        order = sorted(range(len(answers)), key=origins.offsets.__getitem__)
-        outputs.put("assignments", [origins.offsets[i] for i in order], [answers[i] for i in order])
+        order = sorted(range(len(answers)), key=records.offsets.__getitem__)
+        outputs.put("assignments", [records.offsets[i] for i in order], [answers[i] for i in order])
 
     def answer_alone(self, records: Sequence[SourceRecord]) -> Outputs:
         """Answer records with the first level alone, where their subtrees no longer exist.
@@ -159,9 +158,8 @@ class SubtreeTask(PartitionTask):
             self._leave_aside(len(places) - len(fitting))
             if not fitting:
                 continue
-            own, asks = batch.origins.take(fitting), batch.asks_of(fitting)
-            rows: Any = asks
-            result = self._learner.learn(model, rows, sum(ask.size for ask in asks), own, outputs)
+            own = batch.records.take(fitting)
+            result = self._learner.learn(model, own, outputs)
             if isinstance(result, SubtreeResult):
                 batch.fill(fitting, result)
             if model.subtree.ended:

@@ -8,9 +8,9 @@ import orjson
 from resonance.engine.base import Event, GroupChange
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Message, Outputs, TopicPartition
+from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.encode import message_sizes
 from resonance.pipeline.task.encode.assignments import StreamTexts, describe
-from resonance.pipeline.task.encode.origins import Origins
 from resonance.pipeline.task.model.learn_result import RangeChange
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.schemas import Cause as NamedCause
@@ -36,32 +36,31 @@ _MAX_PARTS: Final = 10**9
 class EventCause:
     """The record of a batch that caused an event."""
 
-    origins: Origins
-    """The records of the batch."""
+    batch: RecordBatch
     position: int
 
     def source(self, own: TopicPartition) -> Source:
         """Return the position of the record; `own` is the task's partition, for records that were not routed."""
-        sources = self.origins.sources
+        sources = self.batch.sources
         topic, partition = own if sources is None else sources.places[self.position]
-        offsets = self.origins.offsets if sources is None else sources.offsets
+        offsets = self.batch.offsets if sources is None else sources.offsets
         return {"topic": topic, "partition": partition, "offset": offsets[self.position]}
 
     def named(self, own: TopicPartition) -> NamedCause:
         """Return the id and the position of the record; `own` as in `source`."""
-        ids = self.origins.ids
+        ids = self.batch.ids
         name: Any = None if ids is None else orjson.Fragment(ids[self.position])
         return {"id": name, "source": self.source(own)}
 
     @property
     def offset(self) -> int:
         """The record's offset in the log that is learned."""
-        return self.origins.offsets[self.position]
+        return self.batch.offsets[self.position]
 
     @property
     def time(self) -> str:
         """The record's own time."""
-        return self.origins.times[self.position]
+        return self.batch.times[self.position]
 
 
 class EventEncoder:
@@ -183,14 +182,14 @@ class EventEncoder:
             "time": cause.time,
         }
         headers = self._headers("drift_event", cause, f"drift/{model.drifts}")
-        message = self._message(cause, cause.origins.keys[cause.position], orjson.dumps(payload), headers)
+        message = self._message(cause, cause.batch.keys[cause.position], orjson.dumps(payload), headers)
         outputs.put("drift_events", (cause.offset,), (message,))
 
     def _event_message(self, payload: ClusterEvent, cause: EventCause, name: str) -> Message:
         payload["cause"] = cause.named(self._place)
         payload["time"] = cause.time
         headers = self._headers("cluster_event", cause, name)
-        return self._message(cause, cause.origins.keys[cause.position], orjson.dumps(payload), headers)
+        return self._message(cause, cause.batch.keys[cause.position], orjson.dumps(payload), headers)
 
     def _clusters(
         self,
@@ -228,7 +227,7 @@ class EventEncoder:
                 envelope = CloudEvents(kind, source_uri(self._name, topic, partition))
                 self._envelopes[kind, topic, partition] = envelope
             headers = envelope.headers(f"{topic}-{partition}-{source['offset']}/{name}", cause.time)
-        traces = cause.origins.traces
+        traces = cause.batch.traces
         if traces is not None and (trace := traces[cause.position]) is not None:
             headers.append(("traceparent", trace))
         return headers

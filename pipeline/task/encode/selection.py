@@ -5,8 +5,8 @@ from itertools import compress
 
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Message, Outputs
+from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.encode.assignments import Encoder, StreamTexts
-from resonance.pipeline.task.encode.origins import Origins
 from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.model.stream_model import StreamModel
 
@@ -19,7 +19,9 @@ class Answers:
         self._elsewhere = settings.is_keyed
         self._encoder = encoder
 
-    def put(self, outputs: Outputs, model: StreamModel, texts: StreamTexts, own: Origins, result: LearnResult) -> None:
+    def put(
+        self, outputs: Outputs, model: StreamModel, texts: StreamTexts, own: RecordBatch, result: LearnResult
+    ) -> None:
         """Write the assignments of a stream's rows that the settings want; `own` has the records of the rows.
 
         `model.last` is the assignment before them.

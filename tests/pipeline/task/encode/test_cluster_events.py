@@ -4,9 +4,9 @@ import orjson
 import pytest
 from jsonschema import Draft202012Validator
 from resonance.pipeline.records import Outputs
+from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.encode.cluster_events import EventCause, EventEncoder
 from resonance.pipeline.task.encode.message_sizes import event_bytes
-from resonance.pipeline.task.encode.origins import Origins
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.schemas import ClusterSnapshot, ClusterTable, load_schema
 
@@ -26,7 +26,7 @@ def many(version: int, count: int) -> list[ClusterSnapshot]:
 @pytest.mark.parametrize(("count", "parts"), [(3, 1), (900, 1), (5_000, 3)])
 def test_every_part_of_a_list_fits_and_none_of_its_clusters_is_lost(count: int, parts: int) -> None:
     model = StreamModel(settings(), "p0", ["cpu"], version=2)
-    cause = EventCause(Origins([17], [b"k"], None, [TIME], None, None), 0)
+    cause = EventCause(RecordBatch(None, [TIME], [2], [17], [b"k"]), 0)
     before, after = many(1, count // 2), many(2, count)
     told = Outputs()
     EventEncoder(settings(), "in", 0).version_started(told, model, 6, before, after, cause)
@@ -49,7 +49,7 @@ def test_every_part_of_a_list_fits_and_none_of_its_clusters_is_lost(count: int, 
 
 def test_a_list_without_centres_counts_what_it_leaves_out() -> None:
     model = StreamModel(settings(), "p0", ["cpu"], version=2)
-    cause = EventCause(Origins([17], [b"k"], None, [TIME], None, None), 0)
+    cause = EventCause(RecordBatch(None, [TIME], [2], [17], [b"k"]), 0)
     clusters = many(2, 5_000)
     clusters[1]["omitted"] = 4
     clusters[2].update(centre={}, spread={})
