@@ -87,7 +87,7 @@ def process(task: PartitionTask, X: Array, cuts: Sequence[int]) -> Iterator[Chun
         seconds = time.thread_time() - begin
         if outputs.dead_letters:
             raise RefusedError(_problem(outputs.dead_letters[0]))
-        yield Chunk(start, stop, _decoded(outputs.assignments), _decoded(outputs.events), seconds)
+        yield Chunk(start, stop, _decoded(outputs.assignments), _decoded(outputs.cluster_events), seconds)
 
 
 def fold(present: set[str], event: dict[str, Any], level: int | None = None) -> None:

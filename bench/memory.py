@@ -42,7 +42,7 @@ def curve(records: int, engine: str) -> tuple[list[Row], list[float]]:
         ]
         outputs = task.process(chunk)
         assignments += len(outputs.assignments)
-        events += len(outputs.events)
+        events += len(outputs.cluster_events)
         done = number * CHUNK
         if done % POINT == 0:
             sizes = [len(task.snapshot(stream).body) for stream in task.dirty()]

@@ -3,7 +3,9 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from itertools import chain, pairwise
+from operator import itemgetter
+from typing import Any, Final, NamedTuple, Protocol, Self
 
 TopicPartition = tuple[str, int]
 
@@ -93,13 +95,19 @@ class Message(NamedTuple):
     """Target partition; None for the partition number of the task that made the message."""
 
 
+OUTPUT_KINDS: Final = ("assignments", "cluster_events", "dead_letters", "clusters", "drift_events", "routes")
+"""Kinds of topics that `Outputs` are for."""
+
+
 @dataclass(slots=True)
 class Outputs:
-    """Outputs of a batch of records; every record is an assignment or a dead letter."""
+    """Outputs of a batch by the kind of their topic; every record is an assignment or a dead letter.
+
+    `put` collects them in any order of their records, `sort` brings them into it.
+    """
 
     assignments: list[Message] = field(default_factory=list)
-    events: list[Message] = field(default_factory=list)
-    """Events of clusters."""
+    cluster_events: list[Message] = field(default_factory=list)
     dead_letters: list[Message] = field(default_factory=list)
     """Records that could not be used."""
     clusters: list[Message] = field(default_factory=list)
@@ -108,15 +116,38 @@ class Outputs:
     """Records on their way to the task that learns them, each with its partition."""
     drift_events: list[Message] = field(default_factory=list)
     """Changes of the data themselves."""
+    _parts: list[tuple[str, Sequence[int], Sequence[Message]]] = field(default_factory=list, repr=False, compare=False)
+
+    def of(self, kind: str) -> list[Message]:
+        """Return the messages for a kind of topic."""
+        messages: list[Message] = getattr(self, kind)
+        return messages
+
+    def put(self, kind: str, offsets: Sequence[int], messages: Sequence[Message]) -> None:
+        """Add messages, each with the offset of the record that caused it; the offsets ascend."""
+        if messages:
+            self._parts.append((kind, offsets, messages))
+
+    def sort(self) -> Self:
+        """Bring what was put into the order of the records; messages of one record keep theirs."""
+        parts: dict[str, list[tuple[Sequence[int], Sequence[Message]]]] = {}
+        for kind, offsets, messages in self._parts:
+            parts.setdefault(kind, []).append((offsets, messages))
+        self._parts = []
+        for kind, own in parts.items():
+            to = self.of(kind)
+            if all(before[-1] <= after[0] for (before, _), (after, _) in pairwise(own)):
+                to.extend(chain.from_iterable(messages for _, messages in own))
+            else:
+                entries = [entry for offsets, messages in own for entry in zip(offsets, messages, strict=True)]
+                entries.sort(key=itemgetter(0))
+                to.extend(message for _, message in entries)
+        return self
 
     def add(self, other: "Outputs") -> None:
         """Append the outputs of the records that follow."""
-        self.assignments += other.assignments
-        self.events += other.events
-        self.dead_letters += other.dead_letters
-        self.clusters += other.clusters
-        self.routes += other.routes
-        self.drift_events += other.drift_events
+        for kind in OUTPUT_KINDS:
+            self.of(kind).extend(other.of(kind))
 
 
 @dataclass(frozen=True, slots=True)

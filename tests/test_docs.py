@@ -58,7 +58,7 @@ def test_the_readme_shows_a_record_of_the_demo_with_its_assignment_and_the_event
     task, telemetry = PartitionTask(_settings("127.0.0.1:9092"), TOPIC, 0), Telemetry()
     samples = [telemetry.sample(0, offset) for offset in range(SHOWN + 1)]
     outputs = task.process([Record(TOPIC, 0, at, START_MS, each.key, each.value) for at, each in enumerate(samples)])
-    answer, last = orjson.loads(outputs.assignments[-1].value), orjson.loads(outputs.events[-1].value)
+    answer, last = orjson.loads(outputs.assignments[-1].value), orjson.loads(outputs.cluster_events[-1].value)
     assert orjson.loads(samples[-1].value) == record
     assert set(answer) == set(assignment)
     assert shortened(answer, assignment) == assignment

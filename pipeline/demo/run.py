@@ -236,7 +236,7 @@ class _Demo:
         options, story, console = self._options, self._story, self._console
         expected = report.replay(settings, self._telemetry)
         assignments = report.compare([part.assignments for part in expected], self._assignments)
-        events = report.compare([part.events for part in expected], self._events)
+        events = report.compare([part.cluster_events for part in expected], self._events)
         rows = report.quality(story)
         report.write_results(options.folder, self._assignments, self._events)
         picture = options.folder / "lifelines.png"

@@ -175,8 +175,8 @@ class Below:
     def _change(self, source: DeploymentContext, part: _Part) -> Change:
         task, at = part.task, part.at
         writer = self._tables[at[1]].writer(source.identities[at[0]])
-        named = (("assignments", part.outputs.assignments), ("cluster_events", part.outputs.events))
-        outputs = [Batch(self._settings.topic(kind), at[1], some) for kind, some in named if some]
+        kinds = ("assignments", "cluster_events")
+        outputs = [Batch(self._settings.topic(kind), at[1], some) for kind in kinds if (some := part.outputs.of(kind))]
         if part.outputs.assignments:
             _log.info("%s[%d]: %d records that were on their way are answered", *at, len(part.outputs.assignments))
         change = new_models(source, at, writer, task, part.end, part.was)

@@ -61,7 +61,7 @@ class RouterTask(WithDeadLetters):
         """Return the routes and dead letters of records, all in offset order; the records may have gaps."""
         outputs = Outputs()
         self._run(records, outputs)
-        return outputs
+        return outputs.sort()
 
     def catch_up(self, records: Sequence[SourceRecord]) -> None:
         """Process routed records again, without any output."""

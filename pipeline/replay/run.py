@@ -85,7 +85,7 @@ class Answering:
             found.records += len(records)
             found.routed += len(outputs.routes)
             found.assignments += len(outputs.assignments)
-            found.events += len(outputs.events)
+            found.events += len(outputs.cluster_events)
             self._sink.write(outputs)
         return outputs
 

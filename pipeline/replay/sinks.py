@@ -2,7 +2,7 @@
 
 import base64
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol
 
@@ -11,16 +11,11 @@ from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.kafka.producer import Batch, Outlet, producer_settings
 from resonance.pipeline.records import Message, Outputs
 
-KINDS: Final[Mapping[str, str]] = {
-    "assignments": "assignments",
-    "cluster_events": "events",
-    "dead_letters": "dead_letters",
-    "drift_events": "drift_events",
-}
-"""Kind of topic -> attribute of `Outputs`."""
+KINDS: Final[tuple[str, ...]] = ("assignments", "cluster_events", "dead_letters", "drift_events")
+"""Kinds of outputs that a folder takes."""
 
-TOPICS: Final[Mapping[str, str]] = {**KINDS, "clusters": "clusters"}
-"""Kind of topic -> attribute of `Outputs`, with the kinds that only topics take."""
+TOPICS: Final[tuple[str, ...]] = (*KINDS, "clusters")
+"""Kinds of outputs that topics take."""
 
 FILES: Final[Mapping[str, str]] = {kind: f"{kind.replace('_', '-')}.jsonl" for kind in KINDS}
 """Kind of topic -> file name in the folder."""
@@ -66,8 +61,7 @@ class FolderSink:
     def write(self, outputs: Outputs) -> None:
         """Write the outputs of a batch."""
         for kind in ("assignments", "cluster_events", "drift_events"):
-            messages: Sequence[Message] = getattr(outputs, KINDS[kind])
-            if messages:
+            if messages := outputs.of(kind):
                 self._files[kind].write(b"".join(map(self._line, messages)))
         for message in outputs.dead_letters:
             self._files["dead_letters"].write(_dead_letter(message))
@@ -132,9 +126,8 @@ class TopicSink:
 
     def write(self, outputs: Outputs) -> None:
         """Write the outputs of a batch."""
-        for kind, attribute in TOPICS.items():
-            messages: Sequence[Message] = getattr(outputs, attribute)
-            if messages:
+        for kind in TOPICS:
+            if messages := outputs.of(kind):
                 self._outlet.send(Batch(self._topics[kind], self._partition, messages))
 
     def close(self) -> None:

@@ -46,7 +46,7 @@ class DeadLetters:
             kind, before = fault.kind, fault.index
         self.run = (kind, count) if before == len(records) - 1 else ("", 0)
         if outputs is not None:
-            outputs.dead_letters += [
+            letters = [
                 self._encoder.dead_letter(
                     fault.record or records[fault.index],
                     fault,
@@ -56,6 +56,7 @@ class DeadLetters:
                 )
                 for fault in faults
             ]
+            outputs.put("dead_letters", [records[fault.index].offset for fault in faults], letters)
 
     def key_fault(self, key: bytes | None) -> FaultError | None:
         """Return what is wrong with a key that names a stream, or None."""

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from resonance.pipeline.records import Message
-from resonance.pipeline.task.encode.origins import Origins
+from resonance.pipeline.records import Outputs
+from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.model.stream_model import StreamModel
 
@@ -22,29 +22,20 @@ class Downstream(Protocol):
         """
 
     def send(
-        self,
-        model: StreamModel,
-        own: Origins,
-        result: LearnResult,
-        wanted: Sequence[bool],
-        *,
-        alone: bool,
-        emitted: bool,
-    ) -> list[tuple[int, Message]]:
-        """Return the messages that rows cause, each with the position of the row that caused it.
+        self, model: StreamModel, own: RecordBatch, result: LearnResult, wanted: Sequence[bool], outputs: Outputs | None
+    ) -> None:
+        """Write the messages that rows cause.
 
         Parameters
         ----------
         model : StreamModel
             The stream's model; it counts the messages sent to each subtree.
-        own : Origins
+        own : RecordBatch
             The records of the rows.
         result : LearnResult
             What became of the rows.
         wanted : sequence of bool
             Which of the learned rows get their assignment now; the others have theirs already, or need none.
-        alone : bool
-            `own` is the one record that caused everything, and no row gets an assignment now.
-        emitted : bool
-            The messages are emitted now; otherwise they were sent before and are only counted.
+        outputs : Outputs, optional
+            None: the messages were sent before and are only counted.
         """

@@ -14,9 +14,9 @@ from resonance.pipeline.records import SourceRecord, stream_key
 from resonance.pipeline.task.dead_letters import DeadLetters
 from resonance.pipeline.task.decode.dense import Layout, Shape, feature_shape, shape_as_json, shape_from
 from resonance.pipeline.task.decode.faults import FaultError, out_of_range
-from resonance.pipeline.task.decode.json_records import AnyLayout, Decoded, InputMapping
+from resonance.pipeline.task.decode.json_records import AnyLayout, InputMapping
+from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.encode import message_sizes
-from resonance.pipeline.task.encode.origins import Origins
 
 NAMED = 20
 """Features that the log names; of more the rest is left out."""
@@ -51,9 +51,9 @@ class FeatureDiscovery:
             raise RuntimeError("a stream begins before its features are known")
         return self._mapping.layout
 
-    def decode(self, records: Sequence[SourceRecord]) -> Decoded:
+    def decode(self, records: Sequence[SourceRecord]) -> RecordBatch:
         """Decode a batch in offset order; the records before the deciding one are faults, or have no value."""
-        before = Decoded([], np.empty((0, 0)), None, [], None, [])
+        before = RecordBatch(np.empty((0, 0)), [], [])
         start = 0
         while start < len(records) and self._is_open(records[start].offset):
             if records[start].value is None:
@@ -87,12 +87,11 @@ class FeatureDiscovery:
         key = stream_key(record)
         if settings.stream == "key" and (error := self._dead_letters.key_fault(key)):
             raise error
-        if errors := message_sizes.too_long(Origins.of([record], decoded), keyed=settings.by_key):
+        if errors := message_sizes.too_long(decoded, keyed=settings.by_key):
             raise errors[0]
         # Settings that do not fit the features are an error where the stream begins.
         with suppress(ParameterError):
-            rows: Any = decoded.rows
-            if problems := settings.preparation(layout.features).check(rows):
+            if problems := settings.preparation(layout.features).check(decoded.rows):
                 raise out_of_range(problems[0])
         if self._mapping.layout is None:
             self._mapping.layout, self.decided_at = layout, record.offset

@@ -7,26 +7,23 @@ code. The outputs are a function of the input log alone, however the log is cut 
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 
 import orjson
 from resonance.pipeline import mismatches
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.records import Counts, Message, Outputs, SourceRecord, StreamSnapshot
+from resonance.pipeline.records import Counts, Outputs, SourceRecord, StreamSnapshot
 from resonance.pipeline.task.dead_letters import DeadLetters, WithDeadLetters
 from resonance.pipeline.task.decode.dense import shape_from
-from resonance.pipeline.task.decode.faults import FaultError
-from resonance.pipeline.task.decode.json_records import Decoded
 from resonance.pipeline.task.decode.late_labels import LabelDecoding, own_times
+from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.downstream import Downstream
 from resonance.pipeline.task.emission import Emission
 from resonance.pipeline.task.encode import message_sizes
 from resonance.pipeline.task.encode.assignments import Encoder, describe
-from resonance.pipeline.task.encode.origins import Origins
-from resonance.pipeline.task.encode.selection import Answered, Answers, in_order, through
+from resonance.pipeline.task.encode.selection import Answers
 from resonance.pipeline.task.feature_discovery import FeatureDiscovery
-from resonance.pipeline.task.learning import EmitMode, Learner
+from resonance.pipeline.task.learning import Learner
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.model_health import ModelHealth
 from resonance.pipeline.task.streams import Streams
@@ -37,18 +34,6 @@ PIECE = 512
 
 FORMAT = 4
 """Format of `PartitionTask.partition_state`."""
-
-
-@dataclass(slots=True, eq=False)
-class _Batch:
-    """A decoded batch on its way through the models."""
-
-    decoded: Decoded
-    origins: Origins
-
-    def blame(self, error: FaultError, positions: Iterable[int]) -> None:
-        """Make dead letters of the usable records at some positions."""
-        self.decoded.faults += [error.at(self.decoded.index[position]) for position in positions]
 
 
 class PartitionTask(WithDeadLetters):
@@ -95,7 +80,7 @@ class PartitionTask(WithDeadLetters):
         if records:
             self._emission.go_on_at(records[0].offset)
         self._run(records, outputs)
-        return outputs
+        return outputs.sort()
 
     def catch_up(self, records: Sequence[SourceRecord]) -> None:
         """Learn records again without outputs; each stream skips the records below its own `next`."""
@@ -135,77 +120,52 @@ class PartitionTask(WithDeadLetters):
 
     def _piece(self, records: Sequence[SourceRecord], outputs: Outputs | None, *, silent: bool) -> None:
         """Learn records, cut where emission begins among them."""
-        mode = EmitMode.RECOVER if outputs is None else EmitMode.EMIT
-        if silent:
-            self._batch(records, self._decode(records), None, EmitMode.SUPPRESS)
+        batch = self._decode(records)
+        if silent or self._emission.emits(records[0].offset):
+            self._batch(records, batch, outputs, suppressed=silent)
             return
-        if self._emission.emits(records[0].offset):
-            self._batch(records, self._decode(records), outputs, mode)
-            return
-        decoded = self._decode(records)
-        self._emission.look(*own_times(decoded, records))
+        self._emission.look(*own_times(batch))
         place = self._emission.emit_from_offset
         cut = len(records) if place is None else bisect_left(records, place, key=attrgetter("offset"))
         if cut == len(records):
-            self._batch(records, decoded, None, EmitMode.SUPPRESS)
+            self._batch(records, batch, None, suppressed=True)
             return
-        for part, to, how in ((records[:cut], None, EmitMode.SUPPRESS), (records[cut:], outputs, mode)):
-            if part:
-                self._batch(part, self._decode(part), to, how)
+        if cut:
+            self._batch(records[:cut], self._decode(records[:cut]), None, suppressed=True)
+        self._batch(records[cut:], self._decode(records[cut:]), outputs, suppressed=False)
 
     def _batch(
-        self, records: Sequence[SourceRecord], decoded: Decoded, outputs: Outputs | None, mode: EmitMode
+        self, records: Sequence[SourceRecord], batch: RecordBatch, outputs: Outputs | None, *, suppressed: bool
     ) -> None:
-        self._skipped += decoded.skipped
-        usable = records if len(decoded.index) == len(records) else [records[i] for i in decoded.index]
-        batch = _Batch(decoded, Origins.of(usable, decoded))
-        answers: list[Answered] = []
-        events: list[tuple[int, Message]] = []
-        clusters: list[tuple[int, Message]] = []
-        drifts: list[tuple[int, Message]] = []
-        routes: list[tuple[int, Message]] = []
+        self._skipped += batch.skipped
         for key, group in self._groups(batch):
-            model = self._model(key, batch, group)
+            model = self._streams.get(key)
             if model is None:
-                continue
-            behind = _behind(group, batch.origins.offsets, model.next)
+                if len(self._streams) >= self._settings.limits.streams:
+                    batch.blame(self._dead_letters.no_room(key), group)
+                    continue
+                model = self._learner.begin(key, self._features.layout)
+            behind = _behind(group, batch.offsets, model.next)
             while behind:
                 portion = model.portion(len(behind))
                 positions, behind = behind[:portion], behind[portion:]
-                rows, own, lengths, taught = decoded.rows, batch.origins, decoded.sizes, decoded.taught
-                if len(positions) < len(usable):
-                    rows, own, lengths = rows[positions], own.take(positions), [lengths[i] for i in positions]
-                    taught = [taught[i] for i in positions] if taught else taught
-                learned = self._learner.learn(model, rows, own.offsets, sum(lengths), own, mode, taught)
-                for at, error in learned.result.faults:
+                own = batch.take(positions)
+                result = self._learner.learn(model, own, outputs, suppressed=suppressed)
+                for at, error in result.faults:
                     batch.blame(error, [positions[at]])
-                for at, error, record in learned.result.dead_letters:
-                    decoded.faults.append(error.at(decoded.index[positions[at]], record))
+                for at, error, record in result.dead_letters:
+                    batch.faults.append(error.at(batch.index[positions[at]], record))
                 if outputs is not None:
-                    events += [(positions[at], message) for at, message in learned.events]
-                    clusters += [(positions[at], message) for at, message in learned.clusters]
-                    drifts += [(positions[at], message) for at, message in learned.drifts]
-                    given = self._answers.of(model, self._learner.texts_of(model), own, learned.result)
-                    answers += [(through(places, positions), messages) for places, messages in given]
+                    self._answers.put(outputs, model, self._learner.texts_of(model), own, result)
                 if self._sender is not None:
-                    wanted = self._answers.wanted(model, learned.result)
-                    sent = self._sender.send(
-                        model, own, learned.result, wanted, alone=False, emitted=outputs is not None
-                    )
-                    routes += [(positions[at], message) for at, message in sent]
-                self._answers.remember(model, learned.result)
-        if outputs is not None:
-            outputs.routes += _by_position(routes)
-            outputs.assignments += in_order(answers, len(usable))
-            outputs.events += _by_position(events)
-            outputs.clusters += _by_position(clusters)
-            outputs.drift_events += _by_position(drifts)
-        self._dead_letters.record(records, decoded.faults, outputs)
+                    self._sender.send(model, own, result, self._answers.wanted(model, result), outputs)
+                self._answers.remember(model, result)
+        self._dead_letters.record(records, batch.faults, outputs)
 
-    def _groups(self, batch: _Batch) -> Iterable[tuple[bytes | None, Sequence[int]]]:
+    def _groups(self, batch: RecordBatch) -> Iterable[tuple[bytes | None, Sequence[int]]]:
         """Return the positions of each stream's records; streams are in the order of their first record."""
-        keys = batch.origins.streams
-        long = message_sizes.too_long(batch.origins, keyed=self._by_key)
+        keys = batch.streams
+        long = message_sizes.too_long(batch, keyed=self._by_key)
         for position, problem in long.items():
             batch.blame((self._names_by_key and self._dead_letters.key_fault(keys[position])) or problem, [position])
         if not self._by_key:
@@ -225,16 +185,6 @@ class PartitionTask(WithDeadLetters):
                 if error := self._dead_letters.key_fault(key):
                     batch.blame(error, groups.pop(key))
         return groups.items()
-
-    def _model(self, key: bytes | None, batch: _Batch, group: Sequence[int]) -> StreamModel | None:
-        """Return the model of a stream, or None, with dead letters, where `limits.streams` allows no more streams."""
-        model = self._streams.get(key)
-        if model is None:
-            if len(self._streams) >= self._settings.limits.streams:
-                batch.blame(self._dead_letters.no_room(key), group)
-                return None
-            model = self._learner.begin(key, self._features.layout)
-        return model
 
     # Streams
 
@@ -366,12 +316,6 @@ class PartitionTask(WithDeadLetters):
         except (ValueError, KeyError, TypeError, IndexError):
             raise mismatches.unreadable(self._where, "the state of the partition") from None
         self.first_version = first_version
-
-
-def _by_position(messages: list[tuple[int, Message]]) -> list[Message]:
-    """Return the messages of all streams in the order of the records that caused them."""
-    messages.sort(key=itemgetter(0))
-    return [message for _, message in messages]
 
 
 def _behind(group: Sequence[int], offsets: list[int], place: int) -> Sequence[int]:

@@ -12,6 +12,7 @@ from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.records import StreamSnapshot
 from resonance.pipeline.task.decode.dense import shape_as_json
 from resonance.pipeline.task.decode.json_records import AnyLayout
+from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.decode.stream_names import StreamNames
 from resonance.pipeline.task.encode.assignments import StreamTexts, describe
 from resonance.pipeline.task.model.preparations import revision_of
@@ -103,12 +104,12 @@ class Streams:
         records = f"the records of {self._where} have the features {features}"
         return configuration_error(prepared_setting(error), error.value, f"must be {error.allowed}", remedy=records)
 
-    def learned(self, model: StreamModel, offsets: list[int], size: int) -> None:
-        """Note that a model learned the records at some offsets, whose values have `size` bytes together."""
-        model.next = offsets[-1] + 1
-        self._note_dirty(model.name, offsets[0])
-        self._seen += len(offsets)
-        self._owed -= size
+    def learned(self, model: StreamModel, batch: RecordBatch) -> None:
+        """Note that a model learned records."""
+        model.next = batch.offsets[-1] + 1
+        self._note_dirty(model.name, batch.offsets[0])
+        self._seen += len(batch)
+        self._owed -= sum(batch.sizes)
 
     def go_on_at(self, offset: int) -> None:
         """Let every stream continue at an offset, as if all its records so far stood below it."""

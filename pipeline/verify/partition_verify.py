@@ -1,6 +1,6 @@
 """One partition of a verification: compares a replay with the recorded outputs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -17,7 +17,6 @@ from resonance.pipeline.replay.initial_models import InitialModels, find_start
 from resonance.pipeline.replay.jobs import Report
 from resonance.pipeline.replay.opening import PartitionRange
 from resonance.pipeline.replay.run import PartitionResult, cut
-from resonance.pipeline.replay.sinks import KINDS
 from resonance.pipeline.verify.differences import OutputDifference, compare
 from resonance.pipeline.verify.digests import OutputRef, assignment_ref
 from resonance.pipeline.verify.expected_outputs import (
@@ -29,9 +28,6 @@ from resonance.pipeline.verify.expected_outputs import (
     compared_of_routes,
 )
 from resonance.pipeline.verify.expected_outputs_keyed import compared_of_roots, compared_of_subtrees
-
-ATTRIBUTES: Final[Mapping[str, str]] = {**KINDS, "routes": "routes"}
-"""Kind of topic -> attribute of `Outputs`."""
 
 SETTLE_SECONDS: Final = 10.0
 """Longest wait for transactions that are open when the recorded outputs are read."""
@@ -82,7 +78,7 @@ def verify_partition(part: PartitionRange, report: Report, *, whole: bool) -> Ve
         # Most streams have no drift events, so their absence shows nothing.
         found.compared = any(kind.begin < end for kind in kinds if kind.name != "drift_events")
         for kind in kinds:
-            attribute = ATTRIBUTES[kind.name]
+            attribute = kind.name.removeprefix("cluster_")
             setattr(found, attribute, getattr(found, attribute) + kind.recorded.count)
         found.repeats = sum(kind.recorded.repeats for kind in kinds)
         found.older = sum(kind.recorded.older for kind in kinds)
@@ -191,7 +187,7 @@ class _Comparison:
             silent, records = cut(batch, begin)
             if silent and isinstance(task, SubtreeTask):
                 # Events belong to the last message of their record, which can be in the range for the last record here.
-                held += self._placed("cluster_events", task.process(silent).events, begin)
+                held += self._placed("cluster_events", task.process(silent).cluster_events, begin)
             elif silent:
                 task.catch_up(silent)
             found.silent += len(silent)
@@ -201,8 +197,8 @@ class _Comparison:
                 if isinstance(task, SubtreeTask):
                     # A record can send several messages to a subtree; its events belong to the last one. Outputs
                     # repeated because a message was sent again belong to its first occurrence.
-                    held += self._placed("cluster_events", outputs.events, place)
-                    outputs.events = [message for offset, message in held if offset < behind]
+                    held += self._placed("cluster_events", outputs.cluster_events, place)
+                    outputs.cluster_events = [message for offset, message in held if offset < behind]
                     held = [(offset, message) for offset, message in held if offset >= behind]
                     outputs.assignments = [m for _, m in self._placed("assignments", outputs.assignments, place)]
                 if difference := self._difference(outputs, place, behind):
@@ -212,7 +208,7 @@ class _Comparison:
                 place = behind
             self.report(len(batch))
         # Outputs may be recorded about offsets that have no record.
-        return self._difference(Outputs(events=[message for _, message in held]), place, found.end)
+        return self._difference(Outputs(cluster_events=[message for _, message in held]), place, found.end)
 
     def _placed(self, name: str, messages: Sequence[Message], first: int) -> list[tuple[int, Message]]:
         """Return outputs with the offsets of their source records, without those before `first`."""
@@ -247,7 +243,7 @@ class _Comparison:
 
     def _messages(self, outputs: Outputs, kind: Compared) -> list[Message]:
         """Return the replayed outputs of a kind in the output partition that is compared."""
-        messages: list[Message] = getattr(outputs, ATTRIBUTES[kind.name])
+        messages: list[Message] = outputs.of(kind.name)
         own = self.part.at[1]
         if all(message.partition is None for message in messages):
             return messages if kind.at[1] == own else []

@@ -2,7 +2,6 @@
 
 import time
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from resonance.pipeline.checkpoint.archive_writer import ArchiveWriter
 from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
@@ -38,18 +37,6 @@ class AssignedPartition:
     """Monotonic time of the last record, or of the assignment before the first one."""
     last_snapshot: float = field(default_factory=time.monotonic)
     """Monotonic time of the last snapshot, or of the assignment before the first one."""
-
-
-class Destinations(NamedTuple):
-    """Names of the output topics."""
-
-    assignments: str
-    events: str
-    dead_letters: str
-    clusters: str
-    snapshots: str
-    routes: str = ""
-    drift_events: str = ""
 
 
 @dataclass(slots=True)

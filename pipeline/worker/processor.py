@@ -18,8 +18,8 @@ from resonance.pipeline.checkpoint.archive_writer import ArchiveWriter
 from resonance.pipeline.crash_points import reach
 from resonance.pipeline.errors import DeliveryError
 from resonance.pipeline.kafka.producer import Batch
-from resonance.pipeline.records import Outputs
-from resonance.pipeline.worker.assignment import AssignedPartition, Counters, Destinations, Histograms
+from resonance.pipeline.records import OUTPUT_KINDS, Outputs
+from resonance.pipeline.worker.assignment import AssignedPartition, Counters, Histograms
 from resonance.pipeline.worker.command_queue import Inbox, Item
 from resonance.pipeline.worker.dead_letter_breaker import DeadLetterBreaker
 from resonance.pipeline.worker.delivery.delivery import Delivery
@@ -46,6 +46,8 @@ class Processor:
     ----------
     delivery : Delivery
         Must be started before `open`.
+    topics : mapping of str to str
+        Names of the topics of the outputs and of the snapshots, by kind.
     commit_interval : float
         Seconds between the first output and the commit that closes it, at most.
     done : callable
@@ -59,7 +61,7 @@ class Processor:
     def __init__(
         self,
         delivery: Delivery,
-        destinations: Destinations,
+        topics: Mapping[str, str],
         *,
         commit_interval: float,
         done: Callable[[Chunk], None],
@@ -70,9 +72,9 @@ class Processor:
     ) -> None:
         self.counters = Counters()
         self.histograms = histograms or Histograms()
-        self.pauses = pauses or DeadLetterBreaker(destinations.dead_letters)
+        self.pauses = pauses or DeadLetterBreaker(topics["dead_letters"])
         self._delivery = delivery
-        self._to = destinations
+        self._topics = topics
         self._interval = commit_interval
         # A commit waits for the outputs and then for the offsets; a wait that is longer than both is a hang.
         self._broker_seconds = 2 * patience + WORK_SECONDS
@@ -249,20 +251,10 @@ class Processor:
         self._activity.begin("outputs have been sent", self._broker_seconds)
         began = time.monotonic()
         self._since = self._since or began
-        to = self._to
-        kinds = {
-            to.assignments: outputs.assignments,
-            to.events: outputs.events,
-            to.dead_letters: outputs.dead_letters,
-            to.clusters: outputs.clusters,
-            to.drift_events: outputs.drift_events,
-        }
-        for topic, messages in kinds.items():
-            if messages:
-                self._delivery.send(Batch(topic, tp.partition, messages))
-                self.counters.outputs += len(messages)
-        if outputs.routes:
-            self._delivery.send(Batch(self._to.routes, tp.partition, outputs.routes))
+        for kind in OUTPUT_KINDS:
+            if messages := outputs.of(kind):
+                self._delivery.send(Batch(self._topics[kind], tp.partition, messages))
+                self.counters.outputs += len(messages) if kind != "routes" else 0
         self.counters.dead_letters += len(outputs.dead_letters)
         self.counters.send_seconds += time.monotonic() - began
 
@@ -280,7 +272,7 @@ class Processor:
                 if not written:
                     self._delivery.settle()
                     written = True
-                self._delivery.send(Batch(self._to.snapshots, tp.partition, (message,)))
+                self._delivery.send(Batch(self._topics["snapshots"], tp.partition, (message,)))
                 self._activity.begin("snapshots have been sent", self._broker_seconds)
             if written:
                 partition.last_snapshot = time.monotonic()
@@ -311,7 +303,7 @@ class Processor:
         self._delivery.settle()
         messages = writer.messages(part.task, part.position, -1 if part.timestamp is None else part.timestamp)
         self._delivery.send(Batch(writer.topic, tp.partition, messages))
-        self._delivery.send(Batch(self._to.snapshots, tp.partition, (writer.listed(),)))
+        self._delivery.send(Batch(self._topics["snapshots"], tp.partition, (writer.listed(),)))
         return {tp: part.position}
 
     def _next_archive(self) -> tuple[TP, ArchiveWriter] | None:

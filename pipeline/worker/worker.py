@@ -24,10 +24,11 @@ from resonance.pipeline.kafka.producer import producer_settings
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.kernels import told_while_compiling
 from resonance.pipeline.machine import collect_rarely
+from resonance.pipeline.records import OUTPUT_KINDS
 from resonance.pipeline.recovery.recovery import recover
 from resonance.pipeline.tasks import Task, make_task
 from resonance.pipeline.topics.start_check import check_start
-from resonance.pipeline.worker.assignment import AssignedPartition, Destinations, Histograms
+from resonance.pipeline.worker.assignment import AssignedPartition, Histograms
 from resonance.pipeline.worker.dead_letter_breaker import DeadLetterBreaker
 from resonance.pipeline.worker.delivery.at_least_once import AtLeastOnce
 from resonance.pipeline.worker.delivery.delivery import Delivery
@@ -43,8 +44,6 @@ from resonance.pipeline.worker.transport.app import WorkerApp, make_app
 from resonance.pipeline.worker.transport.chunk import Chunk, Membership
 from resonance.pipeline.worker.transport.fetch_errors import explained
 from resonance.pipeline.worker.transport.transport import FETCH_WAIT_MS, TransportOptions, check_versions
-
-OUTPUTS = ("assignments", "cluster_events", "dead_letters", "clusters")
 
 _log = logging.getLogger(__name__)
 
@@ -191,10 +190,9 @@ class Worker:
         )
         self._app = make_app(settings, self, options)
         self._delivery = self._make_delivery(deployment)
-        names = [settings.topic(kind) for kind in (*OUTPUTS, "snapshots", "routes", "drift_events")]
         self._processor = Processor(
             self._delivery,
-            Destinations(*names),
+            {kind: settings.topic(kind) for kind in (*OUTPUT_KINDS, "snapshots")},
             commit_interval=settings.delivery.commit_interval,
             done=self._done,
             failed=self._fail,

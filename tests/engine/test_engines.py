@@ -33,12 +33,12 @@ from tests.engine.streams import shifting as unbounded
 def taught(engine: type[LabelEngine]) -> type[LabelEngine]:
     """Return an engine to which every record without labels comes with some that follow from its features."""
 
-    class Taught(engine):
+    class RowLabels(engine):
         def learn(self, X, labels=None):
             sets = [{"low" if x[0] < 0.5 else "high", int(x[-1] > 0.7)} for x in np.asarray(X, dtype=float)]
             return super().learn(X, sets if labels is None else labels)
 
-    return Taught
+    return RowLabels
 
 
 TaughtMLCA, TaughtMLCAI, TaughtMLCAC = (taught(engine) for engine in (MLCA, MLCAI, MLCAC))

@@ -419,7 +419,7 @@ class Chaos:
             for at, records in reader.read(reader.bounds(list(tasks))):
                 for part in _cut(records, self.rng):
                     made = tasks[at].process(part)
-                    kinds = (made.assignments, made.events, made.dead_letters, made.clusters)
+                    kinds = (made.assignments, made.cluster_events, made.dead_letters, made.clusters)
                     for kind, messages in zip(OUTPUTS, kinds, strict=True):
                         for message in messages:
                             to = at[1] if message.partition is None else message.partition

@@ -157,7 +157,7 @@ def test_a_keyed_hierarchy_says_what_one_task_says_whichever_hop_ends(broker, tm
         return list({repr(message): message for message in messages}.values())
 
     assert by_record(told("assignments")) == by_record(expected.assignments)
-    assert by_id(told("cluster_events")) == by_id(expected.events)
+    assert by_id(told("cluster_events")) == by_id(expected.cluster_events)
     dead_letters = [(m.key, m.value, list(map(tuple, m.headers))) for m in told("dead_letters")]
     assert sorted(dead_letters) == sorted((m.key, m.value, list(map(tuple, m.headers))) for m in expected.dead_letters)
     assert any("subtree" in json.loads(message.value) for message in told("cluster_events"))

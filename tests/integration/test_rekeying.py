@@ -52,7 +52,7 @@ def test_two_workers_learn_one_topic_exactly_once_though_one_is_killed(broker):
     assert sources == {p: list(range(COUNT // 3)) for p in range(3)}
     (home_partition,) = {record.partition for record in log}
     outputs = make_task(settings, settings.topic("routes"), home_partition, 3).process(log)
-    for kind, messages in (("assignments", outputs.assignments), ("cluster_events", outputs.events)):
+    for kind, messages in (("assignments", outputs.assignments), ("cluster_events", outputs.cluster_events)):
         expected = defaultdict(list)
         for message in messages:
             to = home_partition if message.partition is None else message.partition

@@ -44,14 +44,8 @@ READERS: Sequence[Any] = (
 """Modules that read logs."""
 WRITERS: Sequence[Any] = (bootstrapping, new_version, recovery, reset, rewrite)
 """Modules that write changes."""
-KINDS = {
-    "assignments": "assignments",
-    "cluster_events": "events",
-    "dead_letters": "dead_letters",
-    "clusters": "clusters",
-    "drift_events": "drift_events",
-}
-"""The attribute of `Outputs` for each output topic."""
+EMITTED = ("assignments", "cluster_events", "dead_letters", "clusters", "drift_events")
+"""Kinds of output topics."""
 KEYED: dict[str, Any] = {
     "stream": "partition",
     "hierarchy": "keyed",
@@ -105,7 +99,7 @@ class MemoryDeployment(MemoryReader):
         # A change is written, but for the offsets.
         self.stopped = False
         self.members: list[str] | None = None
-        for kind in (*KINDS, "snapshots", "archive", *(["routes"] if routes else [])):
+        for kind in (*EMITTED, "snapshots", "archive", *(["routes"] if routes else [])):
             self.logs |= {(self.given.topic(kind), number): [] for number in range(max(partitions, routes, labels))}
         self.logs |= {(TOPIC, number): [] for number in self.partitions}
         if routes:
@@ -205,8 +199,8 @@ class MemoryDeployment(MemoryReader):
 
     def store(self, at: TopicPartition, outputs: Outputs, **how: int) -> None:
         """Write outputs where they go."""
-        for kind, attribute in (*KINDS.items(), ("routes", "routes")):
-            for message in getattr(outputs, attribute):
+        for kind in (*EMITTED, "routes"):
+            for message in outputs.of(kind):
                 to = at[1] if message.partition is None else message.partition
                 self.append((self.given.topic(kind), to), message, **how)
 

@@ -48,13 +48,13 @@ def test_the_folded_clusters_are_those_of_the_models_at_every_record(engine: dic
     ids: dict[str, None] = {}
     for record in records(points(1500).tolist(), keys=KEYS[:2]):
         outputs = worker.process([record])
-        for message in outputs.events:
+        for message in outputs.cluster_events:
             assert table.apply(message.value or b"")
             assert not table.apply(orjson.loads(message.value or b""))
             ids.update(dict.fromkeys(cluster["id"] for cluster in orjson.loads(message.value or b"")["after"]))
         for message in outputs.clusters:
             compacted.apply_cluster(message.key or b"", message.value)
-        if outputs.events:
+        if outputs.cluster_events:
             for stream in worker.streams:
                 present = {cluster["id"] for cluster in worker.clusters(stream)}
                 assert set(table.clusters(stream)) == present if stream in table.streams else not present
@@ -101,11 +101,11 @@ def test_a_list_of_what_was_learned_silently_is_a_beginning() -> None:
     log = records(points(900).tolist())
     outputs = run(task(settings(emit_from=str(STAMP + 13 * 600))), log)
     folded = ClusterTable()
-    assert all(folded.apply(message.value or b"") for message in outputs.events)
+    assert all(folded.apply(message.value or b"") for message in outputs.cluster_events)
     worker = task()
     run(worker, log)
     assert set(folded.clusters("p0")) == {cluster["id"] for cluster in worker.clusters("p0")}
-    assert payloads(outputs.events)[0]["kind"] == "version_started"
+    assert payloads(outputs.cluster_events)[0]["kind"] == "version_started"
 
 
 def test_a_list_in_parts_is_whole_with_its_last_part() -> None:
@@ -165,11 +165,11 @@ def test_a_late_subscriber_reads_the_compacted_topic_and_then_the_events() -> No
     # What compaction leaves, tombstones gone.
     left = {message.key: message.value for message in first.clusters}
     whole = ClusterTable()
-    for message in first.events + rest.events:
+    for message in first.cluster_events + rest.cluster_events:
         whole.apply(message.value or b"")
     for overlap in (0, 3):
         table = ClusterTable.from_clusters((key or b"", value) for key, value in left.items() if value is not None)
-        late = first.events[len(first.events) - overlap :] + rest.events
+        late = first.cluster_events[len(first.cluster_events) - overlap :] + rest.cluster_events
         for message in late:
             table.apply(message.value or b"")
         assert table.clusters() == whole.clusters()
@@ -183,7 +183,7 @@ def test_the_compacted_topic_alone_tells_of_a_new_version() -> None:
     fresh = task()
     fresh.restore(worker.snapshot("p0"), new_version=True)
     begun = fresh.process(log[500:501])
-    following = run(fresh, log[501:]).events
+    following = run(fresh, log[501:]).cluster_events
     table = ClusterTable.from_clusters((message.key or b"", message.value) for message in messages)
     old = set(table.clusters())
     for message in begun.clusters:
@@ -193,7 +193,7 @@ def test_the_compacted_topic_alone_tells_of_a_new_version() -> None:
     # The event that began the version was read before; the one that follows is not a gap.
     assert table.apply(following[0].value or b"")
     assert table.version("p0") == 2
-    assert not table.apply(begun.events[0].value or b"")
+    assert not table.apply(begun.cluster_events[0].value or b"")
 
 
 def test_a_stream_whose_clusters_are_all_gone_may_go_on_at_any_event() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from resonance.engine.base import Step
 from resonance.pipeline.repartition.keyed.operation_records import PLAIN, Part, SubtreeOperation
 from resonance.pipeline.repartition.keyed.subtree_model import SubtreeResult
-from resonance.pipeline.task.encode.origins import Origins, Sources
+from resonance.pipeline.task.decode.record_batch import RecordBatch, Sources
 
 
 @dataclass(slots=True, eq=False)
@@ -17,11 +17,9 @@ class OperationBatch:
 
     asks: list[SubtreeOperation]
     """Sorted by stream and subtree; those of a subtree keep their order."""
-    places: list[int]
-    """Position of each row before sorting."""
     streams: list[list[range]]
     """For each version of a stream, the rows of each of its subtrees."""
-    origins: Origins
+    records: RecordBatch
     """The records that caused the messages."""
     step: Step
     """Answers of the records; `fill` adds the levels below the first."""
@@ -53,17 +51,13 @@ class OperationBatch:
         dimensions = {ask.dimension for ask in rows}
         plain = [ask.number == PLAIN for ask in rows]
         dimension = dimensions.pop() if len(dimensions) == 1 else -1
-        return cls(rows, places, streams, _origins(rows), _answers(rows, depth), plain, dimension)
+        return cls(rows, streams, _records(rows), _answers(rows, depth), plain, dimension)
 
     def fitting(self, rows: Sequence[int], dimension: int) -> Sequence[int]:
         """Return the rows whose vectors, if they have any, have this dimension."""
         if self.dimension == dimension:
             return rows
         return [row for row in rows if self.asks[row].dimension == dimension or not self.asks[row].rows]
-
-    def asks_of(self, rows: Sequence[int]) -> list[SubtreeOperation]:
-        """Return the messages of some rows."""
-        return self.asks[rows.start : rows.stop] if isinstance(rows, range) else [self.asks[row] for row in rows]
 
     def numbered(self, run: range) -> Iterator[Sequence[int]]:
         """Yield the rows that a subtree learns from, cut behind each removal."""
@@ -101,12 +95,6 @@ class OperationBatch:
         step, where = self.step, slice(rows.start, rows.stop) if isinstance(rows, range) else np.array(rows)
         return Step(step.cluster[where], step.score[where], step.novel[where], step.path[where])
 
-    def places_of(self, rows: Sequence[int]) -> list[int]:
-        """Return the positions of some rows before sorting."""
-        if isinstance(rows, range):
-            return self.places[rows.start : rows.stop]
-        return [self.places[row] for row in rows]
-
 
 def as_range(rows: Sequence[int]) -> Sequence[int]:
     """Return ascending rows as a range where none is left out."""
@@ -115,16 +103,18 @@ def as_range(rows: Sequence[int]) -> Sequence[int]:
     return range(rows[0], rows[-1] + 1) if rows[-1] - rows[0] + 1 == len(rows) else rows
 
 
-def _origins(asks: Sequence[SubtreeOperation]) -> Origins:
+def _records(asks: list[SubtreeOperation]) -> RecordBatch:
     ids, included, traces = [a.id for a in asks], [a.included for a in asks], [a.trace for a in asks]
-    return Origins(
+    return RecordBatch(
+        asks,
+        [a.time for a in asks],
+        [a.size for a in asks],
         [a.offset for a in asks],
         [a.key for a in asks],
-        None if not any(ids) else [own or b"null" for own in ids],
-        [a.time for a in asks],
-        None if not any(included) else [(own or b"{}").decode() for own in included],
-        None if not any(traces) else traces,
+        traces if any(traces) else None,
         Sources([(a.topic, a.partition) for a in asks], [a.source_offset for a in asks], [b""] * len(asks)),
+        [own or b"null" for own in ids] if any(ids) else None,
+        [(own or b"{}").decode() for own in included] if any(included) else None,
     )
 
 

@@ -33,9 +33,9 @@ from resonance.pipeline import mismatches
 from resonance.pipeline.records import SourceRecord
 from resonance.pipeline.repartition.envelope import MAX_PARTITIONS, TOPIC_NAME
 from resonance.pipeline.repartition.keyed.operation_sizes import NUMBER_BYTES
+from resonance.pipeline.task.decode.record_batch import TRACE_BYTES
 from resonance.pipeline.task.encode.assignments import KEPT
 from resonance.pipeline.task.encode.message_sizes import ANSWER_BYTES, CAUSE_BYTES
-from resonance.pipeline.task.encode.origins import TRACE_BYTES
 from resonance.pipeline.timestamps import is_canonical
 
 FORMAT: Final = 1

@@ -10,7 +10,7 @@ from resonance.engine import Operations
 from resonance.engine.base import BoolArray, IntArray
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.partitioner import partition_of
-from resonance.pipeline.records import Message
+from resonance.pipeline.records import Message, Outputs
 from resonance.pipeline.repartition.keyed.operation_records import (
     COPIED,
     EMITTED,
@@ -27,9 +27,9 @@ from resonance.pipeline.repartition.keyed.operation_records import (
     part_name,
 )
 from resonance.pipeline.repartition.keyed.operation_sizes import NUMBER_BYTES, check_room, most_vectors
+from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.encode.assignments import KEPT
-from resonance.pipeline.task.encode.origins import Origins
-from resonance.pipeline.task.model.learn_result import ChildOperations, LearnResult
+from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.model.sparse_preparation import SparsePreparation
 from resonance.pipeline.task.model.stream_model import StreamModel
 
@@ -141,71 +141,54 @@ class OperationWriter:
         check_room(self._settings, model.preparation.features, self._where)
 
     def send(
-        self,
-        model: StreamModel,
-        own: Origins,
-        result: LearnResult,
-        wanted: Sequence[bool],
-        *,
-        alone: bool,
-        emitted: bool,
-    ) -> list[tuple[int, Message]]:
-        """Return the messages that follow from rows; see `Downstream.send`."""
-        messages: list[tuple[int, Message]] = []
+        self, model: StreamModel, own: RecordBatch, result: LearnResult, wanted: Sequence[bool], outputs: Outputs | None
+    ) -> None:
+        """Write the messages that follow from rows; see `Downstream.send`."""
         for children in result.child_operations:
-            if children.answered and result.step is not None and not alone:
+            operations, places = children.operations, children.places
+            if children.answered and result.step is not None:
                 step = result.step
                 found = _RootAnswers(step.cluster[:, 0].tolist(), step.score.tolist(), step.novel.tolist())
                 # Where messages are only counted, records without operations need no group.
-                chosen = np.array(wanted, dtype=np.bool_) & emitted
-                groups = _SubtreeGroups.of(children.operations, children.operations.record, step.path[:, 0], chosen)
-                places: Sequence[int] = children.places
-                messages += self._messages(model, own, groups, found, places, places, emitted=emitted)
-            elif len(children.operations):
-                messages += self._unanswered(model, own, children, alone=alone, emitted=emitted)
-        return messages
-
-    def _unanswered(
-        self, model: StreamModel, own: Origins, children: ChildOperations, *, alone: bool, emitted: bool
-    ) -> list[tuple[int, Message]]:
-        """Return the messages that follow from records answered before, or with one that is answered elsewhere."""
-        # One record causes all of it: the one that released those held back.
-        row = children.places[0] if alone else children.places[-1]
-        record = np.zeros(len(children.operations), dtype=np.int64)
-        groups = _SubtreeGroups.of(children.operations, record, np.array([-1]), np.zeros(1, dtype=np.bool_))
-        answers = _RootAnswers([], [], [])
-        return self._messages(model, own, groups, answers, [0 if alone else row], [row], emitted=emitted)
+                chosen = np.array(wanted, dtype=np.bool_) & (outputs is not None)
+                groups = _SubtreeGroups.of(operations, operations.record, step.path[:, 0], chosen)
+                self._messages(model, own, groups, found, places, outputs)
+            elif len(operations):
+                # One record causes all of it: the one that released those held back.
+                record = np.zeros(len(operations), dtype=np.int64)
+                groups = _SubtreeGroups.of(operations, record, np.array([-1]), np.zeros(1, dtype=np.bool_))
+                self._messages(model, own, groups, _RootAnswers([], [], []), places[-1:], outputs)
 
     def _messages(
         self,
         model: StreamModel,
-        own: Origins,
+        own: RecordBatch,
         groups: _SubtreeGroups,
         answers: _RootAnswers,
         places: Sequence[int],
-        rows: Sequence[int],
-        *,
-        emitted: bool,
-    ) -> list[tuple[int, Message]]:
-        """Write the messages of groups; `places` and `rows` map each record to its origin and its row."""
-        messages: list[tuple[int, Message]] = []
+        outputs: Outputs | None,
+    ) -> None:
+        """Write the messages of groups; `places` maps each record to its row."""
+        messages: list[Message] = []
+        offsets: list[int] = []
         sent, d, most = model.sent, groups.dimension, most_vectors(groups.dimension)
         vectors, labels = groups.vectors, groups.labels
         clusters, scores, novel = answers
         for record, node, start, stop, itself, answers_it, removed, labelled in groups.groups:
-            place, row = places[record], rows[record]
+            place = places[record]
+            written = len(messages)
             number = PLAIN if stop == start else sent.get(node, 0)
             if number == 0:
                 # The first message of a new subtree has the preparation and no vectors.
-                if emitted:
+                if outputs is not None:
                     known = self._preparation(model)
-                    messages.append((row, self._message(model, own, place, node, 0, _NO_ANSWER, 0, 0, b"", known)))
+                    messages.append(self._message(model, own, place, node, 0, _NO_ANSWER, 0, 0, b"", known))
                 number = 1
             # A removal has no vector.
             last = stop - 1 if removed else stop
             for first in range(start, stop, most) if stop > start else (start,):
                 end = min(first + most, stop)
-                if emitted:
+                if outputs is not None:
                     answer = _NO_ANSWER
                     # The answer goes with the vector that it belongs to.
                     if answers_it and (first <= itself < end or (itself < 0 and end == stop)):
@@ -217,19 +200,21 @@ class OperationWriter:
                     if labelled:
                         flags |= LABELLED
                         content = labels[NUMBER_BYTES * first : NUMBER_BYTES * upto] + content
-                    written = self._message(model, own, place, node, number, answer, flags, upto - first, content)
-                    messages.append((row, written))
+                    count = upto - first
+                    messages.append(self._message(model, own, place, node, number, answer, flags, count, content))
                 number += 1
             if removed:
                 sent.pop(node, None)
             elif stop > start:
                 sent[node] = number
-        return messages
+            offsets += [own.offsets[place]] * (len(messages) - written)
+        if outputs is not None:
+            outputs.put("routes", offsets, messages)
 
     def _message(
         self,
         model: StreamModel,
-        own: Origins,
+        own: RecordBatch,
         place: int,
         node: int,
         number: int,

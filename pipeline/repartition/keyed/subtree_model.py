@@ -12,7 +12,7 @@ from resonance.engine.prepare import Preparation
 from resonance.engine.state import pack, unpack
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.repartition.keyed.operation_records import Part, SubtreeOperation
-from resonance.pipeline.task.decode.labels import Taught
+from resonance.pipeline.task.decode.labels import RowLabels
 from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.model.lifetimes import Lifetimes
 from resonance.pipeline.task.model.stream_model import StreamModel
@@ -89,7 +89,7 @@ class SubtreeModel(StreamModel):
         preparation: Any = self.preparation
         return int(preparation.dimension)
 
-    def process(self, rows: Any, taught: Sequence[Taught] = ()) -> SubtreeResult:
+    def process(self, rows: Any, taught: Sequence[RowLabels] = ()) -> SubtreeResult:
         """Apply messages in order; only the last one may be a removal.
 
         A repeat is left out, and so is a message whose predecessor has not come: it comes again, because nothing of it

@@ -1,24 +1,22 @@
 """Second stage of a keyed hierarchy: the subtrees of one partition of the routes."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from operator import itemgetter
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 import orjson
 from resonance.engine.errors import StateError
 from resonance.pipeline import mismatches
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.logs import at
-from resonance.pipeline.records import Counts, Message, Outputs, SourceRecord, StreamSnapshot
+from resonance.pipeline.records import Counts, Outputs, SourceRecord, StreamSnapshot
 from resonance.pipeline.repartition.envelope import no_place
 from resonance.pipeline.repartition.keyed.operation_batch import OperationBatch, as_range
 from resonance.pipeline.repartition.keyed.operation_records import Reader, SubtreeOperation
 from resonance.pipeline.repartition.keyed.subtree_model import SubtreeModel, SubtreeResult
 from resonance.pipeline.repartition.keyed.subtrees import Subtrees
 from resonance.pipeline.task.encode.assignments import Encoder
-from resonance.pipeline.task.encode.cluster_events import EventCause, EventEncoder
-from resonance.pipeline.task.learning import EmitMode, Learned, Learner
+from resonance.pipeline.task.encode.cluster_events import EventCause
+from resonance.pipeline.task.learning import Learner
 from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.model_health import ModelHealth
@@ -58,9 +56,8 @@ class SubtreeTask(PartitionTask):
         self.health = PartHealth()
         self._subtrees = Subtrees(settings, topic, partition)
         self._streams = self._subtrees
-        self._learner = Learner(settings, topic, partition, self._subtrees, self.health)
+        self._learner = Learner(settings, topic, partition, self._subtrees, self.health, to_source=True)
         self._answering = Encoder(settings, topic, partition)
-        self._events = EventEncoder(settings, topic, partition)
         self._reader = Reader(self._where)
         self._depth = settings.engine_class.make(settings.engine_parameters).depth
         self._inputs = inputs
@@ -73,7 +70,7 @@ class SubtreeTask(PartitionTask):
         """
         outputs = Outputs()
         self._take(records, outputs)
-        return outputs
+        return outputs.sort()
 
     def catch_up(self, records: Sequence[SourceRecord]) -> None:
         """Apply messages again, without any output."""
@@ -110,29 +107,21 @@ class SubtreeTask(PartitionTask):
 
     def _carry_out(self, asks: Sequence[SubtreeOperation], outputs: Outputs | None) -> None:
         batch = OperationBatch.of(asks, self._depth)
-        given: dict[int, Message] = {}
-        events: list[tuple[int, Message]] = []
-        clusters: list[tuple[int, Message]] = []
         for stream in batch.streams:
             for run in stream:
-                learned = self._follow(batch, run, aloud=outputs is not None)
-                events += learned.events
-                clusters += learned.clusters
+                self._follow(batch, run, outputs)
             if outputs is not None and (emitted := batch.told_of(stream)):
-                given.update(self._answers_at(batch, emitted))
-        if outputs is None:
-            return
-        outputs.assignments += [given[place] for place in sorted(given)]
-        for found, to in ((events, outputs.events), (clusters, outputs.clusters)):
-            found.sort(key=itemgetter(0))
-            to += [message._replace(partition=asks[place].partition) for place, message in found]
+                self._answer(batch, emitted, outputs)
 
-    def _answers_at(self, batch: OperationBatch, rows: Sequence[int]) -> Iterable[tuple[int, Message]]:
-        """Return the answers of some rows of a stream, with the places of their messages."""
+    def _answer(self, batch: OperationBatch, rows: Sequence[int], outputs: Outputs) -> None:
+        """Write the assignments of some rows of a stream."""
         part = batch.asks[rows[0]].part
         texts = self._learner.texts.of(part.stream, part.version, self._depth)
-        answers = self._answering.assignments(texts, batch.origins.take(rows), batch.step_of(rows))
-        return zip(batch.places_of(rows), answers, strict=True)
+        records = batch.records.take(rows)
+        answers = self._answering.assignments(texts, records, batch.step_of(rows))
+        # The rows are sorted by subtree.
+        order = sorted(range(len(answers)), key=records.offsets.__getitem__)
+        outputs.put("assignments", [records.offsets[i] for i in order], [answers[i] for i in order])
 
     def answer_alone(self, records: Sequence[SourceRecord]) -> Outputs:
         """Answer records with the first level alone, where their subtrees no longer exist.
@@ -142,10 +131,10 @@ class SubtreeTask(PartitionTask):
         emitted = [ask for ask in self._reader.read(records) if ask.emitted]
         self._check_places(emitted)
         batch = OperationBatch.of(emitted, self._depth)
-        given: dict[int, Message] = {}
+        outputs = Outputs()
         for stream in batch.streams:
-            given.update(self._answers_at(batch, range(stream[0].start, stream[-1].stop)))
-        return Outputs(assignments=[given[place] for place in sorted(given)])
+            self._answer(batch, range(stream[0].start, stream[-1].stop), outputs)
+        return outputs.sort()
 
     def end_streams(self, is_ended: Callable[[str], bool]) -> list[SubtreeModel]:
         """Remove the subtrees of ended streams, with their snapshots, and return them."""
@@ -159,9 +148,8 @@ class SubtreeTask(PartitionTask):
         """Mark for deletion the snapshot of a subtree that is not here."""
         self._subtrees.forget(name)
 
-    def _follow(self, batch: OperationBatch, run: range, *, aloud: bool) -> Learned:
-        """Apply the messages of a subtree; outputs carry the places of the messages."""
-        found = Learned(LearnResult())
+    def _follow(self, batch: OperationBatch, run: range, outputs: Outputs | None) -> None:
+        """Apply the messages of a subtree."""
         for numbered in batch.numbered(run):
             model, places = self._model_of(batch, numbered)
             if model is None:
@@ -170,25 +158,18 @@ class SubtreeTask(PartitionTask):
             self._leave_aside(len(places) - len(fitting))
             if not fitting:
                 continue
-            own, asks = batch.origins.take(fitting), batch.asks_of(fitting)
-            rows: Any = asks
-            size = sum(ask.size for ask in asks)
-            mode = EmitMode.EMIT if aloud else EmitMode.RECOVER
-            learned = self._learner.learn(model, rows, own.offsets, size, own, mode)
-            if isinstance(learned.result, SubtreeResult):
-                batch.fill(fitting, learned.result)
+            own = batch.records.take(fitting)
+            result = self._learner.learn(model, own, outputs)
+            if isinstance(result, SubtreeResult):
+                batch.fill(fitting, result)
             if model.subtree.ended:
                 # The tombstones are emitted now, because no later message brings a time at which they could be due.
-                cause = EventCause(own, len(fitting) - 1)
-                last = [self._events.tombstone(name, cause) for name in model.lifetimes.all_ended()]
-                learned.clusters += [(cause.position, message) for message in last]
+                for name in model.lifetimes.all_ended():
+                    if outputs is not None:
+                        self._learner.encoder.tombstone(outputs, name, EventCause(own, len(fitting) - 1))
                 self._repeated += model.repeated
                 self._early += model.early
                 self._subtrees.remove(model)
-            places = batch.places_of(fitting)
-            found.events += [(places[at], message) for at, message in learned.events]
-            found.clusters += [(places[at], message) for at, message in learned.clusters]
-        return found
 
     def _model_of(self, batch: OperationBatch, rows: Sequence[int]) -> tuple[SubtreeModel | None, Sequence[int]]:
         """Return the model of a subtree, new if its first message is among the rows, and the rows that it lacks."""

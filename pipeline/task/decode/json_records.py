@@ -5,21 +5,20 @@ small parts. Only a part that holds a fault is decoded record by record, which s
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from itertools import repeat
 from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
 import orjson
-from resonance.engine.base import FloatArray
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.json_paths import ABSENT, Path, find, parse_path, path_name
 from resonance.pipeline.records import SourceRecord
 from resonance.pipeline.task.decode.dense import Layout, Shape, kind_of
-from resonance.pipeline.task.decode.faults import Fault, FaultError
-from resonance.pipeline.task.decode.labels import Labels, Taught, labels_of
-from resonance.pipeline.task.decode.sparse import SparseLayout, SparseRows
+from resonance.pipeline.task.decode.faults import FaultError
+from resonance.pipeline.task.decode.labels import Labels, RowLabels, labels_of
+from resonance.pipeline.task.decode.record_batch import RecordBatch
+from resonance.pipeline.task.decode.sparse import SparseLayout
 from resonance.pipeline.timestamps import TimeTexts
 
 REVISION: Final = 1
@@ -37,29 +36,6 @@ _loads = orjson.loads
 
 
 AnyLayout = Layout | SparseLayout
-
-
-@dataclass(slots=True, eq=False)
-class Decoded:
-    """A batch as the models see it; the columns have one entry for each usable record."""
-
-    index: list[int]
-    """Positions of the usable records in the batch."""
-    rows: FloatArray | SparseRows
-    """As `Layout.rows` or `SparseLayout.rows` returns them."""
-    ids: list[bytes] | None
-    """The records' own ids as JSON, where ``input.id_path`` is set."""
-    times: list[str]
-    included: list[str] | None
-    """Copied members as JSON objects, where ``output.include`` is set."""
-    sizes: list[int]
-    """Bytes of the records' values."""
-    faults: list[Fault] = field(default_factory=list)
-    """The records that are not usable."""
-    skipped: int = 0
-    """Records with a null value."""
-    taught: list[Taught] = field(default_factory=list)
-    """Ids and labels, where the engine is taught by labels; empty otherwise."""
 
 
 class InputMapping:
@@ -85,16 +61,16 @@ class InputMapping:
         elif settings.input.dimension is not None:
             self.layout = Layout(settings, Shape(settings.input.dimension, ()))
 
-    def decode(self, records: Sequence[SourceRecord]) -> Decoded:
+    def decode(self, records: Sequence[SourceRecord]) -> RecordBatch:
         """Decode a batch in offset order."""
         if self.layout is None:
             raise RuntimeError("the layout of the features is not decided")
         try:
-            return self._whole(records, self.layout)
+            return self._whole(records, self.layout).place(records)
         except (KeyError, TypeError, ValueError, IndexError):
             # orjson's error is a ValueError.
             pass
-        parts: list[Decoded] = []
+        parts: list[RecordBatch] = []
         for start in range(0, len(records), _PART):
             part = records[start : start + _PART]
             try:
@@ -103,16 +79,16 @@ class InputMapping:
             except (KeyError, TypeError, ValueError, IndexError):
                 decoded = self._one_by_one(part, self.layout, start)
             parts.append(decoded)
-        return self._joined(parts, self.layout)
+        return self._joined(parts, self.layout).place(records)
 
-    def decode_one(self, record: SourceRecord, layout: Layout) -> Decoded:
+    def decode_one(self, record: SourceRecord, layout: Layout) -> RecordBatch:
         """Decode a record that has a value; a `FaultError` says why it is not usable."""
         decoded = self._one_by_one([record], layout, 0)
         for fault in decoded.faults:
             raise FaultError(fault.stage, fault.kind, fault.message)
-        return decoded
+        return decoded.place([record])
 
-    def _whole(self, records: Sequence[SourceRecord], layout: AnyLayout) -> Decoded:
+    def _whole(self, records: Sequence[SourceRecord], layout: AnyLayout) -> RecordBatch:
         """Decode a batch without any fault; a fault raises one of several exceptions."""
         values: list[Any] = [record.value for record in records]
         sizes = list(map(len, values))
@@ -127,7 +103,8 @@ class InputMapping:
         ids = self._ids(objects) if self._id_path else None
         included = self._included(objects) if self._include else None
         taught = self._taught(objects, ids) if self._takes_labels else []
-        return Decoded(list(range(len(values))), rows, ids, times, included, sizes, taught=taught)
+        index = list(range(len(values)))
+        return RecordBatch(rows, times, sizes, ids=ids, included=included, labels=taught, index=index)
 
     def _check_depth(self, values: list[bytes], objects: list[Any], openings: int) -> None:
         """Raise `ValueError` if a record is nested too deep.
@@ -170,11 +147,11 @@ class InputMapping:
             raise TypeError("not ids")
         return list(map(_id_text, ids))
 
-    def _taught(self, objects: list[dict[str, Any]], ids: list[bytes] | None) -> list[Taught]:
+    def _taught(self, objects: list[dict[str, Any]], ids: list[bytes] | None) -> list[RowLabels]:
         try:
             labels: Iterable[Labels | None] = map(self._labels, objects) if self._label_path else repeat(None)
             return [
-                Taught(None if own == b"null" else own, given)
+                RowLabels(None if own == b"null" else own, given)
                 for own, given in zip(ids or repeat(None, len(objects)), labels, strict=False)
             ]
         except FaultError:
@@ -188,8 +165,8 @@ class InputMapping:
             texts.append(orjson.dumps(present).decode())
         return texts
 
-    def _one_by_one(self, records: Sequence[SourceRecord], layout: AnyLayout, start: int) -> Decoded:
-        decoded = Decoded([], layout.stacked([]), [] if self._id_path else None, [], [] if self._include else None, [])
+    def _one_by_one(self, records: Sequence[SourceRecord], layout: AnyLayout, start: int) -> RecordBatch:
+        decoded = RecordBatch(None, [], [], ids=[] if self._id_path else None, included=[] if self._include else None)
         rows: list[Any] = []
         for index, record in enumerate(records, start):
             if record.value is None:
@@ -208,7 +185,7 @@ class InputMapping:
             rows.append(row)
             decoded.times.append(time)
             if self._takes_labels:
-                decoded.taught.append(Taught(text, labels))
+                decoded.labels.append(RowLabels(text, labels))
             if decoded.ids is not None:
                 decoded.ids.append(text or b"null")
             if decoded.included is not None:
@@ -216,9 +193,9 @@ class InputMapping:
         decoded.rows = layout.stacked(rows)
         return decoded
 
-    def _joined(self, parts: list[Decoded], layout: AnyLayout) -> Decoded:
+    def _joined(self, parts: list[RecordBatch], layout: AnyLayout) -> RecordBatch:
         rows: list[Any] = [part.rows for part in parts]
-        whole = Decoded([], layout.joined(rows), None, [], None, [])
+        whole = RecordBatch(layout.joined(rows), [], [])
         if self._id_path:
             whole.ids = [text for part in parts for text in part.ids or ()]
         if self._include:
@@ -229,7 +206,7 @@ class InputMapping:
             whole.sizes += part.sizes
             whole.faults += part.faults
             whole.skipped += part.skipped
-            whole.taught += part.taught
+            whole.labels += part.labels
         return whole
 
     def check_size(self, value: bytes) -> None:

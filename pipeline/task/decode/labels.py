@@ -42,7 +42,7 @@ class LateLabels(NamedTuple):
     """Key of the record's stream."""
 
 
-class Taught(NamedTuple):
+class RowLabels(NamedTuple):
     """What is known of a row beside its features."""
 
     id: bytes | None

@@ -7,8 +7,9 @@ import numpy as np
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import RoutedRecord, SourceRecord
 from resonance.pipeline.task.decode.faults import FaultError
-from resonance.pipeline.task.decode.json_records import Decoded, InputMapping
-from resonance.pipeline.task.decode.labels import LabelMessages, Taught
+from resonance.pipeline.task.decode.json_records import InputMapping
+from resonance.pipeline.task.decode.labels import LabelMessages, RowLabels
+from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.decode.sparse import SparseRows
 
 
@@ -20,7 +21,7 @@ class LabelDecoding:
         self._mapping = mapping
         self._messages = LabelMessages(settings)
 
-    def decode(self, records: Sequence[SourceRecord]) -> Decoded:
+    def decode(self, records: Sequence[SourceRecord]) -> RecordBatch:
         """Decode a batch in offset order; messages of labels get rows of zeros."""
         late = {
             index: record
@@ -32,8 +33,8 @@ class LabelDecoding:
         others = [index for index in range(len(records)) if index not in late]
         given = self._mapping.decode([records[index] for index in others])
         faults = [replace(fault, index=others[fault.index]) for fault in given.faults]
-        entries: list[tuple[int, int, Taught, str]] = [
-            (others[place], row, given.taught[row], given.times[row]) for row, place in enumerate(given.index)
+        entries: list[tuple[int, int, RowLabels, str]] = [
+            (others[place], row, given.labels[row], given.times[row]) for row, place in enumerate(given.index)
         ]
         for index, record in late.items():
             try:
@@ -46,26 +47,26 @@ class LabelDecoding:
         rows = np.zeros((len(entries), given.rows.shape[1]))
         rows[[place for place, (_, row, *_) in enumerate(entries) if row >= 0]] = given.rows
         included = given.included
-        return Decoded(
-            [index for index, *_ in entries],
+        return RecordBatch(
             rows,
-            [own.id or b"null" for _, _, own, _ in entries],
             [time for *_, time in entries],
-            None if included is None else ["{}" if row < 0 else included[row] for _, row, *_ in entries],
             [len(records[index].value or b"") for index, *_ in entries],
-            faults,
-            given.skipped,
-            [own for _, _, own, _ in entries],
-        )
+            ids=[own.id or b"null" for _, _, own, _ in entries],
+            included=None if included is None else ["{}" if row < 0 else included[row] for _, row, *_ in entries],
+            labels=[own for _, _, own, _ in entries],
+            index=[index for index, *_ in entries],
+            faults=faults,
+            skipped=given.skipped,
+        ).place(records)
 
-    def _taught(self, record: RoutedRecord) -> Taught:
+    def _taught(self, record: RoutedRecord) -> RowLabels:
         said = self._messages.read(record)
-        return Taught(said.id, said.labels, record)
+        return RowLabels(said.id, said.labels, record)
 
 
-def own_times(decoded: Decoded, records: Sequence[SourceRecord]) -> tuple[list[int], list[str]]:
+def own_times(batch: RecordBatch) -> tuple[list[int], list[str]]:
     """Return the offsets and own times of a batch's records, without messages of labels."""
-    if not decoded.taught:
-        return [records[index].offset for index in decoded.index], decoded.times
-    kept = [place for place, own in enumerate(decoded.taught) if own.late is None]
-    return [records[decoded.index[place]].offset for place in kept], [decoded.times[place] for place in kept]
+    if not batch.labels:
+        return batch.offsets, batch.times
+    kept = [place for place, own in enumerate(batch.labels) if own.late is None]
+    return [batch.offsets[place] for place in kept], [batch.times[place] for place in kept]

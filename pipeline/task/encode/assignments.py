@@ -16,9 +16,9 @@ from resonance.engine.base import Cluster, Step
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Message, RoutedRecord, SourceRecord, TopicPartition
 from resonance.pipeline.task.decode.faults import Fault
+from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.encode.cluster_description import describe_features
 from resonance.pipeline.task.encode.label_probabilities import label_texts
-from resonance.pipeline.task.encode.origins import Origins
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.schemas import (
     CloudEvents,
@@ -125,7 +125,7 @@ class Encoder:
         self._times = _Kept(lambda text: f'"time":"{text}"}}'.encode())
         self._ce_times = _Kept(lambda text: ("ce_time", text.encode()))
 
-    def assignments(self, texts: StreamTexts, origins: Origins, step: Step) -> list[Message]:
+    def assignments(self, texts: StreamTexts, batch: RecordBatch, step: Step) -> list[Message]:
         """Return the assignments of learned records."""
         # Here and below one call of orjson writes many numbers; NaN becomes null.
         scores = orjson.dumps(step.score, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].split(b",")
@@ -136,45 +136,45 @@ class Encoder:
             nodes = [b"" if path == b"-1" else path for path in nodes]
         novel = map(_NOVEL.__getitem__, step.novel.tolist())
         labels = None if step.labels is None else label_texts(step.labels)
-        return self._messages(origins, texts.clusters(step), scores, novel, nodes, labels)
+        return self._messages(batch, texts.clusters(step), scores, novel, nodes, labels)
 
-    def warming(self, texts: StreamTexts, origins: Origins) -> list[Message]:
+    def warming(self, texts: StreamTexts, batch: RecordBatch) -> list[Message]:
         """Return the assignments of records that are held back."""
-        return self._messages(origins, repeat(texts.warming), repeat(b"null"), repeat(_NOVEL[0]), repeat(b""))
+        return self._messages(batch, repeat(texts.warming), repeat(b"null"), repeat(_NOVEL[0]), repeat(b""))
 
     def _messages(
         self,
-        origins: Origins,
+        batch: RecordBatch,
         clusters: Iterable[bytes],
         scores: Iterable[bytes],
         novel: Iterable[bytes],
         nodes: Iterable[bytes],
         labels: Iterable[bytes] | None = None,
     ) -> list[Message]:
-        ids: Iterable[bytes] = repeat(b"null") if origins.ids is None else origins.ids
+        ids: Iterable[bytes] = repeat(b"null") if batch.ids is None else batch.ids
         included: Iterable[bytes] = repeat(b"],")
-        if origins.included is not None:
-            included = [b'],"include":%b,' % members.encode() for members in origins.included]
+        if batch.included is not None:
+            included = [b'],"include":%b,' % members.encode() for members in batch.included]
         if labels is not None:
             included = [b"],%b%b" % (own, rest[2:]) for own, rest in zip(labels, included, strict=False)]
-        routed = origins.sources
+        routed = batch.sources
         texts = [self._texts[place] for place in ((self._place,) if routed is None else routed.places)]
         sources: Iterable[bytes] = repeat(texts[0].source) if routed is None else [text.source for text in texts]
         partitions: Iterable[int | None] = repeat(None) if routed is None else [number for _, number in routed.places]
-        joined = orjson.dumps(origins.offsets if routed is None else routed.offsets)[1:-1]
+        joined = orjson.dumps(batch.offsets if routed is None else routed.offsets)[1:-1]
         offsets = joined.split(b",")
-        times = map(self._times.__getitem__, origins.times)
+        times = map(self._times.__getitem__, batch.times)
         # The offsets end the zip: the repeated pieces are endless.
         pieces = zip(_HEADS, ids, sources, offsets, clusters, scores, novel, nodes, included, times, strict=False)
         values = list(map(b"".join, pieces))
-        headers = self._assignment_headers(origins, joined, texts)
-        return list(map(_message, zip(origins.keys, values, headers, partitions, strict=False)))
+        headers = self._assignment_headers(batch, joined, texts)
+        return list(map(_message, zip(batch.keys, values, headers, partitions, strict=False)))
 
-    def _assignment_headers(self, origins: Origins, joined: bytes, texts: list[_PlaceTexts]) -> list[list[Header]]:
-        times = map(self._ce_times.__getitem__, origins.times)
+    def _assignment_headers(self, batch: RecordBatch, joined: bytes, texts: list[_PlaceTexts]) -> list[list[Header]]:
+        times = map(self._ce_times.__getitem__, batch.times)
         if self._plain:
-            headers: list[list[Header]] = [[] for _ in origins.offsets]
-        elif origins.sources is None:
+            headers: list[list[Header]] = [[] for _ in batch.offsets]
+        elif batch.sources is None:
             _, prefix, (version, kind, source, schema) = texts[0]
             names = (prefix + joined.replace(b",", b"," + prefix)).split(b",")
             headers = [
@@ -187,8 +187,8 @@ class Encoder:
                     texts, joined.split(b","), times, strict=True
                 )
             ]
-        if origins.traces is not None:
-            for own, trace in zip(headers, origins.traces, strict=True):
+        if batch.traces is not None:
+            for own, trace in zip(headers, batch.traces, strict=True):
                 if trace is not None:
                     own.append(("traceparent", trace))
         return headers

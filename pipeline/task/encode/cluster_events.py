@@ -1,16 +1,16 @@
 """From changes of clusters to messages: the event, and the clusters concerned for the compacted topic."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
 from resonance.engine.base import Event, GroupChange
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.records import Message, TopicPartition
+from resonance.pipeline.records import Message, Outputs, TopicPartition
+from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.encode import message_sizes
 from resonance.pipeline.task.encode.assignments import StreamTexts, describe
-from resonance.pipeline.task.encode.origins import Origins
 from resonance.pipeline.task.model.learn_result import RangeChange
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.schemas import Cause as NamedCause
@@ -36,55 +36,45 @@ _MAX_PARTS: Final = 10**9
 class EventCause:
     """The record of a batch that caused an event."""
 
-    origins: Origins
-    """The records of the batch."""
+    batch: RecordBatch
     position: int
 
     def source(self, own: TopicPartition) -> Source:
         """Return the position of the record; `own` is the task's partition, for records that were not routed."""
-        sources = self.origins.sources
+        sources = self.batch.sources
         topic, partition = own if sources is None else sources.places[self.position]
-        offsets = self.origins.offsets if sources is None else sources.offsets
+        offsets = self.batch.offsets if sources is None else sources.offsets
         return {"topic": topic, "partition": partition, "offset": offsets[self.position]}
 
     def named(self, own: TopicPartition) -> NamedCause:
         """Return the id and the position of the record; `own` as in `source`."""
-        ids = self.origins.ids
+        ids = self.batch.ids
         name: Any = None if ids is None else orjson.Fragment(ids[self.position])
         return {"id": name, "source": self.source(own)}
 
     @property
+    def offset(self) -> int:
+        """The record's offset in the log that is learned."""
+        return self.batch.offsets[self.position]
+
+    @property
     def time(self) -> str:
         """The record's own time."""
-        return self.origins.times[self.position]
-
-
-@dataclass(slots=True, eq=False)
-class EventMessages:
-    """The messages of an event, by topic."""
-
-    events: list[Message]
-    """For the topic of events: one message, or the parts of a list that is too long for one."""
-    clusters: list[Message]
-    """For the compacted topic."""
+        return self.batch.times[self.position]
 
 
 class EventEncoder:
-    """Writes the messages about events and clusters of one input partition."""
+    """Writes the messages about events and clusters of one input partition into outputs."""
 
-    def __init__(self, settings: Settings, topic: str, partition: int) -> None:
+    def __init__(self, settings: Settings, topic: str, partition: int, *, to_source: bool = False) -> None:
+        self._to_source = to_source
         self._plain = settings.output.envelope == "plain"
         self._name = settings.name
         self._place = (topic, partition)
         self._envelopes: dict[tuple[SchemaName, str, int], CloudEvents] = {}
 
-    def event(
-        self, model: StreamModel, texts: StreamTexts, event: Event, cause: EventCause, since: Mapping[str, str]
-    ) -> EventMessages:
-        """Return the messages of an event, whose number is `model.seq`.
-
-        `since` has the times at which the clusters concerned began, by id.
-        """
+    def event(self, outputs: Outputs, model: StreamModel, texts: StreamTexts, event: Event, cause: EventCause) -> None:
+        """Write the messages of an event, whose number is `model.seq`."""
         payload: ClusterEvent = {
             "kind": event.kind,
             "stream": model.stream,
@@ -106,23 +96,20 @@ class EventEncoder:
                 payload["reason"]["further"] = dict(reason.further)
         path = ".".join(map(str, event.path)) or "root"
         name = f"{path}/{event.number}"
-        message = self._event_message(payload, cause, name)
+        outputs.put("cluster_events", (cause.offset,), (self._event_message(payload, cause, name),))
         ended = [cluster for cluster in payload["before"] if cluster["id"] == payload["cluster"]]
-        return EventMessages([message], self._clusters(payload, payload["after"], ended, since, cause, name))
+        self._clusters(outputs, model, payload, payload["after"], ended, cause, name)
 
     def version_started(
         self,
+        outputs: Outputs,
         model: StreamModel,
         seq: int,
         before: Sequence[ClusterSnapshot],
         after: Sequence[ClusterSnapshot],
         cause: EventCause,
-        since: Mapping[str, str],
-    ) -> EventMessages:
-        """Return the messages that from this record on a stream has the clusters `after` instead of `before`.
-
-        `seq` is the number of the event; `since` has the times at which all of these clusters began, by id.
-        """
+    ) -> None:
+        """Write that from this record on a stream has the clusters `after` instead of `before`; `seq` numbers it."""
         payload: ClusterEvent = {
             "kind": "version_started",
             "stream": model.name,
@@ -145,39 +132,41 @@ class EventEncoder:
                 self._event_message(part, cause, name if number == 1 else f"{name}/{number}")
                 for number, part in enumerate(_parts(brief, room), start=1)
             ]
-        return EventMessages(messages, self._clusters(payload, after, before, since, cause, name))
+        outputs.put("cluster_events", [cause.offset] * len(messages), messages)
+        self._clusters(outputs, model, payload, after, before, cause, name)
 
     def present(
-        self, model: StreamModel, clusters: Sequence[ClusterSnapshot], cause: EventCause, since: Mapping[str, str]
-    ) -> list[Message]:
-        """Return the messages about clusters that the compacted topic lacks; `since` as in `event`."""
+        self, outputs: Outputs, model: StreamModel, clusters: Sequence[ClusterSnapshot], cause: EventCause
+    ) -> None:
+        """Write the messages about clusters that the compacted topic lacks."""
         payload: ClusterEvent = {"kind": "emerged", "seq": max(model.seq - 1, 0), "time": cause.time}  # type: ignore[typeddict-item]
-        return self._clusters(payload, clusters, (), since, cause, "present")
+        self._clusters(outputs, model, payload, clusters, (), cause, "present")
 
-    def tombstone(self, cluster: str, cause: EventCause) -> Message:
-        """Return the message that removes an ended cluster from the compacted topic."""
-        return self._cluster_message(cluster, None, cause, "removed")
+    def tombstone(self, outputs: Outputs, cluster: str, cause: EventCause) -> None:
+        """Write the message that removes an ended cluster from the compacted topic."""
+        outputs.put("clusters", (cause.offset,), (self._cluster_message(cluster, None, cause, "removed"),))
 
-    def regrouped(self, model: StreamModel, change: GroupChange, cause: EventCause) -> Message:
-        """Return the message that an engine divides the features into more or fewer groups."""
+    def regrouped(self, outputs: Outputs, model: StreamModel, change: GroupChange, cause: EventCause) -> None:
+        """Write the message that an engine divides the features into more or fewer groups."""
         measure = model.engine.name, "attribute_groups", float(change.after), float(change.before)
-        return self._drift_message(model, "regrouped", measure, cause, {})
+        self._drift_message(outputs, model, "regrouped", measure, cause, {})
 
-    def rescaled(self, model: StreamModel, change: RangeChange, cause: EventCause) -> Message:
-        """Return the message that a feature has another range."""
+    def rescaled(self, outputs: Outputs, model: StreamModel, change: RangeChange, cause: EventCause) -> None:
+        """Write the message that a feature has another range."""
         (low, high), (low_before, high_before) = change.after, change.before
         measure = "prepare", "range_width", high - low, high_before - low_before
         more: dict[str, Any] = {"range": [low, high], "range_before": [low_before, high_before]}
-        return self._drift_message(model, "rescaled", measure, cause, {**more, "feature": change.feature})
+        self._drift_message(outputs, model, "rescaled", measure, cause, {**more, "feature": change.feature})
 
     def _drift_message(
         self,
+        outputs: Outputs,
         model: StreamModel,
         kind: DriftEventKind,
         measure: tuple[str, str, float, float],
         cause: EventCause,
         more: dict[str, Any],
-    ) -> Message:
+    ) -> None:
         detector, criterion, value, threshold = measure
         payload: DriftEvent = {
             "kind": kind,
@@ -193,33 +182,40 @@ class EventEncoder:
             "time": cause.time,
         }
         headers = self._headers("drift_event", cause, f"drift/{model.drifts}")
-        return Message(cause.origins.keys[cause.position], orjson.dumps(payload), headers)
+        message = self._message(cause, cause.batch.keys[cause.position], orjson.dumps(payload), headers)
+        outputs.put("drift_events", (cause.offset,), (message,))
 
     def _event_message(self, payload: ClusterEvent, cause: EventCause, name: str) -> Message:
         payload["cause"] = cause.named(self._place)
         payload["time"] = cause.time
         headers = self._headers("cluster_event", cause, name)
-        return Message(cause.origins.keys[cause.position], orjson.dumps(payload), headers)
+        return self._message(cause, cause.batch.keys[cause.position], orjson.dumps(payload), headers)
 
     def _clusters(
         self,
+        outputs: Outputs,
+        model: StreamModel,
         payload: ClusterEvent,
         present: Sequence[ClusterSnapshot],
         ended: Sequence[ClusterSnapshot],
-        since: Mapping[str, str],
         cause: EventCause,
         name: str,
-    ) -> list[Message]:
-        """Return the messages about the clusters of an event: first those that ended, then the present ones."""
+    ) -> None:
+        """Write the messages about the clusters of an event: first those that ended, then the present ones."""
+        since = model.lifetimes.since
         kept = {cluster["id"] for cluster in present}
         values = [
             describe_end(cluster, payload, since.get(cluster["id"])) for cluster in ended if cluster["id"] not in kept
         ]
         values += [describe_cluster(cluster, payload, since.get(cluster["id"])) for cluster in present]
-        return [self._cluster_message(value["id"], orjson.dumps(value), cause, name) for value in values]
+        messages = [self._cluster_message(value["id"], orjson.dumps(value), cause, name) for value in values]
+        outputs.put("clusters", [cause.offset] * len(messages), messages)
 
     def _cluster_message(self, cluster: str, value: bytes | None, cause: EventCause, name: str) -> Message:
-        return Message(cluster.encode(), value, self._headers("cluster", cause, f"{name}/{cluster}"))
+        return self._message(cause, cluster.encode(), value, self._headers("cluster", cause, f"{name}/{cluster}"))
+
+    def _message(self, cause: EventCause, key: bytes | None, value: bytes | None, headers: list[Header]) -> Message:
+        return Message(key, value, headers, cause.source(self._place)["partition"] if self._to_source else None)
 
     def _headers(self, kind: SchemaName, cause: EventCause, name: str) -> list[Header]:
         source = cause.source(self._place)
@@ -231,7 +227,7 @@ class EventEncoder:
                 envelope = CloudEvents(kind, source_uri(self._name, topic, partition))
                 self._envelopes[kind, topic, partition] = envelope
             headers = envelope.headers(f"{topic}-{partition}-{source['offset']}/{name}", cause.time)
-        traces = cause.origins.traces
+        traces = cause.batch.traces
         if traces is not None and (trace := traces[cause.position]) is not None:
             headers.append(("traceparent", trace))
         return headers

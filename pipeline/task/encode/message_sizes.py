@@ -12,8 +12,8 @@ import orjson
 from resonance.engine.sparse import SparseEngine
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.task.decode.faults import FaultError
+from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.encode.cluster_description import CENTRE_BYTES, NUMBER_BYTES, salient_bytes
-from resonance.pipeline.task.encode.origins import Origins
 from resonance.pipeline.task.model.sparse_preparation import NAME_BYTES, SparsePreparation
 from resonance.pipeline.task.model.stream_model import StreamModel
 
@@ -35,25 +35,25 @@ DESCRIBED: Final = 3
 _FRAME = 10_000
 
 
-def too_long(origins: Origins, *, keyed: bool) -> dict[int, FaultError]:
+def too_long(batch: RecordBatch, *, keyed: bool) -> dict[int, FaultError]:
     """Return the faults of records whose outputs could be too long, by position; if `keyed`, keys name the streams."""
-    routed = origins.sources is not None
+    routed = batch.sources is not None
     weight = NAMED if keyed and not routed else 1
-    keys = max(map(len, filter(None, origins.keys)), default=0)
+    keys = max(map(len, filter(None, batch.keys)), default=0)
     if routed:
         # The record's key occurs once; the key of its stream occurs in the names.
-        keys += NAMED * max(map(len, filter(None, origins.streams)), default=0)
-    ids = max(map(len, origins.ids or ()), default=0)
+        keys += NAMED * max(map(len, filter(None, batch.streams)), default=0)
+    ids = max(map(len, batch.ids or ()), default=0)
     # A character has at most four bytes.
-    members = 4 * max(map(len, origins.included or ()), default=0)
+    members = 4 * max(map(len, batch.included or ()), default=0)
     if weight * keys + ids + members <= CAUSE_BYTES:
         return {}
     faults = {}
-    for position, key in enumerate(origins.keys):
-        cause = weight * len(key or b"") + (len(origins.ids[position]) if origins.ids else 0)
+    for position, key in enumerate(batch.keys):
+        cause = weight * len(key or b"") + (len(batch.ids[position]) if batch.ids else 0)
         if routed:
-            cause += NAMED * len(origins.streams[position] or b"")
-        copied = len(origins.included[position].encode()) if origins.included else 0
+            cause += NAMED * len(batch.streams[position] or b"")
+        copied = len(batch.included[position].encode()) if batch.included else 0
         if cause > CAUSE_BYTES:
             problem = f"its key and its id bring {cause:,} bytes into each output, {CAUSE_BYTES:,} are allowed"
             faults[position] = FaultError("limit", "answer_too_large", f"{problem}; send a shorter key or id")

@@ -12,7 +12,7 @@ from resonance.engine.base import FloatArray, LabelAnswers, Step
 from resonance.engine.labels import LabelEngine
 from resonance.engine.prepare import Preparation
 from resonance.pipeline.task.decode.faults import FaultError, out_of_range
-from resonance.pipeline.task.decode.labels import Labels, Taught
+from resonance.pipeline.task.decode.labels import Labels, RowLabels
 from resonance.pipeline.task.model.label_memory import LabelMemory, shown
 from resonance.pipeline.task.model.learn_result import LearnResult
 
@@ -22,7 +22,7 @@ def process(
     preparation: Preparation,
     memory: LabelMemory,
     rows: FloatArray,
-    taught: Sequence[Taught],
+    taught: Sequence[RowLabels],
     result: LearnResult,
 ) -> None:
     """Hold back or learn the rows of a stream, in order, and add what becomes of them to `result`.
@@ -46,7 +46,7 @@ class _Work:
         engine: LabelEngine,
         preparation: Preparation,
         memory: LabelMemory,
-        taught: Sequence[Taught],
+        taught: Sequence[RowLabels],
         result: LearnResult,
     ) -> None:
         self._engine = engine

@@ -14,7 +14,7 @@ from resonance.engine.prepare import LOOK, Preparation
 from resonance.engine.state import pack, unpack
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.task.decode.faults import FaultError, out_of_range
-from resonance.pipeline.task.decode.labels import Taught
+from resonance.pipeline.task.decode.labels import RowLabels
 from resonance.pipeline.task.model import label_learning
 from resonance.pipeline.task.model.label_memory import LabelMemory
 from resonance.pipeline.task.model.learn_result import LearnResult, RangeChange
@@ -121,7 +121,7 @@ class StreamModel:
         """Name of the stream as messages have it."""
         return self.name
 
-    def process(self, rows: Any, taught: Sequence[Taught] = ()) -> LearnResult:
+    def process(self, rows: Any, taught: Sequence[RowLabels] = ()) -> LearnResult:
         """Hold back or learn rows from `Layout.rows` or `SparseLayout.rows`, in order.
 
         `taught` has the id and the labels of each row where the engine learns labels.

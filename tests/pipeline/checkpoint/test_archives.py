@@ -87,7 +87,7 @@ def test_from_an_archive_everything_goes_on_as_if_it_never_stopped(shelf: Shelf)
     found.restore(fresh)
     rest = fresh.process([record for record in LOG if record.offset >= position])
     assert rest.assignments == whole.assignments[200:]
-    assert rest.events == whole.events[-len(rest.events) :]
+    assert rest.cluster_events == whole.cluster_events[-len(rest.cluster_events) :]
     assert streams.states(fresh) == streams.states(shelf.task)
 
 

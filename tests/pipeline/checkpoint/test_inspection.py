@@ -71,7 +71,7 @@ def test_a_child_lies_below_the_cluster_of_its_node() -> None:
 
 def test_a_stream_is_shown_as_its_snapshot_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
     deployment = MemoryDeployment(monkeypatch)
-    events = payloads(deployment.work(600, everything=True).events)
+    events = payloads(deployment.work(600, everything=True).cluster_events)
     (found,) = inspect(deployment.given, deployment, read_states(deployment.source, deployment), "p0:a")
     assert (found.stream, found.version, found.next, found.committed) == ("p0:a", 1, 600, 600)
     assert found.time == "2023-11-14T22:23:19.000Z"

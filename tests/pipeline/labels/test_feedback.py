@@ -130,13 +130,13 @@ def test_records_of_a_warm_up_keep_the_labels_that_come_meanwhile():
 def test_an_event_that_follows_from_a_label_names_record_and_message():
     log = [feature(i, row) for i, row in enumerate(rows(20))]
     told = learned(given(), [*log, label(3, "r5", ["a"], partition=2)])
-    (event,) = payloads(told.events)
+    (event,) = payloads(told.cluster_events)
     assert event["cause"] == {"id": "r5", "source": {"topic": LABELS, "partition": 2, "offset": 3}}
     assert event["kind"] == "emerged"
-    headers = dict(told.events[0].headers)
+    headers = dict(told.cluster_events[0].headers)
     assert headers["ce_id"] == b"labels-2-3/root/0"
     assert headers["traceparent"] == b"00-9"
-    assert told.events[0].key == b"l"
+    assert told.cluster_events[0].key == b"l"
     assert len(told.assignments) == 20
 
 
@@ -223,7 +223,7 @@ def test_labels_begin_to_be_told_where_the_records_do():
     told = learned(late(emit_from=moment, labels__wait_records=0), [*log, *silent, *loud, label(2, "r2", ["b"])])
     assert [answer["id"] for answer in payloads(told.assignments)] == ["r25"]
     assert not told.dead_letters
-    kinds = [(event["kind"], event["cause"]["id"]) for event in payloads(told.events)]
+    kinds = [(event["kind"], event["cause"]["id"]) for event in payloads(told.cluster_events)]
     assert kinds[0] == ("version_started", "r25")
     assert kinds[1:] in ([("emerged", "r2")], [])
 

@@ -35,7 +35,7 @@ def damage(bus: MemoryDeployment, key: bytes, value: bytes = b"?") -> None:
 
 
 def ids(outputs: Outputs) -> set[str]:
-    return {event["cluster"] for event in payloads(outputs.events) if event["cluster"]}
+    return {event["cluster"] for event in payloads(outputs.cluster_events) if event["cluster"]}
 
 
 def lose_the_snapshots(bus: MemoryDeployment) -> None:
@@ -89,7 +89,7 @@ def test_ids_are_never_used_again_after_a_reset(
     change(bus)
     assert recovery.reset(bus.source, bus.task) == 1
     second = bus.work(400, everything=True)
-    started = payloads(second.events)[0]
+    started = payloads(second.cluster_events)[0]
     assert (started["kind"], started["version"], started["seq"]) == ("version_started", 2, 0)
     assert payloads(second.assignments)[0]["source"]["offset"] == bus.firsts.get(AT, 0)
     assert ids(first)

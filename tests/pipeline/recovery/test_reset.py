@@ -31,7 +31,7 @@ def deployment(monkeypatch: pytest.MonkeyPatch) -> MemoryDeployment:
 
 
 def ids(outputs: Outputs) -> set[str]:
-    return {event["cluster"] for event in payloads(outputs.events) if event["cluster"]}
+    return {event["cluster"] for event in payloads(outputs.cluster_events) if event["cluster"]}
 
 
 def test_without_yes_it_is_only_shown(
@@ -149,7 +149,7 @@ def test_one_stream_begins_its_next_version(
     assert out.splitlines()[3].split() == ["features[0]", "300", "300"]
     assert "p0:a    version 1, in no snapshot yet  version 2 at offset 300" in out
     after = deployment.work(600)
-    started = [event for event in payloads(after.events) if event["kind"] == "version_started"]
+    started = [event for event in payloads(after.cluster_events) if event["kind"] == "version_started"]
     assert [(event["stream"], event["version"]) for event in started] == [("p0:a", 2)]
     assert {cluster["id"] for cluster in started[0]["before"]} == present
     expected = others.process([record for record in deployment.logs[AT] if record.offset >= 300])

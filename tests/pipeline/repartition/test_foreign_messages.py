@@ -127,7 +127,7 @@ def test_no_message_that_a_worker_could_not_have_written_ends_a_worker(keyed: An
     for _ in range(25):
         task = make_task(given, log[0].topic, log[0].partition, KEYED_ROUTES, inputs=MAX_PARTITIONS)
         said = task.process([altered(record, rng) if rng.random() < 0.2 else record for record in log])
-        for message in said.assignments + said.events + said.clusters:
+        for message in said.assignments + said.cluster_events + said.clusters:
             assert message.partition in range(MAX_PARTITIONS)
             assert message.value is None or orjson.loads(message.value)
         assert all(task.snapshot(stream).body for stream in task.streams)

@@ -66,11 +66,11 @@ def local(settings: Settings, logs: list[list[Record]]) -> Outputs:
 def same(got: Outputs, expected: Outputs) -> None:
     """Assignments with every byte; events but for their place in the stream's sequence."""
     assert by_record(got.assignments) == by_record(expected.assignments)
-    assert by_id(got.events) == by_id(expected.events)
+    assert by_id(got.cluster_events) == by_id(expected.cluster_events)
     assert sorted(got.dead_letters) == sorted(expected.dead_letters)
     table, whole = ClusterTable(), ClusterTable()
     for found, outputs in ((table, got), (whole, expected)):
-        for message in outputs.events:
+        for message in outputs.cluster_events:
             assert found.apply(message.value or b"")
     assert table.clusters() == whole.clusters()
 
@@ -83,7 +83,7 @@ def logs() -> list[list[Record]]:
 @pytest.fixture(scope="module")
 def expected(logs: list[list[Record]]) -> Outputs:
     found = local(given("local"), logs)
-    levels = [orjson.loads(message.value or b"")["level"] for message in found.events]
+    levels = [orjson.loads(message.value or b"")["level"] for message in found.cluster_events]
     assert min(levels.count(level) for level in (1, 2, 3)) > 30
     return found
 
@@ -107,7 +107,7 @@ def test_however_records_and_messages_are_batched_the_bytes_are_the_same(logs: l
         outputs = deployment.run(sizes)
         log = {at: sorted(log) for at, log in deployment.logs.items()}
         states = [(s.stream, s.body) for held in deployment.held.values() for s in held.task.states()]
-        found.append((log, sorted(states), by_record(outputs.assignments), sorted(outputs.events)))
+        found.append((log, sorted(states), by_record(outputs.assignments), sorted(outputs.cluster_events)))
     assert found[0] == found[1]
 
 
@@ -132,7 +132,7 @@ def test_the_answers_that_the_settings_want_are_those_of_one_task(wanted: str, l
     own = {"output__assignments": wanted, "output__include": [], "input__id_path": None}
     got = keyed_hops(given("keyed", **own), logs[:1], 2).run()
     same(got, local(given("local", **own), logs[:1]))
-    assert got.events
+    assert got.cluster_events
 
 
 @pytest.mark.parametrize("scale", [{"prepare__scale": "none"}, {"input__features": "x"}])
@@ -194,7 +194,7 @@ def three_streams(points: np.ndarray[Any, np.dtype[np.float64]]) -> None:
     ]
     own = {"input__features": "x", "input__id_path": None, "output__include": []}
     expected = local(given("local", **own), [log])
-    assert any(event["level"] > 1 for event in map(orjson.loads, (m.value or b"" for m in expected.events)))
+    assert any(event["level"] > 1 for event in map(orjson.loads, (m.value or b"" for m in expected.cluster_events)))
     for workers in (1, 2, 3):
         same(keyed_hops(given("keyed", **own), [log], workers, seed=workers).run(), expected)
 
@@ -267,7 +267,7 @@ def test_events_of_subtrees_count_for_themselves_and_fit_the_schema(logs: list[l
     validators = {name: Draft202012Validator(load_schema(name)) for name in ("cluster_event", "cluster")}  # type: ignore[arg-type]
     numbers: dict[Any, int] = {}
     parts = 0
-    for message in outputs.events:
+    for message in outputs.cluster_events:
         event = orjson.loads(message.value or b"")
         validators["cluster_event"].validate(event)
         part = (event["stream"], event.get("subtree"))
@@ -281,7 +281,7 @@ def test_events_of_subtrees_count_for_themselves_and_fit_the_schema(logs: list[l
             validators["cluster"].validate(orjson.loads(message.value))
     table = ClusterTable.from_clusters((m.key or b"", m.value) for m in outputs.clusters)
     folded = ClusterTable()
-    for message in outputs.events:
+    for message in outputs.cluster_events:
         folded.apply(message.value or b"")
     assert table.clusters() == folded.clusters()
 
@@ -387,7 +387,7 @@ def test_a_file_is_replayed_through_both_hops(logs: list[list[Record]], expected
     batches = iter([log[at : at + 100] for at in range(0, 900, 100) for log in logs])
     found = replay_hops(given("keyed"), batches, 2, KEYED_ROUTES, [Nowhere] * (2 + KEYED_ROUTES), lambda count: None)
     assert sum(part.assignments for part in found) == len(expected.assignments)
-    assert sum(part.events for part in found) == len(expected.events)
+    assert sum(part.events for part in found) == len(expected.cluster_events)
 
 
 def test_a_record_that_no_message_has_room_for_is_refused_before_it_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:

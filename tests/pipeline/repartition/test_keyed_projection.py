@@ -51,8 +51,8 @@ def test_both_hops_say_what_one_task_says(log: list[Record], moving: bool) -> No
     deployment = keyed_hops(given("keyed"), [log], 2, seed=1)
     got = deployment.run(moving=moving)
     assert by_record(got.assignments) == by_record(whole.assignments)
-    assert by_id(got.events) == by_id(whole.events)
-    below: list[dict[str, Any]] = [orjson.loads(message.value or b"") for message in whole.events]
+    assert by_id(got.cluster_events) == by_id(whole.cluster_events)
+    below: list[dict[str, Any]] = [orjson.loads(message.value or b"") for message in whole.cluster_events]
     described = [cluster for event in below if event["level"] > 1 for cluster in event["after"]]
     assert described
     assert {len(cluster["centre"]) for cluster in described} == {FEATURES}

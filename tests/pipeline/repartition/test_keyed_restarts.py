@@ -40,7 +40,7 @@ def same_as_local(deployment: MemoryDeployment) -> None:
     for partition in deployment.partitions:
         outputs = PartitionTask(whole, TOPIC, partition).process(deployment.logs[TOPIC, partition])
         assignments |= by_record(outputs.assignments)
-        events |= by_id(outputs.events)
+        events |= by_id(outputs.cluster_events)
     assert by_record(told(deployment, "assignments")) == assignments
     assert by_id(told(deployment, "cluster_events")) == events
     assert sum(orjson.loads(message.value or b"")["level"] > 1 for message in told(deployment, "cluster_events")) > 20

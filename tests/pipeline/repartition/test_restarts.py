@@ -21,7 +21,7 @@ from resonance.pipeline.repartition.envelope import read_route
 from resonance.pipeline.tasks import make_task, task_maker
 from resonance.pipeline.verify import verify
 
-from tests.pipeline.memory_deployment import KEYED, KINDS, MemoryDeployment, rekeyed
+from tests.pipeline.memory_deployment import EMITTED, KEYED, MemoryDeployment, rekeyed
 from tests.pipeline.repartition.two_hops import ROUTES, Hops, settings
 from tests.pipeline.streams import STAMP, TOPIC, value_of
 from tests.pipeline.streams import settings as any_settings
@@ -32,7 +32,7 @@ MORE = {"snapshots__records": 120, "snapshots__ratio": 0}
 def written(deployment: MemoryDeployment, *, once: bool = False) -> dict[Any, Any]:
     """Everything on the output topics; each message once if asked."""
     found = {}
-    for kind in KINDS:
+    for kind in EMITTED:
         for partition in range(3):
             log = deployment.logs.get((deployment.given.topic(kind), partition), [])
             some = [(record.key, record.value, tuple(map(tuple, record.headers))) for record in log]

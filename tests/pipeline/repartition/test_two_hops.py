@@ -65,14 +65,14 @@ def test_outputs_name_the_feature_record_and_keep_its_key_time_and_trace(stream)
             assert headers["ce_source"].decode() == f"/resonance/resonance/{TOPIC}/{source['partition']}"
             assert headers.get("traceparent") == dict(record.headers).get("traceparent")
             seen[tuple(source.values())] += 1
-        for message, event in zip(said.events, payloads(said.events), strict=True):
+        for message, event in zip(said.cluster_events, payloads(said.cluster_events), strict=True):
             source = event["cause"]["source"]
             assert dict(message.headers)["ce_id"].decode().startswith("{topic}-{partition}-{offset}/".format(**source))
             # Where its stream is learned, so that the events of a stream stand in their order.
             assert message.partition is None
         assert all(message.partition is None for message in said.clusters)
     assert seen == Counter(dict.fromkeys(sent, 1))
-    assert sum(len(said.events) for said in outputs(hops)) > 3
+    assert sum(len(said.cluster_events) for said in outputs(hops)) > 3
 
 
 def test_records_that_agree_in_a_field_share_one_model_whatever_their_partition_and_topic():

@@ -29,7 +29,7 @@ HALF = 300
 def told(outputs: Outputs, first: int = 0) -> list[Message]:
     """Assignments and events that go back to records from an offset on."""
     kept = []
-    for message in (*outputs.assignments, *outputs.events):
+    for message in (*outputs.assignments, *outputs.cluster_events):
         content = orjson.loads(message.value or b"")
         if content.get("cause", content)["source"]["offset"] >= first:
             kept.append(message)

@@ -61,7 +61,7 @@ def test_a_file_says_what_its_records_would_say_on_the_topic(file: Path, tmp_pat
     summary = replay_file(given, file, columns, output, partitions=2, processes=processes)
     expected = [run(PartitionTask(given, TOPIC, p), log) for p, log in as_produced(file, 2).items()]
     assert read(folder / "assignments.jsonl") == lines([m for each in expected for m in each.assignments])
-    assert read(folder / "cluster-events.jsonl") == lines([m for each in expected for m in each.events])
+    assert read(folder / "cluster-events.jsonl") == lines([m for each in expected for m in each.cluster_events])
     assert summary.as_json()["dead_letters"] == {"wrong_type": 2}
     dead_letters = read(folder / "dead-letters.jsonl")
     assert {orjson.loads(each["value"])["id"] for each in dead_letters} == {"r90", "r250"}

@@ -63,7 +63,7 @@ def test_a_cluster_is_told_as_its_last_event_describes_it_and_names_what_goes_on
     messages = iter(outputs.clusters)
     began: dict[str, str] = {}
     kinds = set()
-    for message, event in zip(outputs.events, payloads(outputs.events), strict=True):
+    for message, event in zip(outputs.cluster_events, payloads(outputs.cluster_events), strict=True):
         name, kind = event["cluster"], event["kind"]
         kinds.add(kind)
         if kind in ("emerged", "split"):
@@ -94,7 +94,7 @@ def test_a_tombstone_follows_when_the_records_say_that_the_grace_period_is_over(
     log = records(points(4500).tolist())
     given = settings(output__clusters_grace=0.2)
     outputs = run(task(given), log)
-    assert outputs.events == run(task(), log).events
+    assert outputs.cluster_events == run(task(), log).cluster_events
     ends: dict[str, str] = {}
     clock = [r for before, r in pairwise(log) if before.offset // CLOCK_OFFSETS != r.offset // CLOCK_OFFSETS]
     for message in outputs.clusters:
@@ -176,7 +176,7 @@ def test_a_state_of_a_release_without_the_topic_is_read_and_its_clusters_are_tol
     del state["emission"]
     fresh = restored(settings(), orjson.dumps(state), [earlier])
     outputs, expected = run(fresh, log[600:]), run(worker, log[600:])
-    assert (outputs.assignments, outputs.events) == (expected.assignments, expected.events)
+    assert (outputs.assignments, outputs.cluster_events) == (expected.assignments, expected.cluster_events)
     present = there(compacted(first.clusters), "p0")
     assert {(message.key or b"").decode() for message in outputs.clusters[: len(present)]} == present
     assert {orjson.loads(m.value or b"")["since"] for m in outputs.clusters[: len(present)]} == {None}

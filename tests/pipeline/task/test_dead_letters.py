@@ -95,7 +95,7 @@ def check_one_at_fault(given: Any, log: list[Record], place: int, value: bytes, 
     outputs = run(worker, log, 70)
     without = run(clean, log[:place] + log[place + 1 :], 70)
     assert outputs.assignments == without.assignments
-    assert outputs.events == without.events
+    assert outputs.cluster_events == without.cluster_events
     assert states(worker) == states(clean)
     (dead_letter,) = outputs.dead_letters
     assert dead_letter.key == b"k"
@@ -275,9 +275,9 @@ def test_what_a_record_may_bring_into_its_outputs_is_answered_and_fits() -> None
 def test_a_key_counts_for_all_the_names_that_it_gives(stream: str) -> None:
     log = records(points(400).tolist(), keys=(b"\xff" * 4_990,))
     outputs = run(task(settings(stream=stream, limits__key_bytes=100_000)), log)
-    assert outputs.events
+    assert outputs.cluster_events
     assert not outputs.dead_letters
-    assert max(map(size_of, outputs.events)) < 200_000
+    assert max(map(size_of, outputs.cluster_events)) < 200_000
     log = records(points(2).tolist(), keys=(b"\xff" * 5_010, b"k"))
     outputs = run(task(settings(stream=stream, limits__key_bytes=100_000)), log)
     assert [errors(m)["class"] for m in outputs.dead_letters] == ["answer_too_large"] * (stream == "key")

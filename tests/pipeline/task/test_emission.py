@@ -38,15 +38,15 @@ def is_listing(message: Message) -> bool:
 
 def split(outputs: Outputs) -> tuple[Outputs, list[dict[str, Any]]]:
     """Return outputs without lists and what these say of clusters, and the lists."""
-    lists = [payload for payload in payloads(outputs.events) if payload["kind"] == "version_started"]
-    events = [message for message in outputs.events if not is_listing(message)]
+    lists = [payload for payload in payloads(outputs.cluster_events) if payload["kind"] == "version_started"]
+    events = [message for message in outputs.cluster_events if not is_listing(message)]
     clusters = [m for m in outputs.clusters if "/version/" not in (dict(m.headers)["ce_id"] or b"").decode()]
     return Outputs(outputs.assignments, events, outputs.dead_letters, clusters), lists
 
 
 def later_part(whole: Outputs, offset: int) -> Outputs:
     """Return the outputs of the records from an offset on."""
-    kinds = (whole.assignments, whole.events, whole.dead_letters, whole.clusters)
+    kinds = (whole.assignments, whole.cluster_events, whole.dead_letters, whole.clusters)
     return Outputs(*([message for message in kind if offset_of(message) >= offset] for kind in kinds))
 
 
@@ -87,7 +87,7 @@ def test_after_the_silence_everything_is_told_with_the_bytes_of_a_run_that_told_
         assert (entry["before"], entry["cluster"], entry["version"]) == ([], None, 1)
         assert entry["after"] == before.clusters(entry["stream"])
         assert entry["after"]
-        following = [event["seq"] for event in payloads(told.events) if event["stream"] == entry["stream"]]
+        following = [event["seq"] for event in payloads(told.cluster_events) if event["stream"] == entry["stream"]]
         assert entry["seq"] + 1 == before._streams.named(entry["stream"]).seq
         assert following[0] == entry["seq"] + 1
     table = compacted(outputs.clusters)
@@ -102,7 +102,7 @@ def test_after_the_silence_everything_is_told_with_the_bytes_of_a_run_that_told_
 def test_a_list_says_since_when_the_clusters_are_there() -> None:
     log = records(points(900).tolist())
     loud = run(task(), log[:700])
-    began = {event["cluster"]: event["time"] for event in payloads(loud.events) if event["kind"] != "absorbed"}
+    began = {event["cluster"]: event["time"] for event in payloads(loud.cluster_events) if event["kind"] != "absorbed"}
     outputs = run(task(settings(emit_from=stamped(log[700]))), log[:701])
     listed = payloads(outputs.clusters)
     assert listed
@@ -115,7 +115,7 @@ def test_crashes_anywhere_change_neither_the_silence_nor_the_lists(seed: int) ->
     log = unusual(records(points(1300).tolist(), keys=KEYS[:3]))
     given = settings(stream="key", emit_from=stamped(log[700]), output__clusters_grace=0.5)
     expected = crash_and_go_on(given, log, seed)
-    assert len([message for message in expected.events if is_listing(message)]) == 3
+    assert len([message for message in expected.cluster_events if is_listing(message)]) == 3
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -200,7 +200,7 @@ def test_another_setting_counts_from_the_start_on_whatever_a_crash_reads_again(
     assert bool(outputs.assignments) == told
     # Killed; what it told is read again.
     outputs.add(now.work(600))
-    lists = [message for message in outputs.events if is_listing(message)]
+    lists = [message for message in outputs.cluster_events if is_listing(message)]
     assert len(lists) == (2 if told else 0)
     assert len(outputs.assignments) == (300 if told else 0)
 
@@ -222,7 +222,7 @@ def test_a_new_version_ends_only_what_was_told() -> None:
     fresh = task(given)
     fresh.restore_partition(worker.partition_state())
     fresh.restore(worker.snapshot("p0"), new_version=True)
-    listing, *_ = payloads(run(fresh, log[600:]).events)
+    listing, *_ = payloads(run(fresh, log[600:]).cluster_events)
     assert (listing["kind"], listing["version"], listing["before"]) == ("version_started", 2, [])
     assert {cluster["id"].split("/")[1] for cluster in listing["after"]} == {"2"}
     # What nobody heard of is in no state for ever.
@@ -263,7 +263,9 @@ def test_what_was_learned_from_a_file_goes_on_at_any_offset() -> None:
     assert len(lists) == 1
     whole = run(task(array_settings()), file)
     expected = later_part(whole, 600)
-    assert [event["seq"] for event in payloads(told.events)] == [event["seq"] for event in payloads(expected.events)]
+    assert [event["seq"] for event in payloads(told.cluster_events)] == [
+        event["seq"] for event in payloads(expected.cluster_events)
+    ]
     for found, wanted in zip(payloads(told.assignments), payloads(expected.assignments), strict=True):
         assert {**found, "source": None} == {**wanted, "source": None}
 

@@ -37,7 +37,7 @@ def test_however_the_log_is_cut_the_bytes_are_the_same(mode: str) -> None:
 
 def test_events_fold_to_the_present_clusters_and_carry_all_values_that_decided() -> None:
     worker = task(given())
-    events = payloads(run(worker, records(points(1500).tolist())).events)
+    events = payloads(run(worker, records(points(1500).tolist())).cluster_events)
     table = ClusterTable()
     check = Draft202012Validator(load_schema("cluster_event"))
     for event in events:

@@ -98,7 +98,7 @@ def test_a_clean_stop_while_the_dimension_is_being_decided_leaves_nothing_to_rea
     log[5], log[7] = log[5]._replace(value=None), log[7]._replace(value=b"[")
     whole = task(array_settings(**given))
     expected = run(whole, log)
-    assert expected.events
+    assert expected.cluster_events
     for stop in range(1, 40):
         worker = task(array_settings(**given))
         outputs = run(worker, log[:stop])
@@ -313,7 +313,7 @@ def test_a_damaged_or_newer_snapshot_stops() -> None:
 def test_a_new_version_begins_new_models_and_says_so() -> None:
     log = records(points(900).tolist())
     worker = task()
-    events = payloads(run(worker, log[:500]).events)
+    events = payloads(run(worker, log[:500]).cluster_events)
     assert events
     snapshot, ended = worker.snapshot("p0"), worker.clusters("p0")
     assert ended
@@ -321,7 +321,7 @@ def test_a_new_version_begins_new_models_and_says_so() -> None:
     fresh.restore(snapshot, new_version=True)
     assert fresh.recovery_offset == snapshot.next
     outputs = run(fresh, log[500:])
-    started, *later = payloads(outputs.events)
+    started, *later = payloads(outputs.cluster_events)
     assert started == {
         "kind": "version_started",
         "stream": "p0",
@@ -352,7 +352,7 @@ def test_a_new_version_survives_a_crash_before_its_first_record() -> None:
     fresh.restore(worker.snapshot("p0"), new_version=True)
     once_more = restored(given, fresh.partition_state(), [fresh.snapshot("p0")])
     outputs = run(once_more, log[500:])
-    assert payloads(outputs.events)[0]["kind"] == "version_started"
+    assert payloads(outputs.cluster_events)[0]["kind"] == "version_started"
     assert outputs == run(fresh, log[500:])
 
 

@@ -54,7 +54,7 @@ def test_however_the_log_is_cut_the_bytes_are_the_same(engine: dict[str, Any], s
     log[901] = log[901]._replace(value=value_of([1e300, 1.0, 1.0]))
     whole = task(given)
     expected = run(whole, log)
-    assert len(expected.events) > 3
+    assert len(expected.cluster_events) > 3
     assert len(expected.dead_letters) == 3
     assert len(expected.assignments) == 1500 - 4
     for size in (1, 7, 1000):
@@ -70,8 +70,8 @@ def test_two_interleaved_streams_equal_two_separate_runs() -> None:
     for key in (b"a", b"b"):
         alone = run(task(given), [record for record in log if record.key == key])
         assert [m for m in both.assignments if m.key == key] == alone.assignments
-        assert [m for m in both.events if m.key == key] == alone.events
-    assert len(both.events) > 3
+        assert [m for m in both.cluster_events if m.key == key] == alone.cluster_events
+    assert len(both.cluster_events) > 3
 
 
 def test_outputs_of_a_batch_are_in_offset_order() -> None:
@@ -80,7 +80,7 @@ def test_outputs_of_a_batch_are_in_offset_order() -> None:
         log[i] = log[i]._replace(value=b"[]")
     outputs = run(task(settings(stream="key")), log)
     offsets = [payload["source"]["offset"] for payload in payloads(outputs.assignments)]
-    causes = [payload["cause"]["source"]["offset"] for payload in payloads(outputs.events)]
+    causes = [payload["cause"]["source"]["offset"] for payload in payloads(outputs.cluster_events)]
     dead = [int(dict(message.headers)["resonance.error.offset"] or b"") for message in outputs.dead_letters]
     for found in (offsets, causes, dead):
         assert found == sorted(found)
@@ -103,7 +103,7 @@ def test_an_empty_batch_has_no_outputs() -> None:
 def test_everything_fits_its_schema(engine: dict[str, Any]) -> None:
     given = changed(engine, stream="key", input__id_path="id", output__include=["net", "cpu"])
     outputs = run(task(given), records(points(1500).tolist(), keys=KEYS))
-    for name, messages in (("assignment", outputs.assignments), ("cluster_event", outputs.events)):
+    for name, messages in (("assignment", outputs.assignments), ("cluster_event", outputs.cluster_events)):
         validator = Draft202012Validator(load_schema(name))  # type: ignore[arg-type]
         assert messages
         for payload in payloads(messages):
@@ -212,7 +212,7 @@ def test_a_plain_envelope_has_no_headers_but_the_trace() -> None:
     outputs = run(task(settings(output__envelope="plain")), log)
     assert outputs.assignments[5].headers == [("traceparent", b"00")]
     assert outputs.assignments[6].headers == []
-    assert all(message.headers == [] for message in outputs.events)
+    assert all(message.headers == [] for message in outputs.cluster_events)
 
 
 def test_only_changes_only_novel_ones_or_none() -> None:
@@ -233,7 +233,7 @@ def test_only_changes_only_novel_ones_or_none() -> None:
         for size in (1, 7, 1500):
             outputs = run(task(given), log, size)
             assert outputs.assignments == expected
-            assert outputs.events == every.events
+            assert outputs.cluster_events == every.cluster_events
 
 
 # Events
@@ -245,7 +245,7 @@ def test_folding_the_events_gives_the_present_clusters_at_every_record(engine: d
     present: dict[str, set[str]] = {}
     seen = 0
     for record in records(points(1500).tolist(), keys=KEYS[:2]):
-        for event in payloads(worker.process([record]).events):
+        for event in payloads(worker.process([record]).cluster_events):
             clusters = present.setdefault(event["stream"], set())
             if event["kind"] in ("emerged", "split"):
                 assert event["cluster"] not in clusters
@@ -268,7 +268,7 @@ def test_events_number_their_stream_without_gaps_and_name_their_cause(engine: di
     by_offset = {record.offset: record for record in log}
     seqs: dict[str, itertools.count[int]] = {}
     names = set()
-    for message, event in zip(outputs.events, payloads(outputs.events), strict=True):
+    for message, event in zip(outputs.cluster_events, payloads(outputs.cluster_events), strict=True):
         assert event["seq"] == next(seqs.setdefault(event["stream"], itertools.count()))
         cause = by_offset[event["cause"]["source"]["offset"]]
         assert event["cause"]["id"] == orjson.loads(cause.value or b"")["id"]
@@ -283,13 +283,13 @@ def test_events_number_their_stream_without_gaps_and_name_their_cause(engine: di
         assert headers["ce_type"] == b"resonance.cluster_event.v1"
         assert headers["ce_time"] == event["time"].encode()
         names.add(name)
-    assert len(names) == len(outputs.events)
+    assert len(names) == len(outputs.cluster_events)
 
 
 def test_centres_and_spreads_are_in_the_units_of_the_input_by_feature() -> None:
     rows = points(400)
     outputs = run(task(), records(rows.tolist()))
-    event = next(e for e in payloads(outputs.events) if e["kind"] == "emerged")
+    event = next(e for e in payloads(outputs.cluster_events) if e["kind"] == "emerged")
     (cluster,) = event["after"]
     assert list(cluster["centre"]) == list(cluster["spread"]) == ["cpu", "latency_ms", "net.in"]
     for column, name in enumerate(cluster["centre"]):
@@ -303,8 +303,8 @@ def test_what_a_warm_up_causes_happens_with_the_record_that_ended_it() -> None:
     given = settings(prepare__warmup_records=200)
     log = records(points(200).tolist())
     outputs = run(task(given), log, 1)
-    assert outputs.events
-    for event in payloads(outputs.events):
+    assert outputs.cluster_events
+    for event in payloads(outputs.cluster_events):
         assert event["cause"]["source"]["offset"] == log[-1].offset
 
 
@@ -313,8 +313,8 @@ def test_events_are_never_longer_than_is_known_before() -> None:
         worker = task(changed(engine, stream="key"))
         outputs = run(worker, records(points(1500).tolist(), keys=KEYS[:2]))
         known = event_bytes(["cpu", "latency_ms", "net.in"]) - CAUSE_BYTES
-        assert {len(e["before"]) + len(e["after"]) for e in payloads(outputs.events)} >= {1, 3}
-        assert max(len(message.value or b"") for message in outputs.events) < known
+        assert {len(e["before"]) + len(e["after"]) for e in payloads(outputs.cluster_events)} >= {1, 3}
+        assert max(len(message.value or b"") for message in outputs.cluster_events) < known
 
 
 @pytest.mark.parametrize("dimension", [None, 20_000])
@@ -390,7 +390,7 @@ def test_the_first_usable_record_decides_the_dimension(caplog: pytest.LogCapture
     alone = task(array_settings(input__dimension=3))
     assert run(alone, clean).assignments == outputs.assignments
     assert alone._streams.get(None).engine.state() == worker._streams.get(None).engine.state()
-    event = next(e for e in payloads(outputs.events) if e["after"])
+    event = next(e for e in payloads(outputs.cluster_events) if e["after"])
     assert list(event["after"][0]["centre"]) == ["f0", "f1", "f2"]
 
 
@@ -436,7 +436,7 @@ def test_however_the_first_records_are_cut_the_bytes_are_the_same(scale: str) ->
         given = array_settings(stream="key", prepare__scale=scale, prepare__warmup_records=5, **quick, **extra)
         whole = task(given)
         expected = run(whole, log)
-        assert expected.events
+        assert expected.cluster_events
         for size in (1, 7, 33):
             part = task(given)
             assert run(part, log, size) == expected

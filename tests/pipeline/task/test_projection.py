@@ -64,7 +64,7 @@ def test_embeddings_are_told_apart_and_their_clusters_described_in_the_features(
     named = {answer["cluster"]: [] for answer in answers[1000:]}  # type: ignore[var-annotated]
     for row, answer in zip(X[1000:], answers[1000:], strict=True):
         named[answer["cluster"]].append(row)
-    described = {cluster["id"]: cluster for event in payloads(outputs.events) for cluster in event["after"]}
+    described = {cluster["id"]: cluster for event in payloads(outputs.cluster_events) for cluster in event["after"]}
     large = [name for name, rows in named.items() if name is not None and len(rows) > 60]
     assert len(large) >= k
     for name in large:
@@ -74,7 +74,7 @@ def test_embeddings_are_told_apart_and_their_clusters_described_in_the_features(
         mean = rows.mean(axis=0)
         assert mean @ centre / np.linalg.norm(mean) / np.linalg.norm(centre) > 0.9
         assert 0.7 < spread.mean() / rows.std(axis=0).mean() < 1.6
-    assert max(len(message.value or b"") for message in outputs.events) < event_bytes_of(model)
+    assert max(len(message.value or b"") for message in outputs.cluster_events) < event_bytes_of(model)
 
 
 def test_features_of_their_own_scales_are_described_in_their_own_units() -> None:
@@ -112,7 +112,7 @@ def test_every_engine_learns_4096_features(engine: str) -> None:
     assert [answer["status"] for answer in answers].count("assigned") == 260
     model = worker.model("p0")
     assert model.engine.dimension == (16 if ENGINES[engine].projects else 4096)
-    for event in payloads(outputs.events):
+    for event in payloads(outputs.cluster_events):
         assert all(len(cluster["centre"]) == 4096 for cluster in event["after"] if "centre" in cluster)
     expected = states(worker)
     fresh = task(settings)

@@ -80,7 +80,7 @@ def test_however_the_log_is_cut_the_bytes_are_the_same(form: Any, stream: str) -
     classes = {errors(each)["class"] for each in expected.dead_letters}
     assert classes >= {"not_json", "wrong_type", "missing_feature", "wrong_dimension", "too_many_features"}
     assert len(expected.assignments) + len(expected.dead_letters) == 399
-    assert len(expected.events) > 3
+    assert len(expected.cluster_events) > 3
     for size in (1, 7, 64):
         part = task(given)
         assert run(part, log, size) == expected
@@ -101,7 +101,7 @@ def test_sparse_records_give_what_dense_ones_give() -> None:
     whole = run(task(wide), sparse_records([dense(record) for record in rows]))
     # Twenty records are held back until the names of a dense record are known.
     assert named.assignments[20:] == whole.assignments[20:]
-    for ours, theirs in zip(payloads(named.events), payloads(whole.events), strict=True):
+    for ours, theirs in zip(payloads(named.cluster_events), payloads(whole.cluster_events), strict=True):
         (one,), (other,) = ours["after"], theirs["after"]
         assert one["salient"] == other["salient"]
         assert one["centre"] == {name: value for name, value in other["centre"].items() if name in one["centre"]}
@@ -320,7 +320,7 @@ def test_values_outside_the_range_are_clipped_and_counted() -> None:
 def test_clusters_are_described_by_their_own_features_and_explain_themselves() -> None:
     worker = task(sparse_settings())
     outputs = run(worker, sparse_records(list(map(by_name, entries(400)))))
-    for name, messages in (("cluster_event", outputs.events), ("cluster", outputs.clusters)):
+    for name, messages in (("cluster_event", outputs.cluster_events), ("cluster", outputs.clusters)):
         validator = Draft202012Validator(load_schema(name))  # type: ignore[arg-type]
         for payload in payloads(messages):
             validator.validate(payload)
@@ -344,7 +344,7 @@ def test_more_features_than_a_message_holds_leave_out_those_with_the_smallest_me
     monkeypatch.setattr(cluster_description, "CENTRE_BYTES", 405)
     worker = task(sparse_settings())
     words = {f"word{index}": (index % 10 + 1) / 16 for index in range(30)}
-    (event,) = payloads(run(worker, sparse_records([words])).events)
+    (event,) = payloads(run(worker, sparse_records([words])).cluster_events)
     (cluster,) = event["after"]
     assert cluster["centre"] == {name: value for name, value in words.items() if value > 8 / 16}
     assert cluster["omitted"] == 24
@@ -370,10 +370,10 @@ def test_no_event_is_longer_than_is_known_before() -> None:
     outputs = run(worker, sparse_records([long, {"gold": 1.0}]))
     assert not outputs.dead_letters
     most = event_bytes_of(worker.model("p0"))
-    sizes = [len(message.value or b"") for message in outputs.events]
+    sizes = [len(message.value or b"") for message in outputs.cluster_events]
     assert 100_000 < max(sizes) < (most - CAUSE_BYTES) / 2
     assert most < 1_000_000
-    assert payloads(outputs.events)[0]["after"][0]["omitted"] > 8_000
+    assert payloads(outputs.cluster_events)[0]["after"][0]["omitted"] > 8_000
 
 
 def test_a_cluster_without_features_is_described() -> None:

@@ -9,7 +9,7 @@ import pytest
 from faust.types import TP
 from resonance.pipeline.errors import DeliveryError
 from resonance.pipeline.records import Message, Outputs, Record
-from resonance.pipeline.worker.assignment import AssignedPartition, Destinations
+from resonance.pipeline.worker.assignment import AssignedPartition
 from resonance.pipeline.worker.dead_letter_breaker import DeadLetterBreaker
 from resonance.pipeline.worker.processor import Processor
 from resonance.pipeline.worker.transport.chunk import Chunk, Membership
@@ -17,7 +17,13 @@ from resonance.pipeline.worker.watchdog import Watchdog
 
 P0, P1 = TP("in", 0), TP("in", 1)
 MEMBER = Membership(1, "m", frozenset((P0, P1)))
-DESTINATIONS = Destinations("answers", "events", "dead", "clusters", "snapshots")
+DESTINATIONS = {
+    "assignments": "answers",
+    "cluster_events": "events",
+    "dead_letters": "dead",
+    "clusters": "clusters",
+    "snapshots": "snapshots",
+}
 
 
 class Diary:
@@ -91,7 +97,7 @@ class Bench:
             commit_interval=interval,
             done=self.done.put,
             failed=self.failures.put,
-            pauses=DeadLetterBreaker(DESTINATIONS.dead_letters, in_a_row=3, window=10),
+            pauses=DeadLetterBreaker(DESTINATIONS["dead_letters"], in_a_row=3, window=10),
         )
         self.partitions = {tp: AssignedPartition(Echo(seconds), Writer(), 0, 0) for tp in (P0, P1)}
         self.processor.start()

@@ -12,7 +12,8 @@ from resonance.pipeline.json_paths import ABSENT, find, parse_path, path_name
 from resonance.pipeline.records import Record
 from resonance.pipeline.task.decode.dense import Layout, Shape, feature_shape
 from resonance.pipeline.task.decode.faults import FaultError
-from resonance.pipeline.task.decode.json_records import Decoded, InputMapping, depth_of
+from resonance.pipeline.task.decode.json_records import InputMapping, depth_of
+from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.timestamps import TimeTexts
 
 STAMP = 1_700_000_000_123
@@ -38,11 +39,11 @@ def mapping(shape: Shape | None = None, **values: Any) -> InputMapping:
     return result
 
 
-def decode(*values: Any, shape: Shape | None = None, **given: Any) -> Decoded:
+def decode(*values: Any, shape: Shape | None = None, **given: Any) -> RecordBatch:
     return mapping(shape, **given).decode(records(*values))
 
 
-def rows(decoded: Decoded) -> list[list[float]]:
+def rows(decoded: RecordBatch) -> list[list[float]]:
     return [[None if math.isnan(x) else x for x in row] for row in decoded.rows.tolist()]  # type: ignore[misc]
 
 

@@ -3,9 +3,10 @@
 import orjson
 import pytest
 from jsonschema import Draft202012Validator
+from resonance.pipeline.records import Outputs
+from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.encode.cluster_events import EventCause, EventEncoder
 from resonance.pipeline.task.encode.message_sizes import event_bytes
-from resonance.pipeline.task.encode.origins import Origins
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.schemas import ClusterSnapshot, ClusterTable, load_schema
 
@@ -25,17 +26,19 @@ def many(version: int, count: int) -> list[ClusterSnapshot]:
 @pytest.mark.parametrize(("count", "parts"), [(3, 1), (900, 1), (5_000, 3)])
 def test_every_part_of_a_list_fits_and_none_of_its_clusters_is_lost(count: int, parts: int) -> None:
     model = StreamModel(settings(), "p0", ["cpu"], version=2)
-    cause = EventCause(Origins([17], [b"k"], None, [TIME], None, None), 0)
+    cause = EventCause(RecordBatch(None, [TIME], [2], [17], [b"k"]), 0)
     before, after = many(1, count // 2), many(2, count)
-    told = EventEncoder(settings(), "in", 0).version_started(model, 6, before, after, cause, {})
+    told = Outputs()
+    EventEncoder(settings(), "in", 0).version_started(told, model, 6, before, after, cause)
+    told.sort()
     most = event_bytes(model.preparation.columns)
-    assert max(len(message.value or b"") for message in told.events) <= most
-    assert len(told.events) == parts
-    payloads = [orjson.loads(message.value or b"") for message in told.events]
+    assert max(len(message.value or b"") for message in told.cluster_events) <= most
+    assert len(told.cluster_events) == parts
+    payloads = [orjson.loads(message.value or b"") for message in told.cluster_events]
     validator = Draft202012Validator(load_schema("cluster_event"))
     for payload in payloads[:2]:
         validator.validate({**payload, "before": payload["before"][:5], "after": payload["after"][:5]})
-    assert len({dict(message.headers)["ce_id"] for message in told.events}) == len(told.events)
+    assert len({dict(message.headers)["ce_id"] for message in told.cluster_events}) == len(told.cluster_events)
     assert {payload["seq"] for payload in payloads} == {6}
     assert [cluster["id"] for payload in payloads for cluster in payload["before"]] == [c["id"] for c in before]
     table = ClusterTable()
@@ -46,12 +49,14 @@ def test_every_part_of_a_list_fits_and_none_of_its_clusters_is_lost(count: int, 
 
 def test_a_list_without_centres_counts_what_it_leaves_out() -> None:
     model = StreamModel(settings(), "p0", ["cpu"], version=2)
-    cause = EventCause(Origins([17], [b"k"], None, [TIME], None, None), 0)
+    cause = EventCause(RecordBatch(None, [TIME], [2], [17], [b"k"]), 0)
     clusters = many(2, 5_000)
     clusters[1]["omitted"] = 4
     clusters[2].update(centre={}, spread={})
-    told = EventEncoder(settings(), "in", 0).version_started(model, 6, [], clusters, cause, {})
-    first = orjson.loads(told.events[0].value or b"")
+    told = Outputs()
+    EventEncoder(settings(), "in", 0).version_started(told, model, 6, [], clusters, cause)
+    told.sort()
+    first = orjson.loads(told.cluster_events[0].value or b"")
     assert [cluster.get("omitted") for cluster in first["after"][:4]] == [1, 5, None, 1]
     # The compacted topic has them.
     listed = [orjson.loads(message.value or b"") for message in told.clusters[:4]]

@@ -10,7 +10,7 @@ from faust.types import TP
 from prometheus_client import parser
 from resonance.pipeline.checkpoint.restore import RestoreProgress
 from resonance.pipeline.errors import ConfigurationError, WorkerPageError
-from resonance.pipeline.worker.assignment import Destinations, Histograms
+from resonance.pipeline.worker.assignment import Histograms
 from resonance.pipeline.worker.http.metrics import make_registry
 from resonance.pipeline.worker.http.page_client import resume
 from resonance.pipeline.worker.http.pages import Pages, address
@@ -25,7 +25,13 @@ P0 = TP("in", 0)
 
 
 def processor():
-    names = Destinations("answers", "events", "dead", "clusters", "snapshots")
+    names = {
+        "assignments": "answers",
+        "cluster_events": "events",
+        "dead_letters": "dead",
+        "clusters": "clusters",
+        "snapshots": "snapshots",
+    }
     return Processor(None, names, commit_interval=1, done=print, failed=print)
 
 

@@ -7,7 +7,7 @@ from faust.types import TP
 from resonance.pipeline.checkpoint.changelog_records import Identity
 from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
 from resonance.pipeline.records import Outputs
-from resonance.pipeline.worker.assignment import AssignedPartition, Destinations
+from resonance.pipeline.worker.assignment import AssignedPartition
 from resonance.pipeline.worker.http.metrics import DESCRIPTIONS
 from resonance.pipeline.worker.http.samples import samples
 from resonance.pipeline.worker.http.status import WorkerStatus
@@ -25,7 +25,7 @@ def owned(worker, position):
 
 def values(partition, ends=None):
     """Value of each metric of a partition, its other labels behind the name."""
-    processor = Processor(None, Destinations("a", "e", "d", "c", "s"), commit_interval=1, done=print, failed=print)
+    processor = Processor(None, {"dead_letters": "d"}, commit_interval=1, done=print, failed=print)
     processor.partitions = {AT: partition}
     status = WorkerStatus("running", assigned=(AT,), processor=processor)
     consumer = SimpleNamespace(polled=None, flow_active=False, has_coordinator=True, ends=lambda: ends or {})
@@ -47,7 +47,7 @@ def test_everything_that_was_done_is_there():
     partition.position = log[-1].offset + 1
     list(partition.writer.messages(worker, partition.position, -1, everything=True))
     found = values(partition, {AT: partition.position + 40})
-    kinds = [event["kind"] for event in payloads(outputs.events)]
+    kinds = [event["kind"] for event in payloads(outputs.cluster_events)]
     assert {key[1]: value for key, value in found.items() if key[0] == "resonance_events_total"} == {
         kind: kinds.count(kind) for kind in set(kinds)
     }

@@ -1,0 +1,109 @@
+"""A decoded batch of records, column by column: what models learn, and what outputs take over from the records."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Self
+
+from resonance.pipeline.records import RoutedRecord, SourceRecord, TopicPartition
+from resonance.pipeline.task.decode.faults import Fault, FaultError
+from resonance.pipeline.task.decode.labels import RowLabels
+
+TRACE_BYTES = 1_000
+"""Bytes of the longest ``traceparent`` that is passed through; the standard's have 55."""
+
+
+class Sources(NamedTuple):
+    """Where routed records were read first, column by column."""
+
+    places: list[TopicPartition]
+    offsets: list[int]
+    streams: list[bytes]
+    """Keys of the records' streams."""
+
+
+@dataclass(slots=True, eq=False)
+class RecordBatch:
+    """The usable records of a batch, and the faults of the others; every column has one entry for each usable record.
+
+    A part of a batch (`take`) has the columns alone.
+    """
+
+    rows: Any
+    """As `Layout.rows` or `SparseLayout.rows` returns them; what the stream's model learns."""
+    times: list[str]
+    """The records' own times."""
+    sizes: list[int]
+    """Bytes of the records' values."""
+    offsets: list[int] = field(default_factory=list)
+    """Offsets in the log that is learned; `place` sets them, and the columns below."""
+    keys: list[bytes | None] = field(default_factory=list)
+    traces: list[bytes | None] | None = None
+    """Values of the ``traceparent`` headers, unless too long; None where no record has any header."""
+    sources: Sources | None = None
+    """Where the records were read first, if not in the task's own partition."""
+    ids: list[bytes] | None = None
+    """The records' own ids as JSON, where ``input.id_path`` is set."""
+    included: list[str] | None = None
+    """Copied members as JSON objects, where ``output.include`` is set."""
+    labels: list[RowLabels] = field(default_factory=list)
+    """Ids and labels, where the engine learns labels; empty otherwise."""
+    index: list[int] = field(default_factory=list)
+    """Positions of the usable records in the batch."""
+    faults: list[Fault] = field(default_factory=list)
+    """The records that are not usable."""
+    skipped: int = 0
+    """Records with a null value."""
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def place(self, records: Sequence[SourceRecord]) -> Self:
+        """Take over what the records of the batch say beside their values."""
+        usable: Sequence[Any] = records if len(self.index) == len(records) else [records[i] for i in self.index]
+        self.offsets = [record.offset for record in usable]
+        self.keys = [record.key for record in usable]
+        headers = [record.headers for record in usable]
+        if any(headers):
+            found = [next((value for name, value in own or () if name == "traceparent"), None) for own in headers]
+            self.traces = [value if value is not None and len(value) <= TRACE_BYTES else None for value in found]
+        if usable and isinstance(usable[0], RoutedRecord):
+            self.sources = Sources(
+                [(record.topic, record.partition) for record in usable],
+                [record.source_offset for record in usable],
+                [record.stream for record in usable],
+            )
+        return self
+
+    @property
+    def streams(self) -> "list[bytes | None] | list[bytes]":
+        """Keys of the records' streams, where a partition has several."""
+        return self.keys if self.sources is None else self.sources.streams
+
+    def blame(self, error: FaultError, positions: Iterable[int]) -> None:
+        """Make dead letters of the usable records at some positions."""
+        self.faults += [error.at(self.index[position]) for position in positions]
+
+    def take(self, positions: Sequence[int]) -> "RecordBatch":
+        """Return some of the records, by position."""
+        if isinstance(positions, range) and len(positions) == len(self):
+            return self
+
+        def some(column: Any) -> Any:
+            if not column:
+                return column
+            if isinstance(positions, range) and positions.step == 1:
+                return column[positions.start : positions.stop]
+            return [column[i] for i in positions]
+
+        return RecordBatch(
+            some(self.rows) if isinstance(self.rows, list) else self.rows[positions],
+            some(self.times),
+            some(self.sizes),
+            some(self.offsets),
+            some(self.keys),
+            some(self.traces),
+            None if self.sources is None else Sources(*map(some, self.sources)),
+            some(self.ids),
+            some(self.included),
+            some(self.labels),
+        )
