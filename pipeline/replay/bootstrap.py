@@ -106,7 +106,7 @@ def learn_partition(
     return learning.close(plan.begin)
 
 
-def learn_lanes(
+def learn_file(
     settings: Settings,
     source: DeploymentContext,
     path: Path,
@@ -119,13 +119,13 @@ def learn_lanes(
     Raises ConfigurationError where a partition has too few records to show their features; the settings must then name
     them.
     """
-    lanes = {plan.at[1]: (Learning(settings, source, plan), plan) for plan in plans}
+    learned = {plan.at[1]: (Learning(settings, source, plan), plan) for plan in plans}
     for part in routed:
-        learning, plan = lanes[part.partition]
+        learning, plan = learned[part.partition]
         learning.take(part.on(plan.at[0]))
         report(len(part))
     found = []
-    for partition, (learning, plan) in lanes.items():
+    for partition, (learning, plan) in learned.items():
         try:
             learning.task.go_on_at(plan.end)
         except ValueError as error:
