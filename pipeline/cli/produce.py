@@ -95,14 +95,14 @@ def produce(
         _check_new(save, settings)
         survey = None if _described(settings) else FileSurvey()
         if dry_run:
-            first = next(_looked_at([first], survey, limit))
+            first = next(_surveyed([first], survey, limit))
             more = len(first) != limit and next(batches, None) is not None
             suggestion = _suggestion(survey, settings, topic, keyed=columns.key is not None, more=more)
             _show(first, suggestion, topic, as_json=as_json)
             if save or not as_json:
-                _tell(suggestion, save, f"resonance replay {shlex.quote(str(file))}")
+                _offer_settings(suggestion, save, f"resonance replay {shlex.quote(str(file))}")
             return
-        sent = _looked_at(chain([first], batches), survey, limit)
+        sent = _surveyed(chain([first], batches), survey, limit)
         state = f"stopped before the broker had confirmed all: {topic} may hold a part of {file}, or all of it"
         with SigtermAsCtrlC(state) as stop:
             result = _send(source, first, sent, settings, create_partitions, rate, limit, own_times=bool(columns.time))
@@ -125,7 +125,7 @@ def produce(
     left_out = f", {skipped_rows:,} bad lines left out" if skipped_rows else ""
     how = "stopped after" if result.interrupted else "produced"
     say(f"{how} {result.records:,} records of {file} on {topic} in {result.seconds:.1f} s{left_out}")
-    _tell(suggestion, save, "resonance worker")
+    _offer_settings(suggestion, save, "resonance worker")
     if result.interrupted:
         raise typer.Exit(stop.exit_code)
 
@@ -169,7 +169,7 @@ def _described(settings: Settings) -> bool:
     return bool(given.sparse is not None or given.features != type(given).model_fields["features"].default)
 
 
-def _looked_at(
+def _surveyed(
     batches: Iterable[list[FileRecord]], survey: FileSurvey | None, limit: int | None
 ) -> Iterator[list[FileRecord]]:
     """Yield the batches, with no more records than the limit, and add their records to the survey."""
@@ -215,7 +215,7 @@ def _check_new(save: Path | None, settings: Settings) -> None:
         raise ConfigurationError(f"--save-settings {save}: there is no folder {save.parent}; make it, or name another")
 
 
-def _tell(suggestion: str | None, save: Path | None, command: str) -> None:
+def _offer_settings(suggestion: str | None, save: Path | None, command: str) -> None:
     """Print the suggested settings, or write them and print the command that reads them."""
     if suggestion is None:
         return

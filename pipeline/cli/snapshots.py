@@ -142,7 +142,7 @@ def diff_snapshots(
     else:
         typer.echo(f"{len(differences):,} streams differ, {same:,} are identical")
         typer.echo("")
-        print_table(("stream", "", "", "clusters"), [_told(difference) for difference in differences])
+        print_table(("stream", "", "", "clusters"), [_row(difference) for difference in differences])
     if differences:
         raise typer.Exit(DIFFERS)
 
@@ -155,7 +155,7 @@ def _present(settings: Settings, stream: str | None) -> list[PartitionCheckpoint
     return export_file.chosen((state.checkpoint for state in states), stream)
 
 
-def _told(difference: StateDifference) -> tuple[str, str, str, str]:
+def _row(difference: StateDifference) -> tuple[str, str, str, str]:
     changes = [f"+{cluster}" for cluster in difference.appeared] + [f"-{cluster}" for cluster in difference.gone]
     return difference.stream, _side(difference.before), _side(difference.after), " ".join(changes)
 

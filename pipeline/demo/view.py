@@ -78,7 +78,7 @@ class LiveView(View):
         new = self._story.log[self._shown :]
         self._shown += len(new)
         if new:
-            self._console.print(Group(*map(said, new)))
+            self._console.print(Group(*map(styled, new)))
 
 
 class PlainView(View):
@@ -87,7 +87,7 @@ class PlainView(View):
     def __init__(self, story: Story, console: Console) -> None:
         super().__init__(story, console)
         self._progress = 0.0
-        self._told: tuple[object, ...] = ()
+        self._reported: tuple[object, ...] = ()
 
     def update(self) -> None:
         """Print new sentences, and every `PROGRESS_SECONDS` the progress, unless nothing has changed."""
@@ -98,8 +98,8 @@ class PlainView(View):
             self._progress = story.seconds
             answered, clusters = sum(story.answered), sum(map(len, story.clusters))
             stands = answered, story.waiting, clusters, story.worker
-            if stands != self._told:
-                self._told = stands
+            if stands != self._reported:
+                self._reported = stands
                 lines.append(
                     f"{story.seconds:5.1f} s  {answered:,} of {len(story.telemetry):,} records answered, "
                     f"{story.rate:,.0f}/s, {story.waiting:,} waiting, {clusters} clusters; worker {story.worker}"
@@ -108,7 +108,7 @@ class PlainView(View):
             self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def said(line: StoryLine) -> Text:
+def styled(line: StoryLine) -> Text:
     """Return a line of the log in its colours."""
     style, sign = STYLES[line.kind]
     return Text.assemble((f"{line.seconds:5.1f} s ", "dim"), (f"{sign} {line.text}", style))

@@ -107,7 +107,7 @@ def learn_partition(
     return learning.close(plan.begin)
 
 
-def learn_lanes(
+def learn_file(
     settings: Settings,
     source: DeploymentContext,
     plans: Sequence[LearningPlan],
@@ -115,13 +115,13 @@ def learn_lanes(
     report: Report,
 ) -> list[BootstrapResult]:
     """Learn the records of a file that are routed to some partitions and write their snapshots to files."""
-    lanes = {plan.at[1]: (Learning(settings, source, plan), plan) for plan in plans}
+    learned = {plan.at[1]: (Learning(settings, source, plan), plan) for plan in plans}
     for part in routed:
-        learning, plan = lanes[part.partition]
+        learning, plan = learned[part.partition]
         learning.take(part.on(plan.at[0]))
         report(len(part))
     found = []
-    for learning, plan in lanes.values():
+    for learning, plan in learned.values():
         learning.task.go_on_at(plan.end)
         # The learned records are in no log, so a replay can start only from the archive.
         found.append(learning.close(NO_OFFSET))

@@ -21,7 +21,7 @@ from resonance.pipeline.kafka.ranges import Span, resolve
 from resonance.pipeline.mismatches import RESET
 from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.recovery.rewrite import Change, inputs_of, is_atomic, wait_for_empty_group, write
-from resonance.pipeline.replay.bootstrap import BootstrapResult, LearningPlan, learn_lanes, learn_partition
+from resonance.pipeline.replay.bootstrap import BootstrapResult, LearningPlan, learn_file, learn_partition
 from resonance.pipeline.replay.file_partitions import route, share
 from resonance.pipeline.replay.jobs import Report, run_jobs
 from resonance.pipeline.replay.spool import unspool
@@ -103,7 +103,7 @@ def bootstrap(
             epoch = tables[at[1]].writer(source.identities[at[0]]).epoch
             plans.append(LearningPlan(at, epoch, versions[at], *ranges[at], Path(folder, str(number))))
         if isinstance(source_of, FromFile):
-            run = partial(learn_lanes, settings, source)
+            run = partial(learn_file, settings, source)
             routed = route(source_of.path, source_of.columns, len(plans), skip_bad=source_of.skip_bad)
             learned, _ = share(settings, run, plans, routed, processes, report)
             learned.sort(key=lambda part: part.partition)

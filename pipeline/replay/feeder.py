@@ -45,7 +45,7 @@ class Feeder:
         self.error: BaseException | None = None
         """The error that ended the reading of `frames`."""
         self._frames = frames
-        self._lanes = [_Lane(pipe.fileno()) for pipe in pipes]
+        self._queues = [_Queue(pipe.fileno()) for pipe in pipes]
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -66,28 +66,28 @@ class Feeder:
             for number, frame in self._frames:
                 if self._stopped.is_set():  # the pipes may be closed already
                     return
-                self._lanes[number].add(frame)
+                self._queues[number].add(frame)
                 self._send(QUEUED)
-            for lane in self._lanes:
-                lane.add(b"")
+            for queue in self._queues:
+                queue.add(b"")
             self._send(0)
         except BaseException as error:  # raised again by the thread that waits for the results
             self.error = error
 
     def _send(self, most: int) -> None:
         """Write to the pipes until no process has more than `most` frames waiting."""
-        for lane in self._lanes:
-            lane.write()
-        while not self._stopped.is_set() and any(lane.frames > most for lane in self._lanes):
+        for queue in self._queues:
+            queue.write()
+        while not self._stopped.is_set() and any(queue.frames > most for queue in self._queues):
             poll = select.poll()
-            waiting = {lane.number: lane for lane in self._lanes if lane.frames}
+            waiting = {queue.number: queue for queue in self._queues if queue.frames}
             for number in waiting:
                 poll.register(number, select.POLLOUT)
             for number, _ in poll.poll(LOOK_SECONDS * 1000):
                 waiting[number].write()
 
 
-class _Lane:
+class _Queue:
     """Frames that wait for one process."""
 
     def __init__(self, number: int) -> None:

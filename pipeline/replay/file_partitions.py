@@ -1,7 +1,7 @@
 """Replays or learns a file: reads it once and routes its records to the partitions they would be produced to.
 
-Each partition is a lane with its own task and its own output. With several processes, the process that reads the file
-sends each lane its records as bytes.
+Each partition has its own task and its own output. With several processes, the process that reads the file sends each
+of the others the records of its partitions as bytes.
 """
 
 import time
@@ -27,7 +27,7 @@ from resonance.pipeline.tasks import make_task
 TOGETHER: Final = 1_000
 """Least number of records sent to a process at once."""
 
-Lane = TypeVar("Lane")
+Part = TypeVar("Part")
 """What a partition of the file needs: its sink, or where its models are written."""
 
 _make: Callable[[Iterable[Any]], Record] = partial(tuple.__new__, Record)
@@ -135,73 +135,73 @@ def _cut(data: bytes, lengths: Sequence[int]) -> tuple[list[bytes | None], list[
 
 def share(
     settings: Settings,
-    run: Callable[[Sequence[Lane], Iterator[Routed], Report], list[Result]],
-    lanes: Sequence[Lane],
+    run: Callable[[Sequence[Part], Iterator[Routed], Report], list[Result]],
+    parts: Sequence[Part],
     routed: Iterator[Routed],
     processes: int,
     report: Report,
 ) -> tuple[list[Result], float]:
-    """Process the lanes of a file, and return their results in any order and the seconds of the slowest process.
+    """Process the partitions of a file, and return their results in any order and the seconds of the slowest process.
 
-    `run` returns a result for each lane. With several processes, each runs a share of the lanes, so `run` must be a job
-    as `jobs` describes it.
+    `run` returns a result for each of its parts. With several processes, each runs a share of the parts, so `run` must
+    be a job as `jobs` describes it.
     """
-    owners = min(processes, len(lanes))
+    owners = min(processes, len(parts))
     if owners == 1:
         settings.compile_engine()
         began = time.perf_counter()
-        return run(lanes, routed, report), time.perf_counter() - began
-    jobs = [partial(_run_share, run, lanes[number::owners]) for number in range(owners)]
+        return run(parts, routed, report), time.perf_counter() - began
+    jobs = [partial(_run_share, run, parts[number::owners]) for number in range(owners)]
     frames = ((part.partition % owners, pack(part)) for part in gather(routed))
     results, seconds = run_with_frames(settings, jobs, frames, report)
     return [one for result in results for one in result], seconds
 
 
 def _run_share(
-    run: Callable[[Sequence[Lane], Iterator[Routed], Report], list[Result]],
-    lanes: Sequence[Lane],
+    run: Callable[[Sequence[Part], Iterator[Routed], Report], list[Result]],
+    parts: Sequence[Part],
     frames: Iterator[bytes],
     report: Report,
 ) -> list[Result]:
-    return run(lanes, map(unpack, frames), report)
+    return run(parts, map(unpack, frames), report)
 
 
-class ReplayLanes:
+class FileReplay:
     """Partitions of the log that a file stands for, each replayed from empty models."""
 
     def __init__(self, settings: Settings, routes: int = 0) -> None:
         self._settings, self._routes = settings, routes
-        self._lanes: dict[TopicPartition, Answering] = {}
+        self._partitions: dict[TopicPartition, Answering] = {}
 
     def add(self, at: TopicPartition, make_sink: Callable[[], Sink]) -> None:
         """Add a partition."""
         task = make_task(self._settings, *at, self._routes)
         task.event_bytes = UNBOUNDED
-        self._lanes[at] = Answering(Replayed(*at, start="empty models"), task, make_sink())
+        self._partitions[at] = Answering(Replayed(*at, start="empty models"), task, make_sink())
 
     def take(self, records: Sequence[Record]) -> Outputs:
         """Learn the next records of a partition; write and return their outputs."""
-        return self._lanes[records[0].topic, records[0].partition].take(records)
+        return self._partitions[records[0].topic, records[0].partition].take(records)
 
     def close(self) -> list[Replayed]:
         """Ensure that all outputs are stored and return the results."""
-        found = [lane.close() for lane in self._lanes.values()]
+        found = [one.close() for one in self._partitions.values()]
         for each in found:
             each.end = each.records
         return found
 
 
-def run_lanes(
+def replay_routed(
     settings: Settings, sinks: Sequence[tuple[int, Callable[[], Sink]]], routed: Iterator[Routed], report: Report
 ) -> list[Replayed]:
     """Replay the records routed to some partitions, each with what makes its sink."""
-    topic, lanes = settings.input.topics[0], ReplayLanes(settings)
+    topic, replay = settings.input.topics[0], FileReplay(settings)
     for partition, make_sink in sinks:
-        lanes.add((topic, partition), make_sink)
+        replay.add((topic, partition), make_sink)
     try:
         for part in routed:
-            lanes.take(part.on(topic))
+            replay.take(part.on(topic))
             report(len(part))
     finally:
-        found = lanes.close()
+        found = replay.close()
     return found

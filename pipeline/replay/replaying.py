@@ -146,7 +146,7 @@ def replay_file(
             rows = read_rows(path, columns, settings.input.topics[0], partitions, skip_bad=skip_bad)
             return Summary(replay_hops(settings, rows, partitions, routes, sinks, report), time.perf_counter() - began)
         routed = file_partitions.route(path, columns, partitions, skip_bad=skip_bad)
-        run = partial(file_partitions.run_lanes, settings)
+        run = partial(file_partitions.replay_routed, settings)
         parts, seconds = file_partitions.share(settings, run, list(enumerate(sinks)), routed, processes, report)
         return Summary(sorted(parts, key=lambda part: part.partition), seconds)
 

@@ -11,7 +11,7 @@ from resonance.pipeline.files.record_file import RecordFile
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.kafka.partitioner import partition_of
 from resonance.pipeline.records import Record
-from resonance.pipeline.replay.file_partitions import ReplayLanes
+from resonance.pipeline.replay.file_partitions import FileReplay
 from resonance.pipeline.replay.jobs import Report
 from resonance.pipeline.replay.run import Replayed
 from resonance.pipeline.replay.sinks import Sink
@@ -49,22 +49,22 @@ def replay_hops(
     input partition, then of each routes partition.
     """
     topic, own = settings.input.topics[0], settings.topic("routes")
-    lanes = ReplayLanes(settings, routes)
+    replay = FileReplay(settings, routes)
     logs = [*product([topic], range(partitions)), *product([own], range(routes))]
     for at, make_sink in zip(logs, sinks, strict=True):
-        lanes.add(at, make_sink)
+        replay.add(at, make_sink)
     lengths = [0] * routes
     try:
         for batch in batches:
             waiting: dict[int, list[Record]] = defaultdict(list)
             for _, rows in groupby(batch, attrgetter("topic", "partition")):
-                for message in lanes.take(list(rows)).routes:
+                for message in replay.take(list(rows)).routes:
                     to = message.partition or 0
                     waiting[to].append(Record(own, to, lengths[to], -1, message.key, message.value, message.headers))
                     lengths[to] += 1
             for records in waiting.values():
-                lanes.take(records)
+                replay.take(records)
             report(len(batch))
     finally:
-        found = lanes.close()
+        found = replay.close()
     return found

@@ -97,7 +97,7 @@ class Assignments(Recorded):
         """Return the part of an assignment that is compared: all of it."""
         return Message(message.key, message.value, list(message.headers))
 
-    def _said(self, message: Message | Record) -> tuple[int, int] | None:
+    def _place(self, message: Message | Record) -> tuple[int, int] | None:
         """Return offset and version of an assignment, offset -1 for another input's; None for other records."""
         value = message.value or b""
         # A JSON string cannot contain these bytes, because its quotation marks are escaped. Members copied from the
@@ -118,11 +118,11 @@ class Assignments(Recorded):
     def add(self, records: Sequence[Record]) -> None:
         """Add recorded outputs, without those of other inputs and ranges."""
         for record in records:
-            said = self._said(record)
-            if said is None:
+            found = self._place(record)
+            if found is None:
                 self.foreign += 1
                 continue
-            offset, version = said
+            offset, version = found
             if offset < 0:
                 continue
             if version < self._oldest:
@@ -152,19 +152,19 @@ class Assignments(Recorded):
     def _disorder(self) -> int | None:
         if not self._late:
             return None
-        ref = np.flatnonzero(self._last)
-        back = np.flatnonzero(np.diff(self._last[ref]) < 0)
-        return self._first + int(ref[back[0] + 1]) if len(back) else None
+        places = np.flatnonzero(self._last)
+        back = np.flatnonzero(np.diff(self._last[places]) < 0)
+        return self._first + int(places[back[0] + 1]) if len(back) else None
 
     def first_difference(self, messages: Sequence[Message], first: int, end: int) -> int | None:
         """Return the lowest offset whose replayed outputs differ from the recorded ones."""
         recorded = self._digests[first - self._first : end - self._first]
-        ref = np.zeros(end - first, np.int64)
+        replayed = np.zeros(end - first, np.int64)
         for message in messages:
-            said = self._said(message)
-            if said is not None:
-                ref[said[0] - first] = _digest(message)
-        different = np.flatnonzero(ref != recorded)
+            place = self._place(message)
+            if place is not None:
+                replayed[place[0] - first] = _digest(message)
+        different = np.flatnonzero(replayed != recorded)
         return self._lowest_of((first + int(one) for one in different[:1]), first, end)
 
 
@@ -250,13 +250,13 @@ class Others(Recorded):
 
     def first_difference(self, messages: Sequence[Message], first: int, end: int) -> int | None:
         """Return the lowest offset whose replayed outputs differ from the recorded ones."""
-        ref: dict[int, dict[tuple[Any, ...], int]] = {}
+        replayed: dict[int, dict[tuple[Any, ...], int]] = {}
         for message in messages:
             found = self._ref(message)
             if found is not None:
-                ref.setdefault(found.offset, {})[found.identity] = _digest(self.bare(message))
+                replayed.setdefault(found.offset, {})[found.identity] = _digest(self.bare(message))
         recorded = {offset: own for offset, own in self._digests.items() if first <= offset < end}
-        different = [offset for offset in {*ref, *recorded} if ref.get(offset) != recorded.get(offset)]
+        different = [offset for offset in {*replayed, *recorded} if replayed.get(offset) != recorded.get(offset)]
         return self._lowest_of(different, first, end)
 
 

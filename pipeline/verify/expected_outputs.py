@@ -185,7 +185,7 @@ class RoutedAssignments(Assignments):
         super().__init__(at, first, end, oldest)
         self.ref = ref
 
-    def _said(self, message: Message | Record) -> tuple[int, int] | None:
+    def _place(self, message: Message | Record) -> tuple[int, int] | None:
         ref = self.ref(message)
         if ref is None:
             return None

@@ -116,7 +116,7 @@ class Watch:
         self._wanted = wanted
         self._report = report
         self._hint = hint
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self.streams: set[str] = set()
         """Streams that were seen."""
         self.matched = 0
@@ -188,8 +188,8 @@ class Watch:
         return f"no output of {' or '.join(sorted(missing))} was among those read{near}; there were {listed}"
 
     def _say_once(self, text: str) -> None:
-        if text not in self._told and len(self._told) < 100:
-            self._told.add(text)
+        if text not in self._reported and len(self._reported) < 100:
+            self._reported.add(text)
             self._report(text)
 
 
