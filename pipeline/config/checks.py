@@ -82,19 +82,17 @@ def _other_engine(settings: Fields, setting: str, word: str, having: Sequence[st
 
 
 def _hierarchy(settings: Fields) -> Iterator[Problem]:
-    if not settings.is_keyed:
-        return
-    if settings.is_rekeyed:
+    allowed = ""
+    if settings.is_keyed and settings.is_rekeyed:
         allowed = (
             f"does not go together with stream = {settings.stream}, whose root would already learn behind the routes; "
             "choose stream = partition or key, or hierarchy = local"
         )
-        yield Problem("hierarchy", "keyed", allowed)
-    if settings.engine_parameters["max_depth"] == 1:
+    elif settings.is_keyed and settings.engine_parameters["max_depth"] == 1:
         allowed = "needs models below the root; raise engine.max_depth, or choose hierarchy = local"
-        yield Problem("hierarchy", "keyed", allowed)
-    if settings.emit_from is not None:
+    elif settings.is_keyed and settings.emit_from is not None:
         allowed = "cannot begin to tell in the middle; leave emit_from out, or choose hierarchy = local"
+    if allowed:
         yield Problem("hierarchy", "keyed", allowed)
 
 

@@ -32,17 +32,18 @@ def _lines(values: Mapping[str, Any], section: str, derived: Mapping[str, str]) 
 
 def _line(key: str, value: Any, derived: str | None) -> str:
     if value is None:
-        return f"# {key} is not set" if derived is None else f"# {key} = {_written(derived)} (derived)"
-    return f"# {key} is set, and not shown" if value == MASK else f"{key} = {_written(value)}"
+        return f"# {key} is not set" if derived is None else f"# {key} = {written(derived)} (derived)"
+    return f"# {key} is set, and not shown" if value == MASK else f"{key} = {written(value)}"
 
 
 def _key(name: str) -> str:
     # A bare key with a dot would be a table, one with a space an error.
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _written(name)
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else written(name)
 
 
-def _written(value: Any) -> str:
+def written(value: Any) -> str:
+    """Return a value as the settings file has it."""
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_written, value))}]"
+        return f"[{', '.join(map(written, value))}]"
     # JSON text, numbers and booleans are valid TOML, except for one character that must be escaped.
     return orjson.dumps(value).decode().replace("\x7f", "\\u007f")

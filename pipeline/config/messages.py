@@ -11,6 +11,8 @@ SECRETS = frozenset({"broker.sasl_password", "broker.ssl_key_password"})
 MASK = "**********"
 EXAMPLES = {"input.topics": "a,b"}
 """Example values of required settings, as the command line takes them."""
+BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
+"""Words for pydantic's bounds of a value."""
 
 
 def variable(setting: str) -> str:
@@ -122,15 +124,9 @@ def _allowed(problem: Any) -> str:
         return str(context["error"])
     if kind == "literal_error":
         return "must be one of " + str(context["expected"]).replace("'", "").replace(" or ", ", ")
-    bounds = {
-        "greater_than_equal": ("at least", "ge"),
-        "greater_than": ("above", "gt"),
-        "less_than_equal": ("at most", "le"),
-        "less_than": ("below", "lt"),
-    }
-    if kind in bounds:
-        word, name = bounds[kind]
-        return f"must be {word} {context[name]:,g}"
+    for name, word in BOUNDS.items():
+        if name in context:
+            return f"must be {word} {context[name]:,g}"
     words = {
         "int_parsing": "must be an integer",
         "int_type": "must be an integer",

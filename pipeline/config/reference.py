@@ -7,6 +7,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from resonance.engine import ENGINES
 from resonance.engine.parameters import Parameter
+from resonance.pipeline.config.file import written
+from resonance.pipeline.config.messages import BOUNDS
 from resonance.pipeline.config.sections import EngineSection, Section
 from resonance.pipeline.config.settings import Settings
 
@@ -92,9 +94,8 @@ def _allowed(field: FieldInfo, meaning: str) -> str:
     choices = [str(choice) for choice in _choices(field.annotation)]
     if choices:
         return "" if all(f"`{choice}`" in meaning for choice in choices) else f"One of {', '.join(choices)}."
-    words = {"ge": "at least", "gt": "above", "le": "at most"}
-    found = {name: getattr(bound, name) for bound in field.metadata for name in words if hasattr(bound, name)}
-    text = ", ".join(f"{words[name]} {_number(found[name])}" for name in words if name in found)
+    found = {name: getattr(bound, name) for bound in field.metadata for name in BOUNDS if hasattr(bound, name)}
+    text = ", ".join(f"{word} {_number(found[name])}" for name, word in BOUNDS.items() if name in found)
     return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
@@ -116,12 +117,4 @@ def _written(default: Any) -> str:
     """Return a default as the settings file has it."""
     if default is PydanticUndefined:
         return "required"
-    if default is None:
-        return "none"
-    if isinstance(default, str):
-        return f'"{default}"'
-    if isinstance(default, tuple):
-        return "[" + ", ".join(map(_written, default)) + "]"
-    if isinstance(default, bool):
-        return str(default).lower()
-    return str(default)
+    return "none" if default is None else written(default)

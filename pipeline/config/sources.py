@@ -120,8 +120,5 @@ def refuse_unknown_variables(known: Mapping[str, Sequence[str]]) -> None:
 
 def _of_kubernetes(name: str, value: str) -> bool:
     """Return whether Kubernetes set the variable, for a service called ``resonance`` or ``resonance-...``."""
-    if re.fullmatch(r"(.+_)?SERVICE_(HOST|PORT(_.+)?)", name):
-        return True
-    if re.fullmatch(r"(.+_)?PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?", name):
-        return True
-    return re.fullmatch(r"(.+_)?PORT", name) is not None and "://" in value
+    service = r"(.+_)?(SERVICE_(HOST|PORT(_.+)?)|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
+    return bool(re.fullmatch(service, name) or (re.fullmatch(r"(.+_)?PORT", name) and "://" in value))

@@ -83,8 +83,6 @@ class Plan:
     """Dead letters whose topic was deleted and created again since: their record belongs to another log."""
     done: int = 0
     """Dead letters that were replayed before."""
-    kinds: Counter[str] = field(default_factory=Counter)
-    """Dead letters to replay, by class."""
     oldest: int | None = None
     """When the oldest one of a partition without known progress was written, in milliseconds since 1970. A broker
     forgets the offsets of a group without members after ``offsets.retention.minutes``, a week by default; then it is
@@ -97,72 +95,55 @@ class Plan:
         """Number of dead letters to replay."""
         return sum(map(len, self.entries.values()))
 
-    def limited(self, count: int) -> None:
-        """Keep the first dead letters of each partition, `count` in total."""
-        for at, entries in self.entries.items():
-            self.entries[at] = entries[:count]
-            count -= len(self.entries[at])
-        self.kinds = Counter(entry.kind for entries in self.entries.values() for entry in entries)
+    @property
+    def kinds(self) -> Counter[str]:
+        """Dead letters to replay, by class."""
+        return Counter(entry.kind for entries in self.entries.values() for entry in entries)
 
 
 def plan(source: ReplaySource, choice: Choice, limit: int | None = None) -> Plan:
     """Return what a replay would do now, with at most `limit` dead letters."""
-    made = Plan()
-    made._progress = _read_progress(source)
+    made = Plan(_progress=_read_progress(source))
     replayed: set[tuple[str, int, int]] = set()
     with LogReader(source.client, source.group, ANSWER_SECONDS) as reader:
         for at, dead_letters in read_dead_letters(reader, reader.bounds(source.partitions), source.name):
             progress = made._progress[at]
-            for dead_letter in dead_letters:
-                _sort_in(made, at, dead_letter, progress, choice, replayed, source)
+            for one in dead_letters:
+                entry = Entry(one.source, one.at[2], one.kind, len(one.key or b"") + len(one.value or b""))
+                refused, is_chosen = _refused(made, source, one), choice.has(one)
+                if refused is not None:
+                    if is_chosen:
+                        refused.append(entry)
+                    continue
+                made._dead_letters.setdefault(at, []).append(entry.offset)
+                if progress.has(entry.offset):
+                    replayed.add(entry.source)
+                    made.done += is_chosen
+                elif is_chosen:
+                    made.entries.setdefault(at, []).append(entry)
+                    if progress == ReplayProgress():
+                        made.oldest = min(one.timestamp, one.timestamp if made.oldest is None else made.oldest)
     for at, entries in made.entries.items():
         # At-least-once delivery can write several dead letters for one original: the first stands for all.
         firsts: dict[tuple[str, int, int], Entry] = {}
         for entry in sorted(entries):
             firsts.setdefault(entry.source, entry)
-        made.entries[at] = [entry for where, entry in firsts.items() if where not in replayed]
-        made.done += len(entries) - len(made.entries[at])
-    made.kinds = Counter(entry.kind for entries in made.entries.values() for entry in entries)
-    if limit is not None:
-        made.limited(limit)
+        kept = [entry for where, entry in firsts.items() if where not in replayed]
+        made.done += len(entries) - len(kept)
+        made.entries[at] = kept[:limit]
+        limit = None if limit is None else limit - len(made.entries[at])
     return made
 
 
-def _sort_in(
-    made: Plan,
-    at: TopicPartition,
-    dead_letter: StoredDeadLetter,
-    progress: ReplayProgress,
-    choice: Choice,
-    replayed: set[tuple[str, int, int]],
-    source: ReplaySource,
-) -> None:
-    entry = Entry(
-        dead_letter.source,
-        dead_letter.at[2],
-        dead_letter.kind,
-        len(dead_letter.key or b"") + len(dead_letter.value or b""),
-    )
+def _refused(made: Plan, source: ReplaySource, dead_letter: StoredDeadLetter) -> list[Entry] | None:
+    """Return where a dead letter belongs that cannot be replayed; None where it can be."""
     topic, partition, _ = dead_letter.source
-    refused = None
     if dead_letter.truncated:
-        refused = made.truncated
-    elif topic == at[0] or topic not in source.topics or partition >= source.topics[topic].partitions:
-        refused = made.foreign
-    elif dead_letter.topic_id and source.topics[topic].topic_id not in ("", dead_letter.topic_id):
-        refused = made.earlier
-    if refused is not None:
-        if choice.has(dead_letter):
-            refused.append(entry)
-        return
-    made._dead_letters.setdefault(at, []).append(entry.offset)
-    if progress.has(entry.offset):
-        replayed.add(entry.source)
-        made.done += choice.has(dead_letter)
-    elif choice.has(dead_letter):
-        made.entries.setdefault(at, []).append(entry)
-        if progress == ReplayProgress():
-            made.oldest = min(dead_letter.timestamp, dead_letter.timestamp if made.oldest is None else made.oldest)
+        return made.truncated
+    found = source.topics.get(topic)
+    if found is None or topic == dead_letter.at[0] or partition >= found.partitions:
+        return made.foreign
+    return made.earlier if dead_letter.topic_id and found.topic_id not in ("", dead_letter.topic_id) else None
 
 
 def _read_progress(source: ReplaySource) -> dict[TopicPartition, ReplayProgress]:

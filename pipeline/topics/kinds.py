@@ -32,24 +32,12 @@ SMALL_SEGMENTS: Final[Mapping[str, str]] = {
 """Configuration of the compacted topics that this program creates: a read of the whole topic meets little history."""
 
 
-def _no_bytes(settings: "Settings") -> int:
-    return 0
-
-
 def _snapshot_bytes(settings: "Settings") -> int:
     return CHUNK_BYTES + KEY_BYTES + 4 * settings.limits.key_bytes
 
 
 def _route_bytes(settings: "Settings") -> int:
     return ask_bytes(settings) if settings.is_keyed else settings.limits.record_bytes + REST_BYTES
-
-
-def _always(settings: "Settings") -> bool:
-    return True
-
-
-def _dead_letter_bytes(settings: "Settings") -> int:
-    return settings.limits.dead_letter_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +60,7 @@ class TopicKind:
     """Whether workers read it."""
     for_subscribers: bool = True
     """Whether other programs subscribe to it."""
-    message_bytes: Callable[["Settings"], int] = _no_bytes
+    message_bytes: Callable[["Settings"], int] = lambda _: 0
     """Bytes of the largest message that the settings allow; 0 where they require no size."""
     message_setting: str = ""
     """Setting that this size follows from, which could be lowered instead."""
@@ -80,7 +68,7 @@ class TopicKind:
     """Whether it follows the streams, not the input: re-keyed, it needs as many partitions as the routes."""
     of_labels: bool = False
     """Whether outputs of a label go to the label's partition number: it needs as many partitions as the labels."""
-    wanted: Callable[["Settings"], bool] = _always
+    wanted: Callable[["Settings"], bool] = lambda _: True
     """Whether a deployment has it."""
 
     @property
@@ -118,7 +106,7 @@ KINDS: Final[tuple[TopicKind, ...]] = (
         "dead_letters",
         "records that could not be used, with the reason in headers",
         of_labels=True,
-        message_bytes=_dead_letter_bytes,
+        message_bytes=lambda settings: settings.limits.dead_letter_bytes,
         message_setting="limits.dead_letter_bytes",
     ),
     TopicKind(

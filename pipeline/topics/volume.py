@@ -1,6 +1,5 @@
 """Estimate the bytes that a deployment writes, before compression, from a rate of records and what its topics hold."""
 
-import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
@@ -10,7 +9,7 @@ from resonance.pipeline.checkpoint.changelog_records import UNREADABLE
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.kafka.log_reader import LogReader
-from resonance.pipeline.topics.topics import TopicStatus, TopicSurvey
+from resonance.pipeline.topics.topics import TopicSurvey
 
 SECONDS_A_DAY: Final = 86_400
 SAMPLE: Final = 100
@@ -41,9 +40,9 @@ def sample(reader: LogReader, found: TopicSurvey) -> dict[str, VolumeSample]:
         places = [(status.topic.name, number) for number in range(status.found.partitions if status.found else 0)]
         bounds = reader.bounds(places)
         ranges = {at: (max(first, end - SAMPLE), end) for at, (first, end) in bounds.items()}
-        last: dict[tuple[str, int], list[Any]] = {at: [] for at in places}
+        last: dict[tuple[str, int], list[Any]] = {}
         for at, records in reader.read(ranges):
-            last[at] += records
+            last.setdefault(at, []).extend(records)
         if sizes := [_size(record) for records in last.values() for record in records]:
             # Some offsets are markers of transactions; their share at the end stands for the whole.
             offsets, looked_at = (sum(end - first for first, end in some.values()) for some in (bounds, ranges))
@@ -56,7 +55,7 @@ def volumes(
     settings: Settings, found: TopicSurvey, rate: float, record_bytes: float, samples: Mapping[str, VolumeSample]
 ) -> dict[str, Volume]:
     """Return the growth of each topic at `rate` records a second, of all inputs together, of `record_bytes` each."""
-    records, snapshots = rate * SECONDS_A_DAY, settings.snapshots
+    records, ratio, interval = rate * SECONDS_A_DAY, settings.snapshots.ratio, settings.snapshots.archive_interval
     learned = sum(samples[status.topic.name].records for status in found.inputs if status.topic.name in samples)
     # Bytes of an assignment and of a route, where there are none to measure.
     guess = {"assignments": 450 + FRAMING, "routes": record_bytes + 120}
@@ -71,23 +70,19 @@ def volumes(
             day = records * (own.record_bytes if own else guess[kind])
         elif kind == "snapshots":
             # The most that `snapshots.ratio` allows; small models need far less.
-            day = records * record_bytes / snapshots.ratio if snapshots.ratio else None
+            day = records * record_bytes / ratio if ratio else None
         elif own and kind == "archive":
             # Each partition writes one an interval, as large as its last.
-            day = own.archived * SECONDS_A_DAY / (snapshots.archive_interval or math.inf) or None
+            day = own.archived * SECONDS_A_DAY / interval or None if interval else None
         elif own and learned:
             day = records * own.record_bytes * own.records / learned
-        made[status.topic.name] = Volume(day, _kept(status, day))
+        config, kept = status.made_with if status.found is None else status.found.config, None
+        if day is not None and "compact" not in config.get("cleanup.policy", "").split(","):
+            by_time = day * int(config.get("retention.ms", -1)) / 1000 / SECONDS_A_DAY
+            by_size = float(config.get("retention.bytes", -1)) * status.partitions
+            kept = min((limit for limit in (by_time, by_size) if limit >= 0), default=None)
+        made[status.topic.name] = Volume(day, kept)
     return made
-
-
-def _kept(status: TopicStatus, day: float | None) -> float | None:
-    config = status.found.config if status.found is not None else status.made_with
-    if day is None or "compact" in config.get("cleanup.policy", "").split(","):
-        return None
-    by_time = day * int(config.get("retention.ms", -1)) / 1000 / SECONDS_A_DAY
-    by_size = float(config.get("retention.bytes", -1)) * status.partitions
-    return min((limit for limit in (by_time, by_size) if limit >= 0), default=None)
 
 
 def _archived(records: Sequence[Any]) -> float:
