@@ -1,13 +1,11 @@
 """Recorded data learned silently: what follows is what a run over everything says from there on."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-from resonance.pipeline.cli import main
 from resonance.pipeline.cli import replay as options_module
 from resonance.pipeline.errors import ConfigurationError, MismatchError
 from resonance.pipeline.files.record_file import RecordFile
@@ -19,6 +17,7 @@ from resonance.pipeline.replay import bootstrap_file, file_partitions
 from resonance.pipeline.replay.bootstrapping import FromFile, bootstrap
 from resonance.pipeline.timestamps import TimeTexts
 
+from tests.pipeline.commands import run as run_command
 from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import STAMP, TOPIC, points, value_of
 
@@ -178,10 +177,7 @@ def run(deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.setattr(options_module, "load_settings", lambda *_, **__: deployment.given)
 
     def call(*arguments: str) -> int:
-        monkeypatch.setattr(sys, "argv", ["resonance", "bootstrap", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main.main()
-        return int(ended.value.code or 0)
+        return run_command(monkeypatch, "bootstrap", *arguments)
 
     return call
 
