@@ -1,7 +1,6 @@
 """hierarchy = "keyed" on a broker: two workers share the roots and the subtrees, and either may end at any time."""
 
 import json
-import time
 
 import pytest
 from resonance.pipeline.config.settings import Settings
@@ -14,7 +13,7 @@ from resonance.pipeline.verify.verify import verify
 from resonance.schemas import ClusterTable
 
 from tests.brokers import produce, read_topic
-from tests.integration.workers import Deployment, records
+from tests.integration.workers import Deployment, records, wait_until
 from tests.pipeline.repartition.two_hops import by_id, by_record
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
@@ -116,10 +115,3 @@ def answers(deployment):
 
 def places(found):
     return {(answer["source"]["partition"], answer["source"]["offset"]) for answer in found}
-
-
-def wait_until(condition, seconds):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.3)

@@ -12,7 +12,7 @@ from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.tasks import make_task
 
 from tests.brokers import produce, read_topic
-from tests.integration.workers import Deployment, WorkerProcess, records
+from tests.integration.workers import Deployment, WorkerProcess, records, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -86,10 +86,3 @@ def seen(worker, topic):
 
 def answers(deployment):
     return [json.loads(message.value()) for message in read_topic(deployment.broker, f"{deployment.name}.assignments")]
-
-
-def wait_until(condition, seconds):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.3)

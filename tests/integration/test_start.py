@@ -13,7 +13,7 @@ from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.topics.kinds import Topics
 from resonance.pipeline.topics.topics import read_deployment
 
-from tests.integration.workers import Deployment, records
+from tests.integration.workers import Deployment, records, wait_until
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(120)]
 
@@ -26,13 +26,6 @@ def produce(deployment, first, count, timestamp):
     for partition, key, value in records(count, deployment.partitions, first=first):
         producer.produce(deployment.input, value, key, partition, timestamp=timestamp)
     assert producer.flush(20) == 0
-
-
-def wait_until(condition, timeout=30):
-    end = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < end, "not in time"
-        time.sleep(0.1)
 
 
 @pytest.mark.parametrize(("mode", "start"), [("exactly_once", "latest"), ("at_least_once", "time")])

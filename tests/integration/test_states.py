@@ -12,7 +12,7 @@ from resonance.pipeline.task.partition_task import PartitionTask
 
 from tests.brokers import create_topic, produce, read_topic
 from tests.integration.workers import Deployment, records
-from tests.pipeline.cli.test_cli import run
+from tests.pipeline.commands import run
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(180)]
 

@@ -2,14 +2,13 @@
 
 import json
 import random
-import time
 
 import pytest
 from confluent_kafka import Producer
 
 from tests.brokers import produce, read_topic
 from tests.brokers.raw import produce_raw
-from tests.integration.workers import Deployment, records
+from tests.integration.workers import Deployment, records, wait_until
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(180)]
 BOTH = pytest.mark.parametrize("mode", ["exactly_once", "at_least_once"])
@@ -32,13 +31,6 @@ def transaction(producer, deployment, first, count, *, commit=True):
         producer.produce(deployment.input, value, key, partition)
     producer.flush(20)
     producer.commit_transaction(20) if commit else producer.abort_transaction(20)
-
-
-def wait_until(condition, timeout=30):
-    end = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < end, "not in time"
-        time.sleep(0.1)
 
 
 @BOTH

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from tests.brokers import create_topic, read_topic, topic_name
 from tests.brokers.jvm import die_with_parent, free_port
@@ -159,7 +159,13 @@ class Deployment:
         """The group's committed offsets."""
         with consumer(self.broker, self.name) as asked:
             places = [TopicPartition(self.input, partition) for partition in range(self.partitions)]
-            return {place.partition: place.offset for place in asked.committed(places, timeout=20)}
+            try:
+                return {place.partition: place.offset for place in asked.committed(places, timeout=20)}
+            except KafkaException as error:
+                # A broker that has just begun has no coordinator of groups yet.
+                if error.args[0].code() not in (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS):
+                    raise
+                return {}
 
     def ends(self) -> dict[int, int]:
         """Where the input's partitions end, markers included."""
@@ -193,3 +199,11 @@ def records(count: int, partitions: int = 4, *, first: int = 0) -> Iterator[tupl
         place = n * 2654435761 % 5
         features = [place + (n * 40503 * (d + 1) % 1000) / 5000 for d in range(4)]
         yield n % partitions, b"k%d" % (n % 7), json.dumps({"id": f"r{n}", "features": features}).encode()
+
+
+def wait_until(condition: Callable[[], Any], timeout: float = 30) -> None:
+    """Ask until it is so."""
+    end = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < end, "not in time"
+        time.sleep(0.1)

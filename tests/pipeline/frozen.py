@@ -15,7 +15,7 @@ from resonance.pipeline import mismatches
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.recovery import recovery
 
-from tests.pipeline.cli.test_cli import run
+from tests.pipeline.commands import run
 from tests.pipeline.labels.test_label_restarts import deployed as labelled
 from tests.pipeline.memory_deployment import KEYED, MemoryDeployment
 from tests.pipeline.memory_deployment import rekeyed as both_hops

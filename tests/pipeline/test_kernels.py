@@ -2,23 +2,20 @@
 
 import json
 import logging
-import sys
 import threading
 
 import pytest
 from resonance.engine import ENGINES, PARTS
 from resonance.engine.cache import prepare_cache
 from resonance.pipeline import kernels
-from resonance.pipeline.cli import main
+
+from tests.pipeline.commands import run as run_command
 
 
 @pytest.fixture
 def run(monkeypatch, capsys):
     def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["resonance", "compile", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main.main()
-        return int(ended.value.code or 0), *capsys.readouterr()
+        return run_command(monkeypatch, "compile", *arguments), *capsys.readouterr()
 
     return run
 

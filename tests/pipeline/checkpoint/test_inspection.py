@@ -13,7 +13,7 @@ from resonance.pipeline.checkpoint.listing import read_states
 from resonance.pipeline.cli.inspect import place
 from resonance.schemas import ClusterTable
 
-from tests.pipeline.cli.test_cli import run
+from tests.pipeline.commands import run
 from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import payloads, points
 
@@ -149,12 +149,6 @@ def test_a_wrong_name_is_answered_with_the_nearest(
     MemoryDeployment(monkeypatch).work(600, everything=True)
     assert run(monkeypatch, *OPTIONS, "--stream", "p0:A") == 2
     assert "--stream p0:A: deployment resonance has no such stream, it has 2 (did you mean" in capsys.readouterr().err
-
-
-def test_an_absent_broker_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ("--broker", "127.0.0.1:9", "--broker.answer_timeout", "1")
-    assert run(monkeypatch, *OPTIONS, *options) == 69
-    assert capsys.readouterr().err.startswith("error: no Kafka broker answers at 127.0.0.1:9 within 1 s")
 
 
 def test_a_tree_is_shown_below_its_roots(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

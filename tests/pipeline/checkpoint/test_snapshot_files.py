@@ -16,7 +16,7 @@ from resonance.pipeline.errors import DIFFERS, ConfigurationError, InputFileErro
 from resonance.pipeline.recovery.reset import reset
 from resonance.pipeline.task.model.stream_model import KIND, STATE_REVISION
 
-from tests.pipeline.cli.test_cli import run
+from tests.pipeline.commands import run
 from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import TOPIC
 
@@ -311,12 +311,3 @@ def test_nothing_goes_back_behind_a_version_that_no_snapshot_shows_yet(desk: Des
 
 def test_a_missing_file_is_one_line(desk: Desk) -> None:
     assert desk.run("diff", "nowhere", code=66) == "error: nowhere cannot be read: No such file or directory\n"
-
-
-@pytest.mark.parametrize("command", [("list",), ("export", "file")])
-def test_an_absent_broker_is_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
-) -> None:
-    options = ("--topics", "in", "--broker", "127.0.0.1:9", "--broker.answer_timeout", "1")
-    assert run(monkeypatch, "snapshots", *command, *options) == 69
-    assert capsys.readouterr().err.startswith("error: no Kafka broker answers at 127.0.0.1:9 within 1 s")

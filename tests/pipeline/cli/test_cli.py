@@ -18,13 +18,7 @@ from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.topics.acls import ROLES
 from typer.main import get_command
 
-
-def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    """Run the command line and return its exit code."""
-    monkeypatch.setattr(sys, "argv", ["resonance", *arguments])
-    with pytest.raises(SystemExit) as ended:
-        main.main()
-    return int(ended.value.code or 0)
+from tests.pipeline.commands import run
 
 
 @pytest.fixture(autouse=True)
@@ -55,6 +49,20 @@ def test_the_rights_say_for_every_command_that_asks_a_broker_who_needs_them() ->
     assert {name for name in asking if f"`{name}`" not in told} == set()
     documented = (Path(__file__).resolve().parents[3] / "docs/security.md").read_text()
     assert {name for name in asking if name.split()[-1] not in documented} == set()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("produce in.csv", "bootstrap", "watch", "replay", "verify", "inspect", "reset", "topics plan"),
+        *("topics create", "topics check", "snapshots list", "snapshots export file", "dlq list", "dlq replay"),
+    ],
+)
+def test_an_absent_broker_is_one_line(monkeypatch, capsys, tmp_path, command):
+    (tmp_path / "in.csv").write_text("x\n1\n")
+    options = [*command.split(), "--broker", "127.0.0.1:9", "--broker.answer_timeout", "0.5", "--input.topics", "in"]
+    assert run(monkeypatch, *options) == 69
+    assert capsys.readouterr().err.startswith("error: no Kafka broker answers at 127.0.0.1:9 within 0.5 s")
 
 
 def _helps(group: Any, name: str = "resonance") -> Iterator[tuple[str, str]]:

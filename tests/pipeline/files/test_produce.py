@@ -2,12 +2,10 @@
 
 import json
 import signal
-import sys
 import tomllib
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from resonance.pipeline.cli import main
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryError
 from resonance.pipeline.files.produce import Target, _Sender, check_times, find_target, produce
@@ -15,6 +13,8 @@ from resonance.pipeline.files.rows import BATCH, FileRecord
 from resonance.pipeline.kafka.admin import FoundTopic
 from resonance.pipeline.kafka.embedded import PARTITIONS, EmbeddedBroker
 from resonance.pipeline.kafka.partitioner import partition_of
+
+from tests.pipeline.commands import run as run_command
 
 DAY = 86_400_000
 
@@ -31,10 +31,7 @@ def broker():
 
 
 def run(monkeypatch, *arguments):
-    monkeypatch.setattr(sys, "argv", ["resonance", "produce", *arguments])
-    with pytest.raises(SystemExit) as ended:
-        main.main()
-    return int(ended.value.code or 0)
+    return run_command(monkeypatch, "produce", *arguments)
 
 
 def stored(broker, topic):
@@ -181,13 +178,6 @@ def test_what_is_wrong_with_a_file_is_told_before_anything_is_produced(
     (tmp_path / "in.csv").write_text(content)
     assert run(monkeypatch, "in.csv", "-t", "t", "--broker", "127.0.0.1:1", *options) == code
     assert said in capsys.readouterr().err
-
-
-def test_a_broker_that_is_not_there_is_told(monkeypatch, capsys, tmp_path):
-    (tmp_path / "in.csv").write_text("x\n1\n")
-    options = ["-t", "t", "--broker", "127.0.0.1:1", "--broker.answer_timeout", "0.3"]
-    assert run(monkeypatch, "in.csv", *options) == 69
-    assert capsys.readouterr().err.startswith("error: no Kafka broker answers at 127.0.0.1:1")
 
 
 def test_a_missing_topic_is_offered_the_nearest_and_the_way_to_make_it():

@@ -1,5 +1,7 @@
 """``resonance reset``: what it says it would do, and that it does just that; without a broker."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +12,18 @@ from resonance.pipeline.checkpoint.restore import restore_partitions
 from resonance.pipeline.records import Outputs
 from resonance.schemas import ClusterTable
 
-from tests.pipeline.cli.test_cli import run
+from tests.pipeline.commands import run
 from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import STAMP, TOPIC, payloads
 
 AT = (TOPIC, 0)
-OPTIONS = ("reset", "--topics", TOPIC)
 
 
-@pytest.fixture(autouse=True)
-def _elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.fixture
+def reset(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., int]:
+    """The command, which returns its exit code."""
     monkeypatch.chdir(tmp_path)
+    return partial(run, monkeypatch, "reset", "--topics", TOPIC)
 
 
 @pytest.fixture
@@ -30,16 +33,10 @@ def deployment(monkeypatch: pytest.MonkeyPatch) -> MemoryDeployment:
     return made
 
 
-def ids(outputs: Outputs) -> set[str]:
-    return {event["cluster"] for event in payloads(outputs.cluster_events) if event["cluster"]}
-
-
-def test_without_yes_it_is_only_shown(
-    deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_yes_it_is_only_shown(deployment, reset, capsys):
     deployment.work(400, everything=True)
     before = {at: list(log) for at, log in deployment.logs.items()}
-    assert run(monkeypatch, *OPTIONS) == 0
+    assert reset() == 0
     told = capsys.readouterr()
     assert told.out.splitlines()[0] == (
         "group resonance; topics: resonance.snapshots (all are forgotten, and the archives with them), "
@@ -56,30 +53,22 @@ def test_without_yes_it_is_only_shown(
     ("members", "told"),
     [(["w on a", "w on b"], "2 workers run in group"), (["w on a"], "1 worker runs in group"), ([], "workers join in")],
 )
-def test_who_still_runs_is_told_before_anything_is_done(
-    deployment: MemoryDeployment,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    members: list[str],
-    told: str,
-) -> None:
+def test_who_still_runs_is_told_before_anything_is_done(deployment, reset, capsys, members, told):
     deployment.work(100)
     deployment.members = members
-    assert run(monkeypatch, *OPTIONS) == 0
+    assert reset() == 0
     shown = capsys.readouterr().err
     assert told in shown
     waiting = deployment.source.session_timeout + 5
     assert f"stop them first; --yes waits {waiting:.0f} s for that and then refuses" in shown
 
 
-def test_both_resets_tell_the_same_snapshot(
-    deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_both_resets_tell_the_same_snapshot(deployment, reset, capsys):
     deployment.work(200, everything=True)
     deployment.work(300, snapshots=False)
-    assert run(monkeypatch, *OPTIONS) == 0
+    assert reset() == 0
     whole = capsys.readouterr().out
-    assert run(monkeypatch, *OPTIONS, "--stream", "p0:a") == 0
+    assert reset("--stream", "p0:a") == 0
     one = capsys.readouterr().out
     for shown in (whole, one):
         assert "newest snapshot" in shown
@@ -87,11 +76,9 @@ def test_both_resets_tell_the_same_snapshot(
         assert shown.splitlines()[3].split()[:2] == ["features[0]", "300"]
 
 
-def test_a_reset_does_what_the_worker_does(
-    deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_reset_does_what_the_worker_does(deployment, reset, capsys):
     first = deployment.work(400, everything=True, archive=True)
-    assert run(monkeypatch, *OPTIONS, "--yes", "--json") == 0
+    assert reset("--yes", "--json") == 0
     told = orjson.loads(capsys.readouterr().out)
     assert (told["done"], told["group"], told["command"]) == (True, "resonance", None)
     assert told["topics"] == ["resonance.snapshots", "resonance.clusters"]
@@ -108,19 +95,15 @@ def test_a_reset_does_what_the_worker_does(
     assert deployment.work(400).assignments == first.assignments
 
 
-def test_what_was_done_is_told_as_done(
-    deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_was_done_is_told_as_done(deployment, reset, capsys):
     deployment.work(100)
-    assert run(monkeypatch, *OPTIONS, "--yes") == 0
+    assert reset("--yes") == 0
     said = capsys.readouterr()
     assert said.out.splitlines()[3].split() == ["features[0]", "100", "0"]
     assert said.err.endswith("\nthis was done; workers that are started now go on from there\n")
 
 
-def test_a_reset_leaves_no_cluster_of_before_behind(
-    deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reset_leaves_no_cluster_of_before_behind(deployment, reset):
     place = deployment.given.topic("clusters"), 0
 
     def present() -> ClusterTable:
@@ -129,7 +112,7 @@ def test_a_reset_leaves_no_cluster_of_before_behind(
     first = deployment.work(400)
     before = present()
     assert before.clusters()
-    assert run(monkeypatch, *OPTIONS, "--yes") == 0
+    assert reset("--yes") == 0
     table = {record.key: record.value for record in deployment.logs[place]}
     assert set(table.values()) == {None}
     deployment.work(400)
@@ -137,14 +120,12 @@ def test_a_reset_leaves_no_cluster_of_before_behind(
     assert len(deployment.logs[place]) == 2 * len(first.clusters) + len(table)
 
 
-def test_one_stream_begins_its_next_version(
-    deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_stream_begins_its_next_version(deployment, reset, capsys):
     deployment.work(300)
     others = deployment.task(*AT)
     others.process([record for record in deployment.logs[AT] if record.offset < 300])
     present = {cluster["id"] for cluster in others.clusters("p0:a")}
-    assert run(monkeypatch, *OPTIONS, "--stream", "p0:a", "--yes") == 0
+    assert reset("--stream", "p0:a", "--yes") == 0
     out = capsys.readouterr().out
     assert out.splitlines()[3].split() == ["features[0]", "300", "300"]
     assert "p0:a    version 1, in no snapshot yet  version 2 at offset 300" in out
@@ -163,75 +144,63 @@ def test_one_stream_begins_its_next_version(
 
 
 @pytest.mark.parametrize("place", ["210", "2023-11-14T22:16:55Z"])
-def test_everything_goes_back_to_an_archive(
-    deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], place: str
-) -> None:
+def test_everything_goes_back_to_an_archive(deployment, reset, capsys, place):
     assert STAMP + 1_000 * 215 == 1_700_000_215_000  # 22:16:55
     first = deployment.work(100, archive=True)
     for until, archived in ((200, True), (300, True), (400, False)):
         rest = deployment.work(until, everything=True, archive=archived)
         if until > 200:
             first.assignments += rest.assignments
-    assert run(monkeypatch, *OPTIONS, "--to-archive", place) == 0
+    assert reset("--to-archive", place) == 0
     assert capsys.readouterr().out.splitlines()[3].split() == ["features[0]", "400", "200"]
-    assert run(monkeypatch, *OPTIONS, "--to-archive", place, "--yes") == 0
+    assert reset("--to-archive", place, "--yes") == 0
     assert deployment.offsets == {AT: 200}
     assert deployment.work(400).assignments == first.assignments[100:]
 
 
-def test_going_back_to_other_settings_says_how(
-    deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_going_back_to_other_settings_says_how(deployment, monkeypatch, reset, capsys):
     deployment.work(100, archive=True)
     deployment.work(300, everything=True)
     changed = MemoryDeployment(monkeypatch, engine__memory=300)
     changed.logs, changed.offsets = deployment.logs, deployment.offsets
     monkeypatch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: changed.given)
-    assert run(monkeypatch, *OPTIONS, "--to-archive", "200") == 65
+    assert reset("--to-archive", "200") == 65
     told = capsys.readouterr().err
     assert "learned with other settings: engine.memory was 100, is 300; the archive at offset 100 (2023-" in told
     assert "set settings and release back, or choose a time" in told
     assert "resonance worker" not in told
 
 
-def test_after_going_back_a_reset_still_tells_the_same(
-    deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_after_going_back_a_reset_still_tells_the_same(deployment, reset):
     first = deployment.work(100, archive=True)
     deployment.work(300, everything=True)
-    run(monkeypatch, *OPTIONS, "--to-archive", "150", "--yes")
-    run(monkeypatch, *OPTIONS, "--yes")
+    reset("--to-archive", "150", "--yes")
+    reset("--yes")
     assert deployment.work(100).assignments == first.assignments
 
 
-def test_what_stands_before_the_place_stays(
-    deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_stands_before_the_place_stays(deployment, reset, capsys):
     deployment.work(100, archive=True)
-    assert run(monkeypatch, *OPTIONS, "--to-archive", "100", "--yes") == 0
+    assert reset("--to-archive", "100", "--yes") == 0
     assert "features[0] does not stand behind that and stays as it is" in capsys.readouterr().err
     assert deployment.written == []
 
 
-def test_nobody_goes_back_behind_a_version(
-    deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nobody_goes_back_behind_a_version(deployment, reset, capsys):
     deployment.work(100, archive=True)
     deployment.work(300, everything=True)
-    run(monkeypatch, *OPTIONS, "--stream", "p0:a", "--yes")
-    assert run(monkeypatch, *OPTIONS, "--to-archive", "200", "--yes") == 65
+    reset("--stream", "p0:a", "--yes")
+    assert reset("--to-archive", "200", "--yes") == 65
     assert "stream p0:a has begun version 2 since it stood at offset 100 with version 1" in capsys.readouterr().err
 
 
-def test_an_archive_needs_the_log_behind_it(
-    deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_archive_needs_the_log_behind_it(deployment, reset, capsys):
     deployment.work(100, archive=True)
     deployment.work(300, everything=True)
-    assert run(monkeypatch, *OPTIONS, "--to-archive", "99") == 65
+    assert reset("--to-archive", "99") == 65
     assert "topic resonance.archive has no archive of it at or before offset 99" in capsys.readouterr().err
     deployment.firsts[AT] = 101
-    assert run(monkeypatch, *OPTIONS, "--to-archive", "200") == 65
+    assert reset("--to-archive", "200") == 65
     assert "features[0]: the log begins at offset 101, but the models must be rebuilt from offset 100" in (
         capsys.readouterr().err
     )
@@ -245,32 +214,18 @@ def test_an_archive_needs_the_log_behind_it(
         (("--to-archive", "3", "--stream", "p0:a"), "--stream and --to-archive: an archive has all streams"),
     ],
 )
-def test_what_cannot_be_done_is_one_line(
-    deployment: MemoryDeployment,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    options: tuple[str, ...],
-    told: str,
-) -> None:
+def test_what_cannot_be_done_is_one_line(deployment, reset, capsys, options, told):
     deployment.work(300, everything=True)
-    assert run(monkeypatch, *OPTIONS, *options) == 2
+    assert reset(*options) == 2
     assert told in capsys.readouterr().err
     assert deployment.written == []
 
 
-def test_a_password_is_not_repeated(
-    deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run(monkeypatch, *OPTIONS, "--broker.sasl_password", "hush")
+def test_a_password_is_not_repeated(deployment, reset, capsys):
+    reset("--broker.sasl_password", "hush")
     told = capsys.readouterr()
     assert "this does it: the same command with --yes" in told.err
     assert "hush" not in told.out + told.err
-
-
-def test_an_absent_broker_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ("--broker", "127.0.0.1:9", "--broker.answer_timeout", "1")
-    assert run(monkeypatch, *OPTIONS, *options) == 69
-    assert capsys.readouterr().err.startswith("error: no Kafka broker answers at 127.0.0.1:9 within 1 s")
 
 
 def behind(deployment: MemoryDeployment) -> None:
@@ -283,18 +238,16 @@ def behind(deployment: MemoryDeployment) -> None:
 
 
 @pytest.mark.parametrize("options", [("--stream", "p0:a"), ("--to-archive", "300"), ()], ids=str)
-def test_what_was_stopped_before_the_offsets_is_done_by_the_same_command(
-    deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
-) -> None:
+def test_what_was_stopped_before_the_offsets_is_done_by_the_same_command(deployment, reset, options):
     behind(deployment)
     if "--to-archive" in options:
         deployment.work(500)
     deployment.stopped = True
-    assert run(monkeypatch, *OPTIONS, *options, "--yes") != 0
+    assert reset(*options, "--yes") != 0
     # Whoever starts now does not take the offset for one that was set back.
     restore_partitions(deployment.source, [AT], deployment.task)
     deployment.stopped = False
-    assert run(monkeypatch, *OPTIONS, *options, "--yes") == 0
+    assert reset(*options, "--yes") == 0
     start = 400 if "--stream" in options else 300 if options else 0
     assert deployment.offsets == {AT: start}
     told = payloads(deployment.work(600).assignments)

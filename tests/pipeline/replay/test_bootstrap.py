@@ -1,14 +1,12 @@
 """Recorded data learned silently: what follows is what a run over everything says from there on."""
 
 import pickle
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-from resonance.pipeline.cli import main
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.files.record_file import RecordFile
@@ -20,6 +18,7 @@ from resonance.pipeline.replay import file_partitions
 from resonance.pipeline.replay.bootstrapping import FromFile, bootstrap
 from resonance.pipeline.timestamps import TimeTexts
 
+from tests.pipeline.commands import run as run_command
 from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import STAMP, TOPIC, points, value_of
 
@@ -169,10 +168,7 @@ def run(deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: deployment.given)
 
     def call(*arguments: str) -> int:
-        monkeypatch.setattr(sys, "argv", ["resonance", "bootstrap", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main.main()
-        return int(ended.value.code or 0)
+        return run_command(monkeypatch, "bootstrap", *arguments)
 
     return call
 

@@ -1,12 +1,10 @@
 """Replaying a file: what producing it and running a worker would say, and the command around it."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-from resonance.pipeline.cli import main
 from resonance.pipeline.cli.replay import _sentence
 from resonance.pipeline.errors import ConfigurationError, InputFileError
 from resonance.pipeline.files.rows import Columns
@@ -16,6 +14,7 @@ from resonance.pipeline.replay.replaying import ReplayOutput, Summary, replay_fi
 from resonance.pipeline.replay.run import Replayed
 from resonance.pipeline.task.partition_task import PartitionTask
 
+from tests.pipeline.commands import run as run_command
 from tests.pipeline.streams import TOPIC, points, run, settings, value_of
 
 KEYS = [b"red", b"green", b"blue", "größe".encode()]
@@ -89,10 +88,7 @@ def test_outputs_are_never_mixed_with_recorded_ones() -> None:
 
 def command(monkeypatch: pytest.MonkeyPatch, folder: Path, *arguments: str) -> int:
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(sys, "argv", ["resonance", *arguments])
-    with pytest.raises(SystemExit) as ended:
-        main.main()
-    return int(ended.value.code or 0)
+    return run_command(monkeypatch, *arguments)
 
 
 OPTIONS = ["--input.features", '["cpu", "latency_ms", "net.in"]', "--stream", "partition", "--processes", "1"]
@@ -135,11 +131,6 @@ def test_the_command_writes_json(
         (["--input.topics", "flows", "--last", "10"], 2, "--last 10: give a number with ms, s, m, h or d"),
         (["--input.topics", "flows", "--last", "1m", "--from", "3"], 2, "both say where the range begins"),
         (["flows.jsonl", "-o", "x", "--to-name", "y"], 2, "outputs go to one place"),
-        (
-            ["--input.topics", "flows", "--broker", "127.0.0.1:9", "--broker.answer_timeout", "0.5"],
-            69,
-            "no Kafka broker answers at 127.0.0.1:9",
-        ),
     ],
 )
 def test_the_command_says_what_is_wrong(

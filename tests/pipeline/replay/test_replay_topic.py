@@ -1,6 +1,5 @@
 """Replaying ranges of topics: what was recorded comes again, from the state at the beginning of the range."""
 
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,13 +7,13 @@ from typing import Any
 
 import orjson
 import pytest
-from resonance.pipeline.cli import main
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka.ranges import Span, newest_time
 from resonance.pipeline.recovery.reset_stream import plan_stream_reset
 from resonance.pipeline.replay.replaying import ReplayOutput, replay_topics
 from resonance.pipeline.timestamps import TimeTexts
 
+from tests.pipeline.commands import run as run_command
 from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import STAMP, TOPIC
 
@@ -126,10 +125,7 @@ def run(deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: deployment.given)
 
     def call(*arguments: str) -> int:
-        monkeypatch.setattr(sys, "argv", ["resonance", "replay", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main.main()
-        return int(ended.value.code or 0)
+        return run_command(monkeypatch, "replay", *arguments)
 
     return call
 

@@ -12,7 +12,7 @@ from resonance.pipeline.recovery import recovery
 from resonance.pipeline.task.encode import cluster_description
 from resonance.pipeline.task.partition_task import PartitionTask
 
-from tests.pipeline.cli.test_cli import run
+from tests.pipeline.commands import run
 from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.sparse_streams import by_name, entries, sparse_settings
 from tests.pipeline.streams import STAMP, TOPIC, payloads, settings

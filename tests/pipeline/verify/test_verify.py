@@ -1,6 +1,5 @@
 """What was recorded, compared with a replay: identical, or where it first differs and how."""
 
-import sys
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -11,14 +10,13 @@ import pytest
 from resonance.pipeline.checkpoint.archive_reader import Archives
 from resonance.pipeline.checkpoint.changelog_records import ArchiveEntry
 from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
-from resonance.pipeline.cli import main
 from resonance.pipeline.errors import BrokerError, MismatchError
 from resonance.pipeline.records import Message
 from resonance.pipeline.recovery import recovery, reset
 from resonance.pipeline.recovery.reset_stream import plan_stream_reset
 from resonance.pipeline.task.partition_task import PartitionTask
-from resonance.pipeline.verify import verify
 
+from tests.pipeline.commands import run as run_command
 from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import TOPIC
 
@@ -355,10 +353,7 @@ def run(deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: deployment.given)
 
     def call(*arguments: str) -> int:
-        monkeypatch.setattr(sys, "argv", ["resonance", "verify", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main.main()
-        return int(ended.value.code or 0)
+        return run_command(monkeypatch, "verify", *arguments)
 
     return call
 
@@ -389,16 +384,3 @@ def test_the_command_says_what_is_wrong(run: Any, capsys: pytest.CaptureFixture[
     assert "--partition 7: the input has the partitions 0 to 0" in capsys.readouterr().err
     assert run("--from", "601") == 69
     assert "no record of that range is committed by group resonance" in capsys.readouterr().err
-
-
-def test_a_broker_that_is_absent_is_one_line(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    options = ["--input.topics", "t", "--broker", "127.0.0.1:9", "--broker.answer_timeout", "0.3"]
-    monkeypatch.setattr(sys, "argv", ["resonance", "verify", *options])
-    with pytest.raises(SystemExit) as ended:
-        main.main()
-    assert ended.value.code == 69
-    assert capsys.readouterr().err.startswith("error: no Kafka broker answers at 127.0.0.1:9")
-    assert verify  # the module that the command uses
