@@ -129,7 +129,7 @@ class Assignments:
                 self.lowest = offset
             if not self._first <= offset < self._end:
                 continue
-            place, number = offset - self._first, _digest(record)
+            place, number = offset - self._first, _digest(self.bare(record))
             before, known = self._digests[place], self._versions[place]
             if before == 0:
                 self.count += 1
@@ -161,7 +161,7 @@ class Assignments:
         for message in messages:
             said = self._said(message)
             if said is not None:
-                ref[said[0] - first] = _digest(message)
+                ref[said[0] - first] = _digest(self.bare(message))
         different = np.flatnonzero(ref != recorded)
         found = [first + int(different[0])] if len(different) else []
         found += [offset for offset in (self._unequal, self._disorder) if offset is not None and first <= offset < end]

@@ -15,7 +15,7 @@ from resonance.schemas import ClusterTable
 
 from tests.brokers import produce, read_topic
 from tests.integration.workers import Deployment, records
-from tests.pipeline.repartition.keyed_deployment import by_id, by_record
+from tests.pipeline.repartition.keyed_deployment import by_id, by_record, once
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
 
@@ -105,11 +105,6 @@ def written(deployment, topic):
         Message(message.key(), message.value(), list(message.headers() or ()))
         for message in read_topic(deployment.broker, topic)
     ]
-
-
-def once(messages):
-    """Leave out repeats, which have the same bytes."""
-    return list({repr(message): message for message in messages}.values())
 
 
 def answers(deployment):
