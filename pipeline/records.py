@@ -74,6 +74,14 @@ class RoutedRecord(NamedTuple):
     """Offset of the feature record in its own partition."""
 
 
+def routes_offset_header(name: str, offset: int) -> tuple[str, bytes | None]:
+    """Return the header with which outputs of the second stage order those of a stream.
+
+    It has the offset, in the routes topic, of the record that caused the output; `name` is the deployment's.
+    """
+    return f"{name}.routes_offset", b"%d" % offset
+
+
 def stream_key(record: SourceRecord) -> bytes | None:
     """Return the key that selects a record's stream where a partition has several streams."""
     return record.stream if isinstance(record, RoutedRecord) else record.key

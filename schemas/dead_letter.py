@@ -47,6 +47,7 @@ DeadLetter = TypedDict(
         "topic_id": NotRequired[str],
         "version": NotRequired[str],
         "decided_by": NotRequired[str],
+        "routes_offset": NotRequired[str],
     },
 )
 """Members of the text headers.
@@ -76,6 +77,8 @@ version : str, optional
 decided_by : str, optional
     The record with which it was decided, where that is a later one, as ``<topic>-<partition>-<offset>``: labels had
     waited for their record until then.
+routes_offset : str, optional
+    Offset in the routes topic of the record with which it was decided, where that is learned in a second stage.
 """
 
 

@@ -132,7 +132,7 @@ class Assignments(Recorded):
                 self.lowest = offset
             if not self._first <= offset < self._end:
                 continue
-            place, number = offset - self._first, _digest(record)
+            place, number = offset - self._first, _digest(self.bare(record))
             before, known = self._digests[place], self._versions[place]
             if before == 0:
                 self.count += 1
@@ -163,7 +163,7 @@ class Assignments(Recorded):
         for message in messages:
             place = self._place(message)
             if place is not None:
-                replayed[place[0] - first] = _digest(message)
+                replayed[place[0] - first] = _digest(self.bare(message))
         different = np.flatnonzero(replayed != recorded)
         return self._lowest_of((first + int(one) for one in different[:1]), first, end)
 

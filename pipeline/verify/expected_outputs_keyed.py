@@ -28,6 +28,15 @@ class Unordered(Others):
         return None
 
 
+class RepeatedAssignments(RoutedAssignments):
+    """Digests of assignments that a repeated message emits again; the offset of the message is not compared."""
+
+    def bare(self, message: Message | Record) -> Message:
+        """Return the part of an assignment that is compared."""
+        headers = [header for header in message.headers if not header[0].endswith(".routes_offset")]
+        return Message(message.key, message.value, headers)
+
+
 def compared_of_roots(settings: Settings, source: DeploymentContext, part: RecordRange) -> list[Compared]:
     """Return the outputs to compare for the first stage: warm-ups, first-level events, dead letters and messages."""
     at, begin, end, oldest = part
@@ -82,7 +91,7 @@ def compared_of_subtrees(
     found = []
     for number in range(source.deployment.partitions):
         place = (settings.topic("assignments"), number)
-        answers = RoutedAssignments(at, begin, end, routed.answer_ref, oldest)
+        answers = RepeatedAssignments(at, begin, end, routed.answer_ref, oldest)
         found.append(Compared("assignments", place, answers, routed.answer_ref))
         place = (settings.topic("cluster_events"), number)
         events = Others(at, begin, end, routed.event_ref, oldest)

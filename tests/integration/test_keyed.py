@@ -14,7 +14,7 @@ from resonance.schemas import ClusterTable
 
 from tests.brokers import produce, read_topic
 from tests.integration.workers import Deployment, records, wait_until
-from tests.pipeline.repartition.two_hops import by_id, by_record
+from tests.pipeline.repartition.two_hops import by_id, by_record, once
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
 
@@ -102,11 +102,6 @@ def written(deployment, topic):
         Message(message.key(), message.value(), list(message.headers() or ()))
         for message in read_topic(deployment.broker, topic)
     ]
-
-
-def once(messages):
-    """Leave out repeats, which have the same bytes."""
-    return list({repr(message): message for message in messages}.values())
 
 
 def answers(deployment):

@@ -14,7 +14,7 @@ import numpy as np
 import orjson
 from resonance.engine.base import Cluster, Step
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.records import Message, RoutedRecord, SourceRecord, TopicPartition
+from resonance.pipeline.records import Message, RoutedRecord, SourceRecord, TopicPartition, routes_offset_header
 from resonance.pipeline.task.decode.faults import Fault
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.encode.cluster_description import describe_features
@@ -187,6 +187,9 @@ class Encoder:
                     texts, joined.split(b","), times, strict=True
                 )
             ]
+        if batch.sources is not None:
+            for own, offset in zip(headers, batch.offsets, strict=True):
+                own.append(routes_offset_header(self._name, offset))
         if batch.traces is not None:
             for own, trace in zip(headers, batch.traces, strict=True):
                 if trace is not None:
@@ -229,6 +232,8 @@ class Encoder:
         }
         if topic_id := topic_ids.get(topic):
             dead_letter["topic_id"] = topic_id
+        if isinstance(record, RoutedRecord):
+            dead_letter["routes_offset"] = str((decided_by or record).offset)
         if decided_by is not None:
             dead_letter["decided_by"] = "{}-{}-{}".format(*self._source(decided_by))
         key, value, headers = record.key or b"", record.value or b"", list(record.headers or ())

@@ -7,7 +7,7 @@ from typing import Any, Final
 import orjson
 from resonance.engine.base import Event, GroupChange
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.records import Message, Outputs, TopicPartition
+from resonance.pipeline.records import Message, Outputs, TopicPartition, routes_offset_header
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.encode import message_sizes
 from resonance.pipeline.task.encode.assignments import StreamTexts, describe
@@ -227,6 +227,8 @@ class EventEncoder:
                 envelope = CloudEvents(kind, source_uri(self._name, topic, partition))
                 self._envelopes[kind, topic, partition] = envelope
             headers = envelope.headers(f"{topic}-{partition}-{source['offset']}/{name}", cause.time)
+        if cause.batch.sources is not None:
+            headers.append(routes_offset_header(self._name, cause.offset))
         traces = cause.batch.traces
         if traces is not None and (trace := traces[cause.position]) is not None:
             headers.append(("traceparent", trace))

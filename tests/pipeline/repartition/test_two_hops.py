@@ -179,6 +179,23 @@ def test_foreign_messages_among_the_routes_are_left_aside(caplog):
     assert len([r for r in caplog.records if "something else than routes" in r.getMessage()]) == 1
 
 
-def test_plain_outputs_have_no_headers_of_ours():
+def test_plain_outputs_have_no_cloudevents_headers():
     hops = run(count=50, output__envelope="plain")
-    assert all(not m.headers or [n for n, _ in m.headers] == ["traceparent"] for m in outputs(hops)[0].assignments)
+    for message in outputs(hops)[0].assignments:
+        assert [name for name, _ in message.headers if name != "traceparent"] == ["resonance.routes_offset"]
+
+
+def test_outputs_say_where_their_route_stands():
+    hops = run()
+    for partition, said in hops.second.items():
+        routed = {}
+        for record in hops.routes[partition]:
+            topic, number, offset, *_ = orjson.loads(dict(record.headers)["resonance.source"])
+            routed[topic, number, offset] = b"%d" % record.offset
+        for message, answer in zip(said.assignments, payloads(said.assignments), strict=True):
+            assert dict(message.headers)["resonance.routes_offset"] == routed[tuple(answer["source"].values())]
+        for message, event in zip(said.cluster_events, payloads(said.cluster_events), strict=True):
+            cause = tuple(event["cause"]["source"].values())
+            assert dict(message.headers)["resonance.routes_offset"] == routed[cause]
+        for message in said.clusters:
+            assert dict(message.headers)["resonance.routes_offset"] in routed.values()

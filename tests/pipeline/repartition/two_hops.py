@@ -162,6 +162,17 @@ def keyed_hops(given: Settings, logs: Sequence[Sequence[Record]], workers: int =
     return Hops(given, KEYED_ROUTES, logs, workers, seed)
 
 
+def without_routes_offset(headers: Sequence[tuple[str, bytes | None]]) -> list[tuple[str, bytes | None]]:
+    """Return the headers of an output without the one that depends on how its route was interleaved with others."""
+    return [header for header in headers if not header[0].endswith(".routes_offset")]
+
+
+def once(messages: Sequence[Message]) -> list[Message]:
+    """Return messages without repeats, which are the same but for the offset of their route."""
+    found = {repr(m._replace(headers=without_routes_offset(m.headers))): m for m in reversed(messages)}
+    return list(found.values())[::-1]
+
+
 def by_record(messages: Sequence[Message]) -> dict[tuple[str, int, int], Any]:
     """Return answers by the records that they answer."""
     found: dict[tuple[str, int, int], Any] = {}
@@ -169,7 +180,7 @@ def by_record(messages: Sequence[Message]) -> dict[tuple[str, int, int], Any]:
         source = orjson.loads(message.value or b"")["source"]
         place = (source["topic"], source["partition"], source["offset"])
         assert place not in found, "a record is answered once"
-        found[place] = (message.key, message.value, message.headers)
+        found[place] = (message.key, message.value, without_routes_offset(message.headers))
     return found
 
 
@@ -182,7 +193,7 @@ def by_id(messages: Sequence[Message]) -> dict[bytes, Any]:
         del payload["seq"]
         payload.pop("subtree", None)
         assert name not in found, "an event is said once"
-        found[name] = (message.key, payload, message.headers)
+        found[name] = (message.key, payload, without_routes_offset(message.headers))
     return found
 
 
