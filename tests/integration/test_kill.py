@@ -106,7 +106,7 @@ def test_outputs_and_state_are_those_of_a_run_that_never_stopped(broker, request
         labelled = sum(task.counts.labelled for task in tasks.values())
         if chaos.labelled is None:
             assert {b"too_late", b"already_labelled"} & classes.keys()
-            assert labelled > 100
+            assert labelled
         else:
             assert classes[b"too_late"] == 0
             assert classes[b"already_labelled"] == chaos.repeats > 10

@@ -1,7 +1,7 @@
 """Recorded data learned silently: what follows is what a run over everything says from there on."""
 
 import pickle
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -162,15 +162,11 @@ def test_a_deployment_that_has_learned_is_left_alone(deployment: MemoryDeploymen
 
 
 @pytest.fixture
-def run(deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
+def run(deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     """The command, on the deployment."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: deployment.given)
-
-    def call(*arguments: str) -> int:
-        return run_command(monkeypatch, "bootstrap", *arguments)
-
-    return call
+    return partial(run_command, monkeypatch, "bootstrap")
 
 
 def test_the_command_says_what_was_done(run: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,7 @@
 """Replaying ranges of topics: what was recorded comes again, from the state at the beginning of the range."""
 
 import time
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -119,15 +119,11 @@ def test_a_topic_without_records_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.fixture
-def run(deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
+def run(deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     """The command, on the deployment."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: deployment.given)
-
-    def call(*arguments: str) -> int:
-        return run_command(monkeypatch, "replay", *arguments)
-
-    return call
+    return partial(run_command, monkeypatch, "replay")
 
 
 def test_the_command_says_where_the_models_came_from(run: Any, capsys: pytest.CaptureFixture[str]) -> None:

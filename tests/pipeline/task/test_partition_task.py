@@ -35,6 +35,8 @@ ENGINES: list[dict[str, Any]] = [
     {"engine.name": "ildn", "engine.k": 0.5},
 ]
 
+MERGING = {"engine.consolidate_every": 250, "engine.lambda": None, "engine.min_cluster_records": None}
+
 
 def changed(engine: dict[str, Any], **values: Any) -> Any:
     return settings(**{name.replace(".", "__"): value for name, value in engine.items()}, **values)
@@ -43,7 +45,9 @@ def changed(engine: dict[str, Any], **values: Any) -> Any:
 # Batches
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "engine", [*ENGINES, *({"engine.name": "evq", "engine.mode": mode, **MERGING} for mode in ("evq-ams", "evq-a"))]
+)
 @pytest.mark.parametrize("stream", ["partition", "key"])
 def test_however_the_log_is_cut_the_bytes_are_the_same(engine: dict[str, Any], stream: str) -> None:
     given = changed(engine, stream=stream, input__id_path="id")

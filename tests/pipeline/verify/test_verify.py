@@ -1,6 +1,6 @@
 """What was recorded, compared with a replay: identical, or where it first differs and how."""
 
-from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -347,15 +347,11 @@ def test_nothing_committed_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def run(deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
+def run(deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     """The command, on the deployment."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: deployment.given)
-
-    def call(*arguments: str) -> int:
-        return run_command(monkeypatch, "verify", *arguments)
-
-    return call
+    return partial(run_command, monkeypatch, "verify")
 
 
 def test_the_command_says_identical(run: Any, capsys: pytest.CaptureFixture[str]) -> None:
