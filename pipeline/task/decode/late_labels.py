@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from resonance.engine.prepare.sparse import SparseRows
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import RoutedRecord, SourceRecord
 from resonance.pipeline.task.decode.faults import FaultError
 from resonance.pipeline.task.decode.json_records import InputMapping
 from resonance.pipeline.task.decode.labels import LabelMessages, RowLabels
 from resonance.pipeline.task.decode.record_batch import RecordBatch
-from resonance.pipeline.task.decode.sparse import SparseRows
 
 
 class LabelDecoding:
