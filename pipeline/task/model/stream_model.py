@@ -126,21 +126,21 @@ class StreamModel:
         """Name of the stream as messages have it."""
         return self.name
 
-    def process(self, rows: Any, taught: Sequence[RowLabels] = ()) -> LearnResult:
+    def process(self, rows: Any, row_labels: Sequence[RowLabels] = ()) -> LearnResult:
         """Hold back or learn rows from `Layout.rows` or `SparseLayout.rows`, in order.
 
-        `taught` has the id and the labels of each row where the engine learns labels.
+        `row_labels` has the id and the labels of each row where the engine learns labels.
         """
         preparation: Any = self.preparation
         rescaled = self._rescale() if self.room == 0 else []
         if self.labels is not None and isinstance(self.engine, LabelEngine):
             result = LearnResult(rescaled=rescaled)
-            label_learning.process(self.engine, preparation, self.labels, rows, taught, result)
+            label_learning.process(self.engine, preparation, self.labels, rows, row_labels, result)
             return result
         result = self._process(rows)
         result.rescaled = rescaled
         if self.labels is not None:
-            result.letters += [(0, label_learning.not_taught(own), record) for own, record in self.labels.give_up()]
+            result.letters += [(0, label_learning.not_learned(own), record) for own, record in self.labels.give_up()]
             self.labels = None
         return result
 
