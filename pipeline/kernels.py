@@ -20,7 +20,7 @@ from resonance.engine.sparse_scale import SparseScale
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.machine import cores
 
-TOLD_EVERY: Final = 30.0
+LOG_SECONDS: Final = 30.0
 """Seconds between two log lines about kernels that are still compiling."""
 
 _log = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ def _compile(names: Sequence[str]) -> Sequence[str]:
 
 
 @contextlib.contextmanager
-def told_while_compiling(engine: str, seconds: float = TOLD_EVERY) -> Iterator[None]:
+def log_while_compiling(engine: str, seconds: float = LOG_SECONDS) -> Iterator[None]:
     """Log every `seconds` that the kernels of `engine` are still compiling: on a busy machine it takes minutes."""
     done = threading.Event()
     began = time.monotonic()

@@ -187,7 +187,7 @@ class Counts:
     """Compared values that were outside their range."""
     snapshot_bytes: int = 0
     """Bytes of the newest snapshots of all streams."""
-    taught: bool = False
+    learns_labels: bool = False
     """The models learn from labels."""
     labelled: int = 0
     """Records that were learned with labels, since the streams began."""

@@ -11,12 +11,11 @@ from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.task.decode.json_records import REVISION as DECODE_REVISION
 from resonance.pipeline.task.encode.message_sizes import EVENT_BYTES
-from resonance.pipeline.task.model.preparations import revision_of
 
 
 def program_revision(settings: Settings) -> str:
     """Return the revision of everything in this program that decides the bits of models under some settings."""
-    return f"{settings.engine_class.revision}.{revision_of(settings)}.{DECODE_REVISION}"
+    return f"{settings.engine_class.revision}.{settings.preparation_revision}.{DECODE_REVISION}"
 
 
 @dataclass(frozen=True, slots=True)

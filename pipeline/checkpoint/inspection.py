@@ -7,13 +7,13 @@ from typing import Any, Self
 import orjson
 from resonance.engine.facts import parent_of
 from resonance.engine.labels import LabelEngine
+from resonance.engine.prepare.sparse import SparsePreparation
 from resonance.pipeline.checkpoint.listing import StoredPartition, empty_task, stream_of
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import StreamSnapshot, TopicPartition
 from resonance.pipeline.repartition.envelope import read_route
 from resonance.pipeline.task.encode.assignments import StreamTexts, describe
-from resonance.pipeline.task.model.preparations import features_of
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.timestamps import TimeTexts
 from resonance.schemas import SalientFeature
@@ -191,6 +191,7 @@ def _inspected(
                 salient=emitted.get("salient", ()),
             )
         )
+    preparation = model.preparation
     return InspectedStream(
         stream=name,
         topic=state.at[0],
@@ -202,7 +203,7 @@ def _inspected(
         written=TimeTexts()[state.written[snapshot.stream]],
         committed=state.committed,
         records=models[()].records if () in models else 0,
-        features=features_of(model.preparation),
+        features=preparation.dictionary if isinstance(preparation, SparsePreparation) else list(preparation.features),
         clusters=_as_tree(clusters),
         labels=InspectedLabels.of(model),
     )

@@ -11,8 +11,9 @@ from resonance import engine as engines
 from resonance.engine.base import Engine
 from resonance.engine.errors import ParameterError
 from resonance.engine.parameters import Parameter, check_parameters
-from resonance.engine.prepare import MAX_AXES, WARMUP_RECORDS, Preparation
+from resonance.engine.prepare import MAX_AXES, REVISION, WARMUP_RECORDS, Preparation
 from resonance.engine.sparse import SparseEngine
+from resonance.engine.sparse_scale import REVISION as SPARSE_REVISION
 from resonance.engine.sparse_scale import SparseScale
 from resonance.pipeline.config.messages import STREAM_CHOICES, stream_not_set
 from resonance.pipeline.config.sections import (
@@ -133,6 +134,11 @@ class Fields(BaseSettings):
         if not isinstance(given, str):
             return tuple(map(path_name, given))
         return None
+
+    @property
+    def preparation_revision(self) -> int:
+        """State revision of the preparation that the settings choose."""
+        return REVISION if self.input.sparse is None else SPARSE_REVISION
 
     def preparation(self, features: Sequence[str]) -> Preparation:
         """Return a new preparation for a stream with these features.

@@ -15,7 +15,6 @@ from resonance.pipeline.task.decode.json_records import AnyLayout
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.decode.stream_names import StreamNames
 from resonance.pipeline.task.encode.assignments import StreamTexts, describe
-from resonance.pipeline.task.model.preparations import revision_of
 from resonance.pipeline.task.model.stream_model import StreamModel
 
 FORMAT = 1
@@ -193,7 +192,7 @@ class Streams:
             "topic": self._topic,
             "engine": settings.engine.name,
             **({"hierarchy": settings.hierarchy} if settings.is_keyed else {}),
-            "revision": [settings.engine_class.revision, revision_of(settings)],
+            "revision": [settings.engine_class.revision, settings.preparation_revision],
             "parameters": settings.engine_parameters,
             "prepare": settings.preparing,
             "features": list(layout.features),

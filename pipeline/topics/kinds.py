@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 
 from resonance.pipeline.checkpoint.changelog_writer import CHUNK_BYTES
 from resonance.pipeline.repartition.envelope import REST_BYTES
-from resonance.pipeline.repartition.keyed.operation_sizes import ask_bytes
+from resonance.pipeline.repartition.keyed.operation_sizes import operation_bytes
 
 if TYPE_CHECKING:
     from resonance.pipeline.config.settings import Settings
@@ -37,7 +37,7 @@ def _snapshot_bytes(settings: "Settings") -> int:
 
 
 def _route_bytes(settings: "Settings") -> int:
-    return ask_bytes(settings) if settings.is_keyed else settings.limits.record_bytes + REST_BYTES
+    return operation_bytes(settings) if settings.is_keyed else settings.limits.record_bytes + REST_BYTES
 
 
 @dataclass(frozen=True, slots=True)

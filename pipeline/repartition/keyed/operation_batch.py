@@ -15,7 +15,7 @@ from resonance.pipeline.task.decode.record_batch import RecordBatch, Sources
 class OperationBatch:
     """Messages on their way through the subtrees of a partition, one per row."""
 
-    asks: list[SubtreeOperation]
+    messages: list[SubtreeOperation]
     """Sorted by stream and subtree; those of a subtree keep their order."""
     streams: list[list[range]]
     """For each version of a stream, the rows of each of its subtrees."""
@@ -29,12 +29,12 @@ class OperationBatch:
     """Dimension of all vectors; -1 where they differ."""
 
     @classmethod
-    def of(cls, asks: Sequence[SubtreeOperation], depth: int) -> Self:
+    def of(cls, messages: Sequence[SubtreeOperation], depth: int) -> Self:
         """Sort messages into a batch whose answers have `depth` levels."""
         parts: dict[Part, list[int]] = {}
-        for place, ask in enumerate(asks):
-            if (known := parts.get(ask.part)) is None:
-                parts[ask.part] = [place]
+        for place, message in enumerate(messages):
+            if (known := parts.get(message.part)) is None:
+                parts[message.part] = [place]
             else:
                 known.append(place)
         versions: dict[tuple[str, int], list[list[int]]] = {}
@@ -47,9 +47,9 @@ class OperationBatch:
             for own in groups:
                 streams[-1].append(range(len(places), len(places) + len(own)))
                 places += own
-        rows = [asks[place] for place in places]
-        dimensions = {ask.dimension for ask in rows}
-        plain = [ask.number == PLAIN for ask in rows]
+        rows = [messages[place] for place in places]
+        dimensions = {message.dimension for message in rows}
+        plain = [message.number == PLAIN for message in rows]
         dimension = dimensions.pop() if len(dimensions) == 1 else -1
         return cls(rows, streams, _records(rows), _answers(rows, depth), plain, dimension)
 
@@ -57,34 +57,34 @@ class OperationBatch:
         """Return the rows whose vectors, if they have any, have this dimension."""
         if self.dimension == dimension:
             return rows
-        return [row for row in rows if self.asks[row].dimension == dimension or not self.asks[row].rows]
+        return [row for row in rows if self.messages[row].dimension == dimension or not self.messages[row].rows]
 
     def numbered(self, run: range) -> Iterator[Sequence[int]]:
         """Yield the rows that a subtree learns from, cut behind each removal."""
-        asks, start = self.asks, 0
+        messages, start = self.messages, 0
         rows: Sequence[int] = run
         if any(self.emitted[run.start : run.stop]):
             # The node of a plain row had no subtree yet; what the node learned then comes with the first messages.
-            rows = [row for row in run if asks[row].number != PLAIN]
+            rows = [row for row in run if messages[row].number != PLAIN]
         for number, row in enumerate(rows, 1):
-            if asks[row].removed or number == len(rows):
+            if messages[row].removed or number == len(rows):
                 yield rows[start:number]
                 start = number
 
     def fill(self, rows: Sequence[int], followed: SubtreeResult) -> None:
         """Add the results of a subtree for the rows that it was given."""
-        asks, emitted, learned = self.asks, self.emitted, followed.learned
+        messages, emitted, learned = self.messages, self.emitted, followed.learned
         if isinstance(rows, range) and len(learned) == len(rows):
-            emitted[rows.start : rows.stop] = [ask.emitted for ask in asks[rows.start : rows.stop]]
+            emitted[rows.start : rows.stop] = [message.emitted for message in messages[rows.start : rows.stop]]
         else:
             for at in learned:
-                emitted[rows[at]] = asks[rows[at]].emitted
+                emitted[rows[at]] = messages[rows[at]].emitted
         if len(followed.answered):
             where = np.array(rows)[followed.answered]
             self.step.cluster[where, 1:] = followed.clusters[:, 1:]
             self.step.path[where, 1:] = followed.paths[:, 1:]
 
-    def told_of(self, stream: Sequence[range]) -> Sequence[int]:
+    def emitted_of(self, stream: Sequence[range]) -> Sequence[int]:
         """Return the rows of a stream that answer their record."""
         start, stop = stream[0].start, stream[-1].stop
         emitted = self.emitted[start:stop]
@@ -103,26 +103,26 @@ def as_range(rows: Sequence[int]) -> Sequence[int]:
     return range(rows[0], rows[-1] + 1) if rows[-1] - rows[0] + 1 == len(rows) else rows
 
 
-def _records(asks: list[SubtreeOperation]) -> RecordBatch:
-    ids, included, traces = [a.id for a in asks], [a.included for a in asks], [a.trace for a in asks]
+def _records(messages: list[SubtreeOperation]) -> RecordBatch:
+    ids, included, traces = [a.id for a in messages], [a.included for a in messages], [a.trace for a in messages]
     return RecordBatch(
-        asks,
-        [a.time for a in asks],
-        [a.size for a in asks],
-        [a.offset for a in asks],
-        [a.key for a in asks],
+        messages,
+        [a.time for a in messages],
+        [a.size for a in messages],
+        [a.offset for a in messages],
+        [a.key for a in messages],
         traces if any(traces) else None,
-        Sources([(a.topic, a.partition) for a in asks], [a.source_offset for a in asks], [b""] * len(asks)),
+        Sources([(a.topic, a.partition) for a in messages], [a.source_offset for a in messages], [b""] * len(messages)),
         [own or b"null" for own in ids] if any(ids) else None,
         [(own or b"{}").decode() for own in included] if any(included) else None,
     )
 
 
-def _answers(asks: Sequence[SubtreeOperation], depth: int) -> Step:
+def _answers(messages: Sequence[SubtreeOperation], depth: int) -> Step:
     """Return the answers of the root, with room for the levels below."""
-    count = len(asks)
+    count = len(messages)
     cluster, path = np.full((count, depth), -1, dtype=np.int64), np.full((count, depth), -1, dtype=np.int64)
-    cluster[:, 0] = [ask.cluster for ask in asks]
-    path[:, 0] = [ask.part.node for ask in asks]
-    score, novel = np.array([ask.score for ask in asks]), np.array([ask.novel for ask in asks])
+    cluster[:, 0] = [message.cluster for message in messages]
+    path[:, 0] = [message.part.node for message in messages]
+    score, novel = np.array([message.score for message in messages]), np.array([message.novel for message in messages])
     return Step(cluster, score, novel, path)

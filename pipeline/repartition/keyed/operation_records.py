@@ -142,10 +142,10 @@ class Reader:
 
         A message that a newer release wrote is a `MismatchError`.
         """
-        asks = [ask for record in records if (ask := self.read_one(record)) is not None]
-        if not _can_be_learned(b"".join([ask.vectors for ask in asks])):
-            asks = [ask for ask in asks if _can_be_learned(ask.vectors)]
-        return asks
+        messages = [message for record in records if (message := self.read_one(record)) is not None]
+        if not _can_be_learned(b"".join([message.vectors for message in messages])):
+            messages = [message for message in messages if _can_be_learned(message.vectors)]
+        return messages
 
     def read_one(self, record: SourceRecord) -> SubtreeOperation | None:
         """Return the content of a message without checking its vectors, or None where no worker wrote it."""
@@ -175,7 +175,7 @@ class Reader:
         time = self._times.get(raw_time) or self._time(raw_time)
         if part is None or topic is None or time is None:
             return None
-        ask = SubtreeOperation(
+        message = SubtreeOperation(
             part,
             record.offset,
             topic,
@@ -200,7 +200,7 @@ class Reader:
             value[to_preparation:to_labels] if flags & FIRST else None,
             len(value),
         )
-        return ask if _makes_sense(ask) else None
+        return message if _makes_sense(message) else None
 
     def _part(self, key: bytes) -> Part | None:
         return _remember(self._parts, key, _part_of(key))
@@ -241,38 +241,38 @@ def _trace_of(record: SourceRecord) -> bytes | None:
     return found if found is not None and len(found) <= TRACE_BYTES else None
 
 
-def _makes_sense(ask: SubtreeOperation) -> bool:
+def _makes_sense(message: SubtreeOperation) -> bool:
     """Return whether a worker could have written a message with this content."""
-    count, number, emitted, answered = ask.rows, ask.number, ask.emitted, ask.answered
-    if not 0 <= ask.partition < MAX_PARTITIONS or ask.source_offset < 0:
+    count, number, emitted, answered = message.rows, message.number, message.emitted, message.answered
+    if not 0 <= message.partition < MAX_PARTITIONS or message.source_offset < 0:
         return False
-    if count and (number <= 0 or not ask.dimension):
+    if count and (number <= 0 or not message.dimension):
         return False
     if emitted:
-        score = ask.score
-        if ask.cluster < -1 or not (0.0 <= score <= 1.0 or isnan(score)) or not -1 <= answered < count:
+        score = message.score
+        if message.cluster < -1 or not (0.0 <= score <= 1.0 or isnan(score)) or not -1 <= answered < count:
             return False
-    elif answered != -1 or ask.included is not None:
+    elif answered != -1 or message.included is not None:
         return False
     if number > 0:
-        is_request = (count > 0 or ask.removed) and ask.preparation is None
+        is_request = (count > 0 or message.removed) and message.preparation is None
     elif number == 0:
-        is_request = ask.preparation is not None and not ask.removed and not emitted
+        is_request = message.preparation is not None and not message.removed and not emitted
     else:
-        is_request = number == PLAIN and emitted and not ask.removed and ask.preparation is None
+        is_request = number == PLAIN and emitted and not message.removed and message.preparation is None
     return (
         is_request
-        and (ask.size < CAUSE_BYTES or _fits(ask))
-        and (ask.id is None or _is_json(ask.id))
-        and (ask.included is None or _is_json(ask.included, dict))
-        and (not ask.labels or _are_classes(ask.labels))
+        and (message.size < CAUSE_BYTES or _fits(message))
+        and (message.id is None or _is_json(message.id))
+        and (message.included is None or _is_json(message.included, dict))
+        and (not message.labels or _are_classes(message.labels))
     )
 
 
-def _fits(ask: SubtreeOperation) -> bool:
+def _fits(message: SubtreeOperation) -> bool:
     """Return whether what a long message adds to outputs is as short as `message_sizes.too_long` requires."""
-    cause = len(ask.key or b"") + len(ask.id or b"")
-    return cause <= CAUSE_BYTES and cause + len(ask.included or b"") <= ANSWER_BYTES
+    cause = len(message.key or b"") + len(message.id or b"")
+    return cause <= CAUSE_BYTES and cause + len(message.included or b"") <= ANSWER_BYTES
 
 
 def _is_json(text: bytes, kind: type = object) -> bool:

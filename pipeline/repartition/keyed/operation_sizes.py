@@ -29,7 +29,7 @@ def most_vectors(dimension: int) -> int:
     return max(1, VECTORS_BYTES // (NUMBER_BYTES * (dimension + 1)))
 
 
-def ask_bytes(settings: Settings) -> int:
+def operation_bytes(settings: Settings) -> int:
     """Return the message size that the routes topic must accept, as far as the settings determine it."""
     usual, features = max(settings.limits.record_bytes, MIN_BYTES) + REST_BYTES, settings.features
     if features is None and settings.input.dimension is not None:
@@ -48,7 +48,7 @@ def check_room(settings: Settings, features: Sequence[str], where: str) -> None:
 
     `where` is the input partition. The `ConfigurationError` names the settings that make the topic large enough.
     """
-    needed, taken = _needed(settings.preparation(features)), ask_bytes(settings)
+    needed, taken = _needed(settings.preparation(features)), operation_bytes(settings)
     if needed > taken:
         raise ConfigurationError(
             f"{where}: with hierarchy = keyed a record of {len(features):,} features can have {needed:,} bytes on "

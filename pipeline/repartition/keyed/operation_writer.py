@@ -30,7 +30,6 @@ from resonance.pipeline.repartition.keyed.operation_sizes import NUMBER_BYTES, c
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.encode.assignments import KEPT
 from resonance.pipeline.task.model.learn_result import LearnResult
-from resonance.pipeline.task.model.sparse_preparation import SparsePreparation
 from resonance.pipeline.task.model.stream_model import StreamModel
 
 
@@ -276,7 +275,6 @@ class OperationWriter:
         """Return the preparation that a new subtree of a stream needs."""
         known = self._preparations.get(model.name)
         if known is None or known[0] != model.version:
-            if isinstance(model.preparation, SparsePreparation):
-                raise TypeError("the engine of a hierarchy takes no sparse records")
-            known = self._preparations[model.name] = (model.version, model.preparation.frozen_state())
+            preparation: Any = model.preparation
+            known = self._preparations[model.name] = (model.version, preparation.frozen_state())
         return known[1]

@@ -89,15 +89,15 @@ class SubtreeModel(StreamModel):
         preparation: Any = self.preparation
         return int(preparation.dimension)
 
-    def process(self, rows: Any, taught: Sequence[RowLabels] = ()) -> SubtreeResult:
+    def process(self, rows: Any, row_labels: Sequence[RowLabels] = ()) -> SubtreeResult:
         """Apply messages in order; only the last one may be a removal.
 
         A repeat is left out, and so is a message whose predecessor has not come: it comes again, because nothing of it
         was committed where it was sent.
         """
         taken = self._next_of(rows)
-        asks = rows if len(taken) == len(rows) else [rows[place] for place in taken]
-        operations = _operations(asks, taken, self.root_node, self.dimension)
+        messages = rows if len(taken) == len(rows) else [rows[place] for place in taken]
+        operations = _operations(messages, taken, self.root_node, self.dimension)
         below = self.subtree.follow(operations)
         itself = np.flatnonzero(operations.answered)
         return SubtreeResult(
@@ -111,15 +111,15 @@ class SubtreeModel(StreamModel):
     def _next_of(self, rows: Sequence[SubtreeOperation]) -> Sequence[int]:
         """Return the positions of the messages that come next, and count the others."""
         begun, count = self.number, len(rows)
-        if [ask.number for ask in rows] == list(range(begun, begun + count)):
+        if [message.number for message in rows] == list(range(begun, begun + count)):
             self.number += count
             return range(count)
         taken: list[int] = []
-        for place, ask in enumerate(rows):
-            if ask.number == self.number:
+        for place, message in enumerate(rows):
+            if message.number == self.number:
                 self.number += 1
                 taken.append(place)
-            elif ask.number < self.number:
+            elif message.number < self.number:
                 self.repeated += 1
             else:
                 self.early += 1
@@ -163,28 +163,30 @@ class SubtreeModel(StreamModel):
         return model
 
 
-def _operations(asks: Sequence[SubtreeOperation], places: Sequence[int], node: int, dimension: int) -> Operations:
+def _operations(messages: Sequence[SubtreeOperation], places: Sequence[int], node: int, dimension: int) -> Operations:
     """Return the operations of messages as the engine takes them; `places` become `Operations.record`."""
-    counts = np.array([ask.rows for ask in asks], dtype=np.int64)
+    counts = np.array([message.rows for message in messages], dtype=np.int64)
     ends = np.cumsum(counts)
     learned = int(ends[-1]) if len(ends) else 0
     # If the last message removes the node, a row of zeros follows.
-    removed = bool(asks) and asks[-1].removed
+    removed = bool(messages) and messages[-1].removed
     rows = learned + removed
     record = np.empty(rows, dtype=np.int64)
     record[:learned] = np.repeat(np.array(places, dtype=np.int64), counts)
     label = np.full(rows, -1, dtype=np.int64)
-    if any(ask.labels for ask in asks):
-        for ask, end in zip(asks, ends.tolist(), strict=True):
-            if ask.labels:
-                label[end - ask.rows : end] = np.frombuffer(ask.labels, "<i8")
+    if any(message.labels for message in messages):
+        for message, end in zip(messages, ends.tolist(), strict=True):
+            if message.labels:
+                label[end - message.rows : end] = np.frombuffer(message.labels, "<i8")
     # `answered` counts from the first vector of its message.
-    itself = np.array([ask.answered for ask in asks], dtype=np.int64)
+    itself = np.array([message.answered for message in messages], dtype=np.int64)
     emitted = itself >= 0
     answered, gone = np.zeros(rows, dtype=np.bool_), np.zeros(rows, dtype=np.bool_)
     answered[(ends - counts + itself)[emitted]] = True
     vector = np.zeros((rows, dimension))
-    vector[:learned] = np.frombuffer(b"".join([ask.vectors for ask in asks]), "<f8").reshape(learned, dimension)
+    vector[:learned] = np.frombuffer(b"".join([message.vectors for message in messages]), "<f8").reshape(
+        learned, dimension
+    )
     if removed:
         record[learned], gone[learned] = places[-1], True
     return Operations(np.full(rows, node, dtype=np.int64), record, gone, answered, label, vector)

@@ -80,19 +80,21 @@ class SubtreeTask(PartitionTask):
         self._records += len(records)
         for start in range(0, len(records), PIECE):
             piece = records[start : start + PIECE]
-            asks = self._reader.read(piece)
-            self._leave_aside(len(piece) - len(asks))
+            messages = self._reader.read(piece)
+            self._leave_aside(len(piece) - len(messages))
             if outputs is not None:
-                self._check_places(asks)
-            if asks:
-                self._carry_out(asks, outputs)
+                self._check_places(messages)
+            if messages:
+                self._carry_out(messages, outputs)
 
-    def _check_places(self, asks: Sequence[SubtreeOperation]) -> None:
+    def _check_places(self, messages: Sequence[SubtreeOperation]) -> None:
         """Refuse messages that must not be lost and have no place in the outputs."""
         known = self._inputs
-        for ask in asks if known else ():
-            if ask.partition >= known:
-                raise no_place(f"{self._where}@{ask.offset}", (ask.topic, ask.partition, ask.source_offset), known)
+        for message in messages if known else ():
+            if message.partition >= known:
+                raise no_place(
+                    f"{self._where}@{message.offset}", (message.topic, message.partition, message.source_offset), known
+                )
 
     def _leave_aside(self, count: int) -> None:
         """Count records that no worker wrote."""
@@ -105,17 +107,17 @@ class SubtreeTask(PartitionTask):
             )
         self._strange += count
 
-    def _carry_out(self, asks: Sequence[SubtreeOperation], outputs: Outputs | None) -> None:
-        batch = OperationBatch.of(asks, self._depth)
+    def _carry_out(self, messages: Sequence[SubtreeOperation], outputs: Outputs | None) -> None:
+        batch = OperationBatch.of(messages, self._depth)
         for stream in batch.streams:
             for run in stream:
                 self._follow(batch, run, outputs)
-            if outputs is not None and (emitted := batch.told_of(stream)):
+            if outputs is not None and (emitted := batch.emitted_of(stream)):
                 self._answer(batch, emitted, outputs)
 
     def _answer(self, batch: OperationBatch, rows: Sequence[int], outputs: Outputs) -> None:
         """Write the assignments of some rows of a stream."""
-        part = batch.asks[rows[0]].part
+        part = batch.messages[rows[0]].part
         texts = self._learner.texts.of(part.stream, part.version, self._depth)
         records = batch.records.take(rows)
         answers = self._answering.assignments(texts, records, batch.step_of(rows))
@@ -128,7 +130,7 @@ class SubtreeTask(PartitionTask):
 
         A record from an unknown partition is a `BrokerError`, as in `process`.
         """
-        emitted = [ask for ask in self._reader.read(records) if ask.emitted]
+        emitted = [message for message in self._reader.read(records) if message.emitted]
         self._check_places(emitted)
         batch = OperationBatch.of(emitted, self._depth)
         outputs = Outputs()
@@ -173,26 +175,26 @@ class SubtreeTask(PartitionTask):
 
     def _model_of(self, batch: OperationBatch, rows: Sequence[int]) -> tuple[SubtreeModel | None, Sequence[int]]:
         """Return the model of a subtree, new if its first message is among the rows, and the rows that it lacks."""
-        asks = batch.asks
-        model = self._subtrees.of(asks[rows[0]].part)
+        messages = batch.messages
+        model = self._subtrees.of(messages[rows[0]].part)
         for number, row in enumerate(rows if model is None else ()):
-            if asks[row].number == 0 and (model := self._begun_by(asks[row])) is not None:
+            if messages[row].number == 0 and (model := self._begun_by(messages[row])) is not None:
                 # Messages before the first one belong to no subtree.
-                model.next = asks[row].offset
+                model.next = messages[row].offset
                 self._early += number
                 break
         if model is None:
             # The subtree is gone and its messages are read again, or its first message will come again.
             self._early += len(rows)
             return None, rows
-        if asks[rows[0]].offset >= model.next:
+        if messages[rows[0]].offset >= model.next:
             return model, rows
-        return model, [row for row in rows if asks[row].offset >= model.next]
+        return model, [row for row in rows if messages[row].offset >= model.next]
 
-    def _begun_by(self, ask: SubtreeOperation) -> SubtreeModel | None:
+    def _begun_by(self, message: SubtreeOperation) -> SubtreeModel | None:
         """Return the model of a new subtree, or None where no worker wrote its first message."""
         try:
-            model = self._subtrees.begin_below(ask)
+            model = self._subtrees.begin_below(message)
         except StateError:
             self._leave_aside(1)
             return None

@@ -6,12 +6,12 @@ from typing import Any
 from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.prepare import REVISION as PREPARE_REVISION
 from resonance.engine.prepare import Preparation
+from resonance.engine.prepare.sparse import AnyPreparation
 from resonance.pipeline import mismatches
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import StreamSnapshot
 from resonance.pipeline.repartition.keyed.operation_records import Part, SubtreeOperation
 from resonance.pipeline.repartition.keyed.subtree_model import SubtreeModel
-from resonance.pipeline.task.model.preparations import AnyPreparation
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.streams import FORMAT, Streams, differences_of
 

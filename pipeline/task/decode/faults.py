@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from resonance.engine.prepare.sparse import Problem
 from resonance.pipeline.records import SourceRecord
 from resonance.schemas import DeadLetterClass, DeadLetterStage
 
@@ -38,3 +39,10 @@ class FaultError(Exception):
 def out_of_range(problem: str) -> FaultError:
     """Return the fault of a record whose values cannot be prepared."""
     return FaultError("limit", "out_of_range", problem)
+
+
+def not_prepared(problem: str | Problem) -> FaultError:
+    """Return the fault of a record that a preparation refuses."""
+    if isinstance(problem, str):
+        return out_of_range(problem)
+    return FaultError("validate" if problem.kind == "wrong_type" else "limit", problem.kind, problem.text)

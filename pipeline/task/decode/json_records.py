@@ -102,9 +102,9 @@ class InputMapping:
         times = self._times(objects, records)
         ids = self._ids(objects) if self._id_path else None
         included = self._included(objects) if self._include else None
-        taught = self._taught(objects, ids) if self._takes_labels else []
+        row_labels = self._row_labels(objects, ids) if self._takes_labels else []
         index = list(range(len(values)))
-        return RecordBatch(rows, times, sizes, ids=ids, included=included, labels=taught, index=index)
+        return RecordBatch(rows, times, sizes, ids=ids, included=included, labels=row_labels, index=index)
 
     def _check_depth(self, values: list[bytes], objects: list[Any], openings: int) -> None:
         """Raise `ValueError` if a record is nested too deep.
@@ -147,7 +147,7 @@ class InputMapping:
             raise TypeError("not ids")
         return list(map(_id_text, ids))
 
-    def _taught(self, objects: list[dict[str, Any]], ids: list[bytes] | None) -> list[RowLabels]:
+    def _row_labels(self, objects: list[dict[str, Any]], ids: list[bytes] | None) -> list[RowLabels]:
         try:
             labels: Iterable[Labels | None] = map(self._labels, objects) if self._label_path else repeat(None)
             return [

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from resonance.engine.prepare.sparse import SparseRows
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import RoutedRecord, SourceRecord
 from resonance.pipeline.task.decode.faults import FaultError
 from resonance.pipeline.task.decode.json_records import InputMapping
 from resonance.pipeline.task.decode.labels import LabelMessages, RowLabels
 from resonance.pipeline.task.decode.record_batch import RecordBatch
-from resonance.pipeline.task.decode.sparse import SparseRows
 
 
 class LabelDecoding:
@@ -38,12 +38,12 @@ class LabelDecoding:
         ]
         for index, record in late.items():
             try:
-                entries.append((index, -1, self._taught(record), self._mapping.stamp(record)))
+                entries.append((index, -1, self._row_labels(record), self._mapping.stamp(record)))
             except FaultError as error:
                 faults.append(error.at(index))
         entries.sort(key=lambda entry: entry[0])
         if isinstance(given.rows, SparseRows):
-            raise TypeError("engines that are taught by labels take no sparse records")
+            raise TypeError("engines that are row_labels by labels take no sparse records")
         rows = np.zeros((len(entries), given.rows.shape[1]))
         rows[[place for place, (_, row, *_) in enumerate(entries) if row >= 0]] = given.rows
         included = given.included
@@ -59,7 +59,7 @@ class LabelDecoding:
             skipped=given.skipped,
         ).place(records)
 
-    def _taught(self, record: RoutedRecord) -> RowLabels:
+    def _row_labels(self, record: RoutedRecord) -> RowLabels:
         said = self._messages.read(record)
         return RowLabels(said.id, said.labels, record)
 

@@ -6,13 +6,13 @@ with exactly these two members, both arrays, has the first form; any other objec
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain, count
 from operator import itemgetter
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from resonance.engine.base import BoolArray, FloatArray, IntArray
+from resonance.engine.base import IntArray
+from resonance.engine.prepare.sparse import SparseRows, starts_of
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.json_paths import ABSENT, find, parse_path
 from resonance.pipeline.task.decode.dense import Shape, kind_of, number_of
@@ -21,54 +21,6 @@ from resonance.pipeline.task.decode.faults import FaultError
 INDICES, VALUES = "indices", "values"
 
 _both = itemgetter(INDICES, VALUES)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SparseRows:
-    """Decoded sparse records, possibly of several streams and of both forms."""
-
-    codes: IntArray
-    """Shape (entries,): of a record by index the features, of one by name their positions in `names`."""
-    indptr: IntArray
-    """Shape (n + 1,): where the entries of each record begin, and the end."""
-    data: FloatArray
-    """Shape (entries,): the values."""
-    by_index: BoolArray
-    """Shape (n,): the form of each record."""
-    names: Sequence[str]
-    """Names of features, in the order of their first appearance."""
-
-    def __len__(self) -> int:
-        return len(self.by_index)
-
-    def __getitem__(self, positions: Any) -> "SparseRows":
-        """Return the records at some positions, in the order of these."""
-        chosen = np.asarray(positions, np.int64)
-        starts = self.indptr[chosen]
-        counts = self.indptr[chosen + 1] - starts
-        indptr = _starts(counts)
-        entries = np.repeat(starts - indptr[:-1], counts) + np.arange(indptr[-1])
-        return SparseRows(self.codes[entries], indptr, self.data[entries], self.by_index[chosen], self.names)
-
-    @classmethod
-    def joined(cls, parts: Sequence[Self]) -> Self:
-        """Return the records of several batches as one batch, in order."""
-        names = list(dict.fromkeys(chain.from_iterable(part.names for part in parts)))
-        code = dict(zip(names, count(), strict=False))
-        codes = []
-        for part in parts:
-            by_index = np.repeat(part.by_index, np.diff(part.indptr))
-            places = np.array([code[name] for name in part.names], np.int64)
-            own = part.codes.copy()
-            own[~by_index] = places[own[~by_index]]
-            codes.append(own)
-        return cls(
-            np.concatenate([np.empty(0, np.int64), *codes]),
-            _starts(np.concatenate([np.empty(0, np.int64), *(np.diff(part.indptr) for part in parts)])),
-            np.concatenate([np.empty(0), *(part.data for part in parts)]),
-            np.concatenate([np.empty(0, np.bool_), *(part.by_index for part in parts)]),
-            names,
-        )
 
 
 class SparseLayout:
@@ -108,7 +60,7 @@ class SparseLayout:
         code = dict(zip(names, count(), strict=False))
         codes = np.fromiter(map(code.__getitem__, listed), np.int64, len(listed))
         data = np.fromiter(values, np.float64, len(values))
-        return SparseRows(codes, _starts_of(found), data, np.zeros(len(found), np.bool_), names)
+        return SparseRows(codes, _record_starts(found), data, np.zeros(len(found), np.bool_), names)
 
     def _by_index(self, found: list[dict[str, Any]]) -> SparseRows:
         if set(map(len, found)) != {2}:
@@ -126,7 +78,7 @@ class SparseLayout:
             codes = np.fromiter(flat, np.int64, len(flat))
         except OverflowError as error:
             raise ValueError("an index beyond int64") from error
-        indptr = _starts_of(values)
+        indptr = _record_starts(values)
         if len(codes) and (codes.min() < 0 or has_twice(codes, indptr)):
             raise ValueError("a negative index, or one that comes twice")
         data = np.fromiter(numbers, np.float64, len(numbers))
@@ -213,12 +165,5 @@ def _check_types(values: list[Any], allowed: set[type]) -> None:
         raise TypeError("not numbers")
 
 
-def _starts(counts: IntArray) -> IntArray:
-    """Return where runs of some lengths begin, and where the last one ends."""
-    starts = np.zeros(len(counts) + 1, np.int64)
-    np.cumsum(counts, out=starts[1:])
-    return starts
-
-
-def _starts_of(records: Sequence[Any]) -> IntArray:
-    return _starts(np.fromiter(map(len, records), np.int64, len(records)))
+def _record_starts(records: Sequence[Any]) -> IntArray:
+    return starts_of(np.fromiter(map(len, records), np.int64, len(records)))

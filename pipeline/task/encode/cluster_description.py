@@ -6,8 +6,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import orjson
 from resonance.engine.base import Cluster, FloatArray, IntArray
-from resonance.pipeline.task.model.preparations import AnyPreparation
-from resonance.pipeline.task.model.sparse_preparation import SparsePreparation
+from resonance.engine.prepare.sparse import AnyPreparation, SparsePreparation
 from resonance.schemas import SalientFeature
 
 CENTRE_BYTES: Final = 200_000

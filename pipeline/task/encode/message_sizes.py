@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from typing import Final
 
 import orjson
+from resonance.engine.prepare.sparse import NAME_BYTES, SparsePreparation
 from resonance.engine.sparse import SparseEngine
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.task.decode.faults import FaultError
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.encode.cluster_description import CENTRE_BYTES, NUMBER_BYTES, salient_bytes
-from resonance.pipeline.task.model.sparse_preparation import NAME_BYTES, SparsePreparation
 from resonance.pipeline.task.model.stream_model import StreamModel
 
 CAUSE_BYTES: Final = 200_000

@@ -22,14 +22,14 @@ def process(
     preparation: Preparation,
     memory: LabelMemory,
     rows: FloatArray,
-    taught: Sequence[RowLabels],
+    row_labels: Sequence[RowLabels],
     result: LearnResult,
 ) -> None:
     """Hold back or learn the rows of a stream, in order, and add what becomes of them to `result`.
 
     `rows` are as `Layout.rows` returns them; the row of a message of labels has no meaning.
     """
-    work = _Work(engine, preparation, memory, taught, result)
+    work = _Work(engine, preparation, memory, row_labels, result)
     position = 0
     while position < len(rows) and not preparation.ready:
         work.hold(position, rows[position : position + 1])
@@ -46,20 +46,20 @@ class _Work:
         engine: LabelEngine,
         preparation: Preparation,
         memory: LabelMemory,
-        taught: Sequence[RowLabels],
+        row_labels: Sequence[RowLabels],
         result: LearnResult,
     ) -> None:
         self._engine = engine
         self._preparation = preparation
         self._memory = memory
-        self._taught = taught
+        self._row_labels = row_labels
         self._result = result
         self._warming: list[int] = []
         result.warming = self._warming
 
     def hold(self, position: int, row: FloatArray) -> None:
         """Hold a row back; the last row that the warm-up needs ends it."""
-        own, _, late = self._taught[position]
+        own, _, late = self._row_labels[position]
         self._memory.seen += 1
         if late is not None:
             self._late(position)
@@ -90,7 +90,7 @@ class _Work:
     def learn(self, start: int, rows: FloatArray) -> None:
         """Learn the rows from `start` on."""
         memory, result, stop = self._memory, self._result, len(rows)
-        own_rows = [position for position in range(start, stop) if self._taught[position].late is None]
+        own_rows = [position for position in range(start, stop) if self._row_labels[position].late is None]
         problems = (
             {own_rows[i]: text for i, text in self._preparation.check(rows[own_rows]).items()} if own_rows else {}
         )
@@ -101,7 +101,7 @@ class _Work:
         places: list[int] = []
         answered: list[int] = []
         for position in range(start, stop):
-            own, labels, late = self._taught[position]
+            own, labels, late = self._row_labels[position]
             memory.seen += 1
             if position in problems:
                 result.faults.append((position, out_of_range(problems[position])))
@@ -137,7 +137,7 @@ class _Work:
 
         Raise `FaultError` if the stream would have too many labels.
         """
-        own, labels, _ = self._taught[position]
+        own, labels, _ = self._row_labels[position]
         if labels is not None:
             self._memory.take_in(labels)
         waited = None if own is None else self._memory.waiting.pop(own, None)
@@ -154,7 +154,7 @@ class _Work:
 
     def _late(self, position: int) -> FloatArray | None:
         """Return the features with which late labels are learned; None where they are not learned now."""
-        own, labels, late = self._taught[position]
+        own, labels, late = self._row_labels[position]
         if own is None or labels is None or late is None:
             return None
         memory = self._memory
@@ -188,7 +188,7 @@ def already_labelled(own: bytes, why: str) -> FaultError:
     return FaultError("label", "already_labelled", f"the record {shown(own)} is learned once, and {why}")
 
 
-def not_taught(own: bytes) -> FaultError:
+def not_learned(own: bytes) -> FaultError:
     """Return the fault of labels that still waited when an engine that learns no labels took over."""
     return FaultError(
         "label", "too_late", f"the record {shown(own)} had not come when the engine became one that no labels teach"

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import orjson
@@ -11,22 +11,15 @@ from resonance.engine.base import Engine, FloatArray, Label, Step
 from resonance.engine.errors import RecordError, StateError
 from resonance.engine.labels import LabelEngine
 from resonance.engine.prepare import LOOK, Preparation
+from resonance.engine.prepare.sparse import AnyPreparation, Problem, SparsePreparation
 from resonance.engine.state import pack, unpack
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.task.decode.faults import FaultError, out_of_range
+from resonance.pipeline.task.decode.faults import not_prepared
 from resonance.pipeline.task.decode.labels import RowLabels
 from resonance.pipeline.task.model import label_learning
 from resonance.pipeline.task.model.label_memory import LabelMemory
 from resonance.pipeline.task.model.learn_result import LearnResult, RangeChange
 from resonance.pipeline.task.model.lifetimes import Lifetimes
-from resonance.pipeline.task.model.preparations import (
-    KINDS,
-    AnyPreparation,
-    check_engine,
-    new_preparation,
-    part_of,
-)
-from resonance.pipeline.task.model.sparse_preparation import SparsePreparation
 from resonance.schemas import ClusterSnapshot
 
 STATE_REVISION = 2
@@ -34,6 +27,12 @@ STATE_REVISION = 2
 
 KIND = "stream"
 """Kind of a stream's state."""
+
+PREPARATIONS: Final[dict[str, type[Preparation] | type[SparsePreparation]]] = {
+    "prepare": Preparation,
+    "sparse": SparsePreparation,
+}
+"""Classes by the name of the part of a state that holds the preparation."""
 
 _log = logging.getLogger(__name__)
 
@@ -100,7 +99,12 @@ class StreamModel:
     def __init__(self, settings: Settings, name: str, features: Sequence[str], version: int = 1) -> None:
         self.name = name
         self.version = version
-        self.preparation: AnyPreparation = new_preparation(settings, features)
+        self.preparation: AnyPreparation
+        if settings.input.sparse is None:
+            self.preparation = settings.preparation(features)
+        else:
+            scale = scale_of(settings.prepare, settings.engine_class)
+            self.preparation = SparsePreparation(scale, settings.engine_parameters["max_features"])
         self.engine: Engine = settings.engine_class.make(settings.engine_parameters)
         self.next = 0
         self.seq = self.drifts = 0
@@ -121,30 +125,29 @@ class StreamModel:
         """Name of the stream as messages have it."""
         return self.name
 
-    def process(self, rows: Any, taught: Sequence[RowLabels] = ()) -> LearnResult:
+    def process(self, rows: Any, row_labels: Sequence[RowLabels] = ()) -> LearnResult:
         """Hold back or learn rows from `Layout.rows` or `SparseLayout.rows`, in order.
 
-        `taught` has the id and the labels of each row where the engine learns labels.
+        `row_labels` has the id and the labels of each row where the engine learns labels.
         """
-        preparation = self.preparation
+        preparation: Any = self.preparation
         rescaled = self._rescale() if self.room == 0 else []
-        if self.labels is not None and isinstance(self.engine, LabelEngine) and isinstance(preparation, Preparation):
+        if self.labels is not None and isinstance(self.engine, LabelEngine):
             result = LearnResult(rescaled=rescaled)
-            label_learning.process(self.engine, preparation, self.labels, rows, taught, result)
+            label_learning.process(self.engine, preparation, self.labels, rows, row_labels, result)
             return result
         result = self._process(rows)
         result.rescaled = rescaled
         if self.labels is not None:
-            result.dead_letters += [
-                (0, label_learning.not_taught(own), record) for own, record in self.labels.give_up()
-            ]
+            lost = self.labels.give_up()
+            result.dead_letters += [(0, label_learning.not_learned(own), record) for own, record in lost]
             self.labels = None
         return result
 
     @property
     def room(self) -> int | None:
         """Rows that can be learned before the scale is checked; None where it is never checked."""
-        return self.preparation.room if isinstance(self.preparation, Preparation) else None
+        return self.preparation.room
 
     def portion(self, rows: int) -> int:
         """Return how many of `rows` to take at once: events are described in the units that their rows had."""
@@ -153,9 +156,7 @@ class StreamModel:
 
     def _rescale(self) -> list[RangeChange]:
         """Freeze the scale of columns anew that their values have left, and convert the engine to the new units."""
-        preparation = self.preparation
-        if not isinstance(preparation, Preparation):
-            return []
+        preparation: Any = self.preparation
         before = _ranges(preparation)
         if (change := preparation.rescale()) is None:
             return []
@@ -183,19 +184,18 @@ class StreamModel:
         return self.engine.learn(batch)
 
     def _warm_up(self, rows: FloatArray) -> LearnResult:
-        if isinstance(self.preparation, SparsePreparation):
-            raise TypeError("sparse records have no warm-up")
+        preparation: Any = self.preparation
         result = LearnResult()
         warming: list[int] = []
         position = 0
-        while position < len(rows) and not self.preparation.ready:
-            taken = np.arange(position, min(position + self.preparation.wanted, len(rows)))
+        while position < len(rows) and not preparation.ready:
+            taken = np.arange(position, min(position + preparation.wanted, len(rows)))
             position = int(taken[-1]) + 1
             taken = self._usable(rows, taken, result)
-            self.preparation.hold(rows[taken])
+            preparation.hold(rows[taken])
             warming += taken.tolist()
-            if self.preparation.wanted == 0:
-                step = self.engine.learn(self.preparation.freeze())
+            if preparation.wanted == 0:
+                step = self.engine.learn(preparation.freeze())
                 # The record that ended the warm-up counts as the cause of all events of the held records.
                 result.learned_one_by_one([warming[-1]] * len(step.novel), step, answered=False)
         result.warming = warming
@@ -211,11 +211,11 @@ class StreamModel:
         return result
 
     def _usable(self, rows: Any, positions: Any, result: LearnResult) -> Any:
-        problems: Mapping[int, FaultError | str] = self.preparation.check(rows[positions])
+        problems: Mapping[int, Problem | str] = self.preparation.check(rows[positions])
         if not problems:
             return positions
         for i, problem in problems.items():
-            result.faults.append((int(positions[i]), out_of_range(problem) if isinstance(problem, str) else problem))
+            result.faults.append((int(positions[i]), not_prepared(problem)))
         return np.delete(positions, list(problems))
 
     def state(self) -> bytes:
@@ -235,9 +235,10 @@ class StreamModel:
             header["sent"] = sorted(self.sent.items())
         if self.drifts:
             header["drifts"] = self.drifts
-        parts = {part_of(self.preparation): self.preparation.state(), "engine": self.engine.state()}
+        kind = next(name for name, made in PREPARATIONS.items() if isinstance(self.preparation, made))
+        parts = {kind: self.preparation.state(), "engine": self.engine.state()}
         if self.labels is not None:
-            parts["labels"] = self.labels.state(_columns_of(self.preparation))
+            parts["labels"] = self.labels.state(self.preparation.dimension)
         return pack(KIND, STATE_REVISION, header, {name: np.frombuffer(part, np.uint8) for name, part in parts.items()})
 
     @classmethod
@@ -256,7 +257,7 @@ class StreamModel:
             raise StateError(
                 f"the state of stream {name} has parts {sorted(arrays)}, not {' and '.join(sorted(parts))}"
             )
-        model.preparation = KINDS[kind].from_state(arrays[kind].tobytes())
+        model.preparation = PREPARATIONS[kind].from_state(arrays[kind].tobytes())
         model.engine = classes[engine].from_state(arrays["engine"].tobytes())
         model.labels = None
         if "labels" in arrays:
@@ -266,15 +267,26 @@ class StreamModel:
                 learned = model.engine.labels
                 if isinstance(model.preparation, Preparation) and not model.preparation.ready:
                     held = model.preparation.warmup_records - model.preparation.wanted
-            columns = _columns_of(model.preparation)
+            columns = model.preparation.dimension
             model.labels = LabelMemory.from_state(arrays["labels"].tobytes(), columns, held, learned)
         try:
-            check_engine(model.preparation, model.engine, arrays["engine"].tobytes())
+            model._check_engine(arrays["engine"].tobytes())
         except StateError as error:
             raise StateError(f"the state of stream {name} cannot be used: {error}") from None
         model._place(header)
         model.snapshot_bytes = len(data)
         return model
+
+    def _check_engine(self, state: bytes) -> None:
+        """Raise `StateError` if the engine, read from `state`, differs from its preparation in features or bounds."""
+        preparation, engine = self.preparation, self.engine
+        if isinstance(preparation, SparsePreparation):
+            preparation.check_engine(engine, state)
+        elif engine.dimension not in (0, preparation.dimension):
+            columns = preparation.dimension
+            raise StateError(f"an engine of dimension {engine.dimension} behind a preparation of {columns} columns")
+        if preparation.clip != engine.unit_interval:
+            raise StateError(f"{engine.name} behind a preparation with clip = {preparation.clip}")
 
     def next_version(self, settings: Settings, features: Sequence[str], ended: list[ClusterSnapshot]) -> "StreamModel":
         """Return the next version of the stream's model, which continues at the offset of this one.
@@ -308,11 +320,6 @@ class StreamModel:
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise StateError(f"the state of stream {self.name} cannot be read: {error!r}") from error
         self.snapshot_bytes = 0
-
-
-def _columns_of(preparation: AnyPreparation) -> int:
-    """Return the number of values of a prepared record; 0 for sparse records, which have no labels."""
-    return preparation.dimension if isinstance(preparation, Preparation) else 0
 
 
 def _ranges(preparation: Preparation) -> list[tuple[float, float]]:

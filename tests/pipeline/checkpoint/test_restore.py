@@ -14,12 +14,12 @@ from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
 from resonance.pipeline.checkpoint.compatibility import offset_note
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.restore import RestoreProgress, restore_partitions
+from resonance.pipeline.config import fields
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.kafka.log_reader import RestoreCancelledError
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.records import Record
-from resonance.pipeline.task.model import preparations
 from resonance.pipeline.task.partition_task import PartitionTask
 
 from tests.pipeline.toy_task import ToyTask
@@ -438,7 +438,7 @@ def test_differences_are_those_of_values_not_of_how_they_are_written():
 
 def test_the_revision_counts_engine_preparation_and_decoding(monkeypatch):
     before = described().identities["in"].revision
-    for module, name in ((preparations, "REVISION"), (states_source, "DECODE_REVISION")):
+    for module, name in ((fields, "REVISION"), (states_source, "DECODE_REVISION")):
         with monkeypatch.context() as patched:
             patched.setattr(module, name, 99)
             assert described().identities["in"].revision != before

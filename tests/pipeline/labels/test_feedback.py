@@ -312,7 +312,7 @@ def test_labels_that_wait_are_given_up_where_the_next_engine_is_not_taught(resta
     assert "no labels teach" in said[0]["message"]
     assert len(told.assignments) == 18
     assert fresh.counts.labels_waiting == 0
-    assert not restarted(plain, fresh).counts.taught
+    assert not restarted(plain, fresh).counts.learns_labels
 
 
 def test_labels_that_wait_for_records_wait_on_in_the_next_version():

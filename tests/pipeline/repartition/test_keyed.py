@@ -402,8 +402,8 @@ def test_a_record_that_no_message_has_room_for_is_refused_before_it_is_learned(m
 def test_the_topic_of_the_routes_is_asked_to_take_what_the_settings_say_that_a_record_has() -> None:
     own = {"input__id_path": None, "output__include": [], "input__features": "x", "prepare__project": 0}
     usual, wide = given("keyed", **own), given("keyed", **own, input__dimension=20_000)
-    assert operation_sizes.ask_bytes(usual) == 1_040_000
-    assert operation_sizes.ask_bytes(wide) == 8 * 20_001 + 900_000 + 20_000
+    assert operation_sizes.operation_bytes(usual) == 1_040_000
+    assert operation_sizes.operation_bytes(wide) == 8 * 20_001 + 900_000 + 20_000
     features = [f"f{i}" for i in range(20_000)]
     operation_sizes.check_room(wide, features, "p0")
     with pytest.raises(ConfigurationError, match=r"input.dimension = 20000, or a list as input.features"):

@@ -8,6 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from resonance.engine import SAART, Cluster, SparseBatch
 from resonance.engine.errors import StateError
+from resonance.engine.prepare.sparse import KIND, SparsePreparation
 from resonance.engine.sparse_scale import REVISION
 from resonance.engine.state import pack, unpack
 from resonance.pipeline.checkpoint.changelog_records import PartitionRecord
@@ -17,7 +18,6 @@ from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.recovery.model_checks import check_models
 from resonance.pipeline.task.encode import cluster_description
 from resonance.pipeline.task.encode.message_sizes import CAUSE_BYTES, event_bytes_of
-from resonance.pipeline.task.model.sparse_preparation import KIND, SparsePreparation
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.schemas import load_schema

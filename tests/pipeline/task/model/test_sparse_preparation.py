@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from resonance.engine import CAEA, SAART
 from resonance.engine.errors import StateError
+from resonance.engine.prepare.sparse import KIND, SparsePreparation, _occurring
 from resonance.engine.sparse_scale import REVISION
 from resonance.engine.state import pack, unpack
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
+from resonance.pipeline.config import fields
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.task.decode import json_records as decoding
-from resonance.pipeline.task.model import preparations
-from resonance.pipeline.task.model.sparse_preparation import KIND, SparsePreparation, _occurring
 from resonance.pipeline.task.model.stream_model import StreamModel
 
 from tests.pipeline.sparse_streams import sparse_record, sparse_records, sparse_settings
@@ -136,8 +136,8 @@ def test_an_engine_of_dense_records_is_refused(model: StreamModel) -> None:
 
 
 def test_the_revision_is_that_of_the_preparation_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preparations, "SPARSE_REVISION", 7)
-    dense = preparations.REVISION
+    monkeypatch.setattr(fields, "SPARSE_REVISION", 7)
+    dense = fields.REVISION
     sparse_log = sparse_records([BY_NAME])
     for given, log, revision in ((sparse_settings(), sparse_log, 7), (settings(), records([(1, 2, 3)] * 60), dense)):
         engine = given.engine_class.revision

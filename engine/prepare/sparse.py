@@ -1,18 +1,19 @@
 """From the sparse records of a stream to the batches that its engine learns: form, feature dictionary and scale."""
 
+import json
 from collections.abc import Sequence
-from typing import Final, NamedTuple, Self
+from dataclasses import dataclass
+from itertools import chain, count, repeat
+from typing import Any, Final, Literal, NamedTuple, Self
 
 import numpy as np
-import orjson
-from resonance.engine.base import BoolArray, FloatArray, IntArray
+from numpy.typing import NDArray
+from resonance.engine.base import BoolArray, Engine, FloatArray, IntArray
 from resonance.engine.errors import ParameterError, RecordError, StateError
-from resonance.engine.sparse import SparseBatch
+from resonance.engine.prepare.preparation import Preparation
+from resonance.engine.sparse import SparseBatch, SparseEngine
 from resonance.engine.sparse_scale import REVISION, SparseScale
 from resonance.engine.state import pack, unpack
-from resonance.pipeline.task.decode.faults import FaultError
-from resonance.pipeline.task.decode.sparse import SparseRows
-from resonance.pipeline.task.model.feature_names import FeatureNames
 
 NAME_BYTES: Final = 1_000
 """Longest name of a feature, as JSON between its quotes; bounded because events name the most salient features."""
@@ -21,6 +22,111 @@ KIND: Final = "sparse_prepare"
 
 _FEW: Final = 8
 """Names for each entry above which sorting the entries is faster than writing arrays for all names."""
+
+
+class Problem(NamedTuple):
+    """Why a sparse record cannot be prepared."""
+
+    kind: Literal["out_of_range", "too_many_features", "name_too_long", "wrong_type"]
+    text: str
+    """What is wrong and what to do."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SparseRows:
+    """Decoded sparse records, possibly of several streams and of both forms."""
+
+    codes: IntArray
+    """Shape (entries,): of a record by index the features, of one by name their positions in `names`."""
+    indptr: IntArray
+    """Shape (n + 1,): where the entries of each record begin, and the end."""
+    data: FloatArray
+    """Shape (entries,): the values."""
+    by_index: BoolArray
+    """Shape (n,): the form of each record."""
+    names: Sequence[str]
+    """Names of features, in the order of their first appearance."""
+
+    def __len__(self) -> int:
+        return len(self.by_index)
+
+    def __getitem__(self, positions: Any) -> "SparseRows":
+        """Return the records at some positions, in the order of these."""
+        chosen = np.asarray(positions, np.int64)
+        starts = self.indptr[chosen]
+        counts = self.indptr[chosen + 1] - starts
+        indptr = starts_of(counts)
+        entries = np.repeat(starts - indptr[:-1], counts) + np.arange(indptr[-1])
+        return SparseRows(self.codes[entries], indptr, self.data[entries], self.by_index[chosen], self.names)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Return the records of several batches as one batch, in order."""
+        names = list(dict.fromkeys(chain.from_iterable(part.names for part in parts)))
+        code = dict(zip(names, count(), strict=False))
+        codes = []
+        for part in parts:
+            by_index = np.repeat(part.by_index, np.diff(part.indptr))
+            places = np.array([code[name] for name in part.names], np.int64)
+            own = part.codes.copy()
+            own[~by_index] = places[own[~by_index]]
+            codes.append(own)
+        return cls(
+            np.concatenate([np.empty(0, np.int64), *codes]),
+            starts_of(np.concatenate([np.empty(0, np.int64), *(np.diff(part.indptr) for part in parts)])),
+            np.concatenate([np.empty(0), *(part.data for part in parts)]),
+            np.concatenate([np.empty(0, np.bool_), *(part.by_index for part in parts)]),
+            names,
+        )
+
+
+def starts_of(counts: IntArray) -> IntArray:
+    """Return where runs of some lengths begin, and where the last one ends."""
+    starts = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=starts[1:])
+    return starts
+
+
+class FeatureNames:
+    """Names with their indices, which count from 0 in the order in which names are added."""
+
+    __slots__ = ("_index", "_names")
+
+    def __init__(self, names: Sequence[str] = ()) -> None:
+        self._names = list(names)
+        self._index = {name: index for index, name in enumerate(self._names)}
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __getitem__(self, index: int) -> str:
+        return self._names[index]
+
+    def __iter__(self) -> Any:
+        return iter(self._names)
+
+    def find(self, names: Sequence[str]) -> IntArray:
+        """Return the index of each name, -1 for an unknown one."""
+        return np.fromiter(map(self._index.get, names, repeat(-1)), np.int64, len(names))
+
+    def add(self, names: Sequence[str]) -> None:
+        """Give the next indices to new names."""
+        for name in names:
+            self._index[name] = len(self._names)
+            self._names.append(name)
+
+    def state(self) -> NDArray[np.uint8]:
+        """Return the names as JSON; equal dictionaries give equal bytes."""
+        return np.frombuffer(_dumped(self._names), np.uint8)
+
+    @classmethod
+    def from_state(cls, data: bytes) -> Self:
+        """Continue from a `state`."""
+        names = json.loads(data)
+        made = cls(names) if isinstance(names, list) and all(type(name) is str for name in names) else None
+        if made is None or len(made._index) != len(names):
+            raise ValueError("no list of different names")
+        return made
 
 
 class _Looked(NamedTuple):
@@ -53,6 +159,10 @@ class SparsePreparation:
 
     ready: Final = True
     wanted: Final = 0
+    room: Final = None
+    """None: the scale is never frozen anew."""
+    dimension: Final = 0
+    """0: prepared records have no fixed length."""
     features: Final[tuple[str, ...]] = ()
     columns: Final[tuple[str, ...]] = ()
     """Empty: no feature is in every record."""
@@ -93,6 +203,31 @@ class SparsePreparation:
         """Map prepared centres and spreads back; see `SparseScale.to_input_units`."""
         return self._scale.to_input_units(names, centre, spread)
 
+    def hold(self, rows: SparseRows) -> None:
+        """Refuse records of a warm-up: there is none."""
+        raise TypeError("sparse records have no warm-up")
+
+    def freeze(self) -> SparseBatch:
+        """Refuse to end a warm-up: there is none."""
+        raise TypeError("sparse records have no warm-up")
+
+    def rescale(self) -> None:
+        """Keep the scale."""
+
+    def check_engine(self, engine: Engine, state: bytes) -> None:
+        """Raise `StateError` for an engine, read from `state`, that has not learned what this prepares."""
+        if not isinstance(engine, SparseEngine):
+            raise StateError(f"{engine.name} behind a preparation of sparse records, which it does not take")
+        header, _ = unpack(state, engine.name, engine.revision)
+        if header.get("fixed"):
+            raise StateError(f"{engine.name} with records of fixed length behind a preparation of sparse ones")
+        most = header["parameters"].get("max_features")
+        if most != self.most:
+            raise StateError(f"{engine.name} with max_features = {most} behind a preparation of {self.most:,}")
+        if engine.dimension > self.most_known:
+            columns = self.most_known
+            raise StateError(f"an engine of dimension {engine.dimension} behind a preparation of {columns} columns")
+
     def apply(self, rows: SparseRows) -> SparseBatch:
         """Prepare a batch and add new names to the dictionary.
 
@@ -122,9 +257,9 @@ class SparsePreparation:
             self.outside += looked.outside
         return SparseBatch(features, rows.indptr, looked.prepared)
 
-    def check(self, rows: SparseRows) -> dict[int, FaultError]:
+    def check(self, rows: SparseRows) -> dict[int, Problem]:
         """Return the fault of each record that cannot be prepared, in order; empty when `apply` takes them all."""
-        problems: dict[int, FaultError] = {}
+        problems: dict[int, Problem] = {}
         new: dict[int, list[str]] = {}
         for by_index in (True, False):
             chosen = np.flatnonzero(rows.by_index == by_index)
@@ -152,7 +287,7 @@ class SparsePreparation:
         rows: SparseRows,
         positions: Sequence[int],
         by_index: bool,
-        problems: dict[int, FaultError],
+        problems: dict[int, Problem],
         new: dict[int, list[str]],
     ) -> None:
         """Add the faults of the records of one form to `problems` and their new names to `new`."""
@@ -175,7 +310,7 @@ class SparsePreparation:
             if fault := int(looked.faults[entry]):
                 width = float(looked.width[place])
                 text = self._scale.problem(name, float(rows.data[entry]), width, fault)
-                problems[at] = FaultError("limit", "out_of_range", text)
+                problems[at] = Problem("out_of_range", text)
 
     def _look(self, rows: SparseRows, *, by_index: bool) -> _Looked:
         """Look up the features of records of one form, and prepare their values."""
@@ -196,9 +331,9 @@ class SparsePreparation:
         faulty += int(np.count_nonzero(features >= self.most))
         return _Looked(features, place, names, width, prepared, faults, outside, faulty)
 
-    def _too_many(self, what: str) -> FaultError:
+    def _too_many(self, what: str) -> Problem:
         text = f"{what}: engine.max_features is {self.most:,}; raise it, or send fewer features"
-        return FaultError("limit", "too_many_features", text)
+        return Problem("too_many_features", text)
 
     def state(self) -> bytes:
         """Return everything that the next record depends on, canonical (equal states, equal bytes)."""
@@ -246,21 +381,30 @@ def _occurring(codes: IntArray, size: int) -> tuple[IntArray, IntArray]:
     return used, places[codes]
 
 
+def _dumped(content: str | list[str]) -> bytes:
+    """Return JSON without spaces, in UTF-8."""
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+
+
 def _bytes_of(name: str) -> int:
     """Return the size of a name in JSON between its quotes."""
-    return len(orjson.dumps(name)) - 2
+    return len(_dumped(name)) - 2
 
 
 def _is_too_long(name: str) -> bool:
     return len(name) > NAME_BYTES or _bytes_of(name) > NAME_BYTES
 
 
-def _long_name(name: str) -> FaultError:
+def _long_name(name: str) -> Problem:
     text = f"the name {name[:40]}... has {_bytes_of(name):,} bytes, {NAME_BYTES:,} are allowed; shorten it"
-    return FaultError("limit", "name_too_long", text)
+    return Problem("name_too_long", text)
 
 
-def _other_form(by_index: bool) -> FaultError:
+def _other_form(by_index: bool) -> Problem:
     forms = ("an object name -> number", "indices and values")
     text = f"the features are {forms[by_index]}, those of the stream's first record are {forms[not by_index]}"
-    return FaultError("validate", "wrong_type", f"{text}; send one form in a stream")
+    return Problem("wrong_type", f"{text}; send one form in a stream")
+
+
+AnyPreparation = Preparation | SparsePreparation
+"""What stands before an engine, for dense or for sparse records."""
