@@ -42,7 +42,7 @@ FAULTS = (
     "the records that a node keeps",
     "what is left behind the last model",
 )
-"""What each fault of `state_faults` is about."""
+"""What each fault of `faults` is about."""
 
 
 def check_fault(name: str, code: int, at: int) -> None:
