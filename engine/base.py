@@ -1,16 +1,15 @@
 """The contract that every engine keeps, and the plain results it gives."""
 
 import abc
-import keyword
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from resonance.engine.errors import RecordError
 from resonance.engine.facts import ModelFacts, Path
-from resonance.engine.parameters import Parameter, check_parameters
+from resonance.engine.parameters import Parametrised
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -223,7 +222,7 @@ class Prediction:
     labels: LabelAnswers | None = None
 
 
-class Engine(abc.ABC):
+class Engine(Parametrised, abc.ABC):
     """A clustering engine that learns a stream in order.
 
     State and answers are a function of the records alone: learning them in one batch or one by one gives the same
@@ -234,10 +233,6 @@ class Engine(abc.ABC):
     """The engine's name in settings."""
     revision: ClassVar[int]
     """Raised with every change that alters bits; part of a state's header."""
-    parameters: ClassVar[tuple[Parameter, ...]]
-    """Every parameter with its default and its range."""
-    presets: ClassVar[dict[str, dict[str, Any]]] = {}
-    """Named sets of parameters, such as ``paper``."""
     unit_interval: ClassVar[bool] = False
     """Defined on [0, 1] alone: a value outside it is a `RecordError`, so whoever prepares records clips them."""
     projects: ClassVar[bool] = True
@@ -251,35 +246,10 @@ class Engine(abc.ABC):
     most_features: ClassVar[int | None] = None
     """Features that a prepared record has at most; None: any number that the parameters allow."""
 
-    _given: dict[str, Any]
-    """Every parameter with its checked value, by its name in settings."""
-
-    depth: int
+    depth: int = 1
     """Levels that `Step.cluster` and `Step.path` have."""
-    dimension: int
+    dimension: int = 0
     """Features of a record; 0 before the first batch."""
-
-    @classmethod
-    def make(cls, parameters: Mapping[str, Any]) -> Self:
-        """Return an engine from parameters by the names that settings use; an unknown one is a `ParameterError`."""
-        checked = check_parameters(cls.parameters, parameters)
-        return cls(**{_argument(name): value for name, value in checked.items()})
-
-    def __repr__(self) -> str:
-        """Return the call that makes such an engine: its name with the parameters that are not the defaults."""
-        defaults = {each.name: each.default for each in self.parameters}
-        changed = {name: value for name, value in self._given.items() if value != defaults[name]}
-        return f"{type(self).__name__}({', '.join(f'{_argument(name)}={value!r}' for name, value in changed.items())})"
-
-    if not TYPE_CHECKING:  # A checker knows the parameters from the constructor, and would take any name for one here.
-
-        def __getattr__(self, name: str) -> Any:
-            """Return a parameter by the name of its argument; what it is stays as the engine was made."""
-            given = self.__dict__.get("_given", {})
-            for own, value in given.items():
-                if _argument(own) == name:
-                    return value
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @classmethod
     @abc.abstractmethod
@@ -346,11 +316,6 @@ class Engine(abc.ABC):
         Kernels hold addresses of arrays, which a copy of the fields would take over.
         """
         return type(self).from_state, (self.state(),)
-
-
-def _argument(name: str) -> str:
-    """Return the name of the constructor's argument for a parameter."""
-    return f"{name}_" if keyword.iskeyword(name) else name
 
 
 def check_batch(X: ArrayLike, dimension: int, most: int | None = None) -> FloatArray:

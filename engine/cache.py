@@ -1,8 +1,9 @@
 """Where compiled kernels are kept.
 
 numba checks only the file of the function it loads: after a change in a function that a kernel calls from another
-file it would go on running the old code. So each module's kernels have a folder of their own, named by a hash of its
-source, of every engine module that it imports, however indirectly, and of the versions that compile it.
+file, or in a tuple that it is called with, it would go on running the old code. So each module's kernels have a folder
+of their own, named by a hash of its source, of every engine module that it imports, however indirectly, of those of its
+package that define tuples, and of the versions that compile it.
 """
 
 import ast
@@ -50,15 +51,28 @@ def _imports(module: str, folder: Path) -> tuple[bytes, frozenset[str]]:
 
 
 @functools.cache
-def folder_name(module: str, folder: Path = _FOLDER) -> str:
-    """Name that changes with the source of an engine module, or of one it imports, numba, llvmlite, numpy or Python."""
-    needed, left = set[str](), [module]
+def _tuples(package: str, folder: Path) -> list[str]:
+    """Return the modules of a package that define tuples, with which its kernels may call one another."""
+    files = folder.joinpath(*package.removeprefix(_ROOT).split(".")).glob("*.py")
+    return [f"{package}.{file.stem}" for file in files if b"(NamedTuple)" in file.read_bytes()]
+
+
+@functools.cache
+def modules_behind(module: str, folder: Path = _FOLDER) -> frozenset[str]:
+    """Return the engine modules that the kernels of a module depend on."""
+    needed, left = set[str](), [module, *_tuples(module.rpartition(".")[0], folder)]
     while left:
         if (name := left.pop()) not in needed:
             needed.add(name)
             left += _imports(name, folder)[1]
+    return frozenset(needed)
+
+
+@functools.cache
+def folder_name(module: str, folder: Path = _FOLDER) -> str:
+    """Name that changes with the sources behind the kernels of an engine module, numba, llvmlite, numpy or Python."""
     digest = hashlib.sha256(_versions())
-    for name in sorted(needed):
+    for name in sorted(modules_behind(module, folder)):
         digest.update(name.encode() + b"\0" + _imports(name, folder)[0] + b"\0")
     return digest.hexdigest()[:16]
 

@@ -14,6 +14,17 @@ ROUNDING = 1e-9
 """What rounding may have added to a value, relative to it or to 1."""
 
 
+def require(holds: Any, what: str) -> None:
+    """Raise ValueError where something does not hold."""
+    if not holds:
+        raise ValueError(what)
+
+
+def within(array: NDArray[Any], low: float, high: float) -> bool:
+    """Return whether all entries are numbers of ``low..high``."""
+    return bool(((array >= low) & (array <= high)).all())
+
+
 class Contents:
     """The arrays of a state, each checked as it is read."""
 

@@ -1,8 +1,10 @@
-"""From the rows that kernels write to the events and clusters that callers get."""
+"""Events of a model: rows of floats in the kernels, `Event` for callers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import numpy as np
 from numba.typed import List
+from resonance.engine.arithmetic import jit
 from resonance.engine.base import Cluster, Event, EventKind, FloatArray, Reason
 
 EMERGED, ABSORBED, SPLIT, VANISHED = 0, 1, 2, 3
@@ -10,37 +12,72 @@ KINDS: tuple[EventKind, ...] = ("emerged", "absorbed", "split", "vanished")
 
 NO_REASON = 0
 """Stands for the criterion where no number decided; the others are the engine's own."""
+NO_PATH = np.empty(0, dtype=np.int64)
+"""Path of the only model of an engine."""
 
 # An event is a row of floats: this head, the path of the model, then the clusters before and after, each as
 # id, size, nodes, centre, spread.
 E_RECORD, E_KIND, E_LEVEL, E_NUMBER, E_CLUSTER, E_OTHER = 0, 1, 2, 3, 4, 5
-E_CRITERION, E_VALUE, E_THRESHOLD, E_BEFORE, E_AFTER = 6, 7, 8, 9, 10
-E_HEAD = 11
+E_CRITERION, E_VALUE, E_THRESHOLD, E_FURTHER, E_BEFORE, E_AFTER = 6, 7, 8, 9, 12, 13
+E_HEAD = 14
 SHAPE_HEAD = 3
+
+
+@jit
+def emit(head, counter, path, record, what, why, before, after, log):
+    """Append an event to `log` and count it in ``head[counter]``.
+
+    Parameters
+    ----------
+    path : ndarray of int64
+        Path of the model.
+    record : int
+        Index in the batch.
+    what : tuple
+        Kind, cluster, and the other cluster or -1.
+    why : tuple
+        Criterion, value, threshold.
+    before, after : ndarray
+        Rows of clusters.
+    """
+    level = len(path)
+    row = np.zeros(E_HEAD + level + before.size + after.size)
+    row[E_RECORD], row[E_LEVEL], row[E_NUMBER] = record, level, head[counter]
+    row[E_KIND], row[E_CLUSTER], row[E_OTHER] = what
+    row[E_CRITERION], row[E_VALUE], row[E_THRESHOLD] = why
+    row[E_BEFORE], row[E_AFTER] = len(before), len(after)
+    for i in range(level):
+        row[E_HEAD + i] = path[i]
+    at = E_HEAD + level
+    for shapes in (before, after):
+        for r in range(len(shapes)):
+            row[at : at + shapes.shape[1]] = shapes[r]
+            at += shapes.shape[1]
+    head[counter] += 1
+    log.append(row)
+
+
+@jit
+def rows_of(shapes, a, b):
+    """Return the rows `a` and `b` of `shapes`."""
+    rows = np.empty((2, shapes.shape[1]))
+    rows[0], rows[1] = shapes[a], shapes[b]
+    return rows
 
 
 def cluster_of(row: FloatArray, path: tuple[int, ...], d: int) -> Cluster:
     """Return the cluster that a row (id, size, nodes, centre, spread) describes."""
-    return Cluster(
-        id=int(row[0]),
-        path=path,
-        size=int(row[1]),
-        nodes=int(row[2]),
-        centre=row[SHAPE_HEAD : SHAPE_HEAD + d].copy(),
-        spread=row[SHAPE_HEAD + d : SHAPE_HEAD + 2 * d].copy(),
-    )
+    centre, spread = row[SHAPE_HEAD : SHAPE_HEAD + 2 * d].reshape(2, d).copy()
+    return Cluster(int(row[0]), path, int(row[1]), int(row[2]), centre, spread)
 
 
-def event_of(row: FloatArray, d: int, criteria: Sequence[str]) -> Event:
-    """Return the event that a row describes; `criteria` are the names of the engine's reasons."""
-    level = int(row[E_LEVEL])
-    path = tuple(int(node) for node in row[E_HEAD : E_HEAD + level])
-    width = SHAPE_HEAD + 2 * d
-    shapes = row[E_HEAD + level :].reshape(-1, width)
-    described = tuple(cluster_of(shape, path, d) for shape in shapes)
-    before = int(row[E_BEFORE])
-    criterion = criteria[int(row[E_CRITERION])]
-    other = int(row[E_OTHER])
+def event_of(row: FloatArray, d: int, criteria: Sequence[str], further: Mapping[str, Sequence[str]]) -> Event:
+    """Return the event that a row describes."""
+    start = E_HEAD + int(row[E_LEVEL])
+    path = tuple(int(node) for node in row[E_HEAD:start])
+    described = tuple(cluster_of(shape, path, d) for shape in row[start:].reshape(-1, SHAPE_HEAD + 2 * d))
+    criterion, before, other = criteria[int(row[E_CRITERION])], int(row[E_BEFORE]), int(row[E_OTHER])
+    more = {name: float(row[E_FURTHER + at]) for at, name in enumerate(further.get(criterion, ()))}
     return Event(
         index=int(row[E_RECORD]),
         kind=KINDS[int(row[E_KIND])],
@@ -49,15 +86,27 @@ def event_of(row: FloatArray, d: int, criteria: Sequence[str]) -> Event:
         cluster=int(row[E_CLUSTER]),
         other=other if other >= 0 else None,
         before=described[:before],
-        after=described[before : before + int(row[E_AFTER])],
-        reason=Reason(criterion, float(row[E_VALUE]), float(row[E_THRESHOLD])) if criterion else None,
+        after=described[before:],
+        reason=Reason(criterion, float(row[E_VALUE]), float(row[E_THRESHOLD]), more) if criterion else None,
     )
 
 
-def events_from(log: List, d: int, criteria: Sequence[str]) -> list[Event]:
-    """Return the events of a log, and empty it; `criteria` as in `event_of`."""
-    if not len(log):
-        return []
-    events = [event_of(row, d, criteria) for row in log]
+def events_from(
+    log: List, d: int, criteria: Sequence[str], further: Mapping[str, Sequence[str]] | None = None
+) -> list[Event]:
+    """Return the events of a log, and empty it.
+
+    Parameters
+    ----------
+    log : numba list of ndarray
+        Rows that `emit` has appended.
+    d : int
+        Features.
+    criteria : sequence of str
+        Names of the engine's reasons, by number.
+    further : mapping of str to sequence of str, optional
+        Names of the further values of some of them.
+    """
+    events = [event_of(row, d, criteria, further or {}) for row in log] if len(log) else []
     log.clear()
     return events

@@ -1,11 +1,13 @@
 """Parameters, declared once with their ranges and checked once, with one wording of errors."""
 
 import difflib
+import inspect
+import keyword
 import math
 import numbers
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from resonance.engine.errors import ParameterError
 
@@ -110,3 +112,60 @@ def check_parameters(declared: Sequence[Parameter], given: Mapping[str, Any]) ->
             hint = f" (did you mean {near[0]}?)" if near else ""
             raise ParameterError(name, given[name], f"one of the parameters {', '.join(names)}{hint}")
     return {p.name: p.check(given.get(p.name, p.default)) for p in declared}
+
+
+Rules = TypeVar("Rules")
+
+
+def filled(rules: Callable[..., Rules], given: Mapping[str, Any], **own: Any) -> Rules:
+    """Return a NamedTuple with the parameters that its fields are named after, and with `own`."""
+    return rules(**{name: given[name] for name in rules.__annotations__ if name in given and name not in own}, **own)
+
+
+def _argument(name: str) -> str:
+    """Return the name of the constructor's argument for a parameter."""
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
+class Parametrised:
+    """What has declared parameters: they are the arguments of its constructor, and attributes of what it makes."""
+
+    parameters: ClassVar[tuple[Parameter, ...]]
+    """Every parameter with its default and its range."""
+    presets: ClassVar[dict[str, dict[str, Any]]] = {}
+    """Named sets of parameters, such as ``paper``."""
+    _given: dict[str, Any]
+    """Every parameter with its checked value, by its name in settings."""
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        kind = inspect.Parameter.KEYWORD_ONLY
+        arguments = [(_argument(each.name), each.default) for each in getattr(cls, "parameters", ())]
+        cls.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [inspect.Parameter(name, kind, default=default) for name, default in arguments]
+        )
+
+    def __init__(self, **given: Any) -> None:
+        own = {_argument(each.name): each.name for each in self.parameters}
+        self._given = check_parameters(self.parameters, {own.get(name, name): given[name] for name in given})
+
+    @classmethod
+    def make(cls, parameters: Mapping[str, Any]) -> Self:
+        """Return a new one from parameters by the names that settings use; an unknown one is a `ParameterError`."""
+        return cls(**check_parameters(cls.parameters, parameters))
+
+    def __repr__(self) -> str:
+        """Return the call that makes such a one: its name with the parameters that are not the defaults."""
+        defaults = {each.name: each.default for each in self.parameters}
+        changed = {name: value for name, value in self._given.items() if value != defaults[name]}
+        return f"{type(self).__name__}({', '.join(f'{_argument(name)}={value!r}' for name, value in changed.items())})"
+
+    if not TYPE_CHECKING:  # A checker would take any name for a parameter.
+
+        def __getattr__(self, name: str) -> Any:
+            """Return a parameter by the name of its argument; what it is stays as it was made."""
+            given = self.__dict__.get("_given", {})
+            for own, value in given.items():
+                if _argument(own) == name:
+                    return value
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")

@@ -1,53 +1,27 @@
 """CAEA: adaptive resonance with correntropy, growing a graph of nodes from a stream."""
 
-from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
-from numba import types
-from numba.typed import List
-from numpy.typing import ArrayLike, NDArray
-from resonance.engine.base import Cluster, Engine, FloatArray, IntArray, Prediction, Step, check_batch
+from numpy.typing import NDArray
+from resonance.engine.base import FloatArray, IntArray, Prediction, Step
+from resonance.engine.caea import block
 from resonance.engine.caea.batch import learn_batch, predict_batch
-from resonance.engine.caea.block import (
-    AGE,
-    CAPACITY,
-    CLUSTER,
-    CLUSTERS,
-    COUNT,
-    F_HEAD,
-    FEWEST_LINKS,
-    FIELDS,
-    HITS,
-    ID,
-    LABELS,
-    LINKED,
-    LINKS,
-    OTHER,
-    SINCE,
-    SMALLEST,
-    WINS,
-    K,
-    Rules,
-    at_field,
-    at_labels,
-    at_link,
-    new_block,
-    resized,
-)
+from resonance.engine.caea.block import Rules, at_field, at_labels, at_link, new_block, resized
 from resonance.engine.caea.faults import FITS, REST, model_fault
 from resonance.engine.caea.packed_facts import packed_facts
 from resonance.engine.caea.packing import model_lengths, packed_model, unpacked_model
 from resonance.engine.caea.reading import CRITERIA, stored_shapes
-from resonance.engine.caea.state_checks import check_fault, opened
+from resonance.engine.caea.state_checks import check_fault, checked_arrays
 from resonance.engine.caea.step import TOLD
-from resonance.engine.classes import MAX_CLASSES, record_labels
+from resonance.engine.classes import MAX_CLASSES
 from resonance.engine.correntropy import bandwidth_factors
 from resonance.engine.errors import ParameterError, StateError
-from resonance.engine.events import cluster_of, events_from
-from resonance.engine.facts import ModelFacts, Path
-from resonance.engine.parameters import MAX, Parameter, check_parameters
-from resonance.engine.state import pack
+from resonance.engine.events import NO_PATH
+from resonance.engine.facts import ModelFacts
+from resonance.engine.parameters import MAX, Parameter, filled
+from resonance.engine.shell import FlatEngine, filled_by_kernels
 
 READINGS = ("valley", "affinity", "components")
 BANDWIDTHS = ("varying", "all")
@@ -79,7 +53,7 @@ PAPER = {
 }
 
 
-class CAEA(Engine):
+class CAEA(FlatEngine):
     """Topological clustering by adaptive resonance with correntropy.
 
     Each record resonates with its nearest node, or founds a new one when even that is too unlike it; the measure is
@@ -141,149 +115,67 @@ class CAEA(Engine):
     revision: ClassVar[int] = 2
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
     presets: ClassVar[dict[str, dict[str, Any]]] = {"paper": PAPER}
+    criteria = CRITERIA
 
-    def __init__(
-        self,
-        lambda_: int = 50,
-        age_max: int = 10,
-        grace: int = 2,
-        reading: str = "valley",
-        tau: float = 0.08,
-        min_cluster_records: int = 25,
-        max_nodes: int = 1000,
-        expire_records: int = 2000,
-        bandwidth: str = "varying",
-        renew: int = 3,
-        valley: float = 0.5,
-    ) -> None:
-        self._given = check_parameters(
-            self.parameters,
-            {
-                "lambda": lambda_,
-                "age_max": age_max,
-                "grace": grace,
-                "reading": reading,
-                "tau": tau,
-                "min_cluster_records": min_cluster_records,
-                "max_nodes": max_nodes,
-                "expire_records": expire_records,
-                "bandwidth": bandwidth,
-                "renew": renew,
-                "valley": valley,
-            },
-        )
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
         check_room(self._given)
-        self.depth = 1
-        self.dimension = 0
-        self._path = np.empty(0, dtype=np.int64)
 
     def _begin(self, dimension: int) -> None:
         """Take the dimension of the first batch."""
         self.dimension = dimension
         self._rules = rules_from(self._given, dimension)
         self._factors = bandwidth_factors(dimension, self._rules.h)
-        self._floats, self._integers = new_block(dimension, self._rules.h, SMALLEST, FEWEST_LINKS, 0)
-        self._log = List.empty_list(types.float64[::1])
+        self._floats, self._integers = new_block(dimension, self._rules.h, block.SMALLEST, block.FEWEST_LINKS, 0)
 
-    def learn(self, X: ArrayLike, labels: Sequence[int] | NDArray[np.int64] | None = None) -> Step:  # noqa: D102
-        return self.trace(X, labels)[0]
-
-    def trace(
-        self, X: ArrayLike, labels: Sequence[int] | NDArray[np.int64] | None = None, told: bool = False
-    ) -> tuple[Step, FloatArray]:
-        """Learn like `learn`, and with `told` also return what each step decided by, for tests and for the curious.
+    def _learn(self, batch: FloatArray, labels: IntArray, step: Step, told: bool) -> NDArray[Any]:
+        """Learn a batch; with `told` return what each step decided by.
 
         Returns
         -------
-        Step
-            As `learn`.
         ndarray of shape (n, 11)
             Columns: founded, case (1 new node, 2 first winner, 3 both), CIM of the first and second winner, id of
-            the second, threshold, bandwidth, answer, score, position of the second winner, nodes afterwards; no
-            rows without `told`.
+            the second, threshold, bandwidth, answer, score, position of the second winner, nodes afterwards.
         """
-        batch = check_batch(X, self.dimension)
-        marks = record_labels(labels, len(batch))
-        count = len(batch)
-        cluster, node = np.full((count, 1), -1, dtype=np.int64), np.full((count, 1), -1, dtype=np.int64)
-        score, novel = np.empty(count), np.empty(count, dtype=np.bool_)
-        rows = np.empty((count if told else 0, TOLD + 1))
-        if count == 0:
-            return Step(cluster, score, novel, node), rows
-        if not self.dimension:
-            self._begin(batch.shape[1])
-        self._make_room_for_labels(int(marks.max()) + 1)
-        self._floats, self._integers = learn_batch(
-            self._floats,
-            self._integers,
-            self._rules,
-            self._factors,
-            batch,
-            marks,
-            self._path,
-            self._log,
-            cluster,
-            score,
-            novel,
-            node,
-            rows,
-        )
-        return Step(cluster, score, novel, node, events_from(self._log, self.dimension, CRITERIA)), rows
-
-    def _make_room_for_labels(self, classes: int) -> None:
-        if classes > self._integers[LABELS]:
+        rows = np.empty((len(batch) if told else 0, TOLD + 1))
+        classes = int(labels.max()) + 1
+        if classes > self._integers[block.LABELS]:
             self._floats, self._integers = with_classes(
                 self._floats, self._integers, self.dimension, self._rules.h, classes
             )
+        fixed = self._rules, self._factors, batch, labels, NO_PATH.copy(), self._log
+        self._floats, self._integers = learn_batch(
+            self._floats, self._integers, *fixed, *filled_by_kernels(step), rows
+        )  # fmt: skip
+        return rows
 
-    def predict(self, X: ArrayLike) -> Prediction:  # noqa: D102
-        batch = check_batch(X, self.dimension)
-        count = len(batch)
-        cluster, label = np.full((count, 1), -1, dtype=np.int64), np.full(count, -1, dtype=np.int64)
-        score = np.full(count, np.nan)
-        if self.dimension and count:
-            predict_batch(self._floats, self._integers, self._rules, batch, cluster, score, label)
-        return Prediction(cluster, score, label)
+    def _predict(self, batch: FloatArray, answer: Prediction) -> None:
+        predict_batch(
+            self._floats, self._integers, self._rules, batch, answer.cluster, answer.score, answer.label
+        )  # fmt: skip
 
-    def clusters(self) -> list[Cluster]:  # noqa: D102
-        if not self.dimension or not self._integers[CLUSTERS]:
-            return []
-        shapes = stored_shapes(self._floats, self._integers, self._rules)
-        return [cluster_of(row, (), self.dimension) for row in shapes]
+    def _shapes(self) -> FloatArray:
+        shapes: FloatArray = stored_shapes(self._floats, self._integers, self._rules)
+        return shapes
 
-    def models(self) -> dict[Path, ModelFacts]:  # noqa: D102
-        if not self.dimension:
-            return {}
-        _, integers = packed_model(self._floats, self._integers, self.dimension, self._rules.h)
-        return packed_facts(integers, kept_records=False)
+    def _facts(self) -> ModelFacts:
+        return packed_facts(self._packed()["integers"], kept_records=False)[()]
 
-    def state(self) -> bytes:  # noqa: D102
-        header: dict[str, Any] = {"parameters": self._given, "dimension": self.dimension}
-        if not self.dimension:
-            return pack(self.name, self.revision, header, {})
+    def _header(self) -> dict[str, Any]:
+        return {"classes": int(self._integers[block.LABELS])}
+
+    def _packed(self) -> dict[str, NDArray[Any]]:
         floats, integers = packed_model(self._floats, self._integers, self.dimension, self._rules.h)
-        header["classes"] = int(self._integers[LABELS])
-        return pack(self.name, self.revision, header, {"floats": floats, "integers": integers})
+        return {"floats": floats, "integers": integers}
 
-    @classmethod
-    def from_state(cls, data: bytes) -> Self:  # noqa: D102
-        model, dimension, classes, floats, integers = opened(cls, data, MAX_CLASSES)
-        if dimension:
-            rules = rules_from(model._given, dimension)
-            check_fault(cls.name, *model_fault(floats, 0, integers, 0, rules, classes))
-            lengths = model_lengths(integers, 0, dimension, rules.h)
-            check_fault(cls.name, FITS if lengths == (len(floats), len(integers)) else REST, lengths[1])
-            model._begin(dimension)
-            model._floats, model._integers = unpacked_model(floats, integers, dimension, rules.h, classes)
-        return model
-
-    @classmethod
-    def compile(cls) -> None:
-        """Compile every kernel, or load it from the cache, before the first record comes."""
-        model = cls(lambda_=3)
-        model.learn(np.arange(24.0).reshape(12, 2), labels=[0] * 12)
-        model.predict(np.zeros((1, 2)))
-        cls.from_state(model.state())
+    def _restore(self, dimension: int, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        classes, floats, integers = checked_arrays(self.name, dimension, header, arrays, MAX_CLASSES)
+        rules = rules_from(self._given, dimension)
+        check_fault(self.name, *model_fault(floats, 0, integers, 0, rules, classes))
+        lengths = model_lengths(integers, 0, dimension, rules.h)
+        check_fault(self.name, FITS if lengths == (len(floats), len(integers)) else REST, lengths[1])
+        self._begin(dimension)
+        self._floats, self._integers = unpacked_model(floats, integers, dimension, rules.h, classes)
 
     @property
     def nodes(self) -> dict[str, NDArray[Any]]:
@@ -313,21 +205,16 @@ def rules_from(given: dict[str, Any], dimension: int) -> Rules:
     """Return checked parameters as the kernels see them; those of a hierarchy are 0 where they are not given."""
     interval, depth = given["lambda"], given.get("max_depth", 1)
     children = max(2, given.get("min_child_records") or dimension + 1)
-    return Rules(
+    return filled(
+        Rules,
+        given,
         d=dimension,
         h=(interval + 1) // 2,
         interval=interval,
-        age_max=given["age_max"],
-        grace=given["grace"],
         expire=given["expire_records"],
         varying=given["bandwidth"] == "varying",
-        renew=given["renew"],
-        max_nodes=given["max_nodes"],
         affinity=given["reading"] != "components",
-        tau=given["tau"],
         valleys=given["reading"] == "valley",
-        valley=given["valley"],
-        min_cluster_records=given["min_cluster_records"],
         min_child_records=children,
         max_depth=depth,
         max_leaves=given.get("max_leaves", 0),
@@ -339,23 +226,23 @@ def rules_from(given: dict[str, Any], dimension: int) -> Rules:
 def with_classes(floats: FloatArray, integers: IntArray, d: int, h: int, classes: int) -> tuple[FloatArray, IntArray]:
     """Return the blocks of a model with room for `classes` labels."""
     blocks: tuple[FloatArray, IntArray] = resized(
-        floats, integers, d, h, int(integers[CAPACITY]), int(integers[LINKS]), classes
+        floats, integers, d, h, int(integers[block.CAPACITY]), int(integers[block.LINKS]), classes
     )
     return blocks
 
 
 def nodes_of(floats: FloatArray, integers: IntArray, d: int) -> dict[str, NDArray[Any]]:
     """Return the nodes of a model's blocks without what joins them; see `CAEA.nodes`."""
-    capacity, k, links, classes = (int(integers[at]) for at in (CAPACITY, K, LINKS, LABELS))
-    rows = floats[F_HEAD : F_HEAD + (d + 2) * capacity].reshape(d + 2, capacity)[:, :k]
-    fields = integers[at_field(0, capacity) : at_field(FIELDS, capacity)].reshape(FIELDS, capacity)[:, :k]
+    capacity, k, links, classes = (int(integers[at]) for at in (block.CAPACITY, block.K, block.LINKS, block.LABELS))
+    rows = floats[block.F_HEAD : block.F_HEAD + (d + 2) * capacity].reshape(d + 2, capacity)[:, :k]
+    fields = integers[at_field(0, capacity) : at_field(block.FIELDS, capacity)].reshape(block.FIELDS, capacity)[:, :k]
     start = int(at_labels(0, capacity, links, classes))
     return {
-        "id": fields[ID].copy(),
-        "count": fields[COUNT].copy(),
-        "cluster": fields[CLUSTER].copy(),
-        "hits": fields[HITS].copy(),
-        "since": fields[SINCE].copy(),
+        "id": fields[block.ID].copy(),
+        "count": fields[block.COUNT].copy(),
+        "cluster": fields[block.CLUSTER].copy(),
+        "hits": fields[block.HITS].copy(),
+        "since": fields[block.SINCE].copy(),
         "weight": rows[:d].T.copy(),
         "sigma": rows[d].copy(),
         "threshold": rows[d + 1].copy(),
@@ -365,11 +252,11 @@ def nodes_of(floats: FloatArray, integers: IntArray, d: int) -> dict[str, NDArra
 
 def _links_of(integers: IntArray) -> dict[str, NDArray[Any]]:
     """Return what joins the nodes of a model; see `CAEA.nodes`."""
-    capacity, k, links = (int(integers[at]) for at in (CAPACITY, K, LINKS))
-    linked = integers[at_field(LINKED, capacity) : at_field(LINKED, capacity) + k]
+    capacity, k, links = (int(integers[at]) for at in (block.CAPACITY, block.K, block.LINKS))
+    linked = integers[at_field(block.LINKED, capacity) : at_field(block.LINKED, capacity) + k]
     table = integers[at_link(0, 0, capacity, links) : at_link(k, 0, capacity, links)].reshape(k, 3, links)
     age, cowin = np.full((k, k), -1, dtype=np.int64), np.zeros((k, k), dtype=np.int64)
     node, at = np.nonzero(np.arange(links) < linked[:, None])
-    age[node, table[node, OTHER, at]] = table[node, AGE, at] - 1
-    cowin[node, table[node, OTHER, at]] = table[node, WINS, at]
+    age[node, table[node, block.OTHER, at]] = table[node, block.AGE, at] - 1
+    cowin[node, table[node, block.OTHER, at]] = table[node, block.WINS, at]
     return {"age": age, "cowin": cowin}

@@ -5,38 +5,8 @@ The packed form is a function of the model alone, not of the capacity it happens
 
 import numpy as np
 from resonance.engine.arithmetic import jit
+from resonance.engine.caea import block
 from resonance.engine.caea.block import (
-    CAPACITY,
-    CHILD,
-    CLUSTER,
-    CLUSTER_FIELDS,
-    CLUSTERS,
-    COUNT,
-    EVENTS,
-    F_HEAD,
-    FEWEST_LINKS,
-    FIRST,
-    HITS,
-    ID,
-    LABELS,
-    LAST,
-    LEAVES,
-    LEVEL,
-    LINKED,
-    LINKS,
-    MADE,
-    NEXT_CLUSTER,
-    NEXT_ID,
-    NOVEL_RUN,
-    OTHER,
-    PARENT_ID,
-    READ_ID,
-    SEEN,
-    SINCE,
-    SMALLEST,
-    WON,
-    K,
-    N,
     add_link,
     at_cluster,
     at_field,
@@ -48,22 +18,34 @@ from resonance.engine.caea.block import (
     sum_sigma,
 )
 
-HEAD_PACKED = (N, K, NEXT_ID, NEXT_CLUSTER, CLUSTERS, EVENTS, PARENT_ID, LEVEL, LEAVES, READ_ID, NOVEL_RUN)
+HEAD_PACKED = (
+    block.N,
+    block.K,
+    block.NEXT_ID,
+    block.NEXT_CLUSTER,
+    block.CLUSTERS,
+    block.EVENTS,
+    block.PARENT_ID,
+    block.LEVEL,
+    block.LEAVES,
+    block.READ_ID,
+    block.NOVEL_RUN,
+)
 """What a packed model begins with; how many links and labels there are comes next."""
 
-FIELDS_PACKED = (COUNT, ID, MADE, WON, CLUSTER, SEEN, HITS, SINCE)
+FIELDS_PACKED = (block.COUNT, block.ID, block.MADE, block.WON, block.CLUSTER, block.SEEN, block.HITS, block.SINCE)
 """Its fields of each node."""
 
 
 @jit
 def packed_model(floats, integers, d, h):
     """Return the contents of a model as one array of floats and one of integers."""
-    capacity, k, clusters = integers[CAPACITY], integers[K], integers[CLUSTERS]
-    classes, links, held = integers[LABELS], integers[LINKS], min(integers[N], h)
+    capacity, k, clusters = integers[block.CAPACITY], integers[block.K], integers[block.CLUSTERS]
+    classes, links, held = integers[block.LABELS], integers[block.LINKS], min(integers[block.N], h)
     out_floats = np.empty((d + 2) * k + held * d + clusters * 2 * d)
     at = 0
     for row in range(d + 2):
-        out_floats[at : at + k] = floats[F_HEAD + row * capacity : F_HEAD + row * capacity + k]
+        out_floats[at : at + k] = floats[block.F_HEAD + row * capacity : block.F_HEAD + row * capacity + k]
         at += k
     ring = at_ring(d, capacity)
     out_floats[at : at + held * d] = floats[ring : ring + held * d]
@@ -73,11 +55,11 @@ def packed_model(floats, integers, d, h):
 
     joined, marks = 0, 0
     for i in range(k):
-        joined += integers[at_field(LINKED, capacity) + i]
+        joined += integers[at_field(block.LINKED, capacity) + i]
         for c in range(classes):
             marks += 1 if integers[at_labels(i, capacity, links, classes) + c] > 0 else 0
     joined //= 2
-    fields = len(FIELDS_PACKED) * k + CLUSTER_FIELDS * clusters
+    fields = len(FIELDS_PACKED) * k + block.CLUSTER_FIELDS * clusters
     out = np.empty(len(HEAD_PACKED) + 2 + fields + 4 * joined + 3 * marks, dtype=np.int64)
     at = 0
     for field in HEAD_PACKED:
@@ -88,12 +70,12 @@ def packed_model(floats, integers, d, h):
     for field in FIELDS_PACKED:
         out[at : at + k] = integers[at_field(field, capacity) : at_field(field, capacity) + k]
         at += k
-    for field in range(CLUSTER_FIELDS):
+    for field in range(block.CLUSTER_FIELDS):
         a = at_cluster(field, capacity)
         out[at : at + clusters] = integers[a : a + clusters]
         at += clusters
     for i in range(k):
-        row, count = at_link(i, OTHER, capacity, links), integers[at_field(LINKED, capacity) + i]
+        row, count = at_link(i, block.OTHER, capacity, links), integers[at_field(block.LINKED, capacity) + i]
         # By the other node: the order in which links came is no part of the model.
         for a in np.argsort(integers[row : row + count]):
             if integers[row + a] < i:
@@ -115,7 +97,7 @@ def model_lengths(integers, at, d, h):
     k, clusters, held = integers[at + 1], integers[at + 4], min(integers[at], h)
     head = at + len(HEAD_PACKED)
     floats = (d + 2) * k + held * d + clusters * 2 * d
-    fields = len(FIELDS_PACKED) * k + CLUSTER_FIELDS * clusters
+    fields = len(FIELDS_PACKED) * k + block.CLUSTER_FIELDS * clusters
     return floats, len(HEAD_PACKED) + 2 + fields + 4 * integers[head] + 3 * integers[head + 1]
 
 
@@ -126,16 +108,16 @@ def unpacked_model(packed_floats, packed, d, h, classes):
     head = len(HEAD_PACKED)
     joined, marks = packed[head], packed[head + 1]
     clusters, held = packed[4], min(packed[0], h)
-    capacity = SMALLEST
+    capacity = block.SMALLEST
     # Clusters as last read may have lost nodes since: there may be more of them than the nodes now make room for.
     while capacity <= k or capacity < 2 * clusters:
         capacity *= 2
-    at_joined = head + 2 + len(FIELDS_PACKED) * k + CLUSTER_FIELDS * clusters
+    at_joined = head + 2 + len(FIELDS_PACKED) * k + block.CLUSTER_FIELDS * clusters
     degree = np.zeros(k + 1, dtype=np.int64)
     for at in range(at_joined, at_joined + 4 * joined, 4):
         degree[packed[at]] += 1
         degree[packed[at + 1]] += 1
-    links = FEWEST_LINKS
+    links = block.FEWEST_LINKS
     while links <= degree.max():
         links *= 2
     floats, integers = new_block(d, h, capacity, links, classes)
@@ -147,9 +129,9 @@ def unpacked_model(packed_floats, packed, d, h, classes):
     for field in FIELDS_PACKED:
         integers[at_field(field, capacity) : at_field(field, capacity) + k] = packed[at : at + k]
         at += k
-    for field in (CHILD, FIRST, LAST):
+    for field in (block.CHILD, block.FIRST, block.LAST):
         integers[at_field(field, capacity) : at_field(field, capacity) + k] = -1
-    for field in range(CLUSTER_FIELDS):
+    for field in range(block.CLUSTER_FIELDS):
         a = at_cluster(field, capacity)
         integers[a : a + clusters] = packed[at : at + clusters]
         at += clusters
@@ -163,7 +145,7 @@ def unpacked_model(packed_floats, packed, d, h, classes):
         at += 3
     at = 0
     for row in range(d + 2):
-        floats[F_HEAD + row * capacity : F_HEAD + row * capacity + k] = packed_floats[at : at + k]
+        floats[block.F_HEAD + row * capacity : block.F_HEAD + row * capacity + k] = packed_floats[at : at + k]
         at += k
     floats[at_ring(d, capacity) : at_ring(d, capacity) + held * d] = packed_floats[at : at + held * d]
     at += held * d

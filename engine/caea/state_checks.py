@@ -42,7 +42,7 @@ FAULTS = (
     "the records that a node keeps",
     "what is left behind the last model",
 )
-"""What each fault of `state_faults` is about."""
+"""What each fault of `faults` is about."""
 
 
 def check_fault(name: str, code: int, at: int) -> None:
@@ -52,31 +52,33 @@ def check_fault(name: str, code: int, at: int) -> None:
 
 
 def opened(engine: type[AnEngine], data: bytes, most_classes: int) -> tuple[AnEngine, int, int, FloatArray, IntArray]:
-    """Return a new engine with the parameters of a state, and the state's dimension, classes and arrays.
-
-    Raises
-    ------
-    StateError
-        Damaged, of another engine, or with a header that no engine writes.
-    """
+    """Return a new engine with the parameters of a state, and the state's dimension, classes and arrays."""
     header, arrays = unpack(data, engine.name, engine.revision, engine.revision)
     try:
         model = engine.make(header["parameters"])
-        dimension, classes = header["dimension"], header.get("classes", 0)
+        dimension = header["dimension"]
     except (KeyError, TypeError, ValueError, AttributeError, ParameterError) as error:
         raise StateError(f"the state of {engine.name} cannot be read: {error!r}") from error
     if dimension == 0 and not arrays:
         return model, 0, 0, np.empty(0), np.empty(0, dtype=np.int64)
+    return model, dimension, *checked_arrays(engine.name, dimension, header, arrays, most_classes)
+
+
+def checked_arrays(
+    name: str, dimension: object, header: Mapping[str, Any], arrays: Mapping[str, Any], most_classes: int
+) -> tuple[int, FloatArray, IntArray]:
+    """Return classes and arrays of a state, or raise `StateError` where they are none of that dimension."""
     floats, integers = _array(arrays, "floats", np.float64), _array(arrays, "integers", np.int64)
     # Every model has the last of its records: a larger dimension would make room for what is not there.
     if floats is None or integers is None or not _is_number(dimension, 1, len(floats)):
-        raise StateError(f"the state of {engine.name} has no model of dimension {dimension!r}")
+        raise StateError(f"the state of {name} has no model of dimension {dimension!r}")
+    classes = header.get("classes", 0)
     if not _is_number(classes, 0, most_classes):
-        raise StateError(f"the state of {engine.name} has {classes!r} classes of labels")
-    return model, dimension, classes, floats, integers
+        raise StateError(f"the state of {name} has {classes!r} classes of labels")
+    return classes, floats, integers
 
 
-def _array(arrays: dict[str, Any], name: str, kind: type[np.generic]) -> Any:
+def _array(arrays: Mapping[str, Any], name: str, kind: type[np.generic]) -> Any:
     array = arrays.get(name)
     return array if array is not None and array.ndim == 1 and array.dtype == kind else None
 

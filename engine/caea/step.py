@@ -7,33 +7,8 @@ threshold: the order of nodes is the same, and one square root a record is enoug
 import numpy as np
 from resonance.engine.arithmetic import float_of, inline, jit
 from resonance.engine.borrowed import borrow
+from resonance.engine.caea import block
 from resonance.engine.caea.block import (
-    AGE,
-    CAPACITY,
-    CHILD,
-    CLUSTER,
-    CLUSTER_ID,
-    CLUSTERS,
-    COUNT,
-    DEGREE,
-    F_HEAD,
-    FIRST,
-    HITS,
-    ID,
-    KEPT,
-    LAST,
-    LINKED,
-    LINKS,
-    MADE,
-    NEXT_ID,
-    NOVEL_RUN,
-    OTHER,
-    READ_ID,
-    SEEN,
-    SINCE,
-    WON,
-    K,
-    N,
     add_link,
     add_sigma,
     at_cluster,
@@ -83,8 +58,8 @@ def bandwidth(floats, integers, rules, factors, x, work):
 
     `work` has room for 2 d floats.
     """
-    d, m, k = rules.d, min(integers[N], rules.h), integers[K]
-    window = borrow(floats)[at_ring(d, integers[CAPACITY]) :]
+    d, m, k = rules.d, min(integers[block.N], rules.h), integers[block.K]
+    window = borrow(floats)[at_ring(d, integers[block.CAPACITY]) :]
     if not rules.varying or m == 1:
         return median_bandwidth(window, m, d, factors, x, work)
     sigma = varying_bandwidth(window, m, d, factors, work)
@@ -96,26 +71,26 @@ def bandwidth(floats, integers, rules, factors, x, work):
 @jit
 def append_node(floats, integers, rules, x, sigma, threshold, clock):
     """Make `x` a node; the block has room for it. Return its position."""
-    capacity, k, d = integers[CAPACITY], integers[K], rules.d
+    capacity, k, d = integers[block.CAPACITY], integers[block.K], rules.d
     for i in range(d):
         floats[at_weight(i, capacity) + k] = x[i]
     floats[at_sigma(d, capacity) + k] = sigma
     floats[at_threshold(d, capacity) + k] = threshold
     add_sigma(floats, sigma)
-    integers[at_field(COUNT, capacity) + k] = 1
-    integers[at_field(ID, capacity) + k] = integers[NEXT_ID]
-    integers[at_field(MADE, capacity) + k] = integers[N]
-    integers[at_field(WON, capacity) + k] = clock
-    for field in (CLUSTER, CHILD, FIRST, LAST):
+    integers[at_field(block.COUNT, capacity) + k] = 1
+    integers[at_field(block.ID, capacity) + k] = integers[block.NEXT_ID]
+    integers[at_field(block.MADE, capacity) + k] = integers[block.N]
+    integers[at_field(block.WON, capacity) + k] = clock
+    for field in (block.CLUSTER, block.CHILD, block.FIRST, block.LAST):
         integers[at_field(field, capacity) + k] = -1
-    integers[at_field(KEPT, capacity) + k] = 0
-    integers[at_field(SEEN, capacity) + k] = integers[N]
-    integers[at_field(HITS, capacity) + k] = 0
-    integers[at_field(SINCE, capacity) + k] = integers[N]
-    integers[at_field(DEGREE, capacity) + k] = 0
-    integers[at_field(LINKED, capacity) + k] = 0
-    integers[NEXT_ID] += 1
-    integers[K] = k + 1
+    integers[at_field(block.KEPT, capacity) + k] = 0
+    integers[at_field(block.SEEN, capacity) + k] = integers[block.N]
+    integers[at_field(block.HITS, capacity) + k] = 0
+    integers[at_field(block.SINCE, capacity) + k] = integers[block.N]
+    integers[at_field(block.DEGREE, capacity) + k] = 0
+    integers[at_field(block.LINKED, capacity) + k] = 0
+    integers[block.NEXT_ID] += 1
+    integers[block.K] = k + 1
     return k
 
 
@@ -125,8 +100,8 @@ def _mean_nearest(floats, integers, rules, start, scale, sums, squares):
 
     With `varying` nodes at the same place are one, and fewer than h places have no mean: 0.
     """
-    capacity, k, d = integers[CAPACITY], integers[K] - start, rules.d
-    weights, padded = floats[F_HEAD + start :], (k + 7) & ~7
+    capacity, k, d = integers[block.CAPACITY], integers[block.K] - start, rules.d
+    weights, padded = floats[block.F_HEAD + start :], (k + 7) & ~7
     x = np.empty(d)
     total, places = 0.0, 0
     for node in range(k):
@@ -150,16 +125,16 @@ def _mean_nearest(floats, integers, rules, start, scale, sums, squares):
 @jit
 def _set_thresholds(floats, integers, d, value):
     """Give all nodes the same threshold."""
-    a = at_threshold(d, integers[CAPACITY])
-    for node in range(integers[K]):
+    a = at_threshold(d, integers[block.CAPACITY])
+    for node in range(integers[block.K]):
         floats[a + node] = value
 
 
 @jit
 def _set_sigmas(floats, integers, d, value):
     """Give all nodes the same bandwidth."""
-    a = at_sigma(d, integers[CAPACITY])
-    for node in range(integers[K]):
+    a = at_sigma(d, integers[block.CAPACITY])
+    for node in range(integers[block.K]):
         floats[a + node] = value
     sum_sigma(floats, integers, d)
 
@@ -167,7 +142,7 @@ def _set_sigmas(floats, integers, d, value):
 @jit
 def _found_early(floats, integers, rules, factors, x, clock, sums, squares, work):
     """Part A: fewer than h nodes, the record becomes one."""
-    capacity, k, d = integers[CAPACITY], integers[K], rules.d
+    capacity, k, d = integers[block.CAPACITY], integers[block.K], rules.d
     sigma = bandwidth(floats, integers, rules, factors, x, work)
     a = at_threshold(d, capacity)
     mean = np.nan
@@ -196,18 +171,18 @@ def _win(floats, integers, rules, k1, k2, x, both):
     Where `both` won, the neighbours of `k1` move (20) and the two get an edge of age 0 (21). That comes last: a new
     edge does not move `k2`.
     """
-    capacity, links, d = integers[CAPACITY], integers[LINKS], rules.d
-    degree, counts = at_field(DEGREE, capacity), at_field(COUNT, capacity)
-    row = at_link(k1, OTHER, capacity, links)
+    capacity, links, d = integers[block.CAPACITY], integers[block.LINKS], rules.d
+    degree, counts = at_field(block.DEGREE, capacity), at_field(block.COUNT, capacity)
+    row = at_link(k1, block.OTHER, capacity, links)
     found = np.int64(-1)
-    for at in range(integers[at_field(LINKED, capacity) + k1]):
+    for at in range(integers[at_field(block.LINKED, capacity) + k1]):
         j = integers[row + at]
         age = integers[row + links + at]
         if j == k2:
             found = np.int64(at)
         if age == 0:
             continue
-        mirror = at_link(j, AGE, capacity, links) + find_link(integers, j, k1, capacity, links)
+        mirror = at_link(j, block.AGE, capacity, links) + find_link(integers, j, k1, capacity, links)
         age = age + 1 if age <= rules.age_max else 0
         integers[row + links + at] = age
         integers[mirror] = age
@@ -223,7 +198,7 @@ def _win(floats, integers, rules, k1, k2, x, both):
         add_link(integers, k1, k2, 1 if both else 0, 1)
         add_link(integers, k2, k1, 1 if both else 0, 1)
         return
-    mirror = at_link(k2, OTHER, capacity, links) + find_link(integers, k2, k1, capacity, links)
+    mirror = at_link(k2, block.OTHER, capacity, links) + find_link(integers, k2, k1, capacity, links)
     integers[row + 2 * links + found] += 1
     integers[mirror + 2 * links] += 1
     if both:
@@ -237,8 +212,8 @@ def _win(floats, integers, rules, k1, k2, x, both):
 @inline
 def _count_hits(floats, integers, d, squares):
     """Count the record for every node that it is close to: the density there."""
-    capacity, k = integers[CAPACITY], integers[K]
-    hits, thresholds = integers[at_field(HITS, capacity) :], floats[at_threshold(d, capacity) :]
+    capacity, k = integers[block.CAPACITY], integers[block.K]
+    hits, thresholds = integers[at_field(block.HITS, capacity) :], floats[at_threshold(d, capacity) :]
     for j in range(k):
         hits[j] += 1 if float_of(squares[j]) <= CLOSE * thresholds[j] * thresholds[j] else 0
 
@@ -262,25 +237,25 @@ def learn_one(floats, integers, rules, factors, x, clock, sums, squares, work, t
         Position of the node that the record was given to.
     """
     d, h = rules.d, rules.h
-    capacity, k = integers[CAPACITY], integers[K]
-    at = at_ring(d, capacity) + (integers[N] % h) * d
-    integers[N] += 1
+    capacity, k = integers[block.CAPACITY], integers[block.K]
+    at = at_ring(d, capacity) + (integers[block.N] % h) * d
+    integers[block.N] += 1
     for i in range(d):
         floats[at + i] = x[i]
     told[FOUNDED] = 1.0
     told[CASE] = 1.0
     told[V1] = told[V2] = told[THRESHOLD] = told[SIGMA] = told[SCORE] = np.nan
     told[SECOND] = told[ANSWER] = told[SECOND_AT] = -1.0
-    if k < h and integers[CLUSTERS] == 0:
+    if k < h and integers[block.CLUSTERS] == 0:
         return _found_early(floats, integers, rules, factors, x, clock, sums, squares, work)
 
-    weights = floats[F_HEAD:]
+    weights = floats[block.F_HEAD :]
     padded = (k + 7) & ~7
     sigma = mean_sigma(floats, k) if k > 0 else 1.0
     squared_cim(weights, capacity, k, d, scale_of(sigma), x, sums, squares)
     k1, best = smallest(squares, padded)
-    if integers[CLUSTERS] > 0:
-        clusters = at_field(CLUSTER, capacity)
+    if integers[block.CLUSTERS] > 0:
+        clusters = at_field(block.CLUSTER, capacity)
         near, near_bits = k1, best
         if integers[clusters + k1] < 0:
             near, near_bits = 0, FAR
@@ -302,7 +277,7 @@ def learn_one(floats, integers, rules, factors, x, clock, sums, squares, work, t
     threshold = floats[thresholds + k1]
     told[V1] = v1
     told[V2] = v2
-    told[SECOND] = integers[at_field(ID, capacity) + k2]
+    told[SECOND] = integers[at_field(block.ID, capacity) + k2]
     told[SECOND_AT] = k2
     told[THRESHOLD] = threshold
     told[SIGMA] = sigma
@@ -313,14 +288,14 @@ def learn_one(floats, integers, rules, factors, x, clock, sums, squares, work, t
     both = v2 <= floats[thresholds + k2]  # case III (16)
     told[FOUNDED] = 0.0
     told[CASE] = 3.0 if both else 2.0
-    count = integers[at_field(COUNT, capacity) + k1]
+    count = integers[at_field(block.COUNT, capacity) + k1]
     share = 1.0 / count
     for i in range(d):  # (18)
         at = np.uintp(at_weight(i, capacity) + k1)
         floats[at] += (x[i] - floats[at]) * share
-    integers[at_field(COUNT, capacity) + k1] = count + 1  # (19)
-    integers[at_field(WON, capacity) + k1] = clock
-    integers[at_field(SEEN, capacity) + k1] = integers[N]
+    integers[at_field(block.COUNT, capacity) + k1] = count + 1  # (19)
+    integers[at_field(block.WON, capacity) + k1] = clock
+    integers[at_field(block.SEEN, capacity) + k1] = integers[block.N]
     _win(floats, integers, rules, k1, k2, x, both)
     return k1
 
@@ -328,7 +303,10 @@ def learn_one(floats, integers, rules, factors, x, clock, sums, squares, work, t
 @inline
 def is_expired(integers, rules, node):
     """Return whether a node has not won for so long that it is to go."""
-    return rules.expire > 0 and integers[N] - integers[at_field(SEEN, integers[CAPACITY]) + node] >= rules.expire
+    return (
+        rules.expire > 0
+        and integers[block.N] - integers[at_field(block.SEEN, integers[block.CAPACITY]) + node] >= rules.expire
+    )
 
 
 @jit
@@ -339,12 +317,12 @@ def nodes_to_remove(floats, integers, rules, gone):
     for half as long go together, or it would come to pieces first. As long as thresholds are 0, because the first
     records were equal, there are no edges to wait for.
     """
-    capacity, k, n = integers[CAPACITY], integers[K], integers[N]
-    degree, made = at_field(DEGREE, capacity), at_field(MADE, capacity)
+    capacity, k, n = integers[block.CAPACITY], integers[block.K], integers[block.N]
+    degree, made = at_field(block.DEGREE, capacity), at_field(block.MADE, capacity)
     waiting = rules.varying and k > 0 and floats[at_threshold(rules.d, capacity) + k - 1] == 0.0
-    clusters, removed = integers[CLUSTERS], 0
-    ids = integers[at_cluster(CLUSTER_ID, capacity) : at_cluster(CLUSTER_ID, capacity) + clusters]
-    seen, cluster = at_field(SEEN, capacity), at_field(CLUSTER, capacity)
+    clusters, removed = integers[block.CLUSTERS], 0
+    ids = integers[at_cluster(block.CLUSTER_ID, capacity) : at_cluster(block.CLUSTER_ID, capacity) + clusters]
+    seen, cluster = at_field(block.SEEN, capacity), at_field(block.CLUSTER, capacity)
     last = np.zeros(clusters if rules.expire > 0 else 0, dtype=np.int64)
     if rules.expire > 0:
         for j in range(k):
@@ -372,13 +350,13 @@ def renew(floats, integers, rules, factors, sums, squares, work):
     still 0, because the first records were equal, and once most records were novel before `renew` readings in a row.
     Where they still are thereafter, thresholds widen.
     """
-    capacity, k, d = integers[CAPACITY], integers[K], rules.d
-    fresh = integers[NEXT_ID] - integers[READ_ID]
-    integers[READ_ID] = integers[NEXT_ID]
-    integers[NOVEL_RUN] = integers[NOVEL_RUN] + 1 if 2 * fresh > rules.interval else 0
+    capacity, k, d = integers[block.CAPACITY], integers[block.K], rules.d
+    fresh = integers[block.NEXT_ID] - integers[block.READ_ID]
+    integers[block.READ_ID] = integers[block.NEXT_ID]
+    integers[block.NOVEL_RUN] = integers[block.NOVEL_RUN] + 1 if 2 * fresh > rules.interval else 0
     if not rules.varying or k < rules.h:
         return
-    run, thresholds = integers[NOVEL_RUN], at_threshold(d, capacity)
+    run, thresholds = integers[block.NOVEL_RUN], at_threshold(d, capacity)
     if floats[thresholds + k - 1] == 0.0 or (rules.renew > 0 and run == rules.renew):
         sigma = varying_bandwidth(borrow(floats)[at_ring(d, capacity) :], rules.h, d, factors, work)
         value = 0.0
@@ -395,9 +373,9 @@ def renew(floats, integers, rules, factors, sums, squares, work):
 @jit
 def fade_hits(integers, rules):
     """Count at half what is older than a node without wins could become, so that densities follow the stream."""
-    capacity, n = integers[CAPACITY], integers[N]
-    hits, since = at_field(HITS, capacity), at_field(SINCE, capacity)
-    for j in range(integers[K]):
+    capacity, n = integers[block.CAPACITY], integers[block.N]
+    hits, since = at_field(block.HITS, capacity), at_field(block.SINCE, capacity)
+    for j in range(integers[block.K]):
         age = n - integers[since + j]
         if rules.expire > 0 and age >= 2 * rules.expire:
             integers[hits + j] //= 2

@@ -12,19 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from resonance.engine.arithmetic import jit, log
 from resonance.engine.base import FloatArray, IntArray
-from resonance.engine.caea.block import (
-    CAPACITY,
-    CLUSTER,
-    HITS,
-    LINKED,
-    LINKS,
-    OTHER,
-    SINCE,
-    K,
-    N,
-    at_field,
-    at_link,
-)
+from resonance.engine.caea import block
+from resonance.engine.caea.block import at_field, at_link
 from resonance.engine.forest import root_of
 
 _ERRORS, _PLANE = 1.0, 2.0
@@ -50,8 +39,8 @@ NO_VALLEYS = Valleys(np.empty((0, 2), dtype=np.int64), np.empty((0, 2)))
 @jit
 def _edges_between(integers, group):
     """Return the edges between groups as rows (node, earlier node), ascending whatever the order of the links."""
-    capacity, links, k = integers[CAPACITY], integers[LINKS], integers[K]
-    linked = at_field(LINKED, capacity)
+    capacity, links, k = integers[block.CAPACITY], integers[block.LINKS], integers[block.K]
+    linked = at_field(block.LINKED, capacity)
     start, ends = np.zeros(k + 1, dtype=np.int64), np.empty((0, 2), dtype=np.int64)
     for step in range(2):
         if step == 1:
@@ -59,7 +48,7 @@ def _edges_between(integers, group):
                 start[j + 1] += start[j]
             ends = np.empty((start[k], 2), dtype=np.int64)
         for i in range(k):
-            row, own = at_link(i, OTHER, capacity, links), root_of(group, i)
+            row, own = at_link(i, block.OTHER, capacity, links), root_of(group, i)
             for at in range(integers[linked + i]):
                 j = integers[row + at]
                 if j > i and integers[row + links + at] > 0 and root_of(group, j) != own:
@@ -83,9 +72,9 @@ def join_without_valley(integers, rules, group, last, bar, why, reason):
         By first node of a group that is joined here, they get the depth of the last dip, the depth that it needed to
         be a valley, and `reason`.
     """
-    capacity, k, n = integers[CAPACITY], integers[K], integers[N]
-    hits = integers[at_field(HITS, capacity) : at_field(HITS, capacity) + k]
-    since, cluster = at_field(SINCE, capacity), at_field(CLUSTER, capacity)
+    capacity, k, n = integers[block.CAPACITY], integers[block.K], integers[block.N]
+    hits = integers[at_field(block.HITS, capacity) : at_field(block.HITS, capacity) + k]
+    since, cluster = at_field(block.SINCE, capacity), at_field(block.CLUSTER, capacity)
     rate, floor, summit = np.empty(k), np.empty(k), np.arange(k)
     for node in range(k):
         age = max(1, n - integers[since + node])

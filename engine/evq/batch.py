@@ -3,28 +3,23 @@
 import numpy as np
 from resonance.engine.arithmetic import jit
 from resonance.engine.classes import majority_label
+from resonance.engine.evq.layout import FRESH, HELD, ID, RADIUS, SUPPORT, K, N
 from resonance.engine.evq.merge import consolidate, merge_winner
-from resonance.engine.evq.model import FRESH, HELD, ID, RADIUS, SUPPORT, K, N
 from resonance.engine.evq.split import split
 from resonance.engine.evq.step import found, keep_record, move, nearest, note_range, score_of, squared_distance
-
-# Why a batch was interrupted.
-DONE, NO_SLOT, NO_ROW = 0, 1, 2
 
 
 @jit
 def learn_batch(model, rules, X, labels, start, work, cluster, score, novel, node, counted):
     """Learn a batch from record `start` on.
 
-    A record adds at most one cluster and two events, the last of a warm-up that much for each that waited; where
-    there is no room for that the batch is interrupted before it.
+    A record adds at most one cluster, the last of a warm-up that much for each that waited; where there is no room for
+    that the batch is interrupted before it.
 
     Returns
     -------
-    record : int
-        The first that was not learned.
-    reason : int
-        Why: `DONE`, or what there is no room for.
+    int
+        The first record that was not learned.
     """
     head, slots = model.head, len(model.slot)
     for t in range(start, len(X)):
@@ -34,9 +29,7 @@ def learn_batch(model, rules, X, labels, start, work, cluster, score, novel, nod
         consolidates = rules.consolidate_every > 0 and (n + 1) % rules.consolidate_every == 0
         learned = rules.warmup if ends else 1
         if slots < rules.max_clusters and head[K] + learned > slots:
-            return t, NO_SLOT
-        if work.filled[0] + 2 * learned + (head[K] + learned if consolidates else 0) > len(work.told):
-            return t, NO_ROW
+            return t
 
         i, squared = nearest(model, rules, X[t])
         cluster[t, 0] = model.number[i, ID] if i >= 0 else -1
@@ -81,7 +74,7 @@ def learn_batch(model, rules, X, labels, start, work, cluster, score, novel, nod
             consolidate(model, rules, t, work)
         if len(counted) > 0:
             counted[t] = head[K]
-    return len(X), DONE
+    return len(X)
 
 
 @jit

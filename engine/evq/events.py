@@ -1,40 +1,18 @@
-"""What happened to the clusters of a model: rows of floats in the kernels, events outside."""
+"""What happened to the clusters of a model."""
 
 import numpy as np
+from resonance.engine import events
 from resonance.engine.arithmetic import jit
-from resonance.engine.base import Event, EventKind, FloatArray, Reason
-from resonance.engine.events import cluster_of
-from resonance.engine.evq.model import EVENTS, ID, SUPPORT
-from resonance.engine.evq.work import (
-    E_AFTER,
-    E_BEFORE,
-    E_CLUSTER,
-    E_CRITERION,
-    E_FURTHER,
-    E_HEAD,
-    E_KIND,
-    E_NUMBER,
-    E_OTHER,
-    E_RECORD,
-    E_THRESHOLD,
-    E_VALUE,
-    SHAPE_HEAD,
-    Work,
-)
-
-EMERGED, ABSORBED, SPLIT, VANISHED = 0, 1, 2, 3
-KINDS: tuple[EventKind, ...] = ("emerged", "absorbed", "split", "vanished")
+from resonance.engine.events import NO_PATH, SHAPE_HEAD
+from resonance.engine.evq.layout import EVENTS, ID, SUPPORT
 
 NO_CRITERION, OUTSIDE, OVERLAP, SEPARATION, LIMIT = 0, 1, 2, 3, 4
 CRITERIA = ("", "distance", "overlap", "separation", "max_clusters")
-FURTHER: tuple[tuple[str, ...], ...] = (
-    (),
-    (),
-    ("volume_ratio", "volume_limit"),
-    ("components", "bic_gain", "bic_margin"),
-    (),
-)
-"""Names of the further values of each criterion."""
+FURTHER = {
+    "overlap": ("volume_ratio", "volume_limit"),
+    "separation": ("components", "bic_gain", "bic_margin"),
+}
+"""Names of the further values of some criteria."""
 
 _LARGEST = 1.7e308
 """A reason is a finite number."""
@@ -53,74 +31,23 @@ def shape_of(model, rules, i, shape):
 
 
 @jit
-def tell(model, rules, work, t, kind, criterion, value, threshold):
-    """Begin the row of an event; its clusters, and what else decided, are written by the functions below.
-
-    There is room for it: see `batch.learn_batch`.
-    """
-    row = work.told[work.filled[0]]
-    work.filled[0] += 1
-    row[E_RECORD] = t
-    row[E_KIND] = kind
-    row[E_NUMBER] = model.head[EVENTS]
-    model.head[EVENTS] += 1
-    row[E_CRITERION] = criterion
-    row[E_VALUE] = min(value, _LARGEST)
-    row[E_THRESHOLD] = threshold
-    row[E_CLUSTER] = row[E_OTHER] = -1.0
-    row[E_BEFORE] = row[E_AFTER] = 0.0
-    for further in range(E_FURTHER, E_BEFORE):
-        row[further] = 0.0
+def shapes_of(model, rules, slots):
+    """Return slots as rows (id, size, nodes, centre, spread)."""
+    shapes = np.empty((len(slots), SHAPE_HEAD + 2 * rules.d))
+    for row in range(len(slots)):
+        shape_of(model, rules, slots[row], shapes[row])
+    return shapes
 
 
 @jit
-def tell_before(model, rules, work, i):
-    """Add a cluster as it was to the last event, before any as it is."""
-    row, width = work.told[work.filled[0] - 1], SHAPE_HEAD + 2 * rules.d
-    shape_of(model, rules, i, row[E_HEAD + np.int64(row[E_BEFORE]) * width :])
-    row[E_BEFORE] += 1.0
+def emit(model, work, t, what, criterion, value, threshold, before, after):
+    """Append an event to the log; `what` and the rows of clusters are as in `engine.events.emit`."""
+    why = (criterion, min(value, _LARGEST), threshold)
+    events.emit(model.head, EVENTS, NO_PATH, t, what, why, before, after, work.log)
 
 
 @jit
-def tell_after(model, rules, work, i):
-    """Add a cluster as it is to the last event."""
-    row, width = work.told[work.filled[0] - 1], SHAPE_HEAD + 2 * rules.d
-    shape_of(model, rules, i, row[E_HEAD + np.int64(row[E_BEFORE] + row[E_AFTER]) * width :])
-    row[E_AFTER] += 1.0
-
-
-@jit
-def tell_whom(work, cluster, other, first, second, third):
-    """Name the clusters of the last event, and what else decided."""
-    row = work.told[work.filled[0] - 1]
-    row[E_CLUSTER], row[E_OTHER] = cluster, other
-    row[E_FURTHER], row[E_FURTHER + 1], row[E_FURTHER + 2] = first, second, third
-
-
-def event_of(row: FloatArray, d: int) -> Event:
-    """Return the event that a row describes."""
-    before, after, criterion = (int(row[at]) for at in (E_BEFORE, E_AFTER, E_CRITERION))
-    width = SHAPE_HEAD + 2 * d
-    shapes = row[E_HEAD : E_HEAD + (before + after) * width].reshape(-1, width)
-    described = tuple(cluster_of(shape, (), d) for shape in shapes)
-    other = int(row[E_OTHER])
-    further = {name: float(row[E_FURTHER + at]) for at, name in enumerate(FURTHER[criterion])}
-    reason = Reason(CRITERIA[criterion], float(row[E_VALUE]), float(row[E_THRESHOLD]), further)
-    return Event(
-        index=int(row[E_RECORD]),
-        kind=KINDS[int(row[E_KIND])],
-        path=(),
-        number=int(row[E_NUMBER]),
-        cluster=int(row[E_CLUSTER]),
-        other=other if other >= 0 else None,
-        before=described[:before],
-        after=described[before:],
-        reason=reason if criterion != NO_CRITERION else None,
-    )
-
-
-def take_events(work: Work, d: int) -> list[Event]:
-    """Return the events that were told, and forget them."""
-    events = [event_of(row, d) for row in work.told[: work.filled[0]]]
-    work.filled[0] = 0
-    return events
+def note_further(work, first, second, third):
+    """Add to the last event what else decided."""
+    row = work.log[len(work.log) - 1]
+    row[events.E_FURTHER], row[events.E_FURTHER + 1], row[events.E_FURTHER + 2] = first, second, third

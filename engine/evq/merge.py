@@ -2,9 +2,10 @@
 
 import numpy as np
 from resonance.engine.arithmetic import exp_minus, inline, jit, log, log1p
-from resonance.engine.evq.events import ABSORBED, OVERLAP, tell, tell_after, tell_before, tell_whom
+from resonance.engine.events import ABSORBED
+from resonance.engine.evq.events import OVERLAP, emit, note_further, shapes_of
+from resonance.engine.evq.layout import FRESH, HELD, ID, LAST, LOGDET, SUPPORT, TRACE, K, note_shape, place_of, remove
 from resonance.engine.evq.matrices import factor, squared_norm
-from resonance.engine.evq.model import FRESH, HELD, ID, LAST, LOGDET, SUPPORT, TRACE, K, note_shape, place_of, remove
 from resonance.engine.evq.step import set_inverse
 
 _NONE = -np.inf
@@ -93,10 +94,7 @@ def merge(model, rules, t, first, second, value, ratio, work):
     """Merge two slots into that of the older id; tell it, and return the slot. `ratio` is in logs."""
     i, j = (first, second) if model.number[first, ID] < model.number[second, ID] else (second, first)
     ratio = 1.0 / exp_minus(ratio) if ratio > 0.0 else exp_minus(-ratio)
-    tell(model, rules, work, t, ABSORBED, OVERLAP, value, rules.thr)
-    tell_whom(work, model.number[j, ID], model.number[i, ID], ratio, rules.volp * rules.d, 0.0)
-    tell_before(model, rules, work, j)
-    tell_before(model, rules, work, i)
+    what, before = (ABSORBED, model.number[j, ID], model.number[i, ID]), shapes_of(model, rules, (j, i))
     k = _union(model, rules, i, j, work.square, work.u)
     if rules.splits:
         _pool(model, rules, i, j)
@@ -111,7 +109,8 @@ def merge(model, rules, t, first, second, value, ratio, work):
     set_inverse(model, rules, i, work)
     note_shape(model, rules, i)
     remove(model, place_of(model, j))
-    tell_after(model, rules, work, i)
+    emit(model, work, t, what, OVERLAP, value, rules.thr, before, shapes_of(model, rules, (i,)))
+    note_further(work, ratio, rules.volp * rules.d, 0.0)
     return i
 
 

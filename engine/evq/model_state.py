@@ -6,10 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from resonance.engine.base import MAGNITUDE
-from resonance.engine.evq.model import EVENTS, HEAD, HELD, NEXT_ID, NUMBERS, K, Model, N, Rules, note_shape
-
-_MAX_RECORDS = 2**53
-"""No stream is longer, and what counts its records stays far from the end of an int64."""
+from resonance.engine.contents import MAX_RECORDS, require, within
+from resonance.engine.evq.layout import EVENTS, HEAD, HELD, NEXT_ID, NUMBERS, K, Model, N, Rules, note_shape
 
 
 def packed_model(model: Model) -> dict[str, NDArray[Any]]:
@@ -33,41 +31,24 @@ def packed_model(model: Model) -> dict[str, NDArray[Any]]:
     }
 
 
-def _require(holds: Any, what: str) -> None:
-    if not holds:
-        raise ValueError(what)
-
-
-def _within(array: NDArray[Any], low: float, high: float) -> bool:
-    """Whether all entries are numbers of ``low..high``."""
-    return bool(((array >= low) & (array <= high)).all())
-
-
 def unpacked_model(model: Model, rules: Rules, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Fill an empty model, which has room for it, from the arrays of `packed_model`.
-
-    Raises
-    ------
-    KeyError, TypeError, ValueError
-        The arrays are of no model: places beyond their arrays, supports and ids that cannot be, or values that are
-        no numbers.
-    """
+    """Fill an empty model, which has room for it; KeyError, TypeError or ValueError where the arrays hold none."""
     d, classes = rules.d, model.votes.shape[1]
     head, fields = arrays["head"], arrays["number"]
     count = len(fields)
-    _require(head.shape == (HEAD,) and head[K] == count <= rules.max_clusters, "head")
-    _require(_within(head, 0, _MAX_RECORDS) and head[N] > 0 and head[NEXT_ID] <= head[N], "head")
-    _require(head[EVENTS] <= 4 * head[N], "events")
-    _require(count <= len(model.slot), "clusters")
-    _require(fields.shape == (count, NUMBERS) and fields.dtype == np.int64, "number")
+    require(head.shape == (HEAD,) and head[K] == count <= rules.max_clusters, "head")
+    require(within(head, 0, MAX_RECORDS) and head[N] > 0 and head[NEXT_ID] <= head[N], "head")
+    require(head[EVENTS] <= 4 * head[N], "events")
+    require(count <= len(model.slot), "clusters")
+    require(fields.shape == (count, NUMBERS) and fields.dtype == np.int64, "number")
     ids, support, last, fresh, held, made = fields.T
-    _require(_within(ids, 0, head[NEXT_ID] - 1) and (np.diff(ids) > 0).all(), "ids")
-    _require(_within(support, 1, head[N]) and _within(last, 0, head[N] - 1), "supports")
-    _require(sum(support.tolist()) <= head[N], "supports")
-    _require(_within(made, 1, head[N]) and _within(fresh, 0, _MAX_RECORDS), "counts")
-    _require(_within(held, 1 if rules.splits else 0, rules.n_sub if rules.splits else 0), "buffers")
+    require(within(ids, 0, head[NEXT_ID] - 1) and (np.diff(ids) > 0).all(), "ids")
+    require(within(support, 1, head[N]) and within(last, 0, head[N] - 1), "supports")
+    require(sum(support.tolist()) <= head[N], "supports")
+    require(within(made, 1, head[N]) and within(fresh, 0, MAX_RECORDS), "counts")
+    require(within(held, 1 if rules.splits else 0, rules.n_sub if rules.splits else 0), "buffers")
     waits = int(head[N]) if rules.running and head[N] < rules.warmup else 0
-    _require(not (waits and count), "waiting")
+    require(not (waits and count), "waiting")
     shapes = {
         "ranges": (2, d),
         "waiting": (waits, d),
@@ -81,15 +62,15 @@ def unpacked_model(model: Model, rules: Rules, arrays: Mapping[str, NDArray[Any]
     }
     for name, shape in shapes.items():
         whole = name in ("waiting_label", "buffer_label", "votes")
-        _require(arrays[name].shape == shape and arrays[name].dtype == (np.int64 if whole else np.float64), name)
+        require(arrays[name].shape == shape and arrays[name].dtype == (np.int64 if whole else np.float64), name)
     for name in ("ranges", "waiting", "centre", "buffer"):
-        _require(_within(arrays[name], -2.0 * MAGNITUDE, 2.0 * MAGNITUDE), name)
+        require(within(arrays[name], -2.0 * MAGNITUDE, 2.0 * MAGNITUDE), name)
     for name in ("waiting_label", "buffer_label"):
-        _require(_within(arrays[name], -1, classes - 1), name)
-    _require((arrays["votes"] >= 0).all() and (arrays["votes"] <= support[:, None]).all(), "votes")
-    _require(np.isfinite(arrays["cov"]).all() and np.isfinite(arrays["inv"]).all(), "covariances")
+        require(within(arrays[name], -1, classes - 1), name)
+    require((arrays["votes"] >= 0).all() and (arrays["votes"] <= support[:, None]).all(), "votes")
+    require(np.isfinite(arrays["cov"]).all() and np.isfinite(arrays["inv"]).all(), "covariances")
     diagonal = np.diagonal(arrays["cov"], axis1=1, axis2=2)
-    _require(_within(diagonal, 0.0 if rules.euclidean else np.finfo(float).tiny, np.inf), "covariances")
+    require(within(diagonal, 0.0 if rules.euclidean else np.finfo(float).tiny, np.inf), "covariances")
 
     model.head[:] = head
     model.ranges[:] = arrays["ranges"]

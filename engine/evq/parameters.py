@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 from resonance.engine.errors import ParameterError
-from resonance.engine.evq.model import NARROWEST, Rules
-from resonance.engine.parameters import Parameter
+from resonance.engine.evq.layout import NARROWEST, Rules
+from resonance.engine.parameters import MAX as _MAX
+from resonance.engine.parameters import Parameter, filled
 
 MODES = ("evq-ams", "evq-am", "evq-a", "evq")
-_MAX = 10**9
 
 PARAMETERS = (
     Parameter(
@@ -99,33 +99,17 @@ def rules_from(given: dict[str, Any], d: int) -> Rules:
     """Return checked parameters as the kernels see them."""
     mode, running = given["mode"], given["low"] is None
     euclidean = mode == "evq"
-    return Rules(
+    return filled(
+        Rules,
+        given,
         d=d,
         euclidean=euclidean,
         merges=mode in ("evq-am", "evq-ams"),
         splits=mode == "evq-ams",
         running=running,
-        warmup=given["warmup"],
         wide=_wide(given["vig"], d, 0.5) if euclidean else _wide(given["fac"], d, given["pexp"]),
-        m=given["m"],
-        sig0=given["sig0"],
         mean=given["init"] == "mean" or (given["init"] is None and running),
-        kap=given["kap"],
-        frac=given["frac"],
-        check_every=given["check_every"],
-        thr=given["thr"],
-        volp=given["volp"],
-        n_sub=given["n_sub"],
-        min_sub=given["min_sub"],
-        kmax=given["kmax"],
-        pcs=given["pcs"],
-        crit=given["crit"],
-        margin=given["margin"],
         by_class=given["loglik"] == "class",
-        em_iter=given["em_iter"],
-        em_tol=given["em_tol"],
-        refresh=given["refresh"],
-        max_clusters=given["max_clusters"],
         consolidate_every=given["consolidate_every"] or 0,
         seed=np.uint64(given["seed"]),
     )

@@ -2,10 +2,11 @@
 
 import numpy as np
 from resonance.engine.arithmetic import jit
-from resonance.engine.evq.events import SEPARATION, SPLIT, tell, tell_after, tell_before, tell_whom
+from resonance.engine.events import SPLIT
+from resonance.engine.evq.events import SEPARATION, emit, note_further, shapes_of
+from resonance.engine.evq.layout import FRESH, HELD, ID, LAST, SUPPORT, K, append, note_shape, width
 from resonance.engine.evq.matrices import eigenvectors
 from resonance.engine.evq.mixture import room_for, score
-from resonance.engine.evq.model import FRESH, HELD, ID, LAST, SUPPORT, K, append, note_shape, width
 from resonance.engine.evq.step import set_inverse
 
 _CLEARLY = 1.0 + 1e-9
@@ -82,8 +83,7 @@ def split(model, rules, t, i, x, work):
     if left < 2 or b - left < 2:
         return i
     k = model.number[i, SUPPORT]
-    tell(model, rules, work, t, SPLIT, SEPARATION, best, rules.crit)
-    tell_before(model, rules, work, i)
+    before = shapes_of(model, rules, (i,))
     k_left = min(max(np.int64(np.floor(k * left / b + 0.5)), 1), k - 1)
     # The larger part keeps slot and id; at equality the left one.
     stays = k_left >= k - k_left
@@ -94,8 +94,9 @@ def split(model, rules, t, i, x, work):
     _share_buffer(model, rules, i, j, b, stays, side)
     for part in (i, j):
         _take_from_buffer(model, rules, part, work)
-        tell_after(model, rules, work, part)
-    tell_whom(work, model.number[j, ID], model.number[i, ID], float(components), gain, rules.margin)
+    what, after = (SPLIT, model.number[j, ID], model.number[i, ID]), shapes_of(model, rules, (i, j))
+    emit(model, work, t, what, SEPARATION, best, rules.crit, before, after)
+    note_further(work, float(components), gain, rules.margin)
     total = 0.0
     for a in range(d):
         total += x[a] * chosen[a]

@@ -5,32 +5,11 @@ Equation numbers are those of Lughofer and Sayed-Mouchaweh, Information Sciences
 
 import numpy as np
 from resonance.engine.arithmetic import inline, jit
-from resonance.engine.evq.events import (
-    EMERGED,
-    LIMIT,
-    NO_CRITERION,
-    OUTSIDE,
-    VANISHED,
-    tell,
-    tell_after,
-    tell_before,
-    tell_whom,
-)
+from resonance.engine.events import EMERGED, VANISHED
+from resonance.engine.evq import layout
+from resonance.engine.evq.events import LIMIT, NO_CRITERION, OUTSIDE, emit, shapes_of
+from resonance.engine.evq.layout import append, note_shape, remove, width
 from resonance.engine.evq.matrices import invert
-from resonance.engine.evq.model import (
-    FRESH,
-    HELD,
-    ID,
-    LAST,
-    RADIUS,
-    SUPPORT,
-    TRACE,
-    K,
-    append,
-    note_shape,
-    remove,
-    width,
-)
 
 _LARGEST = 1e300
 """A covariance beyond it is of no use for further ones."""
@@ -67,7 +46,7 @@ def nearest(model, rules, x):
     ``|x - c|^2 / trace C``.
     """
     best, winner = np.inf, np.int64(-1)
-    for at in range(model.head[K]):
+    for at in range(model.head[layout.K]):
         i = model.slot[at]
         if winner < 0:
             winner, best = i, squared_distance(model, rules, i, x)
@@ -77,7 +56,7 @@ def nearest(model, rules, x):
             for a in range(rules.d):
                 z = x[a] - model.centre[i, a]
                 gap += z * z
-            if gap * _SURE > best * model.shape[i, TRACE]:
+            if gap * _SURE > best * model.shape[i, layout.TRACE]:
                 continue
         distance = squared_distance(model, rules, i, x)
         if distance < best:
@@ -97,9 +76,9 @@ def _give_covariance(model, rules, i, work):
     d = rules.d
     total = 0.0
     if rules.mean:
-        for at in range(model.head[K]):
+        for at in range(model.head[layout.K]):
             if model.slot[at] != i:
-                total += model.number[model.slot[at], SUPPORT]
+                total += model.number[model.slot[at], layout.SUPPORT]
     for a in range(d):
         for b in range(d):
             model.cov[i, a, b] = 0.0
@@ -107,11 +86,11 @@ def _give_covariance(model, rules, i, work):
         return
     usable = total > 0.0
     if usable:
-        for at in range(model.head[K]):
+        for at in range(model.head[layout.K]):
             j = model.slot[at]
             if j == i:
                 continue
-            share = rules.kap * rules.kap * (model.number[j, SUPPORT] / total)
+            share = rules.kap * rules.kap * (model.number[j, layout.SUPPORT] / total)
             for a in range(d):
                 for b in range(d):
                     model.cov[i, a, b] += share * model.cov[j, a, b]
@@ -140,37 +119,33 @@ def found(model, rules, x, label, number, t, winner, squared, work):
 
     At the bound it costs the cluster that won longest ago.
     """
-    radius = model.shape[winner, RADIUS] if winner >= 0 else -1.0
-    if model.head[K] >= rules.max_clusters:
+    radius = model.shape[winner, layout.RADIUS] if winner >= 0 else -1.0
+    if model.head[layout.K] >= rules.max_clusters:
         idle = 0
-        for at in range(model.head[K]):
-            if model.number[model.slot[at], LAST] < model.number[model.slot[idle], LAST]:
+        for at in range(model.head[layout.K]):
+            if model.number[model.slot[at], layout.LAST] < model.number[model.slot[idle], layout.LAST]:
                 idle = at
         i = model.slot[idle]
-        tell(model, rules, work, t, VANISHED, LIMIT, float(model.head[K]), float(rules.max_clusters))
-        tell_whom(work, model.number[i, ID], -1, 0.0, 0.0, 0.0)
-        tell_before(model, rules, work, i)
+        what, gone = (VANISHED, model.number[i, layout.ID], -1), shapes_of(model, rules, (i,))
+        bound = float(rules.max_clusters)
+        emit(model, work, t, what, LIMIT, float(model.head[layout.K]), bound, gone, gone[:0])
         remove(model, idle)
     i = append(model)
     for a in range(rules.d):
         model.centre[i, a] = x[a]
-    model.number[i, SUPPORT] = 1
-    model.number[i, LAST] = number
+    model.number[i, layout.SUPPORT] = 1
+    model.number[i, layout.LAST] = number
     _give_covariance(model, rules, i, work)
     note_shape(model, rules, i)
     if rules.splits:
         _put(model, i, 0, x, label)
-        model.number[i, HELD] = 1
-        model.number[i, FRESH] = 1
+        model.number[i, layout.HELD] = 1
+        model.number[i, layout.FRESH] = 1
     if label >= 0:
         model.votes[i, label] = 1
-    first = radius < 0.0
-    tell(
-        model, rules, work, t, EMERGED,
-        NO_CRITERION if first else OUTSIDE, 0.0 if first else np.sqrt(squared), 0.0 if first else radius,
-    )  # fmt: skip
-    tell_whom(work, model.number[i, ID], -1, 0.0, 0.0, 0.0)
-    tell_after(model, rules, work, i)
+    first, what, after = radius < 0.0, (EMERGED, model.number[i, layout.ID], -1), shapes_of(model, rules, (i,))
+    criterion, value = NO_CRITERION if first else OUTSIDE, 0.0 if first else np.sqrt(squared)
+    emit(model, work, t, what, criterion, value, 0.0 if first else radius, after[:0], after)
     return i
 
 
@@ -185,14 +160,14 @@ def _put(model, i, place, x, label):
 def move(model, rules, i, x, number, work):
     """Move mean (11), covariance (12) and its inverse (15) of the cluster that won `x`."""
     d = rules.d
-    a1 = 1.0 / (model.number[i, SUPPORT] + 1)
+    a1 = 1.0 / (model.number[i, layout.SUPPORT] + 1)
     keep, share = 1.0 - a1, a1 * (1.0 - a1)
     v, u = work.v, work.u
     for a in range(d):
         v[a] = x[a] - model.centre[i, a]
         model.centre[i, a] += a1 * v[a]
-    model.number[i, SUPPORT] += 1
-    model.number[i, LAST] = number
+    model.number[i, layout.SUPPORT] += 1
+    model.number[i, layout.LAST] = number
     if rules.euclidean:
         for a in range(d):
             model.cov[i, a, a] = keep * model.cov[i, a, a] + share * v[a] * v[a]
@@ -211,7 +186,7 @@ def move(model, rules, i, x, number, work):
             for b in range(d):
                 model.cov[i, a, b] = keep * model.cov[i, a, b] + va * v[b]
                 model.inv[i, a, b] = (model.inv[i, a, b] - ua * u[b]) / keep
-        if model.number[i, SUPPORT] % rules.refresh == 0 or not inner < _LARGEST:
+        if model.number[i, layout.SUPPORT] % rules.refresh == 0 or not inner < _LARGEST:
             set_inverse(model, rules, i, work)
     note_shape(model, rules, i)
 
@@ -228,16 +203,16 @@ def _random(seed, number):
 @jit
 def keep_record(model, rules, i, x, label, number):
     """Put `x` into the buffer of slot `i`: at its end, or in the place of another by chance (a reservoir)."""
-    held = model.number[i, HELD]
+    held = model.number[i, layout.HELD]
     if held < rules.n_sub:
         _put(model, i, held, x, label)
-        model.number[i, HELD] = held + 1
-        model.number[i, FRESH] += 1
+        model.number[i, layout.HELD] = held + 1
+        model.number[i, layout.FRESH] += 1
         return
-    place = np.int64(_random(rules.seed, number) % np.uint64(model.number[i, SUPPORT]))
+    place = np.int64(_random(rules.seed, number) % np.uint64(model.number[i, layout.SUPPORT]))
     if place < rules.n_sub:
         _put(model, i, place, x, label)
-        model.number[i, FRESH] += 1
+        model.number[i, layout.FRESH] += 1
 
 
 @jit

@@ -4,28 +4,9 @@ import numpy as np
 from numba import types
 from numba.typed import List
 from resonance.engine.arithmetic import jit
+from resonance.engine.caea import block as layout
 from resonance.engine.caea.batch import scratch_for
-from resonance.engine.caea.block import (
-    CAPACITY,
-    CHILD,
-    CLUSTER,
-    F_HEAD,
-    FIRST,
-    ID,
-    KEPT,
-    LAST,
-    LEAVES,
-    LEVEL,
-    PARENT,
-    PARENT_ID,
-    WAIT_FIRST,
-    WAIT_LAST,
-    WAITING,
-    K,
-    at_field,
-    at_threshold,
-    mean_sigma,
-)
+from resonance.engine.caea.block import at_field, at_threshold, mean_sigma
 from resonance.engine.caea.packing import model_lengths, packed_model, unpacked_model
 from resonance.engine.correntropy import FAR, cim, scale_of, smallest, squared_cim
 from resonance.engine.hcaea.kept_records import FREE, append_record, label_of, next_record, put_record
@@ -79,24 +60,24 @@ def predict_clusters(indexes, rules, X, clusters, score):
     sums, squares = np.empty(room), np.empty(room, dtype=np.int64)
     for t in range(len(X)):
         m = ROOT
-        while m >= 0 and head_of(table, m)[K] > 0:
+        while m >= 0 and head_of(table, m)[layout.K] > 0:
             block, head = block_of(table, m), head_of(table, m)
-            capacity, k, level = head[CAPACITY], head[K], head[LEVEL]
+            capacity, k, level = head[layout.CAPACITY], head[layout.K], head[layout.LEVEL]
             squared_cim(
-                block[F_HEAD:], capacity, k, rules.d, scale_of(mean_sigma(block, k)), X[t], sums, squares
+                block[layout.F_HEAD:], capacity, k, rules.d, scale_of(mean_sigma(block, k)), X[t], sums, squares
             )  # fmt: skip
             where, nearest = smallest(squares, (k + 7) & ~7)
             near, best = -1, FAR
             for j in range(k):
-                if head[at_field(CLUSTER, capacity) + j] >= 0 and squares[j] < best:
+                if head[at_field(layout.CLUSTER, capacity) + j] >= 0 and squares[j] < best:
                     near, best = j, squares[j]
             if near >= 0:
-                clusters[t, level] = head[at_field(CLUSTER, capacity) + near]
+                clusters[t, level] = head[at_field(layout.CLUSTER, capacity) + near]
                 if level == 0:
                     score[t] = 1.0 - cim(best)
             if k < rules.h or cim(nearest) > block[at_threshold(rules.d, capacity) + where]:
                 break
-            m = head[at_field(CHILD, capacity) + where]
+            m = head[at_field(layout.CHILD, capacity) + where]
 
 
 @jit
@@ -122,16 +103,16 @@ def pack_models(table, rules, models):
     out_floats, out_integers = List.empty_list(FLOATS), List.empty_list(INTEGERS)
     for m in models:
         head = head_of(table, m)
-        capacity, k = head[CAPACITY], head[K]
+        capacity, k = head[layout.CAPACITY], head[layout.K]
         block, packed = packed_model(block_of(table, m), head, rules.d, rules.h)
         out_floats.append(block)
         out_integers.append(packed)
         kept = np.empty(k + 1, dtype=np.int64)
-        kept[:k] = head[at_field(KEPT, capacity) : at_field(KEPT, capacity) + k]
-        kept[k] = head[WAITING]
+        kept[:k] = head[at_field(layout.KEPT, capacity) : at_field(layout.KEPT, capacity) + k]
+        kept[k] = head[layout.WAITING]
         out_integers.append(kept)
         for node in range(k + 1):
-            slot = head[at_field(FIRST, capacity) + node] if node < k else head[WAIT_FIRST]
+            slot = head[at_field(layout.FIRST, capacity) + node] if node < k else head[layout.WAIT_FIRST]
             records, labels = _pack_chain(block_of(table, POOL), head_of(table, POOL), rules.d, slot, kept[node])
             out_floats.append(records)
             out_integers.append(labels)
@@ -156,13 +137,13 @@ def unpack_tree(floats, integers, indexes, rules, classes, packed_floats, packed
         at_f += length_f
         at_i += length_i
         m = add(floats, integers, indexes, block, head)
-        level, capacity, k = head[LEVEL], head[CAPACITY], head[K]
+        level, capacity, k = head[layout.LEVEL], head[layout.CAPACITY], head[layout.K]
         if level > 0:
             parent = integers[last[level - 1]]
-            head[PARENT] = last[level - 1]
-            for node in range(parent[K]):
-                if parent[at_field(ID, parent[CAPACITY]) + node] == head[PARENT_ID]:
-                    parent[at_field(CHILD, parent[CAPACITY]) + node] = m
+            head[layout.PARENT] = last[level - 1]
+            for node in range(parent[layout.K]):
+                if parent[at_field(layout.ID, parent[layout.CAPACITY]) + node] == head[layout.PARENT_ID]:
+                    parent[at_field(layout.CHILD, parent[layout.CAPACITY]) + node] = m
         last[level] = m
         kept = packed[at_i : at_i + k + 1]
         at_i += k + 1
@@ -174,11 +155,11 @@ def unpack_tree(floats, integers, indexes, rules, classes, packed_floats, packed
                 at_f += d
                 at_i += 1
                 if node < k:
-                    first, tail = at_field(FIRST, capacity) + node, at_field(LAST, capacity) + node
-                    append_record(integers[POOL], head, first, tail, at_field(KEPT, capacity) + node, slot)
+                    first, tail = at_field(layout.FIRST, capacity) + node, at_field(layout.LAST, capacity) + node
+                    append_record(integers[POOL], head, first, tail, at_field(layout.KEPT, capacity) + node, slot)
                 else:
-                    append_record(integers[POOL], head, WAIT_FIRST, WAIT_LAST, WAITING, slot)
+                    append_record(integers[POOL], head, layout.WAIT_FIRST, layout.WAIT_LAST, layout.WAITING, slot)
     for m in range(ROOT, len(integers)):
-        if integers[m][LEVEL] == 1 and integers[m][LEAVES] != leaves_below(indexes[0], m):
+        if integers[m][layout.LEVEL] == 1 and integers[m][layout.LEAVES] != leaves_below(indexes[0], m):
             return False
     return True

@@ -18,6 +18,7 @@ from resonance.engine.hcaea.batch import learn_batch, pack_tree, predict_cluster
 from resonance.engine.hcaea.faults import tree_fault
 from resonance.engine.hcaea.memory import ROOT
 from resonance.engine.hcaea.model_tree import RootedTree
+from resonance.engine.shell import filled_by_kernels, no_answers, no_prediction
 from resonance.engine.state import pack
 
 
@@ -71,23 +72,10 @@ class HCAEA(RootedTree):
 
     def learn(self, X: ArrayLike, labels: Sequence[int] | NDArray[np.int64] | None = None) -> Step:  # noqa: D102
         batch, marks = self._received(X, labels)
-        step = self._no_answers(len(batch))
+        step = no_answers(len(batch), self.depth)
         if not len(batch):
             return step
-        learn_batch(
-            self._floats,
-            self._integers,
-            self._indexes,
-            self._rules,
-            self._factors,
-            batch,
-            marks,
-            self._log,
-            step.cluster,
-            step.score,
-            step.novel,
-            step.path,
-        )
+        learn_batch(*self._memory, self._rules, self._factors, batch, marks, self._log, *filled_by_kernels(step))
         return replace(step, events=events_from(self._log, self.dimension, CRITERIA))
 
     @property
@@ -135,18 +123,17 @@ class HCAEA(RootedTree):
     def predict(self, X: ArrayLike) -> Prediction:  # noqa: D102
         batch = check_batch(X, self.dimension)
         count = len(batch)
-        cluster = np.full((count, self.depth), -1, dtype=np.int64)
-        label, score = np.full(count, -1, dtype=np.int64), np.full(count, np.nan)
+        answer = no_prediction(count, self.depth)
         if self.dimension and count:
-            predict_clusters(self._indexes, self._rules, batch, cluster, score)
+            predict_clusters(self._indexes, self._rules, batch, answer.cluster, answer.score)
             # All leaves are described for their labels alone.
             leaves = self.leaves if self._classes else None
             if leaves and (total := len(leaves["sigma"])):
                 stride = (total + 7) // 8 * 8
                 weights = np.zeros((self.dimension, stride))
                 weights[:, :total] = leaves["weight"].T
-                predict_labels(weights.ravel(), stride, total, leaves["sigma"], leaves["label"], batch, label)
-        return Prediction(cluster, score, label)
+                predict_labels(weights.ravel(), stride, total, leaves["sigma"], leaves["label"], batch, answer.label)
+        return answer
 
     def clusters(self) -> list[Cluster]:  # noqa: D102
         found: list[Cluster] = []
@@ -171,8 +158,6 @@ class HCAEA(RootedTree):
             check_fault(cls.name, *tree_fault(floats, integers, rules, classes, 0))
             model._begin(dimension)
             model._classes = classes
-            if not unpack_tree(
-                model._floats, model._integers, model._indexes, model._rules, classes, floats, integers, -1
-            ):
+            if not unpack_tree(*model._memory, model._rules, classes, floats, integers, -1):
                 raise StateError(f"the state of {cls.name} does not have the leaves that it says it has")
         return model

@@ -8,27 +8,15 @@ those at and below it; beyond ``max_leaves`` the one that won longest ago goes. 
 import numpy as np
 from resonance.engine.arithmetic import jit
 from resonance.engine.borrowed import borrow
-from resonance.engine.caea.block import (
-    CAPACITY,
-    CHILD,
-    I_HEAD,
-    ID,
-    LEAVES,
-    LEVEL,
-    PARENT,
-    QUEUED,
-    WON,
-    K,
-    at_field,
-    remove_nodes,
-)
+from resonance.engine.caea import block
+from resonance.engine.caea.block import at_field, remove_nodes
 from resonance.engine.hcaea.memory import INTEGERS, POOL, block_of, drop_kept, head_of, remove_model, subtree
 
 
 @jit
 def _is_leaf(table, head, node):
-    child = head[at_field(CHILD, head[CAPACITY]) + node]
-    return child < 0 or head_of(table, child)[K] <= 2
+    child = head[at_field(block.CHILD, head[block.CAPACITY]) + node]
+    return child < 0 or head_of(table, child)[block.K] <= 2
 
 
 @jit
@@ -37,7 +25,7 @@ def leaves_below(table, m):
     leaves = 0
     for q in subtree(table, m, True):
         head = head_of(table, q)
-        for node in range(head[K]):
+        for node in range(head[block.K]):
             leaves += 1 if _is_leaf(table, head, node) else 0
     return leaves
 
@@ -46,10 +34,10 @@ def leaves_below(table, m):
 def _is_shown(table, m):
     """Return whether the tree is read down to a model: it and those above it have more than 2 nodes each."""
     head = head_of(table, m)
-    while head[LEVEL] > 1:
-        if head[K] <= 2:
+    while head[block.LEVEL] > 1:
+        if head[block.K] <= 2:
             return False
-        head = head_of(table, head[PARENT])
+        head = head_of(table, head[block.PARENT])
     return True
 
 
@@ -57,15 +45,15 @@ def _is_shown(table, m):
 def count_founded(table, m, top):
     """Count the node that a model has just founded, below the root, among the leaves of `top`."""
     head, above = head_of(table, m), head_of(table, top)
-    if head[LEVEL] == 1:
-        head[LEAVES] += 1
-    elif head[K] == 3 and _is_shown(table, m):
+    if head[block.LEVEL] == 1:
+        head[block.LEAVES] += 1
+    elif head[block.K] == 3 and _is_shown(table, m):
         # The model has become valid: its leaves stand for the node that it is the child of. They may have won before
         # those in the queue.
-        above[LEAVES] += leaves_below(table, m) - 1
-        above[QUEUED] = 0
-    elif head[K] > 3 and _is_shown(table, m):
-        above[LEAVES] += 1
+        above[block.LEAVES] += leaves_below(table, m) - 1
+        above[block.QUEUED] = 0
+    elif head[block.K] > 3 and _is_shown(table, m):
+        above[block.LEAVES] += 1
 
 
 @jit
@@ -75,7 +63,7 @@ def take_out(floats, integers, table, rules, m, gone, removed, top, record, log)
     `gone` has their positions, ascending; `top` is -1 for nodes of the root.
     """
     head, lost = head_of(table, m), 0
-    children = at_field(CHILD, head[CAPACITY])
+    children = at_field(block.CHILD, head[block.CAPACITY])
     shown = top >= 0 and _is_shown(table, m)
     for r in range(removed):
         child = head[children + gone[r]]
@@ -87,11 +75,11 @@ def take_out(floats, integers, table, rules, m, gone, removed, top, record, log)
     if not shown:
         return
     above = head_of(table, top)
-    above[LEAVES] -= lost
-    if head[LEVEL] > 1 and head[K] <= 2:
+    above[block.LEAVES] -= lost
+    if head[block.LEVEL] > 1 and head[block.K] <= 2:
         # No longer valid: the node that it is the child of is a leaf again, and may be the longest idle one.
-        above[LEAVES] += 1 - leaves_below(table, m)
-        above[QUEUED] = 0
+        above[block.LEAVES] += 1 - leaves_below(table, m)
+        above[block.QUEUED] = 0
 
 
 @jit
@@ -105,16 +93,16 @@ def evict(floats, integers, table, rules, m, node, top, record, log, gone):
 @jit
 def _idle_leaves(table, top):
     """Return the leaves below `top` as rows (won, model, node id), the longest idle one last."""
-    rows = np.empty((head_of(table, top)[LEAVES], 3), dtype=np.int64)
+    rows = np.empty((head_of(table, top)[block.LEAVES], 3), dtype=np.int64)
     at = 0
     for m in subtree(table, top, True):
         head = head_of(table, m)
-        capacity = head[CAPACITY]
-        for node in range(head[K]):
+        capacity = head[block.CAPACITY]
+        for node in range(head[block.K]):
             if _is_leaf(table, head, node):
-                rows[at, 0] = head[at_field(WON, capacity) + node]
+                rows[at, 0] = head[at_field(block.WON, capacity) + node]
                 rows[at, 1] = m
-                rows[at, 2] = head[at_field(ID, capacity) + node]
+                rows[at, 2] = head[at_field(block.ID, capacity) + node]
                 at += 1
     # Stable: leaves that won at the same time keep the order of the tree, whenever the queue is made.
     return rows[np.argsort(rows[:, 0], kind="mergesort")[::-1]]
@@ -123,10 +111,10 @@ def _idle_leaves(table, top):
 @jit
 def _is_below(table, m, top):
     """Return whether there is a model at entry `m`, and it is `top` or one below it: entries are used again."""
-    if table[m, INTEGERS] < I_HEAD:
+    if table[m, INTEGERS] < block.I_HEAD:
         return False
-    while head_of(table, m)[LEVEL] > 1:
-        m = head_of(table, m)[PARENT]
+    while head_of(table, m)[block.LEVEL] > 1:
+        m = head_of(table, m)[block.PARENT]
     return m == top
 
 
@@ -138,19 +126,19 @@ def bound_leaves(floats, integers, indexes, table, rules, top, record, log, gone
     comes after all who are still in it as they were: the first of these is the longest idle leaf of all.
     """
     above = head_of(table, top)
-    while above[LEAVES] > rules.max_leaves:
-        if above[QUEUED] == 0:
+    while above[block.LEAVES] > rules.max_leaves:
+        if above[block.QUEUED] == 0:
             indexes[top] = _idle_leaves(table, top)
-            above[QUEUED] = len(indexes[top])
+            above[block.QUEUED] = len(indexes[top])
             continue
-        above[QUEUED] -= 1
-        won, m, name = borrow(indexes[top])[above[QUEUED]]
+        above[block.QUEUED] -= 1
+        won, m, name = borrow(indexes[top])[above[block.QUEUED]]
         if not _is_below(table, m, top):
             continue
         head = head_of(table, m)
-        capacity = head[CAPACITY]
-        for node in range(head[K]):
-            if head[at_field(ID, capacity) + node] == name:
-                if _is_leaf(table, head, node) and head[at_field(WON, capacity) + node] == won:
+        capacity = head[block.CAPACITY]
+        for node in range(head[block.K]):
+            if head[at_field(block.ID, capacity) + node] == name:
+                if _is_leaf(table, head, node) and head[at_field(block.WON, capacity) + node] == won:
                     evict(floats, integers, table, rules, m, node, top, record, log, gone)
                 break

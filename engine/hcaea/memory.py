@@ -9,29 +9,10 @@ twenty nanoseconds, and a record needs dozens of them.
 import numpy as np
 from resonance.engine.arithmetic import jit
 from resonance.engine.borrowed import floats_at, integers_at
-from resonance.engine.caea.block import (
-    CAPACITY,
-    CHILD,
-    CLUSTER_ID,
-    CLUSTERS,
-    FEWEST_LINKS,
-    FIRST,
-    KEPT,
-    LAST,
-    LEVEL,
-    PARENT,
-    PARENT_ID,
-    SMALLEST,
-    WAIT_FIRST,
-    WAIT_LAST,
-    WAITING,
-    K,
-    at_cluster,
-    at_field,
-    new_block,
-)
-from resonance.engine.caea.reading import stored_shapes, tell
-from resonance.engine.events import NO_REASON, VANISHED
+from resonance.engine.caea import block as layout
+from resonance.engine.caea.block import at_cluster, at_field, new_block
+from resonance.engine.caea.reading import stored_shapes
+from resonance.engine.events import NO_REASON, VANISHED, emit
 from resonance.engine.hcaea.kept_records import FREE, FREE_MODEL, P_HEAD, ROOM, drop_all, new_pool
 
 POOL, ROOT = 0, 1
@@ -91,10 +72,10 @@ def address(floats, integers, indexes):
 @jit
 def new_model(floats, integers, indexes, rules, parent, parent_id, level, classes):
     """Add an empty model to the tree; return its entry."""
-    block, head = new_block(rules.d, rules.h, SMALLEST, FEWEST_LINKS, classes)
-    head[PARENT] = parent
-    head[PARENT_ID] = parent_id
-    head[LEVEL] = level
+    block, head = new_block(rules.d, rules.h, layout.SMALLEST, layout.FEWEST_LINKS, classes)
+    head[layout.PARENT] = parent
+    head[layout.PARENT_ID] = parent_id
+    head[layout.LEVEL] = level
     return add(floats, integers, indexes, block, head)
 
 
@@ -116,9 +97,13 @@ def grow_pool(floats, integers, table, d):
 @jit
 def drop_kept(pool, head, node):
     """Let a node keep nothing."""
-    capacity = head[CAPACITY]
+    capacity = head[layout.CAPACITY]
     drop_all(
-        pool, head, at_field(FIRST, capacity) + node, at_field(LAST, capacity) + node, at_field(KEPT, capacity) + node
+        pool,
+        head,
+        at_field(layout.FIRST, capacity) + node,
+        at_field(layout.LAST, capacity) + node,
+        at_field(layout.KEPT, capacity) + node,
     )
 
 
@@ -137,12 +122,12 @@ def subtree(table, m, valid):
         found[count] = m
         count += 1
         head = head_of(table, m)
-        children = at_field(CHILD, head[CAPACITY])
-        if left + head[K] > len(stack):
-            stack = np.concatenate((stack, np.empty(head[K] + len(stack), dtype=np.int64)))
-        for node in range(head[K] - 1, -1, -1):
+        children = at_field(layout.CHILD, head[layout.CAPACITY])
+        if left + head[layout.K] > len(stack):
+            stack = np.concatenate((stack, np.empty(head[layout.K] + len(stack), dtype=np.int64)))
+        for node in range(head[layout.K] - 1, -1, -1):
             child = head[children + node]
-            if child >= 0 and (not valid or head_of(table, child)[K] > 2):
+            if child >= 0 and (not valid or head_of(table, child)[layout.K] > 2):
                 stack[left] = child
                 left += 1
     return found[:count]
@@ -152,9 +137,9 @@ def subtree(table, m, valid):
 def path_to(table, m, path):
     """Write the node ids that lead to a model."""
     head = head_of(table, m)
-    while head[PARENT] >= 0:
-        path[head[LEVEL] - 1] = head[PARENT_ID]
-        head = head_of(table, head[PARENT])
+    while head[layout.PARENT] >= 0:
+        path[head[layout.LEVEL] - 1] = head[layout.PARENT_ID]
+        head = head_of(table, head[layout.PARENT])
 
 
 @jit
@@ -165,16 +150,17 @@ def remove_model(floats, integers, table, rules, m, record, log):
     pool = head_of(table, POOL)
     for q in models:
         head = head_of(table, q)
-        for node in range(head[K]):
+        for node in range(head[layout.K]):
             drop_kept(pool, head, node)
-        drop_all(pool, head, WAIT_FIRST, WAIT_LAST, WAITING)
-        if head[CLUSTERS] > 0:
+        drop_all(pool, head, layout.WAIT_FIRST, layout.WAIT_LAST, layout.WAITING)
+        if head[layout.CLUSTERS] > 0:
             path_to(table, q, path)
             shapes = stored_shapes(block_of(table, q), head, rules)
             none = np.empty((0, shapes.shape[1]))
-            for c in range(head[CLUSTERS]):
-                cluster = head[at_cluster(CLUSTER_ID, head[CAPACITY]) + c]
-                tell(head, path, record, VANISHED, cluster, -1, NO_REASON, 0.0, 0.0, shapes[c : c + 1], none, log)
+            for c in range(head[layout.CLUSTERS]):
+                cluster = head[at_cluster(layout.CLUSTER_ID, head[layout.CAPACITY]) + c]
+                what, why = (VANISHED, cluster, -1), (NO_REASON, 0.0, 0.0)
+                emit(head, layout.EVENTS, path[: head[layout.LEVEL]], record, what, why, shapes[c : c + 1], none, log)
     for q in models:
         gone = np.empty(1, dtype=np.int64)
         gone[0] = pool[FREE_MODEL]

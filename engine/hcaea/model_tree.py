@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numba.typed import List
 from numpy.typing import ArrayLike, NDArray
-from resonance.engine.base import Cluster, Engine, FloatArray, IntArray, Step, check_batch
+from resonance.engine.base import Cluster, Engine, FloatArray, IntArray, check_batch
 from resonance.engine.caea.block import CAPACITY, CHILD, CLUSTERS, ID, K, at_field
 from resonance.engine.caea.engine import PAPER, PARAMETERS, check_room, rules_from, with_classes
 from resonance.engine.caea.packed_facts import state_facts
@@ -18,13 +18,13 @@ from resonance.engine.facts import ModelFacts, Path
 from resonance.engine.hcaea.batch import FLOATS, INDEX, INTEGERS
 from resonance.engine.hcaea.kept_records import new_pool
 from resonance.engine.hcaea.memory import ROOT, add, address, new_model
-from resonance.engine.parameters import MAX, Parameter, check_parameters
+from resonance.engine.parameters import MAX, Parameter, Parametrised
 
 NO_LIMIT = 64
 """Levels that a tree without `max_depth` may have: more than any stream has reached."""
 
 
-class ModelTree:
+class ModelTree(Parametrised):
     """The parameters of HCAEA and an empty tree; see `HCAEA`.
 
     Attributes
@@ -54,47 +54,13 @@ class ModelTree:
     )
     presets: ClassVar[dict[str, dict[str, Any]]] = {"paper": PAPER}
 
-    def __init__(
-        self,
-        lambda_: int = 50,
-        age_max: int = 10,
-        grace: int = 2,
-        reading: str = "valley",
-        tau: float = 0.08,
-        min_cluster_records: int = 25,
-        max_nodes: int = 1000,
-        max_depth: int | None = 3,
-        min_child_records: int | None = None,
-        orphans: str = "nearest",
-        max_leaves: int = 1000,
-        expire_records: int = 2000,
-        bandwidth: str = "varying",
-        renew: int = 3,
-        valley: float = 0.5,
-    ) -> None:
-        self._given = check_parameters(
-            self.parameters,
-            {
-                "lambda": lambda_,
-                "age_max": age_max,
-                "grace": grace,
-                "reading": reading,
-                "tau": tau,
-                "min_cluster_records": min_cluster_records,
-                "max_nodes": max_nodes,
-                "max_depth": max_depth,
-                "min_child_records": min_child_records,
-                "orphans": orphans,
-                "max_leaves": max_leaves,
-                "expire_records": expire_records,
-                "bandwidth": bandwidth,
-                "renew": renew,
-                "valley": valley,
-            },
-        )
+    depth: int
+    dimension: int = 0
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
         check_room(self._given)
-        self.depth = NO_LIMIT if max_depth is None else max_depth
-        self.dimension = 0
+        self.depth = self._given["max_depth"] or NO_LIMIT
 
     def _begin(self, dimension: int) -> None:
         """Take the dimension of the first batch."""
@@ -105,8 +71,13 @@ class ModelTree:
         self._floats = List.empty_list(FLOATS)
         self._integers = List.empty_list(INTEGERS)
         self._indexes = List.empty_list(INDEX)
-        add(self._floats, self._integers, self._indexes, *new_pool(dimension, 64))
+        add(*self._memory, *new_pool(dimension, 64))
         self._log = List.empty_list(FLOATS)
+
+    @property
+    def _memory(self) -> tuple[List, List, List]:
+        """What a tree lies in, as kernels take it; see `memory`."""
+        return self._floats, self._integers, self._indexes
 
     def _make_room_for_labels(self, classes: int) -> None:
         if classes <= self._classes:
@@ -117,7 +88,7 @@ class ModelTree:
                 self._floats[m], self._integers[m] = with_classes(
                     self._floats[m], head, self.dimension, self._rules.h, classes
                 )
-        address(self._floats, self._integers, self._indexes)
+        address(*self._memory)
         self._classes = classes
 
     def _collect(self, m: int, path: tuple[int, ...], found: list[Cluster]) -> None:
@@ -143,15 +114,9 @@ class RootedTree(ModelTree, Engine):
         if len(batch):
             if not self.dimension:
                 self._begin(batch.shape[1])
-                new_model(self._floats, self._integers, self._indexes, self._rules, -1, -1, 0, 0)
+                new_model(*self._memory, self._rules, -1, -1, 0, 0)
             self._make_room_for_labels(int(marks.max()) + 1)
         return batch, marks
-
-    def _no_answers(self, count: int) -> Step:
-        """Return room for the answers of `count` records."""
-        shape = (count, self.depth)
-        cluster, path = np.full(shape, -1, dtype=np.int64), np.full(shape, -1, dtype=np.int64)
-        return Step(cluster, np.full(count, np.nan), np.zeros(count, dtype=np.bool_), path)
 
     def models(self) -> dict[Path, ModelFacts]:  # noqa: D102
         return state_facts(self.state(), self.name, self.revision)

@@ -14,22 +14,14 @@ from resonance.engine.caea.state_checks import check_fault, opened
 from resonance.engine.classes import MAX_CLASSES
 from resonance.engine.errors import StateError
 from resonance.engine.events import cluster_of, events_from
+from resonance.engine.hcaea import root_step
 from resonance.engine.hcaea.batch import pack_models, unpack_tree
 from resonance.engine.hcaea.faults import tree_fault
 from resonance.engine.hcaea.memory import ROOT
 from resonance.engine.hcaea.model_tree import RootedTree
 from resonance.engine.hcaea.operations import Operations, RootStep
-from resonance.engine.hcaea.root_step import (
-    O_ANSWERED,
-    O_LABEL,
-    O_NODE,
-    O_RECORD,
-    O_REMOVED,
-    children_of,
-    give_children,
-    learn_root,
-    room_for_operations,
-)
+from resonance.engine.hcaea.root_step import children_of, give_children, learn_root, room_for_operations
+from resonance.engine.shell import filled_by_kernels, no_answers, no_prediction
 from resonance.engine.state import pack, unpack
 
 
@@ -69,15 +61,13 @@ class HCAEARoot(RootedTree):
 
     def learn(self, X: ArrayLike, labels: Sequence[int] | NDArray[np.int64] | None = None) -> RootStep:  # noqa: D102
         batch, marks = self._received(X, labels)
-        answers = self._no_answers(len(batch))
+        answers = no_answers(len(batch), self.depth)
         cluster, score, novel, path = answers.cluster, answers.score, answers.novel, answers.path
         if not len(batch):
             return RootStep(cluster, score, novel, path, operations=Operations.none(self.dimension))
         rows, vectors = room_for_operations(len(batch) + 64, self.dimension)
         asked = learn_root(
-            self._floats,
-            self._integers,
-            self._indexes,
+            *self._memory,
             self._rules,
             self._factors,
             batch,
@@ -85,18 +75,15 @@ class HCAEARoot(RootedTree):
             self._log,
             rows,
             vectors,
-            cluster,
-            score,
-            novel,
-            path,
+            *filled_by_kernels(answers),
         )
         row = rows[0][:asked]
         operations = Operations(
-            node=row[:, O_NODE].copy(),
-            record=row[:, O_RECORD].copy(),
-            removed=row[:, O_REMOVED] == 1,
-            answered=row[:, O_ANSWERED] == 1,
-            label=row[:, O_LABEL].copy(),
+            node=row[:, root_step.O_NODE].copy(),
+            record=row[:, root_step.O_RECORD].copy(),
+            removed=row[:, root_step.O_REMOVED] == 1,
+            answered=row[:, root_step.O_ANSWERED] == 1,
+            label=row[:, root_step.O_LABEL].copy(),
             vector=vectors[0][:asked],
         )
         return RootStep(
@@ -105,12 +92,11 @@ class HCAEARoot(RootedTree):
 
     def predict(self, X: ArrayLike) -> Prediction:  # noqa: D102
         batch = check_batch(X, self.dimension)
-        count = len(batch)
-        cluster = np.full((count, self.depth), -1, dtype=np.int64)
-        label, score = np.full(count, -1, dtype=np.int64), np.full(count, np.nan)
-        if self.dimension and count:
-            predict_batch(self._floats[ROOT], self._integers[ROOT], self._rules, batch, cluster, score, label)
-        return Prediction(cluster, score, label)
+        answer = no_prediction(len(batch), self.depth)
+        if self.dimension and len(batch):
+            floats, integers = self._floats[ROOT], self._integers[ROOT]
+            predict_batch(floats, integers, self._rules, batch, answer.cluster, answer.score, answer.label)
+        return answer
 
     def clusters(self) -> list[Cluster]:
         """Present confirmed clusters of the first level, by id, as last read."""
@@ -140,7 +126,7 @@ class HCAEARoot(RootedTree):
             check_fault(cls.name, *tree_fault(floats, integers, rules, classes, 0))
             model._begin(dimension)
             model._classes = classes
-            unpack_tree(model._floats, model._integers, model._indexes, model._rules, classes, floats, integers, -1)
+            unpack_tree(*model._memory, model._rules, classes, floats, integers, -1)
             _, arrays = unpack(data, cls.name, cls.revision)
             there = arrays.get("children", np.empty(0))
             fits = there.dtype == np.uint8 and there.shape == (model._integers[ROOT][K],) and not (there > 1).any()

@@ -20,7 +20,6 @@ from resonance.engine.hcaea.memory import ROOT, new_model
 from resonance.engine.hcaea.model_tree import ModelTree
 from resonance.engine.hcaea.operations import Operations, SubtreeStep
 from resonance.engine.hcaea.subtree_step import TOP, hold_place, learn_below, remove_below
-from resonance.engine.parameters import check_parameters
 from resonance.engine.state import pack, unpack
 
 MAX_NODES = 2**53
@@ -70,16 +69,15 @@ class HCAEASubtree(ModelTree):
     @classmethod
     def make(cls, parameters: Mapping[str, Any]) -> Self:
         """Return an empty subtree of the first node there ever was; raises as `below` does."""
-        checked = check_parameters(cls.parameters, parameters)
-        if checked["max_depth"] == 1:
+        subtree = super().make(parameters)
+        if subtree.depth == 1:
             raise ParameterError("max_depth", 1, "at least 2 where there are models below the root's nodes")
-        subtree = cls(**{name if name != "lambda" else "lambda_": value for name, value in checked.items()})
         subtree.node, subtree.ended = 0, False
         return subtree
 
     def _begin(self, dimension: int) -> None:
         super()._begin(dimension)
-        hold_place(self._floats, self._integers, self._indexes, self._rules, self.node)
+        hold_place(*self._memory, self._rules, self.node)
 
     def follow(self, operations: Operations) -> SubtreeStep:
         """Carry out operations in order.
@@ -111,22 +109,11 @@ class HCAEASubtree(ModelTree):
         if learned:
             if not self.dimension:
                 self._begin(batch.shape[1])
-                new_model(self._floats, self._integers, self._indexes, self._rules, ROOT, self.node, 1, 0)
+                new_model(*self._memory, self._rules, ROOT, self.node, 1, 0)
             self._make_room_for_labels(int(labels.max()) + 1)
+            asked = operations.record[:learned], operations.answered[:learned]
             learn_below(
-                self._floats,
-                self._integers,
-                self._indexes,
-                self._rules,
-                self._factors,
-                self.node,
-                batch,
-                labels,
-                operations.record[:learned],
-                operations.answered[:learned],
-                self._log,
-                cluster,
-                path,
+                *self._memory, self._rules, self._factors, self.node, batch, labels, *asked, self._log, cluster, path
             )
         if len(gone):
             self._remove(int(operations.record[-1]))
@@ -137,7 +124,7 @@ class HCAEASubtree(ModelTree):
         """Let the subtree go; its clusters vanish."""
         self.ended = True
         if self.dimension:
-            remove_below(self._floats, self._integers, self._indexes, self._rules, record, self._log)
+            remove_below(*self._memory, self._rules, record, self._log)
 
     def clusters(self) -> list[Cluster]:
         """Present confirmed clusters, by path and id, as last read."""
@@ -188,9 +175,7 @@ class HCAEASubtree(ModelTree):
             check_fault(cls.name, *tree_fault(floats, integers, rules, classes, 1))
             model._begin(dimension)
             model._classes = classes
-            whole = unpack_tree(
-                model._floats, model._integers, model._indexes, model._rules, classes, floats, integers, ROOT
-            )
+            whole = unpack_tree(*model._memory, model._rules, classes, floats, integers, ROOT)
             if not whole or model._integers[TOP][PARENT_ID] != node:
                 raise StateError(f"the state of {cls.name} does not hold the tree that it says it holds")
         return model

@@ -7,43 +7,12 @@ deletion step do to a sibling happens before the next record comes, as in learni
 import numpy as np
 from resonance.engine.arithmetic import jit
 from resonance.engine.borrowed import borrow
+from resonance.engine.caea import block as layout
+from resonance.engine.caea import step
 from resonance.engine.caea.batch import longest_idle
-from resonance.engine.caea.block import (
-    CAPACITY,
-    CHILD,
-    DEGREE,
-    F_HEAD,
-    FIRST,
-    ID,
-    KEPT,
-    LABELS,
-    LAST,
-    LEVEL,
-    LINKS,
-    MAX_LINKS,
-    WAIT_FIRST,
-    WAIT_LAST,
-    WAITING,
-    K,
-    N,
-    at_field,
-    at_labels,
-    mean_sigma,
-    with_room,
-)
+from resonance.engine.caea.block import at_field, at_labels, mean_sigma, with_room
 from resonance.engine.caea.reading import read_clusters
-from resonance.engine.caea.step import (
-    ANSWER,
-    CASE,
-    FOUNDED,
-    SCORE,
-    SECOND_AT,
-    fade_hits,
-    is_expired,
-    learn_one,
-    nodes_to_remove,
-    renew,
-)
+from resonance.engine.caea.step import fade_hits, is_expired, learn_one, nodes_to_remove, renew
 from resonance.engine.correntropy import scale_of, smallest, squared_cim
 from resonance.engine.hcaea.kept_records import (
     FREE,
@@ -66,13 +35,13 @@ def let_go(table, rules, m, gone):
     What isolated ones kept waits for a new node; what expired ones kept is of the past.
     """
     head, pool = head_of(table, m), head_of(table, POOL)
-    capacity = head[CAPACITY]
+    capacity = head[layout.CAPACITY]
     removed = nodes_to_remove(block_of(table, m), head, rules, gone)
     for r in range(removed):
         if rules.nearest and not is_expired(head, rules, gone[r]):
-            first, last = at_field(FIRST, capacity) + gone[r], at_field(LAST, capacity) + gone[r]
-            count = at_field(KEPT, capacity) + gone[r]
-            move_all(pool, head, first, last, count, WAIT_FIRST, WAIT_LAST, WAITING)
+            first, last = at_field(layout.FIRST, capacity) + gone[r], at_field(layout.LAST, capacity) + gone[r]
+            count = at_field(layout.KEPT, capacity) + gone[r]
+            move_all(pool, head, first, last, count, layout.WAIT_FIRST, layout.WAIT_LAST, layout.WAITING)
         else:
             drop_kept(pool, head, gone[r])
     return removed
@@ -90,9 +59,9 @@ def read_model(block, head, rules, factors, path, record, log, scratch):
 @jit
 def _keep(pool, head, node, slot, limit):
     """Let a node keep a record, and no more than the last `limit`."""
-    capacity = head[CAPACITY]
-    first, last = at_field(FIRST, capacity) + node, at_field(LAST, capacity) + node
-    count = at_field(KEPT, capacity) + node
+    capacity = head[layout.CAPACITY]
+    first, last = at_field(layout.FIRST, capacity) + node, at_field(layout.LAST, capacity) + node
+    count = at_field(layout.KEPT, capacity) + node
     append_record(pool, head, first, last, count, slot)
     if head[count] > limit:
         drop_first(pool, head, first, last, count)
@@ -103,26 +72,26 @@ def learn_here(floats, integers, table, rules, factors, m, top, clock, x, label,
     """Learn a record with one model alone and let its node keep it; return the position of the node."""
     sums, squares, _, work, row = scratch
     head = head_of(table, m)
-    if head[K] == head[CAPACITY] or head[MAX_LINKS] == head[LINKS]:
+    if head[layout.K] == head[layout.CAPACITY] or head[layout.MAX_LINKS] == head[layout.LINKS]:
         larger, longer = with_room(floats[m], integers[m], rules.d, rules.h)
         put(floats, integers, table, m, larger, longer)
         head = head_of(table, m)
-    capacity = head[CAPACITY]
+    capacity = head[layout.CAPACITY]
     node = learn_one(block_of(table, m), head, rules, factors, x, clock, sums, squares, work, row)
     if label >= 0:
-        head[at_labels(node, capacity, head[LINKS], head[LABELS]) + label] += 1
-    if row[FOUNDED] == 1.0 and top >= 0:
+        head[at_labels(node, capacity, head[layout.LINKS], head[layout.LABELS]) + label] += 1
+    if row[step.FOUNDED] == 1.0 and top >= 0:
         count_founded(table, m, top)
-    if head[LEVEL] + 1 < rules.max_depth:
-        children = at_field(CHILD, capacity)
+    if head[layout.LEVEL] + 1 < rules.max_depth:
+        children = at_field(layout.CHILD, capacity)
         if rules.nearest or head[children + node] < 0:
             if head_of(table, POOL)[FREE] < 0:
                 grow_pool(floats, integers, table, rules.d)
             pool = head_of(table, POOL)
             slot = put_record(block_of(table, POOL), pool, rules.d, x, label)
             _keep(pool, head, node, slot, rules.keep)
-        second = np.int64(row[SECOND_AT])
-        if rules.nearest and row[CASE] == 3.0 and head[children + second] >= 0:
+        second = np.int64(row[step.SECOND_AT])
+        if rules.nearest and row[step.CASE] == 3.0 and head[children + second] >= 0:
             drop_kept(head_of(table, POOL), head, second)  # it has an edge now
     return node
 
@@ -132,21 +101,21 @@ def adopt(table, rules, m, x, scratch):
     """Take the first waiting record to the nearest node; return the node's position and the record's label."""
     sums, squares, _, _, _ = scratch
     block, head, pool, records = block_of(table, m), head_of(table, m), head_of(table, POOL), block_of(table, POOL)
-    capacity, k = head[CAPACITY], head[K]
-    slot = head[WAIT_FIRST]
+    capacity, k = head[layout.CAPACITY], head[layout.K]
+    slot = head[layout.WAIT_FIRST]
     label = label_of(pool, slot)
     for i in range(rules.d):
         x[i] = records[slot * rules.d + i]
-    head[WAIT_FIRST] = next_record(pool, slot)
-    if head[WAIT_FIRST] < 0:
-        head[WAIT_LAST] = -1
-    head[WAITING] -= 1
+    head[layout.WAIT_FIRST] = next_record(pool, slot)
+    if head[layout.WAIT_FIRST] < 0:
+        head[layout.WAIT_LAST] = -1
+    head[layout.WAITING] -= 1
     scale = scale_of(mean_sigma(block, k))
-    squared_cim(block[F_HEAD:], capacity, k, rules.d, scale, x, sums, squares)
+    squared_cim(block[layout.F_HEAD :], capacity, k, rules.d, scale, x, sums, squares)
     node, _ = smallest(squares, (k + 7) & ~7)
     if label >= 0:
-        head[at_labels(node, capacity, head[LINKS], head[LABELS]) + label] += 1
-    if head[at_field(CHILD, capacity) + node] < 0 or head[at_field(DEGREE, capacity) + node] == 0:
+        head[at_labels(node, capacity, head[layout.LINKS], head[layout.LABELS]) + label] += 1
+    if head[at_field(layout.CHILD, capacity) + node] < 0 or head[at_field(layout.DEGREE, capacity) + node] == 0:
         _keep(pool, head, node, slot, rules.keep)
     else:
         free_record(pool, slot)
@@ -156,9 +125,9 @@ def adopt(table, rules, m, x, scratch):
 @jit
 def drop_settled(pool, head, rules, node):
     """Let a node keep nothing once it has a child, and no deletion step can find it isolated."""
-    capacity = head[CAPACITY]
-    if head[at_field(CHILD, capacity) + node] >= 0 and (
-        not rules.nearest or head[at_field(DEGREE, capacity) + node] > 0
+    capacity = head[layout.CAPACITY]
+    if head[at_field(layout.CHILD, capacity) + node] >= 0 and (
+        not rules.nearest or head[at_field(layout.DEGREE, capacity) + node] > 0
     ):
         drop_kept(pool, head, node)
 
@@ -215,34 +184,34 @@ def learn_record(
         if todo == LEARN:
             if level <= 1:
                 top = m if level == 1 else np.int64(-1)
-                clock = head[N] + 1
+                clock = head[layout.N] + 1
             node = learn_here(floats, integers, table, rules, factors, m, top, clock, X[level], mark[level], room)
             head, pool = head_of(table, m), head_of(table, POOL)
             at[level] = node
             if answers[level] == 1:
-                clusters[level] = np.int64(row[ANSWER])
-                nodes[level] = head[at_field(ID, head[CAPACITY]) + node]
+                clusters[level] = np.int64(row[step.ANSWER])
+                nodes[level] = head[at_field(layout.ID, head[layout.CAPACITY]) + node]
                 if level == 0:
-                    told[0] = row[SCORE]
-                    told[1] = row[FOUNDED]
+                    told[0] = row[step.SCORE]
+                    told[1] = row[step.FOUNDED]
             outer[level] = 1
             phase[level] = DESCEND if level + 1 < rules.max_depth else SETTLE
         elif todo == DESCEND:
-            capacity, node = head[CAPACITY], at[level]
-            path[level] = head[at_field(ID, capacity) + node]
-            child = head[at_field(CHILD, capacity) + node]
+            capacity, node = head[layout.CAPACITY], at[level]
+            path[level] = head[at_field(layout.ID, capacity) + node]
+            child = head[at_field(layout.CHILD, capacity) + node]
             phase[level] = SETTLE
             if child >= 0:
                 X[level + 1] = X[level]
                 model[level + 1], phase[level + 1], mark[level + 1] = child, LEARN, mark[level]
                 answers[level + 1] = answers[level] * outer[level]
                 level += 1
-            elif head[at_field(KEPT, capacity) + node] >= rules.min_child_records:
-                child = new_model(floats, integers, indexes, rules, m, path[level], level + 1, head[LABELS])
+            elif head[at_field(layout.KEPT, capacity) + node] >= rules.min_child_records:
+                child = new_model(floats, integers, indexes, rules, m, path[level], level + 1, head[layout.LABELS])
                 table = borrow(indexes[0])
-                head[at_field(CHILD, capacity) + node] = child
+                head[at_field(layout.CHILD, capacity) + node] = child
                 model[level + 1] = child
-                slots[level] = head[at_field(FIRST, capacity) + node]
+                slots[level] = head[at_field(layout.FIRST, capacity) + node]
                 phase[level] = FEED
         elif todo == FEED:
             slot = slots[level]
@@ -257,20 +226,20 @@ def learn_record(
             phase[level + 1] = LEARN
             level += 1
         elif todo == SETTLE:
-            capacity, node = head[CAPACITY], at[level]
+            capacity, node = head[layout.CAPACITY], at[level]
             drop_settled(pool, head, rules, node)
             if outer[level] == 1:
                 outer[level] = 0
                 above = top if level > 0 else np.int64(-1)
-                if head[K] > rules.max_nodes:
+                if head[layout.K] > rules.max_nodes:
                     evict(floats, integers, table, rules, m, longest_idle(head), above, record, log, gone)
-                if head[N] % rules.interval == 0:
+                if head[layout.N] % rules.interval == 0:
                     removed = let_go(table, rules, m, gone)
                     if removed > 0:
                         take_out(floats, integers, table, rules, m, gone, removed, above, record, log)
                     read_model(block_of(table, m), head, rules, factors, path, record, log, room)
             phase[level] = ADOPT
-        elif head[WAIT_FIRST] >= 0 and head[K] > 0:
+        elif head[layout.WAIT_FIRST] >= 0 and head[layout.K] > 0:
             at[level], mark[level] = adopt(table, rules, m, X[level], room)
             phase[level] = DESCEND
         else:

@@ -3,24 +3,11 @@
 import numpy as np
 from resonance.engine.arithmetic import jit
 from resonance.engine.classes import majority_label
+from resonance.engine.ildn import layout
 from resonance.engine.ildn.ellipsoid import add_record, outside_box, squared_distance, squared_distances
 from resonance.engine.ildn.graph import connect, edge, end_of, position
+from resonance.engine.ildn.layout import append_node, remove_rows, room_for
 from resonance.engine.ildn.merging import merge, passes
-from resonance.engine.ildn.model import (
-    CLUSTER,
-    COUNT,
-    EDGES,
-    FREE,
-    ID,
-    LEARNED,
-    NEAR,
-    NODES,
-    RADIUS,
-    WON,
-    append_node,
-    remove_rows,
-    room_for,
-)
 from resonance.engine.ildn.reading import (
     CROWDED,
     DENOISING,
@@ -43,7 +30,7 @@ def _ratio(model, rules, row, x, room):
     """Return the squared distance of `x` from a node in squared radii; it is kept in `room`."""
     distance = squared_distance(model, rules, row, x, room.squares, room)
     room.distance[row] = distance
-    room.ratio[row] = distance / model.values[RADIUS, row]
+    room.ratio[row] = distance / model.values[layout.RADIUS, row]
     return room.ratio[row]
 
 
@@ -54,8 +41,8 @@ def holders(model, rules, x, room, keep):
     A node whose largest eigenvalue would have to be exceeded is not asked (exact: its distance would be too large).
     Nor is one beyond whose box `x` lies. With `keep` the holders are written; nodes that were not asked have ratio -1.
     """
-    squares, near, radius, inside = room.squares, model.values[NEAR], model.values[RADIUS], 0
-    nodes = model.head[NODES]
+    squares, near, radius, inside = room.squares, model.values[layout.NEAR], model.values[layout.RADIUS], 0
+    nodes = model.head[layout.NODES]
     squared_distances(model.centre, nodes, x, squares)
     for row in range(nodes):
         room.ratio[row] = -1.0
@@ -73,7 +60,7 @@ def nearest(model, rules, x, marks, room):
 
     -1 where there is none; the oldest at ties. ``room`` is as `holders` left it.
     """
-    nodes, squares, near, ratio = model.head[NODES], room.squares, model.values[NEAR], room.ratio
+    nodes, squares, near, ratio = model.head[layout.NODES], room.squares, model.values[layout.NEAR], room.ratio
     where, best = np.int64(-1), np.inf
     first, lowest = np.int64(-1), np.inf
     for row in range(nodes):
@@ -92,7 +79,7 @@ def nearest(model, rules, x, marks, room):
         if marks[row] < 0:
             continue
         if ratio[row] < 0.0 and squares[row] * near[row] <= best:
-            if outside_box(model, rules, row, x, best * model.values[RADIUS, row]):
+            if outside_box(model, rules, row, x, best * model.values[layout.RADIUS, row]):
                 continue
             _ratio(model, rules, row, x, room)
         if ratio[row] >= 0.0 and (ratio[row] < best or (ratio[row] == best and row < where)):
@@ -116,11 +103,11 @@ def _remove(model, rules, gone, count, record, criterion, value, threshold, log,
     values = np.full(len(affected), value)
     for at in range(count):
         if telling:
-            _told(story, record, REMOVED, fields[ID, gone[at]], -1, -1)
-        cluster = fields[CLUSTER, gone[at]]
+            _told(story, record, REMOVED, fields[layout.ID, gone[at]], -1, -1)
+        cluster = fields[layout.CLUSTER, gone[at]]
         if cluster >= 0 and value < 0.0:
             c = np.searchsorted(affected, cluster)
-            values[c] = max(values[c], float(fields[COUNT, gone[at]]))
+            values[c] = max(values[c], float(fields[layout.COUNT, gone[at]]))
     remove_rows(model, gone, count)
     part_clusters(model, rules, affected, past, record, criterion, values, threshold, log)
 
@@ -128,7 +115,7 @@ def _remove(model, rules, gone, count, record, criterion, value, threshold, log,
 @jit
 def _denoise(model, rules, record, room, log, telling, story):
     """Delete the nodes of far fewer records than a node has on average (9)."""
-    counts, nodes = model.fields[COUNT], model.head[NODES]
+    counts, nodes = model.fields[layout.COUNT], model.head[layout.NODES]
     total, count = np.int64(0), 0
     for row in range(nodes):
         total += counts[row]
@@ -144,16 +131,16 @@ def _denoise(model, rules, record, room, log, telling, story):
 @jit
 def _expire(model, rules, record, room, log, telling, story):
     """Delete the nodes of each cluster that has won no record for long, and such nodes of none."""
-    fields, nodes, now, count = model.fields, model.head[NODES], model.head[LEARNED], 0
+    fields, nodes, now, count = model.fields, model.head[layout.NODES], model.head[layout.LEARNED], 0
     affected = clusters_among(model, np.arange(nodes), nodes)
     last = np.zeros(len(affected), dtype=np.int64)
     for row in range(nodes):
-        if fields[CLUSTER, row] >= 0:
-            c = np.searchsorted(affected, fields[CLUSTER, row])
-            last[c] = max(last[c], fields[WON, row])
+        if fields[layout.CLUSTER, row] >= 0:
+            c = np.searchsorted(affected, fields[layout.CLUSTER, row])
+            last[c] = max(last[c], fields[layout.WON, row])
     for row in range(nodes):
-        cluster = fields[CLUSTER, row]
-        won = last[np.searchsorted(affected, cluster)] if cluster >= 0 else fields[WON, row]
+        cluster = fields[layout.CLUSTER, row]
+        won = last[np.searchsorted(affected, cluster)] if cluster >= 0 else fields[layout.WON, row]
         if now - won >= rules.expire:
             room.gone[count] = row
             count += 1
@@ -165,8 +152,8 @@ def _expire(model, rules, record, room, log, telling, story):
 @jit
 def _longest_idle(model):
     """Return the row of the node that won longest ago."""
-    won, idle = model.fields[WON], 0
-    for row in range(model.head[NODES]):
+    won, idle = model.fields[layout.WON], 0
+    for row in range(model.head[layout.NODES]):
         if won[row] < won[idle]:
             idle = row
     return idle
@@ -176,16 +163,16 @@ def _longest_idle(model):
 def _merge_all(model, rules, winner, record, room, telling, story):
     """Merge the winner with its neighbours, the oldest first, as long as one passes the test; return its row."""
     fields, edges = model.fields, model.edges
-    at = position(edges, model.head[EDGES], edge(winner, 0))
-    while at < model.head[EDGES] and edges[at] >> 32 == winner:
+    at = position(edges, model.head[layout.EDGES], edge(winner, 0))
+    while at < model.head[layout.EDGES] and edges[at] >> 32 == winner:
         other = end_of(edges[at])
         at += 1
         if passes(model, rules, winner, other, room):
-            a, b = fields[ID, winner], fields[ID, other]
+            a, b = fields[layout.ID, winner], fields[layout.ID, other]
             winner = merge(model, rules, winner, other, room)
             if telling:
-                _told(story, record, MERGED, a, b, fields[ID, winner])
-            at = position(edges, model.head[EDGES], edge(winner, 0))
+                _told(story, record, MERGED, a, b, fields[layout.ID, winner])
+            at = position(edges, model.head[layout.EDGES], edge(winner, 0))
     return winner
 
 
@@ -201,17 +188,21 @@ def learn_batch(model, rules, X, labels, start, log, telling, story, cluster, sc
         x = X[t]
         inside = holders(model, rules, x, room, True)
         pairs = inside * (inside - 1)
-        if head[NODES] == fields.shape[1] or head[FREE] == 0 or head[EDGES] + pairs > len(model.edges):
+        if (
+            head[layout.NODES] == fields.shape[1]
+            or head[layout.FREE] == 0
+            or head[layout.EDGES] + pairs > len(model.edges)
+        ):
             return t, pairs
-        where, ratio = nearest(model, rules, x, fields[CLUSTER], room)
-        cluster[t, 0] = fields[CLUSTER, where] if where >= 0 and ratio <= _FAR else -1
+        where, ratio = nearest(model, rules, x, fields[layout.CLUSTER], room)
+        cluster[t, 0] = fields[layout.CLUSTER, where] if where >= 0 and ratio <= _FAR else -1
         score[t] = 1.0 / (1.0 + ratio) if where >= 0 else np.nan
-        head[LEARNED] += 1
+        head[layout.LEARNED] += 1
         novel[t] = inside == 0
         if inside == 0:
             winner = append_node(model, rules, x)
             if telling:
-                _told(story, t, CREATED, fields[ID, winner], -1, -1)
+                _told(story, t, CREATED, fields[layout.ID, winner], -1, -1)
             room.inside[0] = winner
             inside = 1
         else:
@@ -220,26 +211,28 @@ def learn_batch(model, rules, X, labels, start, log, telling, story, cluster, sc
                 if room.distance[room.inside[at]] < room.distance[winner]:
                     winner = room.inside[at]
             add_record(model, rules, winner, x, room)
-            fields[WON, winner] = head[LEARNED]
+            fields[layout.WON, winner] = head[layout.LEARNED]
             if inside > 1:
                 fresh = connect(model, room.inside, inside)
                 if telling:
                     for entry in fresh:
                         if entry >> 32 < end_of(entry):
-                            _told(story, t, JOINED, fields[ID, entry >> 32], fields[ID, end_of(entry)], -1)
+                            _told(
+                                story, t, JOINED, fields[layout.ID, entry >> 32], fields[layout.ID, end_of(entry)], -1
+                            )
         if labels[t] >= 0:
             model.labels[winner, labels[t]] += 1
         join_clusters(model, rules, room.inside, inside, t, room.ratio, log)
         if not novel[t]:
             winner = _merge_all(model, rules, winner, t, room, telling, story)
-        node[t, 0] = fields[ID, winner]
-        if head[NODES] > rules.max_nodes:
+        node[t, 0] = fields[layout.ID, winner]
+        if head[layout.NODES] > rules.max_nodes:
             room.gone[0] = _longest_idle(model)
-            crowd = float(head[NODES])
+            crowd = float(head[layout.NODES])
             _remove(
                 model, rules, room.gone, 1, t, CROWDED, crowd, float(rules.max_nodes), log, telling, story
             )  # fmt: skip
-        if head[LEARNED] % rules.interval == 0:
+        if head[layout.LEARNED] % rules.interval == 0:
             _denoise(model, rules, t, room, log, telling, story)
             if rules.expire > 0:
                 _expire(model, rules, t, room, log, telling, story)
@@ -250,15 +243,15 @@ def learn_batch(model, rules, X, labels, start, log, telling, story, cluster, sc
 def predict_batch(model, rules, X, cluster, score, label):
     """Answer for a batch: nearest clustered node within reach, and the majority label of the nearest that has one."""
     room = room_for(model, rules)
-    nodes = model.head[NODES]
+    nodes = model.head[layout.NODES]
     majority = np.full(nodes, -1, dtype=np.int64)
     for row in range(nodes):
         majority[row] = majority_label(model.labels[row])
     for t in range(len(X)):
         holders(model, rules, X[t], room, False)
-        where, ratio = nearest(model, rules, X[t], model.fields[CLUSTER], room)
+        where, ratio = nearest(model, rules, X[t], model.fields[layout.CLUSTER], room)
         if where >= 0:
-            cluster[t, 0] = model.fields[CLUSTER, where] if ratio <= _FAR else -1
+            cluster[t, 0] = model.fields[layout.CLUSTER, where] if ratio <= _FAR else -1
             score[t] = 1.0 / (1.0 + ratio)
         where, _ = nearest(model, rules, X[t], majority, room)
         if where >= 0:
@@ -270,10 +263,10 @@ def nearest_nodes(model, rules, X, relative, node):
     """Write the id of the node nearest to each record: in radii, or with `relative` false by distance alone (5)."""
     room = room_for(model, rules)
     for t in range(len(X)):
-        squared_distances(model.centre, model.head[NODES], X[t], room.squares)
+        squared_distances(model.centre, model.head[layout.NODES], X[t], room.squares)
         best = np.inf
-        for row in range(model.head[NODES]):
+        for row in range(model.head[layout.NODES]):
             ratio = _ratio(model, rules, row, X[t], room)
             value = ratio if relative else room.distance[row]
             if value < best or row == 0:
-                best, node[t] = value, model.fields[ID, row]
+                best, node[t] = value, model.fields[layout.ID, row]

@@ -8,7 +8,7 @@ of a vector with itself, and W follows exactly by one of the same form. Equation
 import numpy as np
 from resonance.engine.arithmetic import fma, inline, jit
 from resonance.engine.borrowed import borrow
-from resonance.engine.ildn.model import COUNT, KNOWN, SLACK, SLOT, WIDEST, WON, set_reach, take_slot
+from resonance.engine.ildn.layout import COUNT, KNOWN, SLACK, SLOT, WIDEST, WON, set_reach, take_slot
 
 
 @jit

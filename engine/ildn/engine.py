@@ -1,38 +1,24 @@
 """ILDN as an engine: parameters, batches, answers, state."""
 
-from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from numba import types
 from numba.typed import List
 from numpy.typing import ArrayLike, NDArray
-from resonance.engine.base import Cluster, Engine, IntArray, Prediction, Step, check_batch
-from resonance.engine.classes import MAX_CLASSES, record_labels
-from resonance.engine.errors import ParameterError, StateError
-from resonance.engine.events import cluster_of, events_from
-from resonance.engine.facts import ModelFacts, Path
+from resonance.engine.base import FloatArray, IntArray, Prediction, Step, check_batch
+from resonance.engine.classes import MAX_CLASSES
+from resonance.engine.errors import StateError
+from resonance.engine.facts import ModelFacts
+from resonance.engine.ildn import layout
 from resonance.engine.ildn.batch import learn_batch, nearest_nodes, predict_batch
-from resonance.engine.ildn.model import (
-    CLUSTER,
-    COUNT,
-    EDGES,
-    ID,
-    LEARNED,
-    NODES,
-    RADIUS,
-    SLOT,
-    SMALLEST,
-    Rules,
-    new_model,
-    with_classes,
-    with_room,
-)
+from resonance.engine.ildn.layout import Rules, new_model, with_classes, with_room
 from resonance.engine.ildn.radius import squared_radii
 from resonance.engine.ildn.reading import CRITERIA, present_clusters, shapes_of
 from resonance.engine.ildn.state import packed, unpacked
-from resonance.engine.parameters import MAX, Parameter, check_parameters
-from resonance.engine.state import pack, unpack
+from resonance.engine.parameters import MAX, Parameter, filled
+from resonance.engine.shell import FlatEngine, filled_by_kernels
 
 PARAMETERS = (
     Parameter("sigma", float, 1e-3, "variance of a new node in every feature, in prepared units", 1e-20, 1e20),
@@ -50,7 +36,7 @@ PARAMETERS = (
 PAPER = {"min_cluster_records": 1, "expire_records": 0}
 
 
-class ILDN(Engine):
+class ILDN(FlatEngine):
     """Incremental local distribution network: ellipsoids that follow the data, joined where they overlap.
 
     A node is the mean and the covariance of the records that it has won. A record within the radius of no node founds
@@ -111,116 +97,50 @@ class ILDN(Engine):
     revision: ClassVar[int] = 2
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
     presets: ClassVar[dict[str, dict[str, Any]]] = {"paper": PAPER}
+    criteria = CRITERIA
     most_features: ClassVar[int] = 256
     """Every node of two records and more has two matrices of d x d: with 256 features a megabyte."""
-
-    def __init__(
-        self,
-        sigma: float = 1e-3,
-        q: float = 0.9,
-        radius: str = "sq",
-        rho: float = 0.95,
-        lambda_: int = 1000,
-        k: float = 0.01,
-        min_cluster_records: int = 25,
-        max_nodes: int = 1000,
-        expire_records: int = 20_000,
-    ) -> None:
-        self._given = check_parameters(
-            self.parameters,
-            {
-                "sigma": sigma,
-                "q": q,
-                "radius": radius,
-                "rho": rho,
-                "lambda": lambda_,
-                "k": k,
-                "min_cluster_records": min_cluster_records,
-                "max_nodes": max_nodes,
-                "expire_records": expire_records,
-            },
-        )
-        self.depth = 1
-        self.dimension = 0
 
     def _begin(self, dimension: int) -> None:
         """Take the dimension of the first batch."""
         given = self._given
         self.dimension = dimension
-        self._rules = Rules(
+        self._rules = filled(
+            Rules,
+            given,
             d=dimension,
             lanes=-(-dimension // 8) * 8,
-            sigma=given["sigma"],
-            k=given["k"],
             interval=given["lambda"],
-            rho=given["rho"],
-            min_cluster_records=given["min_cluster_records"],
-            max_nodes=given["max_nodes"],
             expire=given["expire_records"],
             radii=squared_radii(given["q"], dimension, given["radius"]),
         )
-        self._model = new_model(dimension, SMALLEST, 8, 16, 0)
-        self._log = List.empty_list(types.float64[::1])
+        self._model = new_model(dimension, layout.SMALLEST, 8, 16, 0)
         self._story = List.empty_list(types.int64[::1])
 
-    def learn(self, X: ArrayLike, labels: Sequence[int] | NDArray[np.int64] | None = None) -> Step:  # noqa: D102
-        return self.trace(X, labels)[0]
-
-    def trace(
-        self, X: ArrayLike, labels: Sequence[int] | NDArray[np.int64] | None = None, told: bool = False
-    ) -> tuple[Step, IntArray]:
-        """Learn like `learn`, and with `told` also return what became of the nodes, for tests and for the curious.
+    def _learn(self, batch: FloatArray, labels: IntArray, step: Step, told: bool) -> NDArray[Any]:
+        """Learn a batch; with `told` return what became of the nodes.
 
         Returns
         -------
-        Step
-            As `learn`.
         ndarray of shape (events, 5)
             Record, code (0 created, 1 merged, 2 removed, 3 edge) and node ids: the node; winner, neighbour and the
-            new node; the two ends; -1 where there is none. No rows without `told`.
+            new node; the two ends; -1 where there is none.
         """
-        batch = check_batch(X, self.dimension, self.most_features)
-        marks = record_labels(labels, len(batch))
-        count = len(batch)
-        cluster, node = np.full((count, 1), -1, dtype=np.int64), np.full((count, 1), -1, dtype=np.int64)
-        score, novel = np.empty(count), np.empty(count, dtype=np.bool_)
-        nothing = np.empty((0, 5), dtype=np.int64)
-        if count == 0:
-            return Step(cluster, score, novel, node), nothing
-        if not self.dimension:
-            self._begin(batch.shape[1])
-        if marks.max() >= self._model.labels.shape[1]:
-            self._model = with_classes(self._model, int(marks.max()) + 1)
-        learned = 0
-        while learned < count:
+        if labels.max() >= self._model.labels.shape[1]:
+            self._model = with_classes(self._model, int(labels.max()) + 1)
+        answers, learned = filled_by_kernels(step), 0
+        while learned < len(batch):
             learned, edges = learn_batch(
-                self._model,
-                self._rules,
-                batch,
-                marks,
-                learned,
-                self._log,
-                told,
-                self._story,
-                cluster,
-                score,
-                novel,
-                node,
-            )
-            if learned < count:
+                self._model, self._rules, batch, labels, learned, self._log, told, self._story, *answers
+            )  # fmt: skip
+            if learned < len(batch):
                 self._model = with_room(self._model, edges)
-        story = np.array(self._story) if len(self._story) else nothing
+        story = np.array(self._story) if len(self._story) else np.empty((0, 5), dtype=np.int64)
         self._story.clear()
-        return Step(cluster, score, novel, node, events_from(self._log, self.dimension, CRITERIA)), story
+        return story
 
-    def predict(self, X: ArrayLike) -> Prediction:  # noqa: D102
-        batch = check_batch(X, self.dimension)
-        count = len(batch)
-        cluster, label = np.full((count, 1), -1, dtype=np.int64), np.full(count, -1, dtype=np.int64)
-        score = np.full(count, np.nan)
-        if self.dimension and count:
-            predict_batch(self._model, self._rules, batch, cluster, score, label)
-        return Prediction(cluster, score, label)
+    def _predict(self, batch: FloatArray, answer: Prediction) -> None:
+        predict_batch(self._model, self._rules, batch, answer.cluster, answer.score, answer.label)
 
     def nearest(self, X: ArrayLike, relative: bool = True) -> IntArray:
         """Return the id of the node nearest to each record, whether a cluster has it or not; changes nothing.
@@ -238,55 +158,37 @@ class ILDN(Engine):
             nearest_nodes(self._model, self._rules, batch, relative, node)
         return node
 
-    def clusters(self) -> list[Cluster]:  # noqa: D102
-        if not self.dimension:
-            return []
-        shapes = shapes_of(self._model, self._rules, present_clusters(self._model))
-        return [cluster_of(row, (), self.dimension) for row in shapes]
+    def _shapes(self) -> FloatArray:
+        shapes: FloatArray = shapes_of(self._model, self._rules, present_clusters(self._model))
+        return shapes
 
-    def models(self) -> dict[Path, ModelFacts]:
+    def _facts(self) -> ModelFacts:
         """Return what is known of the model; since when a cluster is there is not kept."""
-        if not self.dimension:
-            return {}
-        rows = int(self._model.head[NODES])
-        ids, clusters = self._model.fields[ID, :rows].tolist(), self._model.fields[CLUSTER, :rows].tolist()
-        own = {node: cluster for node, cluster in zip(ids, clusters, strict=True) if cluster >= 0}
-        return {(): ModelFacts((), int(self._model.head[LEARNED]), {}, own)}
+        rows = int(self._model.head[layout.NODES])
+        fields = self._model.fields[:, :rows]
+        nodes = zip(fields[layout.ID].tolist(), fields[layout.CLUSTER].tolist(), strict=True)
+        own = {node: cluster for node, cluster in nodes if cluster >= 0}
+        return ModelFacts((), int(self._model.head[layout.LEARNED]), {}, own)
 
-    def state(self) -> bytes:  # noqa: D102
-        header: dict[str, Any] = {"parameters": self._given, "dimension": self.dimension}
-        if not self.dimension:
-            return pack(self.name, self.revision, header, {})
-        header["classes"] = self._model.labels.shape[1]
-        return pack(self.name, self.revision, header, packed(self._model))
+    def _header(self) -> dict[str, Any]:
+        return {"classes": self._model.labels.shape[1]}
 
-    @classmethod
-    def from_state(cls, data: bytes) -> Self:  # noqa: D102
-        header, arrays = unpack(data, cls.name, cls.revision)
-        try:
-            model = cls.make(header["parameters"])
-            dimension, classes = header["dimension"], header.get("classes", 0)
-        except (KeyError, TypeError, ValueError, AttributeError, ParameterError) as error:
-            raise StateError(f"the state of {cls.name} has no parameters that it can have: {error}") from error
-        for name, value, most in (("dimension", dimension, cls.most_features), ("classes", classes, MAX_CLASSES)):
-            if type(value) is not int or not 0 <= value <= most:
-                raise StateError(f"the state of {cls.name} has {name} = {value!r}")
-        if dimension:
-            model._begin(dimension)
-            model._model = unpacked(arrays, model._rules, classes)
-        elif arrays:
-            raise StateError(f"the state of {cls.name} has arrays but no dimension")
-        return model
+    def _packed(self) -> dict[str, NDArray[Any]]:
+        return packed(self._model)
+
+    def _restore(self, dimension: int, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        classes = header.get("classes", 0)
+        if not dimension or type(classes) is not int or not 0 <= classes <= MAX_CLASSES:
+            raise ValueError(f"{dimension!r} features, {classes!r} classes")
+        self._begin(dimension)
+        self._model = unpacked(arrays, self._rules, classes)
 
     @classmethod
-    def compile(cls) -> None:
-        """Compile every kernel, or load it from the cache, before the first record comes."""
-        rng = np.random.default_rng(0)
-        model = cls(sigma=1e-2, lambda_=20, k=0.5, min_cluster_records=2)
-        model.learn(rng.random((100, 2)), labels=[0] * 100)
-        model.predict(np.zeros((1, 2)))
+    def compile(cls) -> None:  # noqa: D102
+        super().compile()
+        model = cls()
+        model.learn(np.zeros((1, 2)))
         model.nearest(np.zeros((1, 2)))
-        cls.from_state(model.state()).clusters()
 
     @property
     def nodes(self) -> dict[str, NDArray[Any]]:
@@ -300,17 +202,17 @@ class ILDN(Engine):
         """
         if not self.dimension:
             raise StateError("there are no nodes before the first record")
-        model, d, rows = self._model, self.dimension, int(self._model.head[NODES])
-        ids, slots = model.fields[ID, :rows].copy(), model.fields[SLOT, :rows]
+        model, d, rows = self._model, self.dimension, int(self._model.head[layout.NODES])
+        ids, slots = model.fields[layout.ID, :rows].copy(), model.fields[layout.SLOT, :rows]
         covariance = np.tile(self._rules.sigma * np.eye(d), (rows, 1, 1))
         covariance[slots >= 0] = model.covariance[slots[slots >= 0]][:, :, :d]
-        entries = model.edges[: model.head[EDGES]]
+        entries = model.edges[: model.head[layout.EDGES]]
         ends = np.stack([ids[entries >> 32], ids[entries & 0xFFFFFFFF]], axis=1)
         return {
             "id": ids,
-            "count": model.fields[COUNT, :rows].copy(),
-            "cluster": model.fields[CLUSTER, :rows].copy(),
-            "radius": np.sqrt(model.values[RADIUS, :rows]),
+            "count": model.fields[layout.COUNT, :rows].copy(),
+            "cluster": model.fields[layout.CLUSTER, :rows].copy(),
+            "radius": np.sqrt(model.values[layout.RADIUS, :rows]),
             "centre": model.centre[:, :rows].T.copy(),
             "covariance": covariance,
             "labels": model.labels[:rows].copy(),

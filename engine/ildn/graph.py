@@ -2,7 +2,7 @@
 
 import numpy as np
 from resonance.engine.arithmetic import inline, jit
-from resonance.engine.ildn.model import CLUSTER, EDGES
+from resonance.engine.ildn.layout import CLUSTER, EDGES
 
 
 @inline
@@ -120,6 +120,6 @@ def spread_from(model, first, part, number, rows):
 
 
 @jit
-def rows_of(model, nodes, cluster):
+def nodes_of(model, nodes, cluster):
     """Return the rows of a cluster's nodes, the oldest first."""
     return np.flatnonzero(model.fields[CLUSTER, :nodes] == cluster)

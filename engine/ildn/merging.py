@@ -8,7 +8,7 @@ from resonance.engine.arithmetic import exp_minus, jit, log, log1p
 from resonance.engine.ildn.eigenvalues import eigenvalues
 from resonance.engine.ildn.ellipsoid import join_covariances, join_nodes
 from resonance.engine.ildn.graph import move_edges
-from resonance.engine.ildn.model import CLUSTER, COUNT, KNOWN, RADIUS, SLOT, append_node, radius_of, remove_rows
+from resonance.engine.ildn.layout import CLUSTER, COUNT, KNOWN, RADIUS, SLOT, append_node, radius_of, remove_rows
 
 
 @jit

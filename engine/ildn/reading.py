@@ -7,27 +7,9 @@ it has too few records.
 
 import numpy as np
 from resonance.engine.arithmetic import jit
-from resonance.engine.events import (
-    ABSORBED,
-    E_AFTER,
-    E_BEFORE,
-    E_CLUSTER,
-    E_CRITERION,
-    E_HEAD,
-    E_KIND,
-    E_LEVEL,
-    E_NUMBER,
-    E_OTHER,
-    E_RECORD,
-    E_THRESHOLD,
-    E_VALUE,
-    EMERGED,
-    SHAPE_HEAD,
-    SPLIT,
-    VANISHED,
-)
-from resonance.engine.ildn.graph import rows_of, spread_from
-from resonance.engine.ildn.model import CLUSTER, COUNT, EVENTS, NEXT_CLUSTER, NODES, SLOT
+from resonance.engine.events import ABSORBED, EMERGED, NO_PATH, SHAPE_HEAD, SPLIT, VANISHED, emit, rows_of
+from resonance.engine.ildn.graph import nodes_of, spread_from
+from resonance.engine.ildn.layout import CLUSTER, COUNT, EVENTS, NEXT_CLUSTER, NODES, SLOT
 
 SIZE, DISTANCE, DENOISING, CROWDED, EXPIRED = 1, 2, 3, 4, 5
 CRITERIA = ("", "min_cluster_records", "distance", "denoising", "max_nodes", "expire_records")
@@ -40,7 +22,7 @@ def shape_of(model, rules, cluster):
     The spread is that of the records: of the ellipsoids, and of their centres around that of the cluster.
     """
     d, fields = rules.d, model.fields
-    rows = rows_of(model, model.head[NODES], cluster)
+    rows = nodes_of(model, model.head[NODES], cluster)
     shape = np.zeros(SHAPE_HEAD + 2 * d)
     shape[0], shape[2] = cluster, len(rows)
     for row in rows:
@@ -75,38 +57,6 @@ def present_clusters(model):
     """Return the ids of the present clusters, ascending."""
     clusters = np.unique(model.fields[CLUSTER, : model.head[NODES]])
     return clusters[clusters >= 0]
-
-
-@jit
-def _tell(model, record, kind, cluster, other, criterion, value, threshold, before, after, log):
-    """Append an event to `log`; `before` and `after` are rows of clusters."""
-    row = np.empty(E_HEAD + before.size + after.size)
-    row[E_RECORD] = record
-    row[E_KIND] = kind
-    row[E_LEVEL] = 0
-    row[E_NUMBER] = model.head[EVENTS]
-    row[E_CLUSTER] = cluster
-    row[E_OTHER] = other
-    row[E_CRITERION] = criterion
-    row[E_VALUE] = value
-    row[E_THRESHOLD] = threshold
-    row[E_BEFORE] = len(before)
-    row[E_AFTER] = len(after)
-    at = E_HEAD
-    for shapes in (before, after):
-        for r in range(len(shapes)):
-            row[at : at + shapes.shape[1]] = shapes[r]
-            at += shapes.shape[1]
-    model.head[EVENTS] += 1
-    log.append(row)
-
-
-@jit
-def _two(shapes, a, b):
-    """Return the rows `a` and `b` of shapes."""
-    rows = np.empty((2, shapes.shape[1]))
-    rows[0], rows[1] = shapes[a], shapes[b]
-    return rows
 
 
 @jit
@@ -157,8 +107,8 @@ def join_clusters(model, rules, rows, count, record, ratio, log):
         for at in range(members):
             fields[CLUSTER, reached[at]] = cluster
         after = shapes_of(model, rules, np.array([cluster]))
-        none = np.empty((0, after.shape[1]))
-        _tell(model, record, EMERGED, cluster, -1, SIZE, size, rules.min_cluster_records, none, after, log)
+        why = (SIZE, float(size), float(rules.min_cluster_records))
+        emit(model.head, EVENTS, NO_PATH, record, (EMERGED, cluster, -1), why, after[:0], after, log)
         return
     if len(met) == 1:
         for at in range(members):
@@ -176,7 +126,8 @@ def join_clusters(model, rules, rows, count, record, ratio, log):
     after = shapes_of(model, rules, met[:1])
     for c in range(1, len(met)):
         value = np.sqrt(max(nearest[0], nearest[c]))
-        _tell(model, record, ABSORBED, met[c], met[0], DISTANCE, value, 1.0, _two(past, c, 0), after, log)
+        what, why = (ABSORBED, met[c], met[0]), (DISTANCE, value, 1.0)
+        emit(model.head, EVENTS, NO_PATH, record, what, why, rows_of(past, c, 0), after, log)
 
 
 @jit
@@ -240,15 +191,12 @@ def part_clusters(model, rules, affected, past, record, criterion, values, thres
         return
     heir = np.zeros(len(affected), dtype=np.int64)
     new = _settle(model, rules, affected, np.empty(model.head[NODES], dtype=np.int64), heir)
-    none = np.empty((0, past.shape[1]))
     for c in range(len(affected)):
         if heir[c] == 0:
-            _tell(
-                model, record, VANISHED, affected[c], -1, criterion, values[c], threshold, past[c : c + 1], none, log
-            )  # fmt: skip
+            what, why = (VANISHED, affected[c], -1), (criterion, values[c], threshold)
+            emit(model.head, EVENTS, NO_PATH, record, what, why, past[c : c + 1], past[:0], log)
     for n in range(len(new)):
         c = new[n, 1]
         after = shapes_of(model, rules, np.array([affected[c], new[n, 0]]))
-        _tell(
-            model, record, SPLIT, new[n, 0], affected[c], criterion, values[c], threshold, past[c : c + 1], after, log
-        )  # fmt: skip
+        what, why = (SPLIT, new[n, 0], affected[c]), (criterion, values[c], threshold)
+        emit(model.head, EVENTS, NO_PATH, record, what, why, past[c : c + 1], after, log)

@@ -4,38 +4,20 @@ The arrays are a function of the model alone, not of the room it happens to have
 be told from the rest, such as radii and spectra, is not among them.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from resonance.engine.base import MAGNITUDE
+from resonance.engine.contents import MAX_RECORDS
 from resonance.engine.errors import StateError
+from resonance.engine.ildn import layout
 from resonance.engine.ildn.graph import spread_from
-from resonance.engine.ildn.model import (
-    CLUSTER,
-    COUNT,
-    EDGES,
-    EVENTS,
-    FREE,
-    ID,
-    LEARNED,
-    NEXT_CLUSTER,
-    NEXT_ID,
-    NODES,
-    SLOT,
-    SMALLEST,
-    WIDEST,
-    WON,
-    Model,
-    Rules,
-    new_model,
-    set_reach,
-)
+from resonance.engine.ildn.layout import Model, Rules, new_model, set_reach
 
-_HEAD = (LEARNED, NEXT_ID, NEXT_CLUSTER, EVENTS)
-_FIELDS = (ID, COUNT, WON, CLUSTER)
-_END = 2**53
-"""No stream is longer, and what counts its records stays far from the end of an int64."""
+_HEAD = (layout.LEARNED, layout.NEXT_ID, layout.NEXT_CLUSTER, layout.EVENTS)
+_FIELDS = (layout.ID, layout.COUNT, layout.WON, layout.CLUSTER)
 _WIDEST = 1e304
 """No variance of records of a few hundred features, each at most `MAGNITUDE`, is larger."""
 
@@ -44,18 +26,18 @@ Arrays = dict[str, NDArray[Any]]
 
 def packed(model: Model) -> Arrays:
     """Return the contents of a model: matrices only for nodes of two records and more, edges from their older end."""
-    nodes, d = int(model.head[NODES]), len(model.centre)
-    slots = model.fields[SLOT, :nodes]
+    nodes, d = int(model.head[layout.NODES]), len(model.centre)
+    slots = model.fields[layout.SLOT, :nodes]
     slots = slots[slots >= 0]
     lower = np.tril_indices(d)
-    edges = model.edges[: model.head[EDGES]]
+    edges = model.edges[: model.head[layout.EDGES]]
     ends = np.stack([edges >> 32, edges & 0xFFFFFFFF], axis=1)
     row, label = np.nonzero(model.labels[:nodes])
     return {
         "head": model.head[list(_HEAD)],
         "nodes": model.fields[list(_FIELDS), :nodes],
         "centre": model.centre[:, :nodes].T,
-        "widest": model.values[WIDEST, :nodes],
+        "widest": model.values[layout.WIDEST, :nodes],
         "covariance": model.covariance[slots][:, lower[0], lower[1]],
         "whitening": model.whitening[slots][:, :, :d],
         "edges": ends[ends[:, 0] < ends[:, 1]],
@@ -63,30 +45,24 @@ def packed(model: Model) -> Arrays:
     }
 
 
-def unpacked(arrays: Arrays, rules: Rules, classes: int) -> Model:
-    """Return the model that `packed` gave.
-
-    Raises
-    ------
-    StateError
-        The arrays are not what a model with these parameters can have.
-    """
+def unpacked(arrays: Mapping[str, NDArray[Any]], rules: Rules, classes: int) -> Model:
+    """Return the model that `packed` gave the arrays of, or raise `StateError`."""
     _check_shapes(arrays, rules.d)
     _check_values(arrays, rules, classes)
     d, nodes, matrices = rules.d, arrays["nodes"].shape[1], len(arrays["covariance"])
-    capacity = SMALLEST
+    capacity = layout.SMALLEST
     while capacity <= nodes:
         capacity *= 2
     a, b = arrays["edges"].T
     entries = np.sort(np.concatenate([a << 32 | b, b << 32 | a]))
     model = new_model(d, capacity, matrices + 8, len(entries) + 16, classes)
     model.head[list(_HEAD)] = arrays["head"]
-    model.head[NODES], model.head[FREE], model.head[EDGES] = nodes, 8, len(entries)
+    model.head[layout.NODES], model.head[layout.FREE], model.head[layout.EDGES] = nodes, 8, len(entries)
     model.edges[: len(entries)] = entries
     model.free[:8] = np.arange(matrices, matrices + 8)[::-1]
     model.fields[list(_FIELDS), :nodes] = arrays["nodes"]
-    model.fields[SLOT, :nodes] = -1
-    model.fields[SLOT, np.flatnonzero(arrays["nodes"][1] > 1)] = np.arange(matrices)
+    model.fields[layout.SLOT, :nodes] = -1
+    model.fields[layout.SLOT, np.flatnonzero(arrays["nodes"][1] > 1)] = np.arange(matrices)
     model.centre[:, :nodes] = arrays["centre"].T
     lower = np.tril_indices(d)
     model.covariance[:matrices, lower[0], lower[1]] = arrays["covariance"]
@@ -105,7 +81,7 @@ def _need(condition: object, what: str) -> None:
         raise StateError(f"the state of ildn does not hold a model: {what}")
 
 
-def _check_shapes(arrays: Arrays, d: int) -> None:
+def _check_shapes(arrays: Mapping[str, NDArray[Any]], d: int) -> None:
     wanted = {
         "head": ("i", (len(_HEAD),)),
         "nodes": ("i", (len(_FIELDS), None)),
@@ -129,12 +105,12 @@ def _check_shapes(arrays: Arrays, d: int) -> None:
     _need(len(arrays["covariance"]) == grown == len(arrays["whitening"]), "matrices and nodes differ in number")
 
 
-def _check_values(arrays: Arrays, rules: Rules, classes: int) -> None:
+def _check_values(arrays: Mapping[str, NDArray[Any]], rules: Rules, classes: int) -> None:
     learned, next_id, next_cluster, events = (int(value) for value in arrays["head"])
     ids, counts, won, clusters = arrays["nodes"]
     nodes = len(ids)
-    _need(0 < learned < _END and 0 <= next_id <= 2 * learned, "its counters")
-    _need(0 <= next_cluster <= learned * rules.max_nodes and 0 <= events < _END, "its counters")
+    _need(0 < learned < MAX_RECORDS and 0 <= next_id <= 2 * learned, "its counters")
+    _need(0 <= next_cluster <= learned * rules.max_nodes and 0 <= events < MAX_RECORDS, "its counters")
     _need(1 <= nodes <= rules.max_nodes, f"{nodes} nodes")
     _need(ids[0] >= 0 and (np.diff(ids) > 0).all() and ids[-1] < next_id, "ids of nodes")
     _need((counts >= 1).all() and (counts <= learned).all() and sum(counts.tolist()) <= learned, "counts of nodes")
@@ -161,15 +137,15 @@ def _check_values(arrays: Arrays, rules: Rules, classes: int) -> None:
 
 def _check_clusters(model: Model, rules: Rules) -> None:
     """Every component has one cluster, of its own, exactly when it has enough records."""
-    nodes = int(model.head[NODES])
+    nodes = int(model.head[layout.NODES])
     part, reached = np.full(nodes, -1, dtype=np.int64), np.empty(nodes, dtype=np.int64)
     seen: set[int] = set()
     for row in range(nodes):
         if part[row] >= 0:
             continue
         members = reached[: spread_from(model, row, part, row, reached)]
-        of_cluster = np.unique(model.fields[CLUSTER, members])
-        cluster, size = int(of_cluster[0]), int(model.fields[COUNT, members].sum())
+        of_cluster = np.unique(model.fields[layout.CLUSTER, members])
+        cluster, size = int(of_cluster[0]), int(model.fields[layout.COUNT, members].sum())
         _need(len(of_cluster) == 1 and cluster not in seen, "clusters that are not the network's components")
         _need((cluster >= 0) == (size >= rules.min_cluster_records), "the size of its clusters")
         if cluster >= 0:

@@ -3,23 +3,7 @@
 import numpy as np
 from resonance.engine.arithmetic import jit
 from resonance.engine.correntropy import median_bandwidth, spread_of_one, window_squares
-from resonance.engine.events import (
-    E_AFTER,
-    E_BEFORE,
-    E_CLUSTER,
-    E_CRITERION,
-    E_HEAD,
-    E_KIND,
-    E_NUMBER,
-    E_OTHER,
-    E_RECORD,
-    E_THRESHOLD,
-    E_VALUE,
-    EMERGED,
-    NO_REASON,
-    SHAPE_HEAD,
-    VANISHED,
-)
+from resonance.engine.events import EMERGED, NO_PATH, NO_REASON, SHAPE_HEAD, VANISHED, emit
 from resonance.engine.mlca.comparison import (
     cim_of,
     compare,
@@ -30,7 +14,7 @@ from resonance.engine.mlca.comparison import (
 )
 from resonance.engine.mlca.groups import regroup
 from resonance.engine.mlca.labelling import answer_labels, learn_memberships
-from resonance.engine.mlca.nodes import EVENTS, GROUPS, KNOWN, K, N, longest_idle, put_node
+from resonance.engine.mlca.layout import EVENTS, GROUPS, KNOWN, K, N, longest_idle, put_node
 
 CIM = 1
 CRITERIA = ("", "cim")
@@ -43,17 +27,13 @@ T_HEAD = 8
 @jit
 def tell(nodes, rules, record, kind, slot, criterion, value, log):
     """Append an event to the log: the node of a slot, a cluster that spreads over nothing, has come or goes."""
-    d = rules.d
-    row = np.zeros(E_HEAD + SHAPE_HEAD + 2 * d)
-    row[E_RECORD], row[E_KIND], row[E_NUMBER] = record, kind, nodes.head[EVENTS]
-    row[E_CLUSTER], row[E_OTHER] = nodes.id[slot], -1.0
-    row[E_CRITERION], row[E_VALUE], row[E_THRESHOLD] = criterion, value, rules.vigilance
-    row[E_BEFORE if kind == VANISHED else E_AFTER] = 1.0
-    row[E_HEAD], row[E_HEAD + 1], row[E_HEAD + 2] = nodes.id[slot], nodes.size[slot], 1.0
-    for i in range(d):
-        row[E_HEAD + SHAPE_HEAD + i] = nodes.weights[i * len(nodes.id) + slot]
-    nodes.head[EVENTS] += 1
-    log.append(row)
+    shape = np.zeros((1, SHAPE_HEAD + 2 * rules.d))
+    shape[0, 0], shape[0, 1], shape[0, 2] = nodes.id[slot], nodes.size[slot], 1.0
+    for i in range(rules.d):
+        shape[0, SHAPE_HEAD + i] = nodes.weights[i * len(nodes.id) + slot]
+    gone = 1 if kind == VANISHED else 0
+    what, why = (kind, nodes.id[slot], -1), (criterion, value, rules.vigilance)
+    emit(nodes.head, EVENTS, NO_PATH, record, what, why, shape[:gone], shape[gone:], log)
 
 
 @jit

@@ -4,7 +4,7 @@ import numpy as np
 from resonance.engine.arithmetic import bits_of, exp_minus, float_of, inline, jit, log
 from resonance.engine.borrowed import borrow
 from resonance.engine.correntropy import FAR, scale_of, squared_cim
-from resonance.engine.mlca.nodes import GROUPS, TILE, K
+from resonance.engine.mlca.layout import GROUPS, TILE, K
 
 SLACK = 1e-9
 """What rounding may add to a mean of similarities, many times over."""

@@ -3,7 +3,7 @@
 import numpy as np
 from resonance.engine.arithmetic import exp_minus, jit
 from resonance.engine.correntropy import median_bandwidth, scale_of
-from resonance.engine.mlca.nodes import GROUPS, list_groups
+from resonance.engine.mlca.layout import GROUPS, list_groups
 
 
 @jit

@@ -1,7 +1,7 @@
 """From the labels of the nearest nodes to probabilities (20)-(27), and what they are learned from."""
 
 from resonance.engine.arithmetic import inline, jit
-from resonance.engine.mlca.nodes import KNOWN, K, N
+from resonance.engine.mlca.layout import KNOWN, K, N
 
 
 @jit

@@ -25,9 +25,9 @@ from resonance.engine.events import E_RECORD, events_from
 from resonance.engine.facts import ModelFacts, Path
 from resonance.engine.labels import LabelEngine, LabelSet, label_sets
 from resonance.engine.mlca.batch import CRITERIA, T_HEAD, learn_batch, predict_batch, tell_groups
+from resonance.engine.mlca.layout import FEWEST_LABELS, FEWEST_SLOTS, KNOWN, K, N, Rules, more_slots, new_nodes, resized
 from resonance.engine.mlca.model_state import check_dimension, packed, table_of, unpacked
-from resonance.engine.mlca.nodes import FEWEST_LABELS, FEWEST_SLOTS, KNOWN, K, N, Rules, more_slots, new_nodes, resized
-from resonance.engine.parameters import Parameter, check_parameters
+from resonance.engine.parameters import Parameter, filled
 from resonance.engine.state import pack, unpack
 
 
@@ -82,31 +82,8 @@ class MultiLabel(LabelEngine):
     pooled: ClassVar[bool]
     clustered: ClassVar[bool]
 
-    depth = 1
-
-    def __init__(
-        self,
-        vigilance: float = 0.3,
-        lambda_: int = 50,
-        k: int = 10,
-        smoothing: float = 1.0,
-        warmup: str = "growing",
-        max_nodes: int = 10_000,
-        max_labels: int = 1000,
-    ) -> None:
-        self._given = check_parameters(
-            self.parameters,
-            {
-                "vigilance": vigilance,
-                "lambda": lambda_,
-                "k": k,
-                "smoothing": smoothing,
-                "warmup": warmup,
-                "max_nodes": max_nodes,
-                "max_labels": max_labels,
-            },
-        )
-        self.dimension = 0
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
         self._table: list[Label] = []
         self._held: list[tuple[FloatArray, IntArray]] = []
 
@@ -114,15 +91,14 @@ class MultiLabel(LabelEngine):
         """Take the dimension of the first record that teaches."""
         self.dimension = dimension
         given = self._given
-        self._rules = Rules(
+        self._rules = filled(
+            Rules,
+            given,
             d=dimension,
             pooled=self.pooled,
             clustered=self.clustered,
-            vigilance=given["vigilance"],
             interval=given["lambda"],
             neighbours=given["k"],
-            smoothing=given["smoothing"],
-            max_nodes=given["max_nodes"],
         )
         self._factors = bandwidth_factors(dimension, given["lambda"])
         self._line_factors = bandwidth_factors(1, given["lambda"])
@@ -134,13 +110,7 @@ class MultiLabel(LabelEngine):
         return tuple(self._table[: self._nodes.head[KNOWN]]) if self.dimension else ()
 
     def _numbered(self, sets: list[tuple[Label, ...] | None]) -> tuple[list[Label], Marks]:
-        """Return the table of labels with the new ones of a batch, and the batch's marks.
-
-        Raises
-        ------
-        RecordError
-            More labels than there may be.
-        """
+        """Return the table of labels with the new ones of a batch, and the batch's marks."""
         table, most = list(self._table), self._given["max_labels"]
         number = {label: at for at, label in enumerate(table)}
         starts, owned = [0], list[int]()
@@ -228,19 +198,9 @@ class MultiLabel(LabelEngine):
         at = start
         while True:
             at = learn_batch(
-                self._nodes,
-                self._rules,
-                self._factors,
-                self._line_factors,
-                batch,
-                *marks,
-                at,
-                held,
-                self._log,
-                self._changes,
-                *answers,
-                rows,
-            )
+                self._nodes, self._rules, self._factors, self._line_factors, batch, *marks, at, held, self._log,
+                self._changes, *answers, rows,
+            )  # fmt: skip
             if at == len(batch):
                 return rows[start:][marks.teaches[start:]] if told else rows
             self._make_room(node=True)

@@ -12,21 +12,8 @@ from resonance.engine.base import MAGNITUDE, FloatArray, IntArray, Label
 from resonance.engine.contents import MAX_RECORDS, ROUNDING, Contents
 from resonance.engine.errors import RecordError, StateError
 from resonance.engine.labels import checked_label
-from resonance.engine.mlca.nodes import (
-    EVENTS,
-    FEWEST_LABELS,
-    FEWEST_SLOTS,
-    KNOWN,
-    NEXT_ID,
-    K,
-    N,
-    Nodes,
-    Rules,
-    list_groups,
-    more_slots,
-    new_nodes,
-    sum_bandwidths,
-)
+from resonance.engine.mlca import layout
+from resonance.engine.mlca.layout import Nodes, Rules, list_groups, more_slots, new_nodes, sum_bandwidths
 
 WIDEST = 10 * MAGNITUDE
 """No bandwidth is wider."""
@@ -37,10 +24,10 @@ Held = list[tuple[FloatArray, IntArray]]
 
 def packed(nodes: Nodes, rules: Rules, held: Held, known: int) -> dict[str, NDArray[Any]]:
     """Return the contents of a model as arrays."""
-    records, k = int(nodes.head[N]), int(nodes.head[K])
+    records, k = int(nodes.head[layout.N]), int(nodes.head[layout.K])
     place, label = np.nonzero(nodes.labels[:k])
     arrays: dict[str, NDArray[Any]] = {
-        "head": nodes.head[[N, NEXT_ID]],
+        "head": nodes.head[[layout.N, layout.NEXT_ID]],
         "id": nodes.id[:k],
         "count": nodes.size[:k],
         "won": nodes.won[:k],
@@ -62,13 +49,7 @@ def packed(nodes: Nodes, rules: Rules, held: Held, known: int) -> dict[str, NDAr
 
 
 def table_of(given: object, most: int, name: str) -> list[Label]:
-    """Return the labels that a state's header lists.
-
-    Raises
-    ------
-    StateError
-        They are no labels, too many, or one comes twice.
-    """
+    """Return the labels that a state's header lists, or raise `StateError`."""
     if not isinstance(given, list) or len(given) > most:
         raise StateError(f"the state of {name} has no list of at most {most:,} labels")
     try:
@@ -91,13 +72,7 @@ def check_dimension(arrays: dict[str, NDArray[Any]], dimension: int, holds: bool
 
 
 def unpacked(arrays: dict[str, NDArray[Any]], rules: Rules, labels: int, name: str) -> tuple[Nodes, Held]:
-    """Return the model that `packed` gave the arrays of, which knows or holds so many labels.
-
-    Raises
-    ------
-    StateError
-        They hold no model: a number is missing or not where it can be.
-    """
+    """Return the model that `packed` gave the arrays of, with its number of labels, or raise `StateError`."""
     contents = Contents(arrays, name)
     check, d = contents.check, rules.d
     records, next_id = contents.whole("head", 0, MAX_RECORDS, 2).tolist()
@@ -123,13 +98,19 @@ def unpacked(arrays: dict[str, NDArray[Any]], rules: Rules, labels: int, name: s
     check((having.sum(axis=1) <= frequency).all() and (lacking.sum(axis=1) <= records).all(), "likelihoods")
     held = _held(contents, rules, labels) if records == 0 else []
 
-    slots, room = FEWEST_SLOTS, FEWEST_LABELS
+    slots, room = layout.FEWEST_SLOTS, layout.FEWEST_LABELS
     while slots < k:
         slots = more_slots(slots)
     while room < labels:
         room *= 2
     nodes = new_nodes(rules, slots, room)
-    nodes.head[[N, K, NEXT_ID, EVENTS, KNOWN]] = records, k, next_id, 2 * next_id - k, known
+    nodes.head[[layout.N, layout.K, layout.NEXT_ID, layout.EVENTS, layout.KNOWN]] = (
+        records,
+        k,
+        next_id,
+        2 * next_id - k,
+        known,
+    )
     for to, column in ((nodes.id, ids), (nodes.size, count), (nodes.won, won), (nodes.sigma, sigma)):
         to[:k] = column
     nodes.weights.reshape(d, -1)[:, :k] = weight.T

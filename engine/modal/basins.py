@@ -12,7 +12,7 @@ from resonance.engine.arithmetic import inline, jit, log
 from resonance.engine.base import FloatArray, IntArray
 from resonance.engine.borrowed import borrow
 from resonance.engine.forest import root_of
-from resonance.engine.modal.model import CLOCK, LANDMARKS, MASS, PLACE, RADIUS2, N
+from resonance.engine.modal.layout import CLOCK, LANDMARKS, MASS, PLACE, RADIUS2, N
 from resonance.engine.modal.scales import SCALES, measure_scales
 from resonance.engine.modal.slabs import group_means, join_means, measure_slabs
 

@@ -10,7 +10,7 @@ import numpy as np
 from resonance.engine.arithmetic import bits_of, fma, inline, jit
 from resonance.engine.base import FloatArray, IntArray
 from resonance.engine.borrowed import borrow
-from resonance.engine.modal.model import CLUSTERS, HITS, LANDMARKS, PLACE, RADIUS2, STAGGER
+from resonance.engine.modal.layout import CLUSTERS, HITS, LANDMARKS, PLACE, RADIUS2, STAGGER
 from resonance.engine.modal.neighbours import NOWHERE, nearest, smallest_bits, squared_distances
 from resonance.engine.modal.parameters import Rules
 

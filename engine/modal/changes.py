@@ -6,7 +6,8 @@ is a cluster ended because another one passes by.
 
 import numpy as np
 from resonance.engine.arithmetic import jit
-from resonance.engine.modal.model import APART, CLUSTERS, JOINED, LANDMARKS, LAST, MASS, PLACE, N
+from resonance.engine.lineage import find_heirs
+from resonance.engine.modal.layout import APART, CLUSTERS, JOINED, LANDMARKS, LAST, MASS, PLACE, N
 
 _SPLIT_SHARE, _JOIN_SHARE = 0.25, 0.1
 """Shares of the records learned that a valley is there, or is not, at every reading before a split, or a join."""
@@ -24,47 +25,6 @@ def group_masses(model, group, groups):
         if group[i] >= 0:
             mass[group[i]] += model.real[MASS, i]
     return mass
-
-
-@jit
-def find_heirs(model, group, heir, origin, owner):
-    """Find what becomes of the clusters, and where the groups come from.
-
-    Parameters
-    ----------
-    group : ndarray of int64
-        By landmark, its group; -1 where the group is no cluster.
-    heir : ndarray of int64
-        Gets, by place of a cluster, the group with the largest part of it, or -1.
-    origin : ndarray of int64
-        Gets, by group, the place of the cluster of which it has the largest part, or -1.
-    owner : ndarray of int64
-        Gets, by group, the place of the oldest cluster whose heir it is, or -1.
-    """
-    count, clusters = model.head[LANDMARKS], model.head[CLUSTERS]
-    heir[:], origin[:], owner[:] = -1, -1, -1
-    most, largest = np.zeros(clusters), np.zeros(len(origin))
-    key = np.empty(count, dtype=np.int64)
-    for i in range(count):
-        key[i] = (model.number[PLACE, i] + 1) * (count + 1) + group[i] + 1
-    order = np.argsort(key, kind="mergesort")
-    at = 0
-    while at < count:
-        first, part = order[at], 0.0
-        while at < count and key[order[at]] == key[first]:
-            part += model.real[MASS, order[at]]
-            at += 1
-        c, g = model.number[PLACE, first], group[first]
-        if c < 0 or g < 0:
-            continue
-        if part > most[c]:
-            most[c], heir[c] = part, g
-        if part > largest[g]:
-            largest[g], origin[g] = part, c
-    # Clusters are in ascending order of their ids.
-    for c in range(clusters):
-        if heir[c] >= 0 and owner[heir[c]] < 0:
-            owner[heir[c]] = c
 
 
 @jit
@@ -111,9 +71,8 @@ def hold_splits(model, rules, group, groups, basin_of):
     """
     head, number = model.head, model.number
     count, clusters, n = head[LANDMARKS], head[CLUSTERS], head[N]
-    heir, core = np.empty(clusters, dtype=np.int64), np.empty(clusters, dtype=np.int64)
-    origin, owner = np.empty(groups, dtype=np.int64), np.empty(groups, dtype=np.int64)
-    find_heirs(model, group, heir, origin, owner)
+    core = np.empty(clusters, dtype=np.int64)
+    heir, origin, _ = find_heirs(model.number[PLACE], group, model.real[MASS], clusters, groups)
     _find_cores(model, group, origin, core)
     needed = np.int64(min(_SPLIT_SHARE * n, _LONGEST))
     mass, lasting = group_masses(model, group, groups), np.zeros(groups)
@@ -169,9 +128,7 @@ def hold_joins(model, rules, group, groups, basin_of, lost):
         Groups that there are then.
     """
     number, count, clusters, n = model.number, model.head[LANDMARKS], model.head[CLUSTERS], model.head[N]
-    heir = np.empty(clusters, dtype=np.int64)
-    origin, owner = np.empty(groups, dtype=np.int64), np.empty(groups, dtype=np.int64)
-    find_heirs(model, group, heir, origin, owner)
+    heir, _, owner = find_heirs(model.number[PLACE], group, model.real[MASS], clusters, groups)
     needed = np.int64(min(_JOIN_SHARE * n, _LONGEST))
     for c in range(clusters):
         g = heir[c]

@@ -3,15 +3,7 @@
 import numpy as np
 from resonance.engine.arithmetic import exp_minus, fma, inline, jit, log
 from resonance.engine.borrowed import borrow
-from resonance.engine.modal.model import (
-    CLOCK,
-    HITS,
-    LANDMARKS,
-    MASS,
-    RADIUS2,
-    SINCE,
-    SPAN,
-)
+from resonance.engine.modal import layout
 
 _JUMP = 3.3
 """Logarithm of the growth in volume from one neighbour to the next that ends a ball: beyond it lies something else.
@@ -77,7 +69,7 @@ def measure_balls(model, rules, radius2, inside):
     float
         Intrinsic dimension by the neighbours' distances (Levina and Bickel, 2005), from 1 to d.
     """
-    count, gaps, jump = model.head[LANDMARKS], borrow(model.gap), _jump(model)
+    count, gaps, jump = model.head[layout.LANDMARKS], borrow(model.gap), _jump(model)
     total, terms = 0.0, 0
     for i in range(count):
         gap = gaps[i]
@@ -102,20 +94,24 @@ def _neighbours_density(model, i, inside, dimension, clock, evidence):
     total, known, hits = 0.0, 0, 0.0
     for a in range(inside):
         j = model.listed[i, a]
-        if model.real[SPAN, j] < 0.0 or model.real[RADIUS2, j] <= 0.0 or model.number[SINCE, j] >= clock:
+        if (
+            model.real[layout.SPAN, j] < 0.0
+            or model.real[layout.RADIUS2, j] <= 0.0
+            or model.number[layout.SINCE, j] >= clock
+        ):
             continue
         total += _log_density(model, j, dimension, clock)
         known += 1
-        hits += model.real[HITS, j]
+        hits += model.real[layout.HITS, j]
     vouch = known >= 3 and 2 * known >= inside and hits > evidence * known * max(1.0, inside - 1.0)
     return total / max(known, 1), vouch
 
 
 @jit
 def _log_density(model, i, dimension, clock):
-    span = model.real[SPAN, i] + (clock - model.number[SINCE, i])
-    half = 0.5 * dimension * logarithm(model.real[RADIUS2, i])
-    return logarithm(model.real[HITS, i]) - logarithm(span) - half
+    span = model.real[layout.SPAN, i] + (clock - model.number[layout.SINCE, i])
+    half = 0.5 * dimension * logarithm(model.real[layout.RADIUS2, i])
+    return logarithm(model.real[layout.HITS, i]) - logarithm(span) - half
 
 
 @jit
@@ -126,26 +122,26 @@ def estimate_densities(model, rules, radius2, inside, dimension, out):
     begins with what its landmarks have stood for, or with the density of neighbours that have counted longer: an
     estimate beside counts would be a hill or a valley by its error alone.
     """
-    count, clock = model.head[LANDMARKS], model.head[CLOCK]
+    count, clock = model.head[layout.LANDMARKS], model.head[layout.CLOCK]
     real, number = model.real, model.number
     mass = 0.0
     for i in range(count):
-        mass += real[MASS, i]
+        mass += real[layout.MASS, i]
     evidence = _EVIDENCE if clock > _SETTLED * rules.landmarks else _EARLY_EVIDENCE
     for i in range(count):
-        new = real[SPAN, i] < 0.0
+        new = real[layout.SPAN, i] < 0.0
         if not new:
-            if real[RADIUS2, i] <= 0.0 or radius2[i] <= 0.0:
-                new = real[RADIUS2, i] != radius2[i]
+            if real[layout.RADIUS2, i] <= 0.0 or radius2[i] <= 0.0:
+                new = real[layout.RADIUS2, i] != radius2[i]
             else:
-                new = 0.5 * dimension * abs(logarithm(real[RADIUS2, i]) - logarithm(radius2[i])) > _LN_2
+                new = 0.5 * dimension * abs(logarithm(real[layout.RADIUS2, i]) - logarithm(radius2[i])) > _LN_2
         if new:
             begin_count(model, i, radius2[i], inside[i], dimension, clock, evidence, mass)
-        span = real[SPAN, i] + (clock - number[SINCE, i])
+        span = real[layout.SPAN, i] + (clock - number[layout.SINCE, i])
         if span > rules.memory:
-            real[HITS, i] = max(0.5 * real[HITS, i], _FEWEST_HITS)
-            real[SPAN, i] = 0.5 * span
-            number[SINCE, i] = clock
+            real[layout.HITS, i] = max(0.5 * real[layout.HITS, i], _FEWEST_HITS)
+            real[layout.SPAN, i] = 0.5 * span
+            number[layout.SINCE, i] = clock
         out[i] = _log_density(model, i, dimension, clock)
 
 
@@ -153,9 +149,9 @@ def estimate_densities(model, rules, radius2, inside, dimension, out):
 def begin_count(model, i, radius2, inside, dimension, clock, evidence, mass):
     """Estimate what a ball holds, and count from now on."""
     real = model.real
-    share = real[MASS, i]
+    share = real[layout.MASS, i]
     for a in range(inside):
-        share += real[MASS, model.listed[i, a]]
+        share += real[layout.MASS, model.listed[i, a]]
     hits = max(inside - 1.0, 1.0)
     # The last neighbour is on the edge, and the landmark is there because a record was.
     share *= hits / ((inside + 1.0) * mass)
@@ -163,20 +159,20 @@ def begin_count(model, i, radius2, inside, dimension, clock, evidence, mass):
     if vouch and radius2 > 0.0:
         exponent = fma(0.5 * dimension, logarithm(radius2), mean)
         share = 1.0 if exponent >= 0.0 else exp_minus(-exponent)
-    real[RADIUS2, i] = radius2
-    real[HITS, i] = hits
-    real[SPAN, i] = hits / max(share, _SMALLEST)
-    model.number[SINCE, i] = clock
+    real[layout.RADIUS2, i] = radius2
+    real[layout.HITS, i] = hits
+    real[layout.SPAN, i] = hits / max(share, _SMALLEST)
+    model.number[layout.SINCE, i] = clock
 
 
 @jit
 def fade(model, rules):
     """Halve what the landmarks have stood for, once it is twice the memory."""
-    count = model.head[LANDMARKS]
+    count = model.head[layout.LANDMARKS]
     mass = 0.0
     for i in range(count):
-        mass += model.real[MASS, i]
+        mass += model.real[layout.MASS, i]
     if mass > 2.0 * rules.memory:
         for i in range(count):
             # Not down to nothing: a landmark that is never replaced is halved without end.
-            model.real[MASS, i] = max(0.5 * model.real[MASS, i], _SMALLEST)
+            model.real[layout.MASS, i] = max(0.5 * model.real[layout.MASS, i], _SMALLEST)

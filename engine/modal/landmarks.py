@@ -3,29 +3,9 @@
 import numpy as np
 from resonance.engine.arithmetic import draw, inline, jit
 from resonance.engine.borrowed import borrow
+from resonance.engine.modal import layout
 from resonance.engine.modal.cells import enter_cells
 from resonance.engine.modal.density import measure_ball
-from resonance.engine.modal.model import (
-    APART,
-    CLOCK,
-    CLUSTERS,
-    COUNT,
-    HITS,
-    ID,
-    LANDMARKS,
-    LAST,
-    LOOSE,
-    MASS,
-    MOVES,
-    NEXT_ID,
-    NODES,
-    PLACE,
-    RADIUS2,
-    RECORDS,
-    SINCE,
-    SPAN,
-    N,
-)
 from resonance.engine.modal.neighbours import list_all, list_landmark, squared_distances, unlist_landmark
 
 _MOVING, _RESTING = 2, 5
@@ -55,15 +35,15 @@ def is_wanted(model, rules, squared, near, novel):
     """
     if squared <= 0.0:
         return False
-    if model.head[LANDMARKS] < rules.landmarks or novel:
+    if model.head[layout.LANDMARKS] < rules.landmarks or novel:
         return True
-    place = model.number[PLACE, near]
-    if place < 0 and _LOOSE_SHARE * model.head[LOOSE] < rules.landmarks:
+    place = model.number[layout.PLACE, near]
+    if place < 0 and _LOOSE_SHARE * model.head[layout.LOOSE] < rules.landmarks:
         return True
-    n = model.head[N]
-    rests = n > _RESTING * rules.memory and place >= 0 and model.cluster[MOVES, place] == 0
+    n = model.head[layout.N]
+    rests = n > _RESTING * rules.memory and place >= 0 and model.cluster[layout.MOVES, place] == 0
     chance = rules.landmarks / min(n, (_RESTING if rests else _MOVING) * rules.memory)
-    if squared > model.real[RADIUS2, near] and model.real[RADIUS2, near] > 0.0:
+    if squared > model.real[layout.RADIUS2, near] and model.real[layout.RADIUS2, near] > 0.0:
         chance = max(chance, 0.5 * _EDGE if rests else _EDGE)
     return draw(2 * n) < chance
 
@@ -74,11 +54,11 @@ def _chosen_cluster(model, rules, place):
 
     A share is as the root of the records, so that rare clusters have landmarks enough.
     """
-    nodes, records = model.cluster[NODES], model.cluster[RECORDS]
-    clusters, total = model.head[CLUSTERS], 0.0
+    nodes, records = model.cluster[layout.NODES], model.cluster[layout.RECORDS]
+    clusters, total = model.head[layout.CLUSTERS], 0.0
     for c in range(clusters):
         total += np.sqrt(float(records[c]))
-    chosen, most = -1, model.head[LOOSE] * _LOOSE_SHARE / rules.landmarks
+    chosen, most = -1, model.head[layout.LOOSE] * _LOOSE_SHARE / rules.landmarks
     for c in range(clusters):
         share = rules.landmarks * np.sqrt(float(records[c])) / total
         if c == place and nodes[c] > 1 and nodes[c] >= share:
@@ -92,15 +72,15 @@ def _chosen_cluster(model, rules, place):
 @jit
 def _idle_landmark(model, rules):
     """Return the first landmark without records for long in a cluster that has some, or in none; -1 for no such."""
-    landmarks, n = model.head[LANDMARKS], model.head[N]
-    place, last = borrow(model.number[PLACE]), borrow(model.number[LAST])
+    landmarks, n = model.head[layout.LANDMARKS], model.head[layout.N]
+    place, last = borrow(model.number[layout.PLACE]), borrow(model.number[layout.LAST])
     soon = rules.expire_records // _IDLE_SHARE
     oldest = n
     for i in range(landmarks):
         oldest = min(oldest, last[i])
     if n - oldest <= soon:
         return -1
-    newest = np.zeros(model.head[CLUSTERS], dtype=np.int64)
+    newest = np.zeros(model.head[layout.CLUSTERS], dtype=np.int64)
     for i in range(landmarks):
         if place[i] >= 0:
             newest[place[i]] = max(newest[place[i]], last[i])
@@ -128,9 +108,13 @@ def _is_stale(n, clock, last, hits, length):
 @jit
 def _stale_landmark(model, chosen):
     """Return the landmark of a cluster that has missed the most records; -1 where none is stale."""
-    landmarks, n, clock = model.head[LANDMARKS], model.head[N], model.head[CLOCK]
-    place, last, since = borrow(model.number[PLACE]), borrow(model.number[LAST]), borrow(model.number[SINCE])
-    span, hits = borrow(model.real[SPAN]), borrow(model.real[HITS])
+    landmarks, n, clock = model.head[layout.LANDMARKS], model.head[layout.N], model.head[layout.CLOCK]
+    place, last, since = (
+        borrow(model.number[layout.PLACE]),
+        borrow(model.number[layout.LAST]),
+        borrow(model.number[layout.SINCE]),
+    )
+    span, hits = borrow(model.real[layout.SPAN]), borrow(model.real[layout.HITS])
     stale = 0
     for i in range(landmarks):
         is_stale = _is_stale(n, clock, last[i], hits[i], span[i] + (clock - since[i]))
@@ -156,7 +140,7 @@ def leaving_landmark(model, rules, place):
     place : int
         Place of the new one's cluster, -1 for none.
     """
-    landmarks, number = model.head[LANDMARKS], model.number
+    landmarks, number = model.head[layout.LANDMARKS], model.number
     found = _idle_landmark(model, rules)
     if found >= 0:
         return found
@@ -164,15 +148,15 @@ def leaving_landmark(model, rules, place):
     if chosen < 0:
         # Of those in no cluster; of all, where every one is the last of its cluster.
         for i in range(landmarks):
-            mine = number[PLACE, i] < 0 or model.head[LOOSE] == 0
-            if mine and (found < 0 or number[LAST, i] < number[LAST, found]):
+            mine = number[layout.PLACE, i] < 0 or model.head[layout.LOOSE] == 0
+            if mine and (found < 0 or number[layout.LAST, i] < number[layout.LAST, found]):
                 found = i
         return found
     found = _stale_landmark(model, chosen)
     if found >= 0:
         return found
-    i = np.int64(draw(2 * model.head[N] + 1) * landmarks)
-    while number[PLACE, i] != chosen:
+    i = np.int64(draw(2 * model.head[layout.N] + 1) * landmarks)
+    while number[layout.PLACE, i] != chosen:
         i = i + 1 if i + 1 < landmarks else 0
     return i
 
@@ -187,9 +171,9 @@ def _pass_on(model, rules, i):
         j = model.listed[i, a]
         if j < 0:
             return
-        if model.number[PLACE, j] == model.number[PLACE, i]:
-            model.real[MASS, j] += model.real[MASS, i]
-            model.number[COUNT, j] += model.number[COUNT, i]
+        if model.number[layout.PLACE, j] == model.number[layout.PLACE, i]:
+            model.real[layout.MASS, j] += model.real[layout.MASS, i]
+            model.number[layout.COUNT, j] += model.number[layout.COUNT, i]
             return
 
 
@@ -197,9 +181,9 @@ def _pass_on(model, rules, i):
 def _count_landmark(model, place, change):
     """Count a landmark of the cluster at a place, or of none, that comes or goes."""
     if place < 0:
-        model.head[LOOSE] += change
+        model.head[layout.LOOSE] += change
     else:
-        model.cluster[NODES, place] += change
+        model.cluster[layout.NODES, place] += change
 
 
 @jit
@@ -223,31 +207,31 @@ def add_landmark(model, rules, cells, x, label, place, squared):
         Its column.
     """
     head, number, real = model.head, model.number, model.real
-    if head[LANDMARKS] < rules.landmarks:
-        j = head[LANDMARKS]
-        head[LANDMARKS] += 1
+    if head[layout.LANDMARKS] < rules.landmarks:
+        j = head[layout.LANDMARKS]
+        head[layout.LANDMARKS] += 1
     else:
         j = leaving_landmark(model, rules, place)
-        _count_landmark(model, number[PLACE, j], -1)
+        _count_landmark(model, number[layout.PLACE, j], -1)
         _pass_on(model, rules, j)
         unlist_landmark(model, j, rules.neighbours, squared)
     for f in range(len(x)):
         model.at[f, j] = x[f]
-    squared_distances(model.at, 0, head[LANDMARKS], x, squared)
+    squared_distances(model.at, 0, head[layout.LANDMARKS], x, squared)
     squared[j] = np.inf
     list_landmark(model, j, squared)
-    number[ID, j] = head[NEXT_ID]
-    head[NEXT_ID] += 1
-    number[PLACE, j] = place
+    number[layout.ID, j] = head[layout.NEXT_ID]
+    head[layout.NEXT_ID] += 1
+    number[layout.PLACE, j] = place
     _count_landmark(model, place, 1)
-    number[LAST, j] = head[N]
-    number[COUNT, j] = 1
-    number[APART, j] = 0
-    number[SINCE, j] = head[CLOCK]
-    real[MASS, j] = 1.0
-    real[SPAN, j] = -1.0
-    real[HITS, j] = 0.0
-    real[RADIUS2, j], _ = measure_ball(model, rules, j)
+    number[layout.LAST, j] = head[layout.N]
+    number[layout.COUNT, j] = 1
+    number[layout.APART, j] = 0
+    number[layout.SINCE, j] = head[layout.CLOCK]
+    real[layout.MASS, j] = 1.0
+    real[layout.SPAN, j] = -1.0
+    real[layout.HITS, j] = 0.0
+    real[layout.RADIUS2, j], _ = measure_ball(model, rules, j)
     for k in range(model.votes.shape[1]):
         model.votes[j, k] = 1 if k == label else 0
     enter_cells(model, cells, j)
@@ -258,20 +242,22 @@ def add_landmark(model, rules, cells, x, label, place, squared):
 def place_landmarks(model, group, place_of):
     """Put the landmarks into the clusters of their groups, and count what each has."""
     head, cluster, number, real = model.head, model.cluster, model.number, model.real
-    clusters = head[CLUSTERS]
+    clusters = head[layout.CLUSTERS]
     mass, stale = np.zeros(clusters), np.zeros(clusters)
-    cluster[NODES, :clusters], head[LOOSE] = 0, 0
-    for i in range(head[LANDMARKS]):
+    cluster[layout.NODES, :clusters], head[layout.LOOSE] = 0, 0
+    for i in range(head[layout.LANDMARKS]):
         place = place_of[group[i]] if group[i] >= 0 else -1
-        number[PLACE, i] = place
+        number[layout.PLACE, i] = place
         _count_landmark(model, place, 1)
         if place >= 0:
-            mass[place] += real[MASS, i]
-            length = real[SPAN, i] + (head[CLOCK] - number[SINCE, i])
-            stale[place] += _is_stale(head[N], head[CLOCK], number[LAST, i], real[HITS, i], length)
+            mass[place] += real[layout.MASS, i]
+            length = real[layout.SPAN, i] + (head[layout.CLOCK] - number[layout.SINCE, i])
+            stale[place] += _is_stale(
+                head[layout.N], head[layout.CLOCK], number[layout.LAST, i], real[layout.HITS, i], length
+            )
     for c in range(clusters):
-        cluster[RECORDS, c] = max(1, np.int64(mass[c]))
-        cluster[MOVES, c] = stale[c] > _STALE_SHARE * cluster[NODES, c]
+        cluster[layout.RECORDS, c] = max(1, np.int64(mass[c]))
+        cluster[layout.MOVES, c] = stale[c] > _STALE_SHARE * cluster[layout.NODES, c]
 
 
 @jit
@@ -280,13 +266,13 @@ def move_landmarks(model, rules, factor, shift, most, room):
 
     Its ball is another one then, which counts from the next reading on. `room` is for as many numbers as landmarks.
     """
-    landmarks = model.head[LANDMARKS]
-    model.cluster[MOVES, : model.head[CLUSTERS]] = 1
+    landmarks = model.head[layout.LANDMARKS]
+    model.cluster[layout.MOVES, : model.head[layout.CLUSTERS]] = 1
     for f in range(rules.d):
         model.previous[f] = min(max(model.previous[f] * factor[f] + shift[f], -most), most)
         for i in range(landmarks):
             model.at[f, i] = min(max(model.at[f, i] * factor[f] + shift[f], -most), most)
     list_all(model, room)
     for i in range(landmarks):
-        model.real[RADIUS2, i], _ = measure_ball(model, rules, i)
-        model.real[SPAN, i] = -1.0
+        model.real[layout.RADIUS2, i], _ = measure_ball(model, rules, i)
+        model.real[layout.SPAN, i] = -1.0

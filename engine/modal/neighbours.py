@@ -3,7 +3,7 @@
 import numpy as np
 from resonance.engine.arithmetic import bits_of, fma, inline, jit
 from resonance.engine.borrowed import borrow
-from resonance.engine.modal.model import LANDMARKS, LISTED
+from resonance.engine.modal.layout import LANDMARKS, LISTED
 
 _LANES = 64
 """Parts of the landmarks, the nearest of each of which bound how far the nearest of all can be."""

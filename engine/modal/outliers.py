@@ -3,7 +3,7 @@
 import numpy as np
 from resonance.engine.arithmetic import jit
 from resonance.engine.modal.changes import group_masses
-from resonance.engine.modal.model import LANDMARKS, MASS, PLACE
+from resonance.engine.modal.layout import LANDMARKS, MASS, PLACE
 
 _DEVIATIONS = 2.88
 """Standard deviations of a normal variable beyond which one of 500 lies on one side."""

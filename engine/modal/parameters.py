@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from resonance.engine.parameters import MAX, Parameter
+from resonance.engine.parameters import MAX, Parameter, filled
 
 PARAMETERS = (
     Parameter("landmarks", int, 1024, "records that are kept to stand for the others", 64, 16_384),
@@ -33,14 +33,4 @@ class Rules(NamedTuple):
 
 def rules_from(given: Mapping[str, Any], dimension: int) -> Rules:
     """Return the rules of a model with `dimension` features."""
-    return Rules(
-        d=dimension,
-        landmarks=given["landmarks"],
-        neighbours=given["neighbours"],
-        memory=given["memory"],
-        valley=given["valley"],
-        doubt=given["doubt"],
-        squared_reach=given["reach"] * given["reach"],
-        min_cluster_records=given["min_cluster_records"],
-        expire_records=given["expire_records"],
-    )
+    return filled(Rules, given, d=dimension, squared_reach=given["reach"] * given["reach"])

@@ -2,7 +2,7 @@
 
 import numpy as np
 from resonance.engine.arithmetic import exp_minus, jit
-from resonance.engine.modal.model import HITS, LANDMARKS
+from resonance.engine.modal.layout import HITS, LANDMARKS
 
 SCALES = 3
 """Densities as counted, and averaged over a landmark's neighbours once and twice: wide, shallow valleys are seen in

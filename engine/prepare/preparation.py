@@ -9,21 +9,14 @@ from numpy.typing import ArrayLike
 from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
 from resonance.engine.contents import MAX_RECORDS
 from resonance.engine.errors import ParameterError, RecordError, StateError
+from resonance.engine.prepare import transform
 from resonance.engine.prepare.columns import Columns
 from resonance.engine.prepare.parameters import PreparationParameters, Scale
 from resonance.engine.prepare.principal_axes import MIDDLE, PrincipalAxes, common_length
 from resonance.engine.prepare.range_watch import LOOK, RangeWatch
 from resonance.engine.prepare.robust import sinh_and_slope
 from resonance.engine.prepare.steps import spread_steps
-from resonance.engine.prepare.transform import (
-    AXIS_TOO_FAR,
-    MISSING,
-    NO_LOGARITHM,
-    NOT_FINITE,
-    TOO_FAR,
-    TOO_LARGE,
-    transform_and_project,
-)
+from resonance.engine.prepare.transform import transform_and_project
 from resonance.engine.state import pack, unpack
 
 REVISION: Final = 4
@@ -448,18 +441,18 @@ class Preparation:
 
     def _problem(self, row: FloatArray, fault: IntArray) -> str:
         c, code = int(fault[0]), int(fault[1])
-        if code == AXIS_TOO_FAR:
+        if code == transform.AXIS_TOO_FAR:
             return f"beyond {MAGNITUDE:g} along principal axis {c + 1}"
         name, value = self.features[c], float(row[c])
-        if code == MISSING:
+        if code == transform.MISSING:
             return f"{name} is missing"
         return (
             f"{name} is {value!r}: "
             + {
-                NOT_FINITE: "not a finite number",
-                NO_LOGARITHM: "log1p needs a value above -1",
-                TOO_LARGE: f"beyond {MAGNITUDE:g}",
-                TOO_FAR: f"beyond {MAGNITUDE:g} once scaled with width {float(self._columns.width[c])!r}",
+                transform.NOT_FINITE: "not a finite number",
+                transform.NO_LOGARITHM: "log1p needs a value above -1",
+                transform.TOO_LARGE: f"beyond {MAGNITUDE:g}",
+                transform.TOO_FAR: f"beyond {MAGNITUDE:g} once scaled with width {float(self._columns.width[c])!r}",
             }[code]
         )
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 from resonance.engine.arithmetic import jit
-from resonance.engine.sa_art.categories import CW, EVENTS, MEAN, SQUARES, D, K, N, S, W, found, longest_idle
 from resonance.engine.sa_art.choice import compare, first_choice, search
+from resonance.engine.sa_art.layout import CW, EVENTS, MEAN, SQUARES, D, K, N, S, W, found, longest_idle
 from resonance.engine.sa_art.update import teach
 
 EMERGED, VANISHED = 0, 1

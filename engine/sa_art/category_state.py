@@ -10,50 +10,28 @@ import numpy as np
 from numba.typed import List
 from numpy.typing import NDArray
 from resonance.engine.contents import MAX_RECORDS, ROUNDING, Contents
-from resonance.engine.sa_art.categories import (
-    ALL_FIELDS,
-    COUNT,
-    CW,
-    EVENTS,
-    FEWEST_ROWS,
-    FEWEST_SLOTS,
-    FUZZY_FIELDS,
-    MEAN,
-    NEXT_ID,
-    ONES,
-    SQUARES,
-    Categories,
-    D,
-    K,
-    N,
-    Rules,
-    W,
-    more_slots,
-    new_categories,
-    new_lists,
-    spread_out,
-    weigh,
-)
+from resonance.engine.sa_art import layout
+from resonance.engine.sa_art.layout import Categories, Rules, more_slots, new_categories, new_lists, spread_out, weigh
 
 
 def _fields(rules: Rules) -> tuple[int, ...]:
     """Return the fields of a list that are part of the state."""
-    statistics = (MEAN, SQUARES, COUNT) if rules.salient else ()
-    complement = ((CW, ONES) if rules.salient else (CW,)) if rules.complement else ()
-    return (W, *statistics, *complement)
+    statistics = (layout.MEAN, layout.SQUARES, layout.COUNT) if rules.salient else ()
+    complement = ((layout.CW, layout.ONES) if rules.salient else (layout.CW,)) if rules.complement else ()
+    return (layout.W, *statistics, *complement)
 
 
 def packed(categories: Categories, features: List, fields: List, rules: Rules) -> dict[str, NDArray[Any]]:
     """Return the contents of a model as arrays."""
     head = categories.head
-    order = np.argsort(categories.id[: head[K]])
+    order = np.argsort(categories.id[: head[layout.K]])
     kept = list(_fields(rules))
     used = categories.used[order]
     names = [features[slot][:count] for slot, count in zip(order, used, strict=True)]
     entries = [fields[slot][kept, :count] for slot, count in zip(order, used, strict=True)]
     place, marks = np.nonzero(categories.labels[order])
     arrays: dict[str, NDArray[Any]] = {
-        "head": head[[N, NEXT_ID, EVENTS]],
+        "head": head[[layout.N, layout.NEXT_ID, layout.EVENTS]],
         "id": categories.id[order],
         "size": categories.size[order],
         "won": categories.won[order],
@@ -70,13 +48,7 @@ def packed(categories: Categories, features: List, fields: List, rules: Rules) -
 def unpacked(
     arrays: dict[str, NDArray[Any]], rules: Rules, dimension: int, classes: int, name: str
 ) -> tuple[Categories, List, List]:
-    """Return the model that `packed` gave the arrays of.
-
-    Raises
-    ------
-    StateError
-        They hold no model: a number is missing or not where it can be.
-    """
+    """Return the model that `packed` gave the arrays of, or raise `StateError`."""
     contents = Contents(arrays, name)
     check, read = contents.check, contents.read
     head, ids = read("head", np.int64, 3), read("id", np.int64, -1)
@@ -97,10 +69,10 @@ def unpacked(
     entries = read("fields", np.float64, len(kept), len(names))
     sizes = size[owner]
     for row, field in zip(entries, kept, strict=True):
-        high = {SQUARES: sizes, COUNT: sizes, ONES: sizes}.get(field, np.ones(len(names)))
-        low = 1.0 if field == COUNT else 0.0
+        high = {layout.SQUARES: sizes, layout.COUNT: sizes, layout.ONES: sizes}.get(field, np.ones(len(names)))
+        low = 1.0 if field == layout.COUNT else 0.0
         check((row >= low).all() and (row <= high * (1.0 + ROUNDING)).all(), f"field {field}")
-        check(field not in (COUNT, ONES) or (row == np.floor(row)).all(), f"field {field}")
+        check(field not in (layout.COUNT, layout.ONES) or (row == np.floor(row)).all(), f"field {field}")
     rho = read("rho", np.float64, count) if rules.salient else np.full(count, rules.rho)
     check((rho >= 0.0).all() and (rho <= 1.0).all(), "vigilances")
     labels = read("labels", np.int64, -1, 3)
@@ -109,14 +81,14 @@ def unpacked(
     check((np.diff(place * max(classes, 1) + marks, prepend=-1) > 0).all(), "labels out of order")
     check((times >= 1).all() and (times <= size[place]).all(), "counts of labels")
 
-    slots, rows = FEWEST_SLOTS, FEWEST_ROWS
+    slots, rows = layout.FEWEST_SLOTS, layout.FEWEST_ROWS
     while slots < count:
         slots = more_slots(slots)
     while rows < (names.max() + 1 if len(names) else 0):
         rows *= 2
     categories = new_categories(rules, slots, rows, classes)
-    categories.head[[N, NEXT_ID, EVENTS]] = head
-    categories.head[K], categories.head[D] = count, dimension
+    categories.head[[layout.N, layout.NEXT_ID, layout.EVENTS]] = head
+    categories.head[layout.K], categories.head[layout.D] = count, dimension
     for to, column_ in zip(categories[1:6], (ids, size, won, used, rho), strict=True):
         to[:count] = column_
     categories.labels[place, marks] = times
@@ -124,8 +96,8 @@ def unpacked(
     ends = np.cumsum(used)
     for slot, end in enumerate(ends.tolist()):
         part = slice(end - int(used[slot]), end)
-        table = np.zeros((ALL_FIELDS if rules.salient else FUZZY_FIELDS, int(used[slot])))
-        table[CW] = 1.0
+        table = np.zeros((layout.ALL_FIELDS if rules.salient else layout.FUZZY_FIELDS, int(used[slot])))
+        table[layout.CW] = 1.0
         table[list(kept)] = entries[:, part]
         lists.append(names[part].copy())
         tables.append(table)

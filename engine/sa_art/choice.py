@@ -2,7 +2,7 @@
 
 from resonance.engine.arithmetic import fma, inline, jit
 from resonance.engine.borrowed import borrow
-from resonance.engine.sa_art.categories import LANES, D, K
+from resonance.engine.sa_art.layout import LANES, D, K
 
 SLACK = 1e-9
 """A match of 1 passes a vigilance of 1, whatever the order of its sums."""

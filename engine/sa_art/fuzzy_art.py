@@ -2,8 +2,8 @@
 
 from typing import Any, ClassVar
 
-from resonance.engine.parameters import Parameter
-from resonance.engine.sa_art.categories import Rules
+from resonance.engine.parameters import Parameter, filled
+from resonance.engine.sa_art.layout import Rules
 from resonance.engine.sa_art.model import SHARED, AdaptiveResonance
 
 
@@ -61,36 +61,5 @@ class FuzzyART(AdaptiveResonance):
     )
     presets: ClassVar[dict[str, dict[str, Any]]] = {"paper": {"rho": 0.6, "beta": 0.6}}
 
-    def __init__(
-        self,
-        rho: float = 0.7,
-        beta: float = 0.1,
-        complement: bool = True,
-        alpha: float = 0.01,
-        max_clusters: int = 500,
-        max_features: int = 10_000,
-    ) -> None:
-        super().__init__(
-            {
-                "rho": rho,
-                "beta": beta,
-                "complement": complement,
-                "alpha": alpha,
-                "max_clusters": max_clusters,
-                "max_features": max_features,
-            }
-        )
-
     def _rules(self) -> Rules:
-        return Rules(
-            salient=False,
-            complement=self._given["complement"],
-            alpha=self._given["alpha"],
-            rho=self._given["rho"],
-            delta=0.0,
-            lambda_=0.0,
-            beta=self._given["beta"],
-            floor=0.0,
-            max_clusters=self._given["max_clusters"],
-            fixed=True,
-        )
+        return filled(Rules, self._given, salient=False, delta=0.0, lambda_=0.0, floor=0.0, fixed=True)

@@ -21,40 +21,13 @@ from resonance.engine.base import (
 from resonance.engine.classes import MAX_CLASSES, majority_label, record_labels
 from resonance.engine.errors import ParameterError, RecordError, StateError
 from resonance.engine.facts import ModelFacts, Path
-from resonance.engine.parameters import Parameter, check_parameters
-from resonance.engine.sa_art.batch import (
-    DESCRIBED,
-    E_CLUSTER,
-    E_FEATURES,
-    E_HEAD,
-    E_KIND,
-    E_NUMBER,
-    E_REASON,
-    E_RECORD,
-    E_SIZE,
-    E_THRESHOLD,
-    E_VALUE,
-    EMERGED,
-    compressed,
-    described,
-    learn_batch,
-    predict_batch,
-)
-from resonance.engine.sa_art.categories import (
-    CW,
-    FEWEST_ROWS,
-    FEWEST_SLOTS,
-    D,
-    K,
-    N,
-    Rules,
-    W,
-    more_slots,
-    new_categories,
-    new_lists,
-    resized,
-)
+from resonance.engine.parameters import Parameter
+from resonance.engine.sa_art import batch as kernels
+from resonance.engine.sa_art import layout
+from resonance.engine.sa_art.batch import compressed, described, learn_batch, predict_batch
 from resonance.engine.sa_art.category_state import packed, unpacked
+from resonance.engine.sa_art.layout import Rules, more_slots, new_categories, new_lists, resized
+from resonance.engine.shell import filled_by_kernels, no_answers, no_prediction
 from resonance.engine.sparse import SLACK, SparseBatch, SparseEngine, check_sparse, outside
 from resonance.engine.state import pack, unpack
 
@@ -73,12 +46,11 @@ SHARED = (
 class AdaptiveResonance(SparseEngine):
     """Categories of records in [0, 1], each founded by a record that none of the others matched."""
 
-    depth = 1
     unit_interval: ClassVar[bool] = True
     projects: ClassVar[bool] = False
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
-        self._given = check_parameters(self.parameters, given)
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
         self._fixed: bool | None = None
         self._dimension = 0
 
@@ -89,14 +61,14 @@ class AdaptiveResonance(SparseEngine):
     @property
     def dimension(self) -> int:  # type: ignore[override]
         """Features of a record; of open records, those that have come so far."""
-        return self._dimension if self._fixed is not False else int(self._categories.head[D])
+        return self._dimension if self._fixed is not False else int(self._categories.head[layout.D])
 
     def _begin(self, fixed: bool, dimension: int) -> None:
         """Take the kind of the first batch: records of `dimension` features, or open ones."""
         self._fixed, self._dimension = fixed, dimension
         self._kernel_rules = self._rules()._replace(fixed=fixed)
-        self._categories = new_categories(self._kernel_rules, FEWEST_SLOTS, FEWEST_ROWS, 0)
-        self._categories.head[D] = dimension
+        self._categories = new_categories(self._kernel_rules, layout.FEWEST_SLOTS, layout.FEWEST_ROWS, 0)
+        self._categories.head[layout.D] = dimension
         self._features, self._fields = new_lists()
         self._log = List.empty_list(types.float64[::1])
 
@@ -121,10 +93,9 @@ class AdaptiveResonance(SparseEngine):
         batch, fixed, dimension = self._canonical(X)
         count = len(batch)
         marks = record_labels(labels, count)
-        cluster, node = np.full((count, 1), -1, dtype=np.int64), np.full((count, 1), -1, dtype=np.int64)
-        score, novel = np.full(count, np.nan), np.zeros(count, dtype=np.bool_)
+        step = no_answers(count)
         if count == 0:
-            return Step(cluster, score, novel, node)
+            return step
         if self._fixed is None:
             self._begin(fixed, dimension)
         classes = int(marks.max()) + 1
@@ -133,34 +104,22 @@ class AdaptiveResonance(SparseEngine):
         start = 0
         while True:
             start = learn_batch(
-                self._categories,
-                self._features,
-                self._fields,
-                self._kernel_rules,
-                batch.indices,
-                batch.indptr,
-                batch.data,
-                marks,
-                start,
-                self._log,
-                cluster,
-                score,
-                novel,
-                node,
-            )
+                self._categories, self._features, self._fields, self._kernel_rules, batch.indices, batch.indptr,
+                batch.data, marks, start, self._log, *filled_by_kernels(step),
+            )  # fmt: skip
             if start == count:
                 break
             # The kernel has stopped before a record for which there is no room.
             end = int(batch.indptr[start + 1])
             self._resize(rows=int(batch.indices[end - 1]) + 1 if end > batch.indptr[start] else 0)
-        events = [self._event(row) for row in self._log]
+        step.events.extend(self._event(row) for row in self._log)
         self._log.clear()
-        return Step(cluster, score, novel, node, events)
+        return step
 
     def _resize(self, rows: int = 0, classes: int = 0) -> None:
         """Make room for another category, and for so many features and classes."""
         old_rows, slots = self._categories.w.shape
-        if self._categories.head[K] == slots:
+        if self._categories.head[layout.K] == slots:
             slots = more_slots(slots)
         new_rows = old_rows
         while new_rows < rows:
@@ -170,24 +129,15 @@ class AdaptiveResonance(SparseEngine):
 
     def predict(self, X: ArrayLike | SparseBatch) -> Prediction:  # noqa: D102
         batch, _, _ = self._canonical(X)
-        count = len(batch)
-        cluster, label = np.full((count, 1), -1, dtype=np.int64), np.full(count, -1, dtype=np.int64)
-        score = np.full(count, np.nan)
-        if self._fixed is not None and count:
-            known = self._categories.labels[: self._categories.head[K]]
+        answer = no_prediction(len(batch))
+        if self._fixed is not None and len(batch):
+            known = self._categories.labels[: self._categories.head[layout.K]]
             majority = np.array([majority_label(counts) for counts in known], dtype=np.int64)
             predict_batch(
-                self._categories,
-                self._kernel_rules,
-                majority,
-                batch.indices,
-                batch.indptr,
-                batch.data,
-                cluster,
-                score,
-                label,
-            )
-        return Prediction(cluster, score, label)
+                self._categories, self._kernel_rules, majority, batch.indices, batch.indptr, batch.data,
+                answer.cluster, answer.score, answer.label,
+            )  # fmt: skip
+        return answer
 
     def clusters(self) -> list[Cluster]:  # noqa: D102
         if self._fixed is None:
@@ -199,7 +149,7 @@ class AdaptiveResonance(SparseEngine):
                 int(categories.size[slot]),
                 described(categories, self._kernel_rules, slot, self._features[slot], self._fields[slot]),
             )
-            for slot in range(categories.head[K])
+            for slot in range(categories.head[layout.K])
         ]
         return sorted(found, key=lambda cluster: cluster.id)
 
@@ -207,8 +157,8 @@ class AdaptiveResonance(SparseEngine):
         """Return how many records were learned; since when a cluster is there is not kept."""
         if self._fixed is None:
             return {}
-        ids = self._categories.id[: self._categories.head[K]].tolist()
-        return {(): ModelFacts((), int(self._categories.head[N]), {}, {each: each for each in ids})}
+        ids = self._categories.id[: self._categories.head[layout.K]].tolist()
+        return {(): ModelFacts((), int(self._categories.head[layout.N]), {}, {each: each for each in ids})}
 
     def _cluster(self, number: int, size: int, rows: FloatArray) -> Cluster:
         """Return the cluster that rows of features, centres, spreads, weights and saliences describe."""
@@ -225,19 +175,21 @@ class AdaptiveResonance(SparseEngine):
 
     def _event(self, row: FloatArray) -> Event:
         """Return the event that a row describes."""
-        rows = row[E_HEAD:].reshape(DESCRIBED, int(row[E_FEATURES]))
-        cluster = self._cluster(int(row[E_CLUSTER]), int(row[E_SIZE]), rows)
-        emerged = row[E_KIND] == EMERGED
+        rows = row[kernels.E_HEAD :].reshape(kernels.DESCRIBED, int(row[kernels.E_FEATURES]))
+        cluster = self._cluster(int(row[kernels.E_CLUSTER]), int(row[kernels.E_SIZE]), rows)
+        emerged = row[kernels.E_KIND] == kernels.EMERGED
         return Event(
-            index=int(row[E_RECORD]),
+            index=int(row[kernels.E_RECORD]),
             kind="emerged" if emerged else "vanished",
             path=(),
-            number=int(row[E_NUMBER]),
+            number=int(row[kernels.E_NUMBER]),
             cluster=cluster.id,
             other=None,
             before=() if emerged else (cluster,),
             after=(cluster,) if emerged else (),
-            reason=Reason("match", float(row[E_VALUE]), float(row[E_THRESHOLD])) if row[E_REASON] else None,
+            reason=Reason("match", float(row[kernels.E_VALUE]), float(row[kernels.E_THRESHOLD]))
+            if row[kernels.E_REASON]
+            else None,
         )
 
     def state(self) -> bytes:  # noqa: D102
@@ -293,13 +245,13 @@ class AdaptiveResonance(SparseEngine):
         """
         if self._fixed is None:
             raise StateError("there are no categories before the first record")
-        order = np.argsort(self._categories.id[: self._categories.head[K]])
+        order = np.argsort(self._categories.id[: self._categories.head[layout.K]])
         columns = {"id": self._categories.id, "size": self._categories.size, "rho": self._categories.rho}
         found: dict[str, NDArray[Any]] = {name: column[order] for name, column in columns.items()}
         found["labels"] = self._categories.labels[order]
-        found["weight"] = self._by_feature(order, W, 0.0)
+        found["weight"] = self._by_feature(order, layout.W, 0.0)
         if self._kernel_rules.complement:
-            found["weight"] = np.concatenate([found["weight"], self._by_feature(order, CW, 1.0)], axis=1)
+            found["weight"] = np.concatenate([found["weight"], self._by_feature(order, layout.CW, 1.0)], axis=1)
         return found
 
     def _by_feature(self, order: IntArray, field: int, absent: float) -> FloatArray:

@@ -4,8 +4,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from resonance.engine.parameters import Parameter
-from resonance.engine.sa_art.categories import COUNT, CS, MEAN, SQUARES, K, Rules, S
+from resonance.engine.parameters import Parameter, filled
+from resonance.engine.sa_art.layout import COUNT, CS, MEAN, SQUARES, K, Rules, S
 from resonance.engine.sa_art.model import SHARED, AdaptiveResonance
 
 FLOOR = 1e-12
@@ -73,39 +73,16 @@ class SAART(AdaptiveResonance):
     )
     presets: ClassVar[dict[str, dict[str, Any]]] = {"paper": {"lambda": 0.9, "delta": 0.1, "complement": True}}
 
-    def __init__(
-        self,
-        rho0: float = 0.7,
-        lambda_: float = 0.5,
-        delta: float = 0.01,
-        complement: bool = False,
-        alpha: float = 0.01,
-        max_clusters: int = 500,
-        max_features: int = 10_000,
-    ) -> None:
-        super().__init__(
-            {
-                "rho0": rho0,
-                "lambda": lambda_,
-                "delta": delta,
-                "complement": complement,
-                "alpha": alpha,
-                "max_clusters": max_clusters,
-                "max_features": max_features,
-            }
-        )
-
     def _rules(self) -> Rules:
-        return Rules(
+        given = self._given
+        return filled(
+            Rules,
+            given,
             salient=True,
-            complement=self._given["complement"],
-            alpha=self._given["alpha"],
-            rho=self._given["rho0"],
-            delta=self._given["delta"],
-            lambda_=self._given["lambda"],
+            rho=given["rho0"],
+            lambda_=given["lambda"],
             beta=0.0,
             floor=FLOOR,
-            max_clusters=self._given["max_clusters"],
             fixed=True,
         )
 

@@ -2,18 +2,8 @@
 
 from resonance.engine.arithmetic import exp_minus, jit
 from resonance.engine.borrowed import borrow
-from resonance.engine.sa_art.categories import (
-    COUNT,
-    CW,
-    MEAN,
-    ONES,
-    SQUARES,
-    TINY,
-    W,
-    make_room,
-    spread_out,
-    weigh,
-)
+from resonance.engine.sa_art import layout
+from resonance.engine.sa_art.layout import make_room, spread_out, weigh
 
 
 @jit
@@ -43,7 +33,7 @@ def gather(categories, slot, own_names, own_entries, own_values, indices, data, 
                 values[used] = data[p]
                 for field in range(entries.shape[0]):
                     entries[field, used] = 0.0
-                entries[CW, used] = 1.0
+                entries[layout.CW, used] = 1.0
                 used += 1
     return used
 
@@ -52,25 +42,25 @@ def gather(categories, slot, own_names, own_entries, own_values, indices, data, 
 def adapt_fuzzy(own_entries, own_values, count, beta, complement):
     """Move the weights towards what they share with the record (3)."""
     entries, x = borrow(own_entries), borrow(own_values)
-    w, cw = entries[W], entries[CW]
+    w, cw = entries[layout.W], entries[layout.CW]
     kept = 1.0 - beta
     for k in range(count):
         v = x[k] if x[k] < w[k] else w[k]
         new = beta * v + kept * w[k]
-        w[k] = new if new > TINY else 0.0
+        w[k] = new if new > layout.TINY else 0.0
         if complement:
             rest = 1.0 - x[k]
             v = rest if rest < cw[k] else cw[k]
             new = beta * v + kept * cw[k]
-            cw[k] = new if new > TINY else 0.0
+            cw[k] = new if new > layout.TINY else 0.0
 
 
 @jit
 def adapt_salient(own_entries, own_values, count, size, complement):
     """Learn a record: weights (5)(9), then counts (11), means (12) and squares (13); `size` is that before."""
     entries, x = borrow(own_entries), borrow(own_values)
-    w, cw, means, squares = entries[W], entries[CW], entries[MEAN], entries[SQUARES]
-    counts, ones = entries[COUNT], entries[ONES]
+    w, cw, means, squares = entries[layout.W], entries[layout.CW], entries[layout.MEAN], entries[layout.SQUARES]
+    counts, ones = entries[layout.COUNT], entries[layout.ONES]
     spare, whole = float(size - 1) if size > 1 else 1.0, float(size + 1)
     for k in range(count):
         value, mean = x[k], means[k]
@@ -88,7 +78,7 @@ def adapt_salient(own_entries, own_values, count, size, complement):
         theta = 1.0 if apart == 0.0 else exp_minus(scaled / doubled)
         common = value if value < mean else mean
         new = common * theta + w[k] * (1.0 - theta)
-        w[k] = new if new > TINY else 0.0
+        w[k] = new if new > layout.TINY else 0.0
         if complement:
             below = above + 0.01
             width = below if below < mean else mean
@@ -97,7 +87,7 @@ def adapt_salient(own_entries, own_values, count, size, complement):
             rest = 1.0 - value
             common = rest if rest < above else above
             new = common * theta + cw[k] * (1.0 - theta)
-            cw[k] = new if new > TINY else 0.0
+            cw[k] = new if new > layout.TINY else 0.0
             ones[k] += 1.0 if value == 1.0 else 0.0
         counts[k] += 1.0 if value > 0.0 else 0.0
         mean += apart / whole

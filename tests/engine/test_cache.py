@@ -6,9 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from numba import types
+from numba.core.dispatcher import Dispatcher
 from resonance import engine
+from resonance.engine import ENGINES
 from resonance.engine.arithmetic import log
-from resonance.engine.cache import folder_name, prepare_cache
+from resonance.engine.cache import folder_name, modules_behind, prepare_cache
 
 SOURCES = Path(engine.__file__).parent
 KERNELS = {
@@ -17,6 +20,7 @@ KERNELS = {
     "resonance.engine.mlca.batch",
     "resonance.engine.modal.batch",
     "resonance.engine.evq.batch",
+    "resonance.engine.modal.density",
 }
 
 
@@ -24,8 +28,9 @@ KERNELS = {
     ("changed", "moved"),
     [
         ("caea/block.py", {"resonance.engine.caea.step", "resonance.engine.hcaea.tree"}),
+        ("modal/cells.py", {"resonance.engine.modal.batch", "resonance.engine.modal.density"}),
         ("hcaea/tree.py", {"resonance.engine.hcaea.tree"}),
-        ("mlca/nodes.py", {"resonance.engine.mlca.batch"}),
+        ("mlca/layout.py", {"resonance.engine.mlca.batch"}),
         ("arithmetic.py", KERNELS),
         ("__init__.py", set()),
     ],
@@ -57,3 +62,15 @@ def test_a_folder_that_the_user_names_holds_all_kernels_and_numba_keeps_its_sett
     value, setting, kept = run.stdout.split()
     assert (value, setting, Path(kept).parents[1]) == ("0.0", "mine", tmp_path)
     assert list(tmp_path.rglob("*.nbi"))
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_a_kernel_is_called_with_tuples_that_its_folder_depends_on(name):
+    ENGINES[name].compile()
+    for module in [each for own, each in sys.modules.items() if own.startswith("resonance.engine.")]:
+        for kernel in vars(module).values():
+            if isinstance(kernel, Dispatcher) and kernel.py_func.__module__ == module.__name__:
+                kinds = [kind for call in kernel.signatures for kind in call if isinstance(kind, types.NamedTuple)]
+                assert {kind.instance_class.__module__ for kind in kinds} <= modules_behind(module.__name__), (
+                    kernel.py_func.__name__
+                )

@@ -27,6 +27,7 @@ from resonance.engine import (
     make_engine,
 )
 
+from tests.engine.leader import Leader
 from tests.engine.streams import shifting as unbounded
 
 
@@ -80,6 +81,8 @@ ENGINES_HERE: dict[str, Callable[[], Engine]] = {
     "evq-ams-ranges": lambda: EVQ(low=0.0, high=1.0, consolidate_every=400),
     "evq-ams-paper": lambda: EVQ.make({**EVQ.presets["paper"], "low": 0, "high": 1}),
     "evq-ams-crowded": lambda: EVQ(max_clusters=9, n_sub=60, sig0=0.01, fac=2.0, low=0.0, high=1.0),
+    "leader": Leader,
+    "leader-crowded": lambda: Leader(radius=0.1, max_leaders=9),
 }
 
 
@@ -353,7 +356,7 @@ def test_memory_is_bounded(name):
 
 
 def test_every_engine_is_in_this_file_and_declares_what_it_takes():
-    assert {engine().name for engine in ENGINES_HERE.values()} == set(ENGINES)
+    assert {engine().name for engine in ENGINES_HERE.values()} == {*ENGINES, Leader.name}
     for name, engine in ENGINES.items():
         made = make_engine(name, {})
         assert made.name == name

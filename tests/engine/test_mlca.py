@@ -38,7 +38,7 @@ def answered(steps):
 @pytest.mark.parametrize("warmup", ["growing", "buffer"])
 def test_every_step_is_that_of_the_plain_version(form, vigilance, warmup):
     X, sets = stream(200)
-    plain, model = PlainMLCA(form, vigilance, 12, 4), ENGINES[form](vigilance, 12, 4, warmup=warmup)
+    plain, model = PlainMLCA(form, vigilance, 12, 4), ENGINES[form](vigilance=vigilance, lambda_=12, k=4, warmup=warmup)
     step = model.learn(X, sets)
     first = 0
     if warmup == "buffer":
@@ -81,7 +81,7 @@ def test_most_nodes_need_no_second_comparison_and_none_is_missed():
     # Bandwidths of very different widths: their mean and their median tell different nodes to be near.
     rng = np.random.default_rng(2)
     X = rng.random((300, 8)) * np.geomspace(0.05, 2.0, 300)[rng.permutation(300), None]
-    plain, model = PlainMLCA("mlca", 0.2, 5, 3), MLCA(0.2, 5, 3)
+    plain, model = PlainMLCA("mlca", 0.2, 5, 3), MLCA(vigilance=0.2, lambda_=5, k=3)
     sets = [{int(x.argmax()) % 3} for x in X]
     path = model.learn(X, sets).path[:, 0].tolist()
     assert path == [plain.learn(x, own) for x, own in zip(X, sets, strict=True)]

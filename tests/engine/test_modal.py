@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from resonance.engine import Modal
 from resonance.engine.modal.landmarks import leaving_landmark
-from resonance.engine.modal.model import CLUSTERS, LANDMARKS, LAST, LOOSE, NODES, PLACE, RECORDS
+from resonance.engine.modal.layout import CLUSTERS, LANDMARKS, LAST, LOOSE, NODES, PLACE, RECORDS
 
 from tests.engine.plain_modal import PlainModal
 from tests.engine.streams import shifting
@@ -250,7 +250,7 @@ def test_no_magnitude_is_too_small_or_too_large(magnitude):
 def test_folding_the_events_gives_the_clusters_at_each(name):
     X, given = STREAMS[name]
     model, present = Modal(**given), set()
-    step, counted = Modal(**given).trace(X, each=True)
+    step, counted = Modal(**given).trace(X, told=True)
     at = 0
     for end in sorted({event.index + 1 for event in step.events}):
         for event in model.learn(X[at:end]).events:

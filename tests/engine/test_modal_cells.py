@@ -5,7 +5,7 @@ import pytest
 from resonance.engine import Modal
 from resonance.engine.modal import engine
 from resonance.engine.modal.cells import _MAX, CELLS, END, find_nearest
-from resonance.engine.modal.model import CLUSTERS, HITS, LANDMARKS, RADIUS2, READ, N
+from resonance.engine.modal.layout import CLUSTERS, HITS, LANDMARKS, RADIUS2, READ, N
 from resonance.engine.modal.neighbours import NOWHERE, squared_distances
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from resonance.engine import Modal
-from resonance.engine.modal.model import NEXT_ID
+from resonance.engine.modal.layout import NEXT_ID
 from resonance.engine.modal.outliers import thinness
 from scipy.stats import chi2
 

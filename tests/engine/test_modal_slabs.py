@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from resonance.engine import Modal
-from resonance.engine.modal.model import MASS
+from resonance.engine.modal.layout import MASS
 from resonance.engine.modal.slabs import group_means, join_means, measure_slabs
 from sklearn.metrics import adjusted_rand_score
 

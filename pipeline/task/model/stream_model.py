@@ -103,8 +103,7 @@ class StreamModel:
         if settings.input.sparse is None:
             self.preparation = settings.preparation(features)
         else:
-            scale = scale_of(settings.prepare, settings.engine_class)
-            self.preparation = SparsePreparation(scale, settings.engine_parameters["max_features"])
+            self.preparation = SparsePreparation(settings.sparse_scale(), settings.engine_parameters["max_features"])
         self.engine: Engine = settings.engine_class.make(settings.engine_parameters)
         self.next = 0
         self.seq = self.drifts = 0

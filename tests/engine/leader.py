@@ -1,0 +1,120 @@
+"""Leader clustering, as an example of an engine: its kernels, its model, and nothing else."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from resonance.engine.arithmetic import jit
+from resonance.engine.base import MAGNITUDE, FloatArray, IntArray, Prediction, Step
+from resonance.engine.classes import MAX_CLASSES, majority_label
+from resonance.engine.contents import MAX_RECORDS, Contents
+from resonance.engine.events import EMERGED, NO_PATH, NO_REASON, SHAPE_HEAD, VANISHED, emit
+from resonance.engine.facts import ModelFacts
+from resonance.engine.parameters import Parameter
+from resonance.engine.shell import FlatEngine, filled_by_kernels
+
+N, K, NEXT_ID, EVENTS, ID, SIZE, WON = 0, 1, 2, 3, 0, 1, 2  # of `head`: records, leaders; then rows of `number`
+
+
+class Model(NamedTuple):
+    head: IntArray
+    number: IntArray
+    at: FloatArray
+    votes: IntArray
+
+
+@jit
+def nearest(model, x):
+    """Return the leader nearest to a record, -1 where there is none, and its squared distance."""
+    near, best = -1, np.inf
+    for j in range(model.head[K]):
+        squared = ((x - model.at[j]) ** 2).sum()
+        if near < 0 or squared < best:
+            near, best = j, squared
+    return near, best
+
+
+@jit
+def shape_of(model, j):
+    """Return a leader as a row (id, size, nodes, centre, spread)."""
+    shape = np.zeros((1, SHAPE_HEAD + 2 * model.at.shape[1]))
+    shape[0, 0], shape[0, 1], shape[0, 2] = model.number[ID, j], model.number[SIZE, j], 1
+    shape[0, SHAPE_HEAD : SHAPE_HEAD + model.at.shape[1]] = model.at[j]
+    return shape
+
+
+@jit
+def learn_batch(model, radius, X, labels, log, cluster, score, novel, path):
+    """Let each record join its nearest leader within the radius, or become one in the place of the longest idle one."""
+    head, number = model.head, model.number
+    for t in range(len(X)):
+        head[N] += 1
+        j, squared = nearest(model, X[t])
+        if j >= 0:
+            cluster[t, 0], score[t] = number[ID, j], 1.0 / (1.0 + squared / radius**2)
+        novel[t] = j < 0 or squared > radius**2
+        if novel[t]:
+            why = (NO_REASON, 0.0, 0.0) if j < 0 else (1, np.sqrt(squared), radius)
+            j = head[K]
+            if j == len(model.at):
+                j = np.argmin(number[WON])
+                gone, what = shape_of(model, j), (VANISHED, number[ID, j], -1)
+                emit(head, EVENTS, NO_PATH, t, what, (NO_REASON, 0.0, 0.0), gone, gone[:0], log)
+            else:
+                head[K] += 1
+            number[ID, j], number[SIZE, j], model.at[j], model.votes[j] = head[NEXT_ID], 1, X[t], 0
+            head[NEXT_ID] += 1
+            new = shape_of(model, j)
+            emit(head, EVENTS, NO_PATH, t, (EMERGED, number[ID, j], -1), why, new[:0], new, log)
+        else:
+            number[SIZE, j] += 1
+        number[WON, j], path[t, 0] = head[N], number[ID, j]
+        if labels[t] >= 0:
+            model.votes[j, labels[t]] += 1
+
+
+class Leader(FlatEngine):
+    """Leader clustering: a record founds a cluster where no leader is within the radius."""
+
+    name, revision, criteria = "leader", 1, ("", "distance")
+    parameters = (
+        Parameter("radius", float, 0.3, "distance within which a record joins a leader", 1e-6, 1e6),
+        Parameter("max_leaders", int, 100, "beyond it the one that won longest ago goes", 2, 1000),
+    )
+
+    def _begin(self, dimension: int) -> None:
+        slots, self.dimension = self._given["max_leaders"], dimension
+        whole = np.zeros((3, slots), dtype=np.int64), np.zeros((slots, MAX_CLASSES), dtype=np.int64)
+        self._model = Model(np.zeros(4, dtype=np.int64), whole[0], np.zeros((slots, dimension)), whole[1])
+
+    def _learn(self, batch: FloatArray, labels: IntArray, step: Step, told: bool) -> FloatArray:
+        learn_batch(self._model, self._given["radius"], batch, labels, self._log, *filled_by_kernels(step))
+        return np.empty((0, 0))
+
+    def _predict(self, batch: FloatArray, answer: Prediction) -> None:
+        for t, x in enumerate(batch):
+            j, squared = nearest(self._model, x)
+            answer.cluster[t, 0], answer.label[t] = self._model.number[ID, j], majority_label(self._model.votes[j])
+            answer.score[t] = 1.0 / (1.0 + squared / self._given["radius"] ** 2)
+
+    def _shapes(self) -> FloatArray:
+        order = np.argsort(self._model.number[ID, : self._model.head[K]])
+        return np.concatenate([shape_of(self._model, j) for j in order])
+
+    def _facts(self) -> ModelFacts:
+        ids = self._model.number[ID, : self._model.head[K]].tolist()
+        return ModelFacts((), int(self._model.head[N]), {}, {each: each for each in ids})
+
+    def _packed(self) -> dict[str, Any]:
+        head, number, at, votes = self._model
+        return {"head": head, "number": number[:, : head[K]], "at": at[: head[K]], "votes": votes[: head[K]]}
+
+    def _restore(self, dimension: int, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
+        state = Contents(dict(arrays), self.name)
+        head = state.whole("head", 0, MAX_RECORDS, 4)
+        k = int(head[K])
+        state.check(0 < k <= self._given["max_leaders"], "leaders")
+        self._begin(dimension)
+        self._model.head[:], self._model.number[:, :k] = head, state.whole("number", 0, head[N], 3, k)
+        self._model.at[:k] = state.within("at", MAGNITUDE, k, dimension)
+        self._model.votes[:k] = state.whole("votes", 0, head[N], k, MAX_CLASSES)
