@@ -114,24 +114,8 @@ def archive_writers(
 ) -> dict[TopicPartition, ArchiveWriter]:
     """Return the writers of the archives of some partitions; each interval counts from the partition's last archive.
 
-    Parameters
-    ----------
-    writers : mapping of (topic, partition) to ChangelogWriter
-        The writers of the same partitions' snapshots.
-    interval : float
-        Seconds between two archives; 0 for none.
-    cancelled : Event, optional
-        Ends the reading early, with `RestoreCancelledError`.
-
-    Returns
-    -------
-    dict of (topic, partition) to ArchiveWriter
-        Empty where archives are off, or there is no topic for them.
-
-    Raises
-    ------
-    BrokerError
-        The broker does not answer.
+    None are returned where `interval` is 0 seconds or there is no topic for them. Raises `BrokerError` where the broker
+    does not answer, and `RestoreCancelledError` once `cancelled` is set.
     """
     if not (source.archive and interval and writers):
         return {}

@@ -123,7 +123,7 @@ class PartitionRecord:
             raise mismatches.newer_format(where, data["format"], FORMAT)
         state = base64.b64decode(data["state"])
         places = data["replay_from"], data["position"], data["committed"]
-        return typed(cls(Identity.of(data), *places, state, data["epoch"], data.get("began", -1)))
+        return typed(cls(Identity.of(data), *places, state, data["epoch"], data["began"]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,6 @@ from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
 from resonance.pipeline.kafka.positions import Position, offsets_of
 from resonance.pipeline.records import TopicPartition
 
-ADDED_LIMITS: Final = ("output.clusters_grace",)
-"""Limits that partition records of earlier releases do not have."""
-
 NOT_REPRODUCIBLE: Final = "the models are not of this log alone"
 """Note on a committed offset for as long as learning the log again would give other models."""
 
@@ -156,9 +153,7 @@ def check_relearning(source: DeploymentContext, at: TopicPartition, place: Resum
     if place.record is None or recovery_offset >= place.start:
         return
     found, now = place.record.identity, source.identities[at[0]]
-    # A release without these settings learned nothing by them, so their present values are no change.
-    added = {name: now.limits[name] for name in ADDED_LIMITS if name in now.limits}
-    before = {"revision of the engine": found.revision, **added, **found.limits}
+    before = {"revision of the engine": found.revision, **found.limits}
     changed = mismatches.differences(before, {"revision of the engine": now.revision, **now.limits})
     if changed:
         raise mismatches.unclean_change(*at, changed, recovery_offset, place.start)

@@ -115,21 +115,8 @@ def inspect(
 ) -> list[InspectedStream]:
     """Return one stream, with its times and how its clusters began, or all streams without these.
 
-    Parameters
-    ----------
-    settings : Settings
-        The deployment's; snapshots that were made under other settings are read under those.
-    reader : LogReader
-        Reads times and events.
-    states : sequence of StoredPartition
-        What `read_states` found.
-    stream : str, optional
-        Name of the one stream.
-
-    Raises
-    ------
-    MismatchError, ConfigurationError
-        A snapshot cannot be read by this release.
+    Snapshots that were made under other settings are read under those. Raises MismatchError or ConfigurationError where
+    this release cannot read one.
     """
     chosen: list[tuple[StoredPartition, StreamSnapshot, StreamModel]] = []
     below: dict[str, list[StreamModel]] = {}

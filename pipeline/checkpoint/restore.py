@@ -86,10 +86,6 @@ def restore_partitions(
 
     Parameters
     ----------
-    source : DeploymentContext
-        What to restore from.
-    make_task : callable
-        Makes an empty task for an input partition.
     cancelled : Event, optional
         Ends the restore early, with `RestoreCancelledError`.
     progress : RestoreProgress, optional

@@ -122,14 +122,8 @@ def produce(
     ----------
     client : mapping
         librdkafka configuration of the connection.
-    batches : iterable of sequences of FileRecord
-        The records, in order.
-    rate : float, optional
-        Most records per second.
-    limit : int, optional
-        Most records.
-    compression : str
-        Codec of the producer's batches.
+    rate, limit : float and int, optional
+        Most records per second, and most records.
     advanced : callable
         Called after each send with the number of records sent so far.
 

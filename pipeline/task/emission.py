@@ -33,17 +33,6 @@ class Emission:
         """Whether a record is known to stand at the latch or behind it."""
         return self.emit_from_offset is not None and offset >= self.emit_from_offset
 
-    def begins_at(self, offset: int, time: str) -> bool:
-        """Whether a usable record with this own time is emitted; the first such record sets the latch."""
-        if (
-            self.emit_from_offset is None
-            and self._emit_from is not None
-            and offset >= self._at
-            and time >= self._emit_from
-        ):
-            self._latch(offset)
-        return self.emits(offset)
-
     def look(self, offsets: Sequence[int], times: Sequence[str]) -> None:
         """Set the latch at the first of some usable records, in order, whose own time reaches the setting."""
         if self.emit_from_offset is not None or self._emit_from is None:
@@ -79,10 +68,7 @@ class Emission:
         return {"emit_from": self._emit_from, "at": self._at, "told_from": self.emit_from_offset}
 
     def restore(self, content: Any) -> None:
-        """Continue from a `state`; None stands for a release that emitted everything and had no such state."""
-        if content is None:
-            self._emit_from, self._at, self.emit_from_offset = None, 0, 0
-            return
+        """Continue from a `state`."""
         given, emit_from_offset = content["emit_from"], content["told_from"]
         self._emit_from = None if given is None else str(given)
         self._at = int(content["at"])

@@ -75,21 +75,13 @@ class Learner:
     def learn(
         self, model: StreamModel, batch: RecordBatch, outputs: Outputs | None, *, suppressed: bool = False
     ) -> LearnResult:
-        """Give records to their stream's model and return what became of them.
+        """Give records, in offset order, to their stream's model and return what became of them.
 
-        Parameters
-        ----------
-        model : StreamModel
-            A model that has seen none of the records.
-        batch : RecordBatch
-            Records in offset order.
-        outputs : Outputs, optional
-            Takes the messages about the model's clusters. None: only the state is updated, because the records were
-            processed before, or are suppressed.
-        suppressed : bool
-            The records come before `emit_from`: the first record that is emitted announces the present clusters.
+        `outputs` takes the messages about the model's clusters. Without it only the state is updated: the records were
+        processed before, or are `suppressed`, because they come before `emit_from`; the first record that is emitted
+        then announces the present clusters.
         """
-        if model.ended is not None or model.listing is not None or model.unlisted:
+        if model.ended is not None or model.listing is not None:
             self._open(model, EventCause(batch, 0), outputs, suppressed=suppressed)
         result = model.process(batch.rows, batch.labels)
         self._health.learned(model, result, emitted=outputs is not None)
@@ -132,16 +124,10 @@ class Learner:
                 model.listing = [*(model.listing or ()), *ended]
             else:
                 self._start(model, model.seq, ended, [], cause, outputs)
-                # The new version has no clusters yet, so the compacted topic misses none.
-                model.unlisted = model.unlisted and outputs is None
             model.seq += 1
         elif model.listing is not None and not suppressed:
             ended, model.listing = model.listing, None
             self._start(model, model.seq - 1, ended, self._present(model), cause, outputs)
-            model.unlisted = False
-        elif model.unlisted and outputs is not None:
-            self.encoder.present(outputs, model, self._present(model), cause)
-            model.unlisted = False
 
     def _start(
         self,

@@ -312,7 +312,7 @@ class PartitionTask(WithDeadLetters):
                 raise mismatches.newer_format(self._where, found, FORMAT)
             first_version = int(content["first_version"])
             self._features.restore(content)
-            self._emission.restore(content.get("emission"))
+            self._emission.restore(content["emission"])
         except (ValueError, KeyError, TypeError, IndexError):
             raise mismatches.unreadable(self._where, "the state of the partition") from None
         self.first_version = first_version

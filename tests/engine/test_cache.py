@@ -71,6 +71,7 @@ def test_a_kernel_is_called_with_tuples_that_its_folder_depends_on(name):
         for kernel in vars(module).values():
             if isinstance(kernel, Dispatcher) and kernel.py_func.__module__ == module.__name__:
                 kinds = [kind for call in kernel.signatures for kind in call if isinstance(kind, types.NamedTuple)]
-                assert {kind.instance_class.__module__ for kind in kinds} <= modules_behind(module.__name__), (
-                    kernel.py_func.__name__
-                )
+                # Other tests may have called it with tuples of their own.
+                homes = {kind.instance_class.__module__ for kind in kinds}
+                own = {home for home in homes if home.startswith("resonance.")}
+                assert own <= modules_behind(module.__name__), kernel.py_func.__name__

@@ -60,7 +60,6 @@ class SubtreeModel(StreamModel):
         self.name = part.name
         self._part, self.version, self.root_node = part, part.version, part.node
         self.ended = self.listing = self.last = None
-        self.unlisted = False
         self.sent = {}
         self.labels = None
         self.drifts = 0

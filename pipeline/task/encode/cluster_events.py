@@ -135,13 +135,6 @@ class EventEncoder:
         outputs.put("cluster_events", [cause.offset] * len(messages), messages)
         self._clusters(outputs, model, payload, after, before, cause, name)
 
-    def present(
-        self, outputs: Outputs, model: StreamModel, clusters: Sequence[ClusterSnapshot], cause: EventCause
-    ) -> None:
-        """Write the messages about clusters that the compacted topic lacks."""
-        payload: ClusterEvent = {"kind": "emerged", "seq": max(model.seq - 1, 0), "time": cause.time}  # type: ignore[typeddict-item]
-        self._clusters(outputs, model, payload, clusters, (), cause, "present")
-
     def tombstone(self, outputs: Outputs, cluster: str, cause: EventCause) -> None:
         """Write the message that removes an ended cluster from the compacted topic."""
         outputs.put("clusters", (cause.offset,), (self._cluster_message(cluster, None, cause, "removed"),))

@@ -82,21 +82,9 @@ def event_bytes_of(model: StreamModel) -> int:
 
 
 def check_events(model: StreamModel, topics: Sequence[str], taken: int, where: str) -> None:
-    """Refuse features with which an event could be longer than its topic takes.
+    """Refuse features with which an event could be longer than the `taken` bytes of a message in its topics.
 
-    Parameters
-    ----------
-    topics : sequence of str
-        Topics of the events and of the clusters.
-    taken : int
-        Bytes of a message that both topics take.
-    where : str
-        The input partition, for the error.
-
-    Raises
-    ------
-    ConfigurationError
-        Names the topics and the message size that they must take.
+    Raises `ConfigurationError`, which names the input partition `where`, the topics and the size that they must take.
     """
     needed = event_bytes_of(model)
     if needed <= taken:

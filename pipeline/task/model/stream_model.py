@@ -60,8 +60,6 @@ class StreamModel:
         be listed with the first record that is emitted.
     lifetimes : Lifetimes
         When the clusters began, and which ended clusters the compacted topic still has.
-    unlisted : bool
-        The compacted topic lacks the present clusters: a release that did not write the topic learned them.
     last : tuple or None
         Status and cluster of the last assignment, for ``output.assignments = "changes"``.
     snapshot_bytes : int
@@ -92,7 +90,6 @@ class StreamModel:
         "sent",
         "seq",
         "snapshot_bytes",
-        "unlisted",
         "version",
     )
 
@@ -110,7 +107,6 @@ class StreamModel:
         self.ended: list[ClusterSnapshot] | None = None
         self.listing: list[ClusterSnapshot] | None = None
         self.lifetimes = Lifetimes()
-        self.unlisted = False
         self.last: tuple[str, int] | None = None
         self.snapshot_bytes = 0
         self.sent: dict[int, int] = {}
@@ -228,7 +224,6 @@ class StreamModel:
             "listing": None if self.listing is None else orjson.dumps(self.listing).decode(),
             "last": self.last,
             "lifetimes": self.lifetimes.state(),
-            "unlisted": self.unlisted,
         }
         if isinstance(self.engine, HCAEARoot):
             header["sent"] = sorted(self.sent.items())
@@ -307,11 +302,8 @@ class StreamModel:
             self.version, self.next, self.seq = (int(header[member]) for member in ("version", "next", "seq"))
             self.ended = None if header["ended"] is None else orjson.loads(header["ended"])
             self.last = (str(header["last"][0]), int(header["last"][1])) if header["last"] else None
-            listing = header.get("listing")
-            self.listing = None if listing is None else orjson.loads(listing)
-            # Revision 1 lacks these members, and the release that wrote it did not write the compacted topic.
-            self.lifetimes = Lifetimes.from_state(header["lifetimes"]) if "lifetimes" in header else Lifetimes()
-            self.unlisted = bool(header.get("unlisted", True))
+            self.listing = None if header["listing"] is None else orjson.loads(header["listing"])
+            self.lifetimes = Lifetimes.from_state(header["lifetimes"])
             self.drifts = int(header.get("drifts", 0))
             self.sent = {int(node): int(count) for node, count in header.get("sent", ())}
             if self.version < 1 or self.next < 0 or self.seq < 0 or self.drifts < 0:

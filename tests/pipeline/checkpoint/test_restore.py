@@ -388,14 +388,6 @@ def test_every_setting_that_decides_over_dead_letters_is_one_of_these_stops(log,
     assert restore_partitions(now, [AT], ToyTask)[AT].start == 36
 
 
-def test_a_limit_that_an_earlier_release_did_not_know_stops_nothing(log):
-    given = described(output__clusters_grace=9)
-    now = given.identities["in"]
-    limits = {name: value for name, value in now.limits.items() if name != "output.clusters_grace"}
-    log.run(ToyTask(), ChangelogWriter(dataclasses.replace(now, limits=limits)), 0, 33)
-    assert restore_partitions(given, [AT], ToyTask)[AT].start == 33
-
-
 def test_limits_may_change_after_a_clean_stop(log):
     log.record = lambda offset: Record("in", 0, offset, 0, b"k", b'{"features": [%d, 2]}' % (offset % 7))
     first, second = {}, {"limits__streams": 9, "limits__record_bytes": 5_000}

@@ -6,11 +6,9 @@ from typing import Any
 import orjson
 import pytest
 from jsonschema import Draft202012Validator
-from resonance.engine.state import pack, unpack
 from resonance.pipeline.errors import ConfigurationError
-from resonance.pipeline.records import Message, StreamSnapshot
+from resonance.pipeline.records import Message
 from resonance.pipeline.task.model.lifetimes import CLOCK_OFFSETS, MAX_ENDED, Lifetimes
-from resonance.pipeline.task.model.stream_model import STATE_REVISION
 from resonance.pipeline.timestamps import canonical, later
 from resonance.schemas import Cluster, load_schema
 
@@ -162,45 +160,6 @@ def test_a_plain_envelope_has_no_headers_here_either() -> None:
     outputs = run(task(settings(output__envelope="plain", output__clusters_grace=0.0)), records(points(900).tolist()))
     assert {len(message.headers) for message in outputs.clusters} == {0}
     assert any(message.value is None for message in outputs.clusters)
-
-
-def test_a_state_of_a_release_without_the_topic_is_read_and_its_clusters_are_told() -> None:
-    log = records(points(1200).tolist())
-    worker = task()
-    first = run(worker, log[:600])
-    snapshot = worker.snapshot("p0")
-    header, arrays = unpack(snapshot.body, "stream", STATE_REVISION)
-    old = {name: header[name] for name in ("version", "next", "seq", "ended", "last")}
-    earlier = StreamSnapshot("p0", snapshot.next, snapshot.header, pack("stream", 1, old, arrays))
-    state = {**orjson.loads(worker.partition_state()), "format": 2}
-    del state["emission"]
-    fresh = restored(settings(), orjson.dumps(state), [earlier])
-    outputs, expected = run(fresh, log[600:]), run(worker, log[600:])
-    assert (outputs.assignments, outputs.cluster_events) == (expected.assignments, expected.cluster_events)
-    present = there(compacted(first.clusters), "p0")
-    assert {(message.key or b"").decode() for message in outputs.clusters[: len(present)]} == present
-    assert {orjson.loads(m.value or b"")["since"] for m in outputs.clusters[: len(present)]} == {None}
-    assert [m.key for m in outputs.clusters[len(present) :]] == [m.key for m in expected.clusters]
-    assert there(compacted(outputs.clusters), "p0") == {cluster["id"] for cluster in fresh.clusters("p0")}
-
-
-def test_such_a_state_behind_which_a_version_begins_gives_the_same_however_the_log_is_cut() -> None:
-    log = records(points(900).tolist())
-    worker, fresh = task(), task()
-    run(worker, log[:600])
-    fresh.restore_partition(worker.partition_state())
-    fresh.restore(worker.snapshot("p0"), new_version=True)
-    snapshot = fresh.snapshot("p0")
-    header, arrays = unpack(snapshot.body, "stream", STATE_REVISION)
-    old = {name: header[name] for name in ("version", "next", "seq", "ended", "last")}
-    earlier = StreamSnapshot("p0", snapshot.next, snapshot.header, pack("stream", 1, old, arrays))
-    expected = run(fresh, log[600:])
-    assert expected.clusters
-    for size in (100, 300):
-        again = restored(settings(), fresh.partition_state(), [earlier])
-        outputs = run(again, log[600:], size)
-        # When the clusters of the old version began is not in such a state.
-        assert [message.key for message in outputs.clusters] == [message.key for message in expected.clusters]
 
 
 def test_what_waits_for_its_tombstone_is_bounded() -> None:

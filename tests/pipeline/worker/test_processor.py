@@ -509,6 +509,8 @@ def test_a_commit_that_waits_for_the_broker_is_a_hang_only_when_it_should_have_g
     bench.diary.gate.clear()
     bench.processor.submit(chunk(P0, 0, 1))
     bench.wait(bench.diary.committing.is_set)
+    # The processor's own thread still has to come to rest.
+    bench.wait(lambda: bench.processor._activity._step is None)
     # A commit is given up after 60 s, for the outputs and for the offsets each: 120 s are waiting.
     clock[0] += 150
     assert bench.processor.hang() == ""
