@@ -48,9 +48,8 @@ def test_both_topics_give_the_clusters_of_the_snapshots_behind_a_silent_past(bro
         states = read_states(source, reader)
     for part in states:
         task = PartitionTask(settings, *part.at)
-        task.restore_partition(part.record.state)
-        for stored in part.streams:
-            task.restore(stored.snapshot)
-            stream = stored.snapshot.stream
+        assert part.checkpoint is not None
+        part.checkpoint.restore(task)
+        for stream in task.streams:
             assert set(folded.clusters(stream)) == {cluster["id"] for cluster in task.clusters(stream)}
     assert sum(len(part.streams) for part in states) == 14
