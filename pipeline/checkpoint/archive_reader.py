@@ -2,9 +2,7 @@
 
 import logging
 import sys
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from operator import attrgetter
 from typing import Final, Self
 
 from resonance.pipeline.checkpoint.archive_records import ArchiveKey, ArchiveManifest, streams_of
@@ -41,15 +39,15 @@ class Archives:
     def __init__(
         self, reader: LogReader, source: DeploymentContext, at: TopicPartition, entries: Iterable[ArchiveEntry]
     ) -> None:
-        self._reader, self._at, self._topic = reader, at, (source.archive, at[1])
+        self._reader, self._source, self._at, self._topic = reader, source, at, (source.archive, at[1])
         self.entries: list[ArchiveEntry] = []
         if source.archive and reader.has(self._topic):
             first, end = reader.bounds([self._topic])[self._topic]
             oldest = next((record.timestamp for record in one_by_one(reader, self._topic, first, end)), sys.maxsize)
             listed = list(entries)
             # Of those that were begun before the first record was written, only the last can still be there.
-            deleted = bisect_left(listed, oldest, key=attrgetter("written")) - 1
-            self.entries = listed[max(deleted, 0) :] if first < end else []
+            kept = max((number for number, entry in enumerate(listed) if entry.written < oldest), default=0)
+            self.entries = listed[kept:] if first < end else []
 
     @classmethod
     def of(
@@ -74,16 +72,16 @@ class Archives:
         begin = self._reader.offsets_at([self._topic], entry.written)[self._topic]
         # A broker that writes times of its own may show a later one: then the topic is read from its beginning.
         for start in dict.fromkeys((begin, first)):
-            if start != NO_OFFSET and (found := self._gather(entry.position, max(start, first), end)) is not None:
-                return found
+            if start != NO_OFFSET and (found := self._gather(entry, max(start, first), end)) is not None:
+                return found if self._source.is_same_log(found.record.identity) else None
         _log.warning(
             "%s[%d]: the archive at offset %d is not whole, an older one is used", *self._topic, entry.position
         )
         return None
 
-    def _gather(self, position: int, first: int, end: int) -> PartitionCheckpoint | None:
+    def _gather(self, entry: ArchiveEntry, first: int, end: int) -> PartitionCheckpoint | None:
         """Read the records of an archive in a range, up to its manifest."""
-        own = (self._at[0], position)
+        own = (self._at[0], entry.position)
         found: dict[bytes, bytes] = {}
         for _, records in self._reader.read({self._topic: (first, end)}, _AT_ONCE):
             for record in records:
@@ -95,7 +93,8 @@ class Archives:
                     continue
                 try:
                     manifest = ArchiveManifest.parse(record.value or b"", f"{self._topic[0]}[{self._topic[1]}]")
-                    return _assembled(self._at, manifest, found)
+                    if manifest.written == entry.written:
+                        return _assembled(self._at, manifest, found)
                 except (*UNREADABLE, IndexError, MismatchError) as error:
                     _log.warning("%s[%d]@%d: an archive cannot be read: %s", *self._topic, record.offset, error)
         return None

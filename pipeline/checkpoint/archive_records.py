@@ -109,6 +109,8 @@ class ArchiveManifest:
     """Pipeline, log and settings of the models."""
     position: int
     """The archive contains every record below this offset, and no other."""
+    written: int
+    """As in its `ArchiveEntry`: two archives of one position differ in it."""
     timestamp: int
     """Kafka timestamp of the newest of these records, in milliseconds; -1 where it is not known."""
     state: bytes
@@ -129,7 +131,7 @@ class ArchiveManifest:
 
     def value(self) -> bytes:
         """Return the manifest as it is stored."""
-        own = {"position": self.position, "timestamp": self.timestamp, "records": self.records}
+        own = {name: getattr(self, name) for name in ("position", "written", "timestamp", "records")}
         state = base64.b64encode(self.state).decode("ascii")
         streams = asdict(self.streams)
         return orjson.dumps({"format": FORMAT, **asdict(self.identity), **own, "state": state, "streams": streams})
@@ -141,5 +143,5 @@ class ArchiveManifest:
         if data["format"] > FORMAT:
             raise mismatches.newer_format(where, data["format"], FORMAT)
         state, streams = base64.b64decode(data["state"]), typed(Parts(**data["streams"]))
-        places = data["position"], data["timestamp"]
+        places = data["position"], data["written"], data["timestamp"]
         return typed(cls(Identity.of(data), *places, state, data["records"], streams))

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from threading import Event
 
 from resonance.pipeline import logs
+from resonance.pipeline.checkpoint.archive_reader import Archives
 from resonance.pipeline.checkpoint.archive_records import ArchivedStream, ArchiveManifest, Parts, list_of
+from resonance.pipeline.checkpoint.changelog_records import ArchiveEntry
 from resonance.pipeline.checkpoint.changelog_writer import CHUNK_BYTES, ChangelogWriter
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.kafka.log_reader import LogReader
@@ -32,9 +34,11 @@ class ArchiveWriter:
     topic : str
         The archive topic.
     changelog : ChangelogWriter
-        Writes the snapshots of the same task; it knows the archives that there are.
+        Writes the snapshots of the same task, and the list of its archives.
     interval : float
         Seconds between two archives.
+    last : ArchiveEntry, optional
+        The last archive that the topic still has.
     clock : callable
         Returns seconds that only grow.
     now : callable
@@ -54,6 +58,7 @@ class ArchiveWriter:
         partition: int,
         changelog: ChangelogWriter,
         interval: float,
+        last: ArchiveEntry | None = None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
         chunk_bytes: int = CHUNK_BYTES,
@@ -64,9 +69,8 @@ class ArchiveWriter:
         self._interval = interval
         self._clock, self._now = clock, now
         self._chunk_bytes = chunk_bytes
-        entries = changelog.archives.entries
-        self._position = entries[-1].position if entries else 0
-        age = max(0.0, now() - entries[-1].written / 1000) if entries else interval
+        self._position = last.position if last else 0
+        age = max(0.0, now() - last.written / 1000) if last else interval
         self.due_at = clock() + interval - age
 
     def is_due(self, task: Task, position: int) -> bool:
@@ -89,7 +93,9 @@ class ArchiveWriter:
             written, size = written + parts.chunks, size + parts.size
         listed = list_of(streams)
         parts = Parts.of(listed, self._chunk_bytes)
-        manifest = ArchiveManifest(identity, position, timestamp, task.partition_state(), written + parts.chunks, parts)
+        manifest = ArchiveManifest(
+            identity, position, self._written, timestamp, task.partition_state(), written + parts.chunks, parts
+        )
         yield from self._cut(listed, manifest.list_keys())
         yield Message(manifest.key(), manifest.value(), [])
         self._position, self.due_at = position, self._clock() + self._interval
@@ -123,7 +129,11 @@ def archive_writers(
         if not reader.has((source.archive, max(partition for _, partition in writers))):
             _log.warning("there is no topic %s for archives: the past cannot be replayed from them", source.archive)
             return {}
-    return {at: ArchiveWriter(source.archive, at[1], writer, interval) for at, writer in writers.items()}
+        stored = {at: Archives(reader, source, at, writer.archives.entries).entries for at, writer in writers.items()}
+    return {
+        at: ArchiveWriter(source.archive, at[1], writer, interval, stored[at][-1] if stored[at] else None)
+        for at, writer in writers.items()
+    }
 
 
 def archive_of(

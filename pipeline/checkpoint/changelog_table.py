@@ -112,7 +112,9 @@ class ChangelogTable:
         try:
             index = ArchiveIndex.parse(value, self._where)
         except UNREADABLE:
-            raise mismatches.unreadable(self._where, f"the list of the archives of input topic {topic}") from None
+            # Workers do without it.
+            _log.warning("%s: the list of the archives of input topic %s cannot be read", self._where, topic)
+            return
         self._indexes[topic] = index if before is None or self._is_latest(topic, index.epoch) else before
 
     def _apply_chunk(self, stream: str, key: bytes, value: bytes | None) -> None:

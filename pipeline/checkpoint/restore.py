@@ -135,10 +135,10 @@ def find_mismatches(
     """Return why partitions cannot be restored, of those that cannot; nothing is learned again."""
     found = {}
     with LogReader(source.client, source.group, source.patience) as reader:
-        loader = _Loader(reader, source, assigned, make_task)
         for at in assigned:
             try:
-                loader.load(at)
+                # One at a time: the snapshots of all partitions need not fit into memory.
+                _Loader(reader, source, [at], make_task).load(at)
             except MismatchError as error:
                 found[at] = error
     return found

@@ -43,11 +43,11 @@ def begin_versions(
     if not any(mismatches.NEW_VERSION in found.remedies for found in find_mismatches(source, logs, tasks).values()):
         return 0
     alone()
+    stopped = find_mismatches(source, logs, tasks)
     with LogReader(source.client, source.group, source.patience) as reader:
         tables = read_tables(reader, source, range(source.deployment.state_partitions), settle=source.patience)
         committed = reader.committed(logs)
         bounds = reader.bounds(logs)
-    stopped = find_mismatches(source, logs, tasks)
     for found in stopped.values():
         if mismatches.NEW_VERSION not in found.remedies:
             raise found

@@ -188,8 +188,10 @@ def write(source: DeploymentContext, changes: Sequence[Change], *, atomic: bool)
             outlet.producer.init_transactions(ANSWER_SECONDS)
         with step(outlet, consumer, offsets, atomic=atomic):
             for change in changes:
-                outlet.send(Batch(source.snapshots, change.at[1], change.messages))
+                # The messages list the archive: it has to be stored before them.
                 outlet.send(Batch(source.archive, change.at[1], change.archive))
+                outlet.flush()
+                outlet.send(Batch(source.snapshots, change.at[1], change.messages))
                 outlet.send(Batch(source.clusters, change.at[1], change.clusters))
                 for batch in change.outputs:
                     outlet.send(batch)

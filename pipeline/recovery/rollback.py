@@ -94,7 +94,7 @@ def roll_back(
 
 def _index(at: TopicPartition, live: Mapping[bytes, bytes]) -> ArchiveIndex:
     """Return what the live records list of a partition's archives; nothing where that cannot be read."""
-    with suppress(MismatchError, *UNREADABLE):
+    with suppress(*UNREADABLE):
         return ArchiveIndex.parse(live[archives_key(at[0])], "")
     return ArchiveIndex()
 

@@ -80,7 +80,7 @@ class DeadLetters:
 
 
 class WithDeadLetters:
-    """The members of every task that concern dead letters; `_letters` writes them."""
+    """The members of every task that concern dead letters; `_dead_letters` writes them."""
 
     _dead_letters: DeadLetters
 

@@ -303,6 +303,8 @@ class Processor:
         self._delivery.settle()
         messages = writer.messages(part.task, part.position, -1 if part.timestamp is None else part.timestamp)
         self._delivery.send(Batch(writer.topic, tp.partition, messages))
+        # The list of the archives must never name one that is not stored.
+        self._delivery.settle()
         self._delivery.send(Batch(self._topics["snapshots"], tp.partition, (writer.listed(),)))
         return {tp: part.position}
 

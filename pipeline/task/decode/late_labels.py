@@ -43,7 +43,7 @@ class LabelDecoding:
                 faults.append(error.at(index))
         entries.sort(key=lambda entry: entry[0])
         if isinstance(given.rows, SparseRows):
-            raise TypeError("engines that are row_labels by labels take no sparse records")
+            raise TypeError("engines that learn from labels take no sparse records")
         rows = np.zeros((len(entries), given.rows.shape[1]))
         rows[[place for place, (_, row, *_) in enumerate(entries) if row >= 0]] = given.rows
         included = given.included

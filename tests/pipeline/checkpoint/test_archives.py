@@ -198,11 +198,27 @@ def test_an_owner_that_was_taken_for_dead_lists_nothing(shelf: Shelf) -> None:
 
 
 @pytest.mark.parametrize("value", [b"?", b"{}", b'{"format": 1, "epoch": 1, "archives": [[1, "x", "d"]]}'])
-def test_a_list_that_cannot_be_read_is_said(shelf: Shelf, value: bytes) -> None:
+def test_a_list_that_cannot_be_read_stops_no_worker(
+    shelf: Shelf, value: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
     shelf.work()
     shelf.append(SNAPSHOTS, Message(archives_key(TOPIC), value, []))
-    with pytest.raises(MismatchError, match="the list of the archives of input topic features"):
-        shelf.newest(9_999)
+    assert shelf.newest(9_999) is None
+    assert "the list of the archives of input topic features cannot be read" in caplog.text
+
+
+def test_of_two_archives_at_one_position_it_is_the_listed_one(shelf: Shelf) -> None:
+    (position,) = shelf.work(until=100)
+    other = streams.task(GIVEN)
+    other.process(LOG[:90])
+    for task in (other, shelf.task, other):
+        shelf.task = task
+        shelf.archive(position)
+    # A broker that writes times of its own: the topic is searched from its beginning.
+    shelf.logs[ARCHIVE] = [record._replace(timestamp=0) for record in shelf.logs[ARCHIVE]]
+    found = shelf.newest(position)
+    assert found
+    assert {one.stream: one.body for one in found.streams} == {one.stream: one.body for one in other.states()}
 
 
 @pytest.mark.parametrize("change", [{"topic_id": "id-2"}, {"partitions": 2}])
@@ -259,7 +275,8 @@ def test_one_is_due_after_the_interval_where_something_was_learned(shelf: Shelf)
     assert not writer.is_due(shelf.task, 5)
     assert writer.is_due(shelf.task, 9)
     now -= 40
-    went_on = ArchiveWriter("a", 0, shelf.changelog, 60.0, clock=lambda: now, now=lambda: now)
+    last = shelf.changelog.archives.entries[-1]
+    went_on = ArchiveWriter("a", 0, shelf.changelog, 60.0, last, clock=lambda: now, now=lambda: now)
     now += 39
     assert not went_on.is_due(shelf.task, 9)
     now += 1
