@@ -114,7 +114,7 @@ class Modal(FlatEngine):
         return ModelFacts((), int(model.head[layout.N]), since, {node: ids[at] for node, at in nodes if at >= 0})
 
     def rescale(self, factor: FloatArray, shift: FloatArray) -> None:
-        """Go on with records in other units: the landmarks lie where they lay, and their densities are counted anew.
+        """Go on with records in other units: the landmarks lie where they lay, and what they have counted goes on.
 
         Parameters
         ----------

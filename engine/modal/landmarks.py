@@ -1,11 +1,11 @@
 """Which records become landmarks, and which landmarks make room for them."""
 
 import numpy as np
-from resonance.engine.arithmetic import draw, inline, jit
+from resonance.engine.arithmetic import draw, exp_minus, inline, jit
 from resonance.engine.borrowed import borrow
 from resonance.engine.modal import layout
 from resonance.engine.modal.cells import enter_cells
-from resonance.engine.modal.density import measure_ball
+from resonance.engine.modal.density import logarithm, measure_ball
 from resonance.engine.modal.neighbours import list_all, list_landmark, squared_distances, unlist_landmark
 
 _MOVING, _RESTING = 2, 5
@@ -22,6 +22,8 @@ _STALE_SHARE = 0.1
 """Share of the landmarks of a cluster that are stale, from which it moves."""
 _IDLE_SHARE = 4
 """In a cluster that goes on, a landmark without records expires in this part of the time: the cluster has moved."""
+_SHORTEST, _LONGEST = 0.5, 1e290
+"""Records that hits are of, at least and at most."""
 
 
 # Inline, as a call for every record would count a reference to every array of the model.
@@ -264,7 +266,8 @@ def place_landmarks(model, group, place_of):
 def move_landmarks(model, rules, factor, shift, most, room):
     """Put every landmark, and the last record, where new units have it; none further than `most` from 0.
 
-    Its ball is another one then, which counts from the next reading on. `room` is for as many numbers as landmarks.
+    Its ball is another one then, and what it has counted goes on for the same density: densities are compared with
+    each other alone, and new units change all of them alike. `room` is for as many numbers as landmarks.
     """
     landmarks = model.head[layout.LANDMARKS]
     model.cluster[layout.MOVES, : model.head[layout.CLUSTERS]] = 1
@@ -273,6 +276,22 @@ def move_landmarks(model, rules, factor, shift, most, room):
         for i in range(landmarks):
             model.at[f, i] = min(max(model.at[f, i] * factor[f] + shift[f], -most), most)
     list_all(model, room)
+    real, clock = model.real, model.head[layout.CLOCK]
+    growth, total, counting = np.empty(landmarks), 0.0, 0
     for i in range(landmarks):
-        model.real[layout.RADIUS2, i], _ = measure_ball(model, rules, i)
-        model.real[layout.SPAN, i] = -1.0
+        before = real[layout.RADIUS2, i]
+        real[layout.RADIUS2, i], _ = measure_ball(model, rules, i)
+        if real[layout.SPAN, i] >= 0.0 and before > 0.0 and real[layout.RADIUS2, i] > 0.0:
+            growth[i] = 0.5 * model.dimension[0] * (logarithm(real[layout.RADIUS2, i]) - logarithm(before))
+            total += growth[i]
+            counting += 1
+        else:
+            real[layout.SPAN, i] = -1.0
+    for i in range(landmarks):
+        if real[layout.SPAN, i] >= 0.0:
+            # A ball that has grown more than others meets its records in fewer.
+            shorter = growth[i] - total / counting
+            span = real[layout.SPAN, i] + (clock - model.number[layout.SINCE, i])
+            span = span * exp_minus(shorter) if shorter >= 0.0 else span / exp_minus(-shorter)
+            real[layout.SPAN, i] = min(max(span, _SHORTEST), _LONGEST)
+            model.number[layout.SINCE, i] = clock

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from resonance.engine import CAEA, Modal, ParameterError, StateError
+from resonance.engine.modal import layout
 from resonance.engine.prepare import LOOK, Preparation
 from resonance.engine.state import pack, unpack
 
@@ -165,6 +166,28 @@ def test_modal_goes_on_in_other_units():
     assert step.cluster.tobytes() == other.cluster.tobytes()
     assert twin.state() == model.state()
     assert {cluster.id for cluster in model.clusters()} == set(before)
+
+
+@pytest.mark.parametrize("factor", [np.full(3, 4.0), np.array([1.0, 0.2, 3.0])])
+def test_densities_that_were_counted_go_on_in_other_units(factor):
+    X, _ = blobs(6_000)
+    model = Modal()
+    model.learn(X)
+    held = model._model
+    used = held.head[layout.LANDMARKS]
+
+    def measured():
+        span = held.real[layout.SPAN] + (held.head[layout.CLOCK] - held.number[layout.SINCE])
+        volume = 0.5 * held.dimension[0] * np.log(held.real[layout.RADIUS2])
+        return (np.log(held.real[layout.HITS]) - np.log(span) - volume)[:used], held.real[layout.HITS, :used].copy()
+
+    counting = held.real[layout.SPAN, :used] >= 0.0
+    (before, hits), _ = measured(), model.rescale(factor, np.zeros(3))
+    after, same_hits = measured()
+    change = (after - before)[counting]
+    assert counting.mean() > 0.9
+    np.testing.assert_allclose(change, change[0], atol=1e-9)
+    np.testing.assert_array_equal(hits, same_hits)
 
 
 def test_values_that_new_units_put_too_far_away_stay_numbers():
