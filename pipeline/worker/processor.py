@@ -154,6 +154,10 @@ class Processor:
         """
         return self._activity.hang() or self._commit_activity.hang()
 
+    def overdue(self) -> str:
+        """Return which wait for the broker is overdue; empty while none is. Any thread may call it."""
+        return self._commit_activity.overdue() or self._activity.overdue()
+
     def _run(self) -> None:
         try:
             while True:
@@ -275,11 +279,8 @@ class Processor:
 
         # 5. Delivery, in the committer's thread; outputs of the next records wait for its end.
         def deliver() -> float:
-            self._commit_activity.begin("a commit has gone on", self._broker_seconds)
-            try:
+            with self._commit_activity.around("a commit has gone on", self._broker_seconds):
                 self._delivery.commit(offsets)
-            finally:
-                self._commit_activity.rest()
             return time.monotonic()
 
         # 6. After its end, in the processor's thread: only now do the offsets count as committed.

@@ -3,13 +3,17 @@
 Faust's consumer holds the group's membership, confluent-kafka's producer the transactions. They meet in the group
 metadata (`group_metadata`): with it the broker refuses the offsets of a worker that no longer owns its partitions, and
 with them the whole transaction.
+
+A request that was repeated because its answer did not come may reach the broker a second time, after the transaction
+that it belongs to: a late EndTxn would end the next one in its middle. A producer with such a request in its past is
+therefore closed, and a new one fences whatever its requests still bring (KIP-890 describes the fault).
 """
 
 import logging
 import struct
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -28,8 +32,24 @@ from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.errors import missing_right, reason_of, right_refused
 from resonance.pipeline.kafka.producer import ABORT_SECONDS, LOOK_SECONDS, Batch, Outlet
 from resonance.pipeline.worker.transport.chunk import Membership
+from resonance.pipeline.worker.watchdog import Deadline, Watchdog
 
 RETRY_SECONDS = 0.1
+
+GRACE_SECONDS = 5.0
+"""Time behind the end of a transaction's time after which a call that has not returned hangs."""
+
+IDLE_SECONDS = 50.0
+"""Age of the last transaction at which its producer is replaced as well: librdkafka reports no loss of a connection
+that was idle for 60 s, and then may leave out the same report once for a connection in use."""
+
+STEPS = {
+    "init_transactions": "the producer",
+    "begin_transaction": "the beginning",
+    "send_offsets_to_transaction": "the offsets",
+    "commit_transaction": "the commit",
+}
+"""The calls of a transaction's producer, as messages name them."""
 
 RETRY = {"retry.backoff.ms": 10, "retry.backoff.max.ms": 200}
 """While the broker completes a transaction it refuses the next one's first requests for a moment. librdkafka retries
@@ -104,9 +124,12 @@ class ExactlyOnce:
         self._timeout = timeout
         self._start_timeout = start_timeout
         own = {"transactional.id": transactional_id, "transaction.timeout.ms": round(timeout * 1000)}
-        self._outlet = Outlet({**RETRY, **settings, **own}, timeout, reports=False)
+        self._settings = {**RETRY, **settings, **own}
+        self._outlet = Outlet(self._settings, timeout, reports=False)
+        self._calls = Watchdog()
+        self._deadline = Deadline(self._calls, f"transactional id {transactional_id}: ")
         self._metadata = b""
-        self._began = 0.0
+        self._began = self._ended = 0.0
         self._topics: set[tuple[str, str]] = set()
         self.notes: Mapping[TP, str] = {}
         self.open = False
@@ -118,11 +141,13 @@ class ExactlyOnce:
         the cluster refuses the log-in or a right.
         """
         check_group_metadata()
+        self._deadline.start()
         end = time.monotonic() + self._start_timeout
         while True:
             try:
                 left = max(end - time.monotonic(), RETRY_SECONDS)
-                self._outlet.producer.init_transactions(min(left, LOOK_SECONDS))
+                with self._watched("init_transactions", left):
+                    self._outlet.producer.init_transactions(min(left, LOOK_SECONDS))
             except KafkaException as error:
                 problem = error.args[0]
                 if denied := self._denied(problem):
@@ -137,6 +162,7 @@ class ExactlyOnce:
                     "user on this transactional id and delivery.transaction_timeout, or set "
                     'delivery.mode = "at_least_once"'
                 ) from error
+            self._ended = time.monotonic()
             return
 
     def bind(self, membership: Membership) -> None:
@@ -181,7 +207,10 @@ class ExactlyOnce:
         positions = [
             TopicPartition(tp.topic, tp.partition, offset, self.notes.get(tp, "")) for tp, offset in offsets.items()
         ]
-        self._repeat("the offsets", lambda left: producer.send_offsets_to_transaction(positions, self._metadata, left))
+        self._repeat(
+            "send_offsets_to_transaction",
+            lambda left: producer.send_offsets_to_transaction(positions, self._metadata, left),
+        )
         reach("after-offsets")
         if armed("during-commit"):
             # Long enough for the request to be sent, too short for its answer to be seen.
@@ -189,17 +218,21 @@ class ExactlyOnce:
             with suppress(KafkaException):
                 producer.commit_transaction(0.001)
         reach("during-commit")
-        self._repeat("the commit", producer.commit_transaction)
+        self._repeat("commit_transaction", producer.commit_transaction)
         self.open = False
+        self._ended = time.monotonic()
 
     def abort(self) -> None:
         """Abort the open transaction if the broker still allows it."""
         if not self.open:
             return
         self.open = False
+        self._ended = time.monotonic()
         try:
-            self._outlet.producer.abort_transaction(ABORT_SECONDS)
+            with self._watched("abort_transaction", ABORT_SECONDS):
+                self._outlet.producer.abort_transaction(ABORT_SECONDS)
         except KafkaException as error:
+            self._outlet.doubtful = True
             _log.debug("not aborted: %s", reason_of(error))
 
     def _begin(self) -> None:
@@ -208,20 +241,38 @@ class ExactlyOnce:
         if not self._metadata:
             raise DeliveryError(f"group {self._group}: nothing can be written before partitions are assigned")
         self._began = time.monotonic()
-        self._repeat("the beginning", lambda _: self._outlet.producer.begin_transaction())
+        self._outlet.look()
+        if self._outlet.doubtful or self._began - self._ended > IDLE_SECONDS:
+            self._replace_producer()
+        self._repeat("begin_transaction", lambda _: self._outlet.producer.begin_transaction())
         self.open = True
         reach("after-begin")
 
-    def _repeat(self, what: str, call: Callable[[float], object]) -> None:
+    def _replace_producer(self) -> None:
+        """Continue with a new producer, whose epoch fences every request of the one before it."""
+        _log.debug("transactional id %s: a new producer fences what may still be on its way", self._id)
+        with self._watched("close", self._timeout):
+            self._outlet.producer.close()
+        self._outlet = Outlet(self._settings, self._timeout, reports=False)
+        self._repeat("init_transactions", self._outlet.producer.init_transactions)
+
+    def _watched(self, call: str, seconds: float) -> AbstractContextManager[None]:
+        """Return the deadline of a call that gives up by itself after `seconds`."""
+        return self._calls.around(f"{call} has not returned", seconds + GRACE_SECONDS)
+
+    def _repeat(self, call: str, do: Callable[[float], object]) -> None:
         """Repeat a call until it succeeds, fails for good, or the broker has given the transaction up.
 
         A call that timed out may have succeeded; repeating it is librdkafka's way to find out.
         """
-        end = self._began + self._timeout
+        what, end = STEPS[call], self._began + self._timeout
         while True:
+            left = max(end - time.monotonic(), RETRY_SECONDS)
             try:
-                call(min(max(end - time.monotonic(), RETRY_SECONDS), LOOK_SECONDS))
+                with self._watched(call, left):
+                    do(min(left, LOOK_SECONDS))
             except KafkaException as error:
+                self._outlet.doubtful = True
                 problem = error.args[0]
                 if denied := self._denied(problem):
                     raise denied from error

@@ -118,6 +118,14 @@ def test_a_worker_whose_brokers_are_away_is_not_ready_and_is_left_alone():
     assert get("/livez", running(_consumer=consumer))[0] == 200
 
 
+def test_a_worker_whose_commit_is_overdue_is_not_ready_and_is_left_alone():
+    status = running()
+    status.processor.overdue = lambda: "a commit has gone on for 11 s"
+    code, shown = ready(status)
+    assert (code, shown["problems"]) == (503, ["a commit has gone on for 11 s"])
+    assert get("/livez", status)[0] == 200
+
+
 def test_a_failure_a_pause_and_a_stuck_partition_are_told():
     status = running()
     status.processor.pauses.stuck[P0] = "in[0] is stuck"
