@@ -33,6 +33,7 @@ class Proxy:
         self.broker = 0
         self.late: list[bytes] = []
         self._lose: dict[int, bool] = {}
+        self._instead: dict[int, list[bytes]] = {}
         self._before: dict[int, Callable[[], object]] = {}
         self._open: set[socket.socket] = set()
         self._held = threading.Event()
@@ -42,6 +43,10 @@ class Proxy:
     def lose(self, api: int, *, answered: bool) -> None:
         """Cut the connection of the next request of a kind: before the broker gets it, or when it has `answered`."""
         self._lose[api] = answered
+
+    def answer(self, api: int, *bodies: bytes) -> None:
+        """Answer the next requests of a kind, each with one of these bodies, in place of the broker."""
+        self._instead[api] = list(bodies)
 
     def before(self, api: int, call: Callable[[], object]) -> None:
         """Make a call before the next request of a kind is passed on."""
@@ -106,6 +111,10 @@ class Proxy:
                 api = int.from_bytes(request[4:6], "big")
                 if call := self._before.pop(api, None):
                     call()
+                if bodies := self._instead.get(api):
+                    answer = request[8:12] + bodies.pop(0)
+                    client.sendall(len(answer).to_bytes(4, "big") + answer)
+                    continue
                 answered = self._lose.pop(api, None)
                 if answered is not None:
                     self.late.append(request)

@@ -1,5 +1,7 @@
 """Requests of the transactional producer that are lost, repeated, and reach the broker after all, when it is too late.
 
+Beside them, requests to coordinators that are moving or loading.
+
 The short form runs with all tests: every request, lost before or behind the broker, and delivered at every moment. The
 long form (1,000 lost requests, about ten minutes) belongs to ``make kill``.
 """
@@ -9,6 +11,7 @@ import random
 from itertools import cycle, islice, product
 
 import pytest
+from confluent_kafka import KafkaError
 from faust.types import TP
 from resonance.pipeline.kafka.producer import Batch
 
@@ -75,3 +78,26 @@ def test_a_late_request_never_touches_the_next_transaction(proxied):
     assert values(direct, topic) == [
         (0, b"%s in %d" % (which, n)) for n in range(number + 1) for which in (b"lost", b"first", b"last")
     ]
+
+
+@pytest.mark.parametrize("code", [KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS])
+@pytest.mark.parametrize("api", [ADD_OFFSETS, END, COMMIT_OFFSETS])
+def test_a_coordinator_that_moves_or_loads_is_waited_for(proxied, api, code):
+    direct, proxy = proxied
+    topic = create_topic(direct, "moved", partitions=2)
+    member = Member(direct, topic)
+    delivery = exactly_once(f"127.0.0.1:{proxy.port}", member.group)
+    delivery.bind(member.membership)
+    delivery.send(Batch(topic, 0, messages(b"a")))
+    no_time, refused = bytes(4), code.to_bytes(2, "big")
+    if api == COMMIT_OFFSETS:
+        name = bytes([len(topic) + 1]) + topic.encode()
+        body = b"\0" + no_time + b"\2" + name + b"\2" + bytes(4) + refused + bytes(3)
+    else:
+        body = no_time + refused
+    # The client asks again after half a second or later: for longer than any other call of the delivery waits.
+    proxy.answer(api, *[body] * 6)
+    delivery.commit({TP(topic, 0): 1})
+    assert member.committed(topic)[0] == 1
+    member.consumer.close()
+    assert values(direct, topic) == [(0, b"a")]

@@ -210,6 +210,9 @@ class ExactlyOnce:
         self._repeat(
             "send_offsets_to_transaction",
             lambda left: producer.send_offsets_to_transaction(positions, self._metadata, left),
+            # The client waits for a coordinator that moves or loads only within the call, and a transaction whose
+            # offsets timed out can only be aborted.
+            at_most=self._timeout,
         )
         reach("after-offsets")
         if armed("during-commit"):
@@ -260,8 +263,8 @@ class ExactlyOnce:
         """Return the deadline of a call that gives up by itself after `seconds`."""
         return self._calls.around(f"{call} has not returned", seconds + GRACE_SECONDS)
 
-    def _repeat(self, call: str, do: Callable[[float], object]) -> None:
-        """Repeat a call until it succeeds, fails for good, or the broker has given the transaction up.
+    def _repeat(self, call: str, do: Callable[[float], object], at_most: float = LOOK_SECONDS) -> None:
+        """Repeat a call of `at_most` seconds until it succeeds, fails for good, or the broker gives the transaction up.
 
         A call that timed out may have succeeded; repeating it is librdkafka's way to find out.
         """
@@ -270,7 +273,7 @@ class ExactlyOnce:
             left = max(end - time.monotonic(), RETRY_SECONDS)
             try:
                 with self._watched(call, left):
-                    do(min(left, LOOK_SECONDS))
+                    do(min(left, at_most))
             except KafkaException as error:
                 self._outlet.doubtful = True
                 problem = error.args[0]
