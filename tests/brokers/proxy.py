@@ -45,7 +45,10 @@ class Proxy:
         self._lose[api] = answered
 
     def answer(self, api: int, *bodies: bytes) -> None:
-        """Answer the next requests of a kind, each with one of these bodies, in place of the broker."""
+        """Answer the next requests of a kind, each with one of these bodies, in place of the broker.
+
+        Without a body there is no answer, and the request is late.
+        """
         self._instead[api] = list(bodies)
 
     def before(self, api: int, call: Callable[[], object]) -> None:
@@ -112,8 +115,10 @@ class Proxy:
                 if call := self._before.pop(api, None):
                     call()
                 if bodies := self._instead.get(api):
-                    answer = request[8:12] + bodies.pop(0)
-                    client.sendall(len(answer).to_bytes(4, "big") + answer)
+                    if body := bodies.pop(0):
+                        client.sendall((4 + len(body)).to_bytes(4, "big") + request[8:12] + body)
+                    else:
+                        self.late.append(request)
                     continue
                 answered = self._lose.pop(api, None)
                 if answered is not None:

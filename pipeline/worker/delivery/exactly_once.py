@@ -10,13 +10,14 @@ therefore closed, and a new one fences whatever its requests still bring (KIP-89
 """
 
 import logging
-import struct
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, suppress
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from faust.types import TP
 from resonance.pipeline.crash_points import armed, reach
 from resonance.pipeline.errors import (
@@ -31,6 +32,7 @@ from resonance.pipeline.kafka.acl import Acl, for_group, for_topic, for_transact
 from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.errors import missing_right, reason_of, right_refused
 from resonance.pipeline.kafka.producer import ABORT_SECONDS, LOOK_SECONDS, Batch, Outlet
+from resonance.pipeline.worker.delivery.group_metadata import check_group_metadata, group_metadata
 from resonance.pipeline.worker.transport.chunk import Membership
 from resonance.pipeline.worker.watchdog import Deadline, Watchdog
 
@@ -38,6 +40,13 @@ RETRY_SECONDS = 0.1
 
 GRACE_SECONDS = 5.0
 """Time behind the end of a transaction's time after which a call that has not returned hangs."""
+
+OFFSETS_SECONDS = 10.0
+"""Time for the offsets of a transaction before all of it is sent again. The client waits for a coordinator that moves
+or loads within this call alone; after a broken connection the call may never return (librdkafka 5456, 5511)."""
+
+KEPT_BYTES = 64_000_000
+"""Outputs of an open transaction that are kept to be sent again; one that is larger fails instead."""
 
 IDLE_SECONDS = 50.0
 """Age of the last transaction at which its producer is replaced as well: librdkafka reports no loss of a connection
@@ -55,41 +64,22 @@ RETRY = {"retry.backoff.ms": 10, "retry.backoff.max.ms": 200}
 """While the broker completes a transaction it refuses the next one's first requests for a moment. librdkafka retries
 after 100 ms by default: successive commits took 105 ms each, not 10 (measured)."""
 
+PASSING = frozenset(
+    {
+        KafkaError._TIMED_OUT,
+        KafkaError._TRANSPORT,
+        KafkaError._DESTROY_BROKER,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    }
+)
+"""Errors that pass once brokers and coordinators are where they should be."""
+
 FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 
 _log = logging.getLogger(__name__)
-
-
-def group_metadata(group: str, generation: int, member_id: str) -> bytes:
-    """Return a group membership as confluent-kafka's `send_offsets_to_transaction` takes it.
-
-    This is librdkafka's own, undocumented serialisation (version 2; the last byte means no static membership);
-    `check_group_metadata` compares it with the installed library.
-    """
-    return b"".join((b"CGMDv2:", struct.pack("<i", generation), group.encode(), b"\0", member_id.encode(), b"\0\1"))
-
-
-def check_group_metadata(metadata: Callable[[str], bytes] | None = None) -> None:
-    """Compare `group_metadata` with what the installed confluent-kafka makes.
-
-    Raises `ConfigurationError` where they differ: fencing cannot be relied on.
-    """
-    group = "resonance-check"
-    theirs = (metadata or _library_metadata)(group)
-    if theirs != group_metadata(group, -1, ""):
-        raise ConfigurationError(
-            "the installed confluent-kafka writes group metadata in a way that this version does not know, so that "
-            "transactions could not be fenced; install the version of requirements/lock.txt"
-        )
-
-
-def _library_metadata(group: str) -> bytes:
-    # Never connects: the metadata of a consumer that has not joined come from its configuration alone.
-    consumer = Consumer({"group.id": group, "bootstrap.servers": "127.0.0.1:9", "log_level": 0})
-    try:
-        return bytes(consumer.consumer_group_metadata())
-    finally:
-        consumer.close()
 
 
 class ExactlyOnce:
@@ -130,7 +120,11 @@ class ExactlyOnce:
         self._deadline = Deadline(self._calls, f"transactional id {transactional_id}: ")
         self._metadata = b""
         self._began = self._ended = 0.0
+        self._hung = False
         self._topics: set[tuple[str, str]] = set()
+        # What the open transaction has sent, until it is too much to keep.
+        self._sent: list[Batch] = []
+        self._bytes = 0
         self.notes: Mapping[TP, str] = {}
         self.open = False
 
@@ -187,11 +181,24 @@ class ExactlyOnce:
         """
         self._begin()
         self._topics.add((batch.topic, "Write"))
+        self._keep(batch)
+        self._put(batch)
+        reach("after-produce")
+
+    def _put(self, batch: Batch) -> None:
         try:
             self._outlet.send(batch)
         except KafkaException as error:
             raise self._failed("an output", error.args[0]) from error
-        reach("after-produce")
+
+    def _keep(self, batch: Batch) -> None:
+        """Keep what is sent, to send it again; not an archive, whose messages exist one after the other."""
+        if isinstance(batch.messages, Sequence) and self._bytes <= KEPT_BYTES:
+            self._bytes += sum(len(message.value or b"") for message in batch.messages)
+            self._sent.append(batch)
+        else:
+            self._bytes = KEPT_BYTES + 1
+            self._sent.clear()
 
     def settle(self) -> None:
         """Do nothing: everything in a transaction counts together or not at all."""
@@ -202,19 +209,18 @@ class ExactlyOnce:
         Raises `DeliveryError` or `FencedError` where it was not committed, or where that is unknown.
         """
         self._begin()
-        producer = self._outlet.producer
         self._topics |= {(tp.topic, "Read") for tp in offsets}
         positions = [
             TopicPartition(tp.topic, tp.partition, offset, self.notes.get(tp, "")) for tp, offset in offsets.items()
         ]
         self._repeat(
             "send_offsets_to_transaction",
-            lambda left: producer.send_offsets_to_transaction(positions, self._metadata, left),
-            # The client waits for a coordinator that moves or loads only within the call, and a transaction whose
-            # offsets timed out can only be aborted.
-            at_most=self._timeout,
+            lambda left: self._offsets(positions, left),
+            OFFSETS_SECONDS,
+            self._send_again,
         )
         reach("after-offsets")
+        producer = self._outlet.producer
         if armed("during-commit"):
             # Long enough for the request to be sent, too short for its answer to be seen.
             producer.flush(self._timeout)
@@ -222,15 +228,57 @@ class ExactlyOnce:
                 producer.commit_transaction(0.001)
         reach("during-commit")
         self._repeat("commit_transaction", producer.commit_transaction)
+        self._close_transaction()
+
+    def _close_transaction(self) -> None:
         self.open = False
         self._ended = time.monotonic()
+        self._sent.clear()
+        self._bytes = 0
+
+    def _offsets(self, positions: list[TopicPartition], seconds: float) -> None:
+        """Add the offsets, in a thread of their own: the call may never return."""
+        outlet, ended = self._outlet, Future[None]()
+
+        def call() -> None:
+            try:
+                outlet.producer.send_offsets_to_transaction(positions, self._metadata, seconds)
+                ended.set_result(None)
+            except BaseException as error:
+                ended.set_exception(error)
+
+        threading.Thread(target=call, name="offsets", daemon=True).start()
+        end = time.monotonic() + seconds + RETRY_SECONDS
+        while time.monotonic() < end:
+            with suppress(TimeoutError):
+                return ended.result(min(LOOK_SECONDS, seconds))
+            if denied := outlet.denied():
+                raise denied
+        # No other call is possible on this producer; its thread closes it should it ever return.
+        self._hung = True
+        ended.add_done_callback(lambda _: outlet.producer.close())
+        raise KafkaException(
+            KafkaError(KafkaError._TIMED_OUT, f"no answer within {seconds:.0f} s", txn_requires_abort=True)
+        )
+
+    def _send_again(self) -> bool:
+        """Send the open transaction again over a new producer, whose beginning aborts it; return whether it was kept.
+
+        Only before the first request of its end: until then it cannot have been committed.
+        """
+        if self._bytes > KEPT_BYTES:
+            return False
+        self._replace_producer()
+        self._repeat("begin_transaction", lambda _: self._outlet.producer.begin_transaction())
+        for batch in self._sent:
+            self._put(batch)
+        return True
 
     def abort(self) -> None:
         """Abort the open transaction if the broker still allows it."""
         if not self.open:
             return
-        self.open = False
-        self._ended = time.monotonic()
+        self._close_transaction()
         try:
             with self._watched("abort_transaction", ABORT_SECONDS):
                 self._outlet.producer.abort_transaction(ABORT_SECONDS)
@@ -254,8 +302,10 @@ class ExactlyOnce:
     def _replace_producer(self) -> None:
         """Continue with a new producer, whose epoch fences every request of the one before it."""
         _log.debug("transactional id %s: a new producer fences what may still be on its way", self._id)
-        with self._watched("close", self._timeout):
-            self._outlet.producer.close()
+        if not self._hung:
+            # In a thread of its own: where a transaction is open, it waits for brokers without end.
+            threading.Thread(target=self._outlet.producer.close, name="close", daemon=True).start()
+        self._hung = False
         self._outlet = Outlet(self._settings, self._timeout, reports=False)
         self._repeat("init_transactions", self._outlet.producer.init_transactions)
 
@@ -263,10 +313,17 @@ class ExactlyOnce:
         """Return the deadline of a call that gives up by itself after `seconds`."""
         return self._calls.around(f"{call} has not returned", seconds + GRACE_SECONDS)
 
-    def _repeat(self, call: str, do: Callable[[float], object], at_most: float = LOOK_SECONDS) -> None:
+    def _repeat(
+        self,
+        call: str,
+        do: Callable[[float], object],
+        at_most: float = LOOK_SECONDS,
+        start_over: Callable[[], bool] = lambda: False,
+    ) -> None:
         """Repeat a call of `at_most` seconds until it succeeds, fails for good, or the broker gives the transaction up.
 
-        A call that timed out may have succeeded; repeating it is librdkafka's way to find out.
+        A call that timed out may have succeeded; repeating it is librdkafka's way to find out. `start_over` may save a
+        transaction that can only be aborted.
         """
         what, end = STEPS[call], self._began + self._timeout
         while True:
@@ -279,8 +336,8 @@ class ExactlyOnce:
                 problem = error.args[0]
                 if denied := self._denied(problem):
                     raise denied from error
-                passing = problem.retriable() or problem.code() == KafkaError._TIMED_OUT
-                if passing and not problem.txn_requires_abort() and time.monotonic() < end:
+                passing = (problem.retriable() or problem.code() in PASSING) and time.monotonic() < end
+                if passing and (not problem.txn_requires_abort() or start_over()):
                     _log.warning("%s of the transaction: %s; trying again", what, problem.str())
                     time.sleep(RETRY_SECONDS)
                     continue
