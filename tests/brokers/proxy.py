@@ -98,6 +98,7 @@ class Proxy:
             _reset(client)
             return
         for one in (client, broker):
+            one.settimeout(None)
             one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._open |= {client, broker}
         lost = threading.Event()

@@ -48,10 +48,6 @@ or loads within this call alone; after a broken connection the call may never re
 KEPT_BYTES = 64_000_000
 """Outputs of an open transaction that are kept to be sent again; one that is larger fails instead."""
 
-IDLE_SECONDS = 50.0
-"""Age of the last transaction at which its producer is replaced as well: librdkafka reports no loss of a connection
-that was idle for 60 s, and then may leave out the same report once for a connection in use."""
-
 STEPS = {
     "init_transactions": "the producer",
     "begin_transaction": "the beginning",
@@ -119,7 +115,7 @@ class ExactlyOnce:
         self._calls = Watchdog()
         self._deadline = Deadline(self._calls, f"transactional id {transactional_id}: ")
         self._metadata = b""
-        self._began = self._ended = 0.0
+        self._began = 0.0
         self._hung = False
         self._topics: set[tuple[str, str]] = set()
         # What the open transaction has sent, until it is too much to keep.
@@ -156,7 +152,6 @@ class ExactlyOnce:
                     "user on this transactional id and delivery.transaction_timeout, or set "
                     'delivery.mode = "at_least_once"'
                 ) from error
-            self._ended = time.monotonic()
             return
 
     def bind(self, membership: Membership) -> None:
@@ -232,7 +227,6 @@ class ExactlyOnce:
 
     def _close_transaction(self) -> None:
         self.open = False
-        self._ended = time.monotonic()
         self._sent.clear()
         self._bytes = 0
 
@@ -293,7 +287,7 @@ class ExactlyOnce:
             raise DeliveryError(f"group {self._group}: nothing can be written before partitions are assigned")
         self._began = time.monotonic()
         self._outlet.look()
-        if self._outlet.doubtful or self._began - self._ended > IDLE_SECONDS:
+        if self._outlet.doubtful:
             self._replace_producer()
         self._repeat("begin_transaction", lambda _: self._outlet.producer.begin_transaction())
         self.open = True
