@@ -3,13 +3,17 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from tests.brokers import NoBrokerError, required, running_broker
+from tests.brokers.proxy import Proxy, proxied_broker
 from tests.brokers.secured import Secured
 from tests.brokers.secured import running as running_secured
 from tests.brokers.sharing import shared
+
+Started = TypeVar("Started")
 
 
 @pytest.fixture(scope="session")
@@ -33,12 +37,19 @@ def secured(run_folder: Path) -> Iterator[Secured]:
         yield Secured.parse(text)
 
 
+@pytest.fixture(scope="session")
+def proxied() -> Iterator[tuple[str, Proxy]]:
+    """Return the address of a broker and a proxy in front of it that loses requests, for this process alone."""
+    with _or_skipped(proxied_broker()) as both:
+        yield both
+
+
 @contextmanager
-def _or_skipped(started: AbstractContextManager[str]) -> Iterator[str]:
+def _or_skipped(started: AbstractContextManager[Started]) -> Iterator[Started]:
     """Skip the tests that want a broker where there is none, unless that is a failure."""
     try:
-        with started as text:
-            yield text
+        with started as given:
+            yield given
     except NoBrokerError as reason:
         if required():
             pytest.fail(f"REQUIRE_BROKER is set, and there is {reason}", pytrace=False)

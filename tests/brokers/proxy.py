@@ -36,8 +36,6 @@ class Proxy:
         self._instead: dict[int, list[bytes]] = {}
         self._before: dict[int, Callable[[], object]] = {}
         self._open: set[socket.socket] = set()
-        self._held = threading.Event()
-        self._held.set()
         threading.Thread(target=self._accept, daemon=True).start()
 
     def lose(self, api: int, *, answered: bool) -> None:
@@ -60,24 +58,11 @@ class Proxy:
         requests, self.late = self.late, []
         return [self._ask(request) for request in requests]
 
-    def cut(self) -> None:
-        """Reset every connection."""
-        for one in list(self._open):
-            _reset(one)
-
-    def hold(self) -> None:
-        """Pass nothing on any more; connections stay open."""
-        self._held.clear()
-
-    def go_on(self) -> None:
-        """Pass everything on again."""
-        self._held.set()
-
     def close(self) -> None:
         """End it."""
-        self._held.set()
         self._server.close()
-        self.cut()
+        for one in list(self._open):
+            _reset(one)
 
     def _ask(self, request: bytes) -> bytes:
         with socket.create_connection(("127.0.0.1", self.broker), 10) as connection:
@@ -91,7 +76,6 @@ class Proxy:
                 threading.Thread(target=self._join, args=(client,), daemon=True).start()
 
     def _join(self, client: socket.socket) -> None:
-        self._held.wait()
         try:
             broker = socket.create_connection(("127.0.0.1", self.broker), 10)
         except OSError:
@@ -111,7 +95,6 @@ class Proxy:
     def _requests(self, client: socket.socket, broker: socket.socket, lost: threading.Event) -> None:
         with contextlib.suppress(OSError):
             while request := _frame(client):
-                self._held.wait()
                 api = int.from_bytes(request[4:6], "big")
                 if call := self._before.pop(api, None):
                     call()
@@ -133,7 +116,6 @@ class Proxy:
     def _answers(self, broker: socket.socket, client: socket.socket, lost: threading.Event) -> None:
         with contextlib.suppress(OSError):
             while data := broker.recv(65536):
-                self._held.wait()
                 if lost.is_set():
                     break
                 client.sendall(data)

@@ -17,24 +17,13 @@ from resonance.pipeline.errors import DeliveryError
 from resonance.pipeline.kafka.producer import Batch
 from resonance.pipeline.worker.delivery import exactly_once as exactly_once_module
 
-from tests.brokers import NoBrokerError, create_topic, required
-from tests.brokers.proxy import ADD_OFFSETS, COMMIT_OFFSETS, END, proxied_broker
+from tests.brokers import create_topic
+from tests.brokers.proxy import ADD_OFFSETS, COMMIT_OFFSETS, END
 from tests.integration.test_delivery import Member, exactly_once, messages, values
 
 LONG = os.environ.get("RESONANCE_KILL_TEST") == "long"
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
-
-
-@pytest.fixture(scope="module")
-def proxied():
-    try:
-        with proxied_broker() as both:
-            yield both
-    except NoBrokerError as reason:
-        if required():
-            raise
-        pytest.skip(str(reason))
 
 
 def error(api, answer):

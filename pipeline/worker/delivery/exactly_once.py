@@ -110,7 +110,8 @@ class ExactlyOnce:
         self._timeout = timeout
         self._start_timeout = start_timeout
         own = {"transactional.id": transactional_id, "transaction.timeout.ms": round(timeout * 1000)}
-        self._settings = {**RETRY, **settings, **own}
+        # Lost connections are known from the log alone.
+        self._settings = {**RETRY, **settings, **own, "log_level": 6, "log.connection.close": True}
         self._outlet = Outlet(self._settings, timeout, reports=False)
         self._calls = Watchdog()
         self._deadline = Deadline(self._calls, f"transactional id {transactional_id}: ")
