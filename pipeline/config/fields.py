@@ -74,7 +74,7 @@ class Fields(BaseSettings):
     input: InputSection
     """Where records come from and where in them the features stand."""
     labels: LabelsSection = Field(default_factory=LabelsSection)
-    """Labels that come later than their records, for engines that are taught by labels."""
+    """Labels that come later than their records, for engines that learn from labels."""
     prepare: PrepareSection = Field(default_factory=PrepareSection)
     """What is done to the features before the engine sees them."""
     engine: EngineSection = Field(default_factory=EngineSection)
@@ -123,8 +123,8 @@ class Fields(BaseSettings):
         given = {name: _from_text(value, by_name.get(name)) for name, value in self.engine.given.items()}
         # With given ranges the engine sees 0 to 1, so an engine that needs the range does not take it from the stream.
         is_given = self.prepare.scale == "given" and self.project == 0
-        asks = is_given and {"low", "high", "ranges"} <= by_name.keys()
-        known = {"low": 0.0, "high": 1.0} if asks and not {"low", "high", "ranges"} & given.keys() else {}
+        scales = is_given and {"low", "high", "ranges"} <= by_name.keys()
+        known = {"low": 0.0, "high": 1.0} if scales and not {"low", "high", "ranges"} & given.keys() else {}
         return check_parameters(declared, {**preset, **known, **given})
 
     @property

@@ -14,7 +14,6 @@ from pydantic import (
     Field,
     SecretStr,
     SerializerFunctionWrapHandler,
-    field_validator,
     model_serializer,
 )
 from resonance.pipeline.config.values import (
@@ -104,7 +103,7 @@ class InputSection(Section):
     """Instead of `features`, for the engines that take sparse records: path to ``{"indices": [...], "values": [...]}``
     or to an object name -> number whose names grow. What a record leaves out is 0 (docs/data.md)."""
     label_path: OptionalPath = None
-    """Path to the record's labels, for engines that are taught by them: one, or a list of them. A record without the
+    """Path to the record's labels, for engines that learn from them: one, or a list of them. A record without the
     member is predicted only; an empty list teaches that it has none of the labels."""
 
     @model_serializer(mode="wrap")
@@ -277,17 +276,5 @@ class OutputSection(Section):
     """Which answers are written: ``changes``: where cluster or status differ from the stream's answer before."""
     clusters_grace: Seconds = Field(default=7 * 86_400.0, ge=0.0, le=10 * 365 * 86_400.0)
     """Seconds, by the records' own times, for which the topic of the clusters keeps an ended one."""
-    events: OptionalText = None
-    """Not available yet: ``debug`` for events of single nodes, beside those of clusters."""
     include: Paths = ()
     """Members of the input to copy into the assignments."""
-
-    @field_validator("events")
-    @classmethod
-    def _not_yet(cls, events: str | None) -> str | None:
-        if events is not None:
-            raise ValueError(
-                "events of single nodes are not available in this version; leave it out (those of clusters are always "
-                "written)"
-            )
-        return events

@@ -143,8 +143,8 @@ def write_results(folder: Path, assignments: Sequence[Sequence[Message]], events
 
 
 def outcome_table(story: Story) -> RenderableType:
-    """Return a table of what happened to each region, beside what the events said of it."""
-    table = Table(box=box.SIMPLE_HEAD, title="What happened, and what the events said", title_justify="left")
+    """Return a table of what happened to each region, beside what the events reported."""
+    table = Table(box=box.SIMPLE_HEAD, title="What happened, and what the events reported", title_justify="left")
     table.add_column("region", style="bold")
     table.add_column("what happened", style="cyan")
     table.add_column("cluster events")
@@ -153,14 +153,14 @@ def outcome_table(story: Story) -> RenderableType:
         bounds = [0, *(incident.at for incident in incidents), story.telemetry.records]
         texts = ["as usual", *(incident.text for incident in incidents)]
         for part, text in enumerate(texts):
-            said = [
+            lines = [
                 sentence(event)
                 for event in story.events[partition]
                 if bounds[part] <= event["cause"]["source"]["offset"] < bounds[part + 1]
             ]
             if part == 0:
-                said = [f"{len(said)} events, until {_present(story, partition, bounds[1])} clusters were known"]
-            events = "\n".join(said) or f"none: every cluster kept its id{drifted(story, partition, bounds[part])}"
+                lines = [f"{len(lines)} events, until {_present(story, partition, bounds[1])} clusters were known"]
+            events = "\n".join(lines) or f"none: every cluster kept its id{drifted(story, partition, bounds[part])}"
             table.add_row(region if part == 0 else "", text, events)
     return table
 

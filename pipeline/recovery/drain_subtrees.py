@@ -139,11 +139,11 @@ class Below:
 
         The message was then sent, but the offset of its record was not committed: at-least-once delivery only.
         """
-        ask = self._read(record)
-        begin = None if ask is None else self._begins.get((ask.topic, ask.partition))
-        if ask is None or begin is None:
+        operation = self._read(record)
+        begin = None if operation is None else self._begins.get((operation.topic, operation.partition))
+        if operation is None or begin is None:
             return False
-        return ask.source_offset >= begin and self._stream in ("", ask.part.stream)
+        return operation.source_offset >= begin and self._stream in ("", operation.part.stream)
 
     def _adopt(self, task: SubtreeTask, at: TopicPartition) -> None:
         """Remove the snapshots of a partition's subtrees, and keep the readable ones to end their clusters."""

@@ -41,7 +41,7 @@ def check_models(source: DeploymentContext, checkpoint: PartitionCheckpoint, mak
         except (*UNREADABLE, AttributeError, IndexError, ArithmeticError, MemoryError) as error:
             raise MismatchError(f"{where}: the state of stream {name} cannot be loaded ({error!r})") from None
         if not fits:
-            raise MismatchError(f"{where}: the state of stream {name} is not the one that it is said to be")
+            raise MismatchError(f"{where}: the state of stream {name} contradicts its header")
     return task.first_version
 
 
@@ -52,7 +52,7 @@ def _check_size(snapshot: StreamSnapshot) -> None:
         _, parts = unpack(snapshot.body, KIND, STATE_REVISION)
         header, _ = unpack(parts["engine"].tobytes(), str(snapshot.header["engine"]), sys.maxsize)
         if header["parameters"] != snapshot.header["parameters"]:
-            raise ValueError("the parameters are others than it is said")
+            raise ValueError("the parameters are others than in its header")
         # A sparse state holds only the features of its clusters, not all that exist.
         most = max(len(snapshot.body), header["parameters"].get("max_features", 0))
         if not 0 <= header["dimension"] <= most:

@@ -72,9 +72,9 @@ def bootstrap(
     if settings.is_routed:
         raise ConfigurationError(
             f"stream = {settings.stream}: a bootstrap learns each partition for itself, and what it learned of streams "
-            "that are re-keyed would stand in no route. Let a worker read the input from its beginning and tell "
-            "nothing of the past instead: start = earliest, and emit_from = the time from which on to tell (a file: "
-            "produce it to the input first)"
+            "that are re-keyed would stand in no route. Let a worker read the input from its beginning and suppress "
+            "the past instead: start = earliest, and emit_from = the time from which on to emit (a file: produce it to "
+            "the input first)"
         )
     client = clients.librdkafka(settings)
     deployment = check_start(settings, client, create=settings.topics.create)

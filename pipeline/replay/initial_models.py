@@ -50,7 +50,7 @@ def find_start(reader: LogReader, part: PartitionRange, begin: int, before: int 
     source, at, task = part.source, part.at, _empty(part)
     if part.fresh:
         _begin_anywhere(task)
-        return InitialModels(task, begin, f"empty models at offset {begin:,}, as asked", [])
+        return InitialModels(task, begin, f"empty models at offset {begin:,} (--fresh)", [])
     notes: list[str] = []
     archives, record = Archives.of(reader, source, at)
     first, _ = reader.bounds([at])[at]

@@ -140,9 +140,9 @@ def _read(
             # Earlier outputs are deleted and cannot be compared.
             one.begin = found.end if recorded.lowest is None else min(recorded.lowest, found.end)
             found.notes.append(
-                f"{topic} has lost all that was said about the range: not compared"
+                f"{topic} has lost all outputs of the range: not compared"
                 if one.begin == found.end
-                else f"{topic} begins with what was said about offset {one.begin:,}: compared from there on"
+                else f"{topic} begins with the outputs of offset {one.begin:,}: compared from there on"
             )
 
 

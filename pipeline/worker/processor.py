@@ -118,7 +118,7 @@ class Processor:
             if chosen or self._next_archive() is not None:
                 self._since = time.monotonic() - self._interval
 
-        return self._inbox.ask(take)
+        return self._inbox.call(take)
 
     def close(self, *, everything: bool = False) -> "Future[None]":
         """Commit what was processed and give all partitions up; chunks that wait are dropped.
@@ -127,11 +127,11 @@ class Processor:
         is the error that ended the processor where there was one, before or meanwhile.
         """
         self._closing = True
-        return self._inbox.ask(lambda: self._close(everything))
+        return self._inbox.call(lambda: self._close(everything))
 
     def resume(self, tps: Collection[TP]) -> "Future[None]":
         """Resume paused partitions at the record behind the last processed one."""
-        return self._inbox.ask(lambda: self._resume(tps))
+        return self._inbox.call(lambda: self._resume(tps))
 
     def stop(self) -> None:
         """End the thread, after `close`."""

@@ -92,7 +92,7 @@ def test_a_library_repeats_itself_once_in_a_while():
 
     assert [said("gone"), said("gone"), said("other"), said("gone")] == ["gone", None, "other", None]
     now[0] = 30.0
-    assert [said("gone"), said("gone")] == ["gone (and 2 times more since it was said last)", None]
+    assert [said("gone"), said("gone")] == ["gone (and 2 times more since the last)", None]
 
 
 def test_what_logs_in_is_shown_at_no_level(capsys):

@@ -310,7 +310,7 @@ def test_a_removed_subtree_leaves_nothing_behind(logs: list[list[Record]]) -> No
         ({"engine__name": "caea"}, "hierarchy = 'keyed': is for engine.name = hcaea alone"),
         ({"engine__max_depth": 1}, "needs models below the root"),
         ({"stream": "topic"}, "does not go together with stream = topic"),
-        ({"emit_from": "2026-01-01T00:00:00Z"}, "cannot begin to tell in the middle"),
+        ({"emit_from": "2026-01-01T00:00:00Z"}, "cannot begin to emit in the middle"),
     ],
 )
 def test_what_does_not_go_together_is_refused_by_name(changes: dict[str, Any], message: str) -> None:

@@ -100,7 +100,7 @@ def test_fresh_models_begin_with_the_range(deployment: MemoryDeployment, tmp_pat
     (part,) = replay_topics(
         deployment.given, [TOPIC], Span.parse(begin="300"), ReplayOutput(tmp_path), fresh=True
     ).parts
-    assert (part.start, part.silent) == ("empty models at offset 300, as asked", 0)
+    assert (part.start, part.silent) == ("empty models at offset 300 (--fresh)", 0)
     assert lines(tmp_path, "assignments.jsonl")[0]["value"]["status"] == "warming_up"
 
 

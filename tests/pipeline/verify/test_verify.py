@@ -237,7 +237,7 @@ def test_a_worker_that_went_back_is_no_disorder(deployment: MemoryDeployment) ->
     deployment.expire("resonance.assignments", deployment.recorded()[400].offset)
     verdict = deployment.verify()
     assert verdict.identical
-    assert "resonance.assignments begins with what was said about offset 300" in verdict.parts[0].notes[0]
+    assert "resonance.assignments begins with the outputs of offset 300" in verdict.parts[0].notes[0]
 
 
 def test_a_range_is_compared_with_what_was_told_of_it_later(deployment: MemoryDeployment) -> None:
@@ -306,7 +306,7 @@ def test_where_nothing_can_be_compared_it_is_not_identical(deployment: MemoryDep
     for kind in ("assignments", "cluster_events", "dead_letters"):
         deployment.firsts[deployment.given.topic(kind), 0] = 10_000
         deployment.logs[deployment.given.topic(kind), 0] = []
-    with pytest.raises(BrokerError, match=r"nothing of that range can be compared .*lost all that was said"):
+    with pytest.raises(BrokerError, match=r"nothing of that range can be compared .*lost all outputs of the range"):
         deployment.verify()
 
 
@@ -327,7 +327,7 @@ def test_where_the_recorded_outputs_have_expired_the_rest_is_compared(deployment
     (part,) = deployment.verify().parts
     assert part.difference is None
     assert part.assignments == 350
-    assert "resonance.assignments begins with what was said about offset 250: compared from there on" in part.notes
+    assert "resonance.assignments begins with the outputs of offset 250: compared from there on" in part.notes
 
 
 @pytest.mark.parametrize("wanted", ["changes", "novel", "none"])
