@@ -85,10 +85,6 @@ class Learner:
             self._open(model, EventCause(batch, 0), outputs, suppressed=suppressed)
         result = model.process(batch.rows, batch.labels)
         self._health.learned(model, result, emitted=outputs is not None)
-        for change in result.rescaled:
-            if outputs is not None:
-                self.encoder.rescaled(outputs, model, change, EventCause(batch, 0))
-            model.drifts += 1
         looked = 0
         for at, event in result.events:
             cause = EventCause(batch, at)
@@ -109,9 +105,9 @@ class Learner:
             model.seq += 1
         if model.lifetimes:
             self._remove(model, batch, looked, len(batch), outputs)
-        for at, regrouping in result.groups:
+        for at, change in result.drift:
             if outputs is not None:
-                self.encoder.regrouped(outputs, model, regrouping, EventCause(batch, at))
+                self.encoder.drift(outputs, model, change, EventCause(batch, at))
             model.drifts += 1
         self._streams.learned(model, batch)
         return result

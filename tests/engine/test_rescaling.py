@@ -28,7 +28,7 @@ def prepared(preparation, X, size):
     found, changes, at = [], [], 0
     while at < len(X):
         if preparation.room == 0 and (change := preparation.rescale()) is not None:
-            changes.append((at, *change))
+            changes.append((at, change.factor, change.shift))
         taken = min(size, preparation.room, len(X) - at)
         found.append(preparation.apply(X[at : at + taken]))
         at += taken
@@ -79,7 +79,7 @@ def test_what_was_prepared_before_is_where_the_change_puts_it():
     preparation = learned(X[:200])
     before, _ = prepared(preparation, X, 1_000)
     centre, spread = preparation.to_input_units(before[5], np.full(3, 0.1))
-    factor, shift = preparation.rescale()
+    factor, shift, _ = preparation.rescale()
     expected = np.concatenate(
         [Preparation.from_state(preparation.state()).apply(half) for half in (X[:1_000], X[1_000:])]
     )

@@ -6,7 +6,7 @@ from typing import Any
 from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.prepare import REVISION as PREPARE_REVISION
 from resonance.engine.prepare import Preparation
-from resonance.engine.prepare.sparse import AnyPreparation
+from resonance.engine.prepare.protocol import AnyPreparation
 from resonance.pipeline import mismatches
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import StreamSnapshot

@@ -6,12 +6,12 @@ from typing import Any, Final
 
 import orjson
 from resonance.engine.base import Event, GroupChange
+from resonance.engine.prepare.protocol import RangeChange
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Message, Outputs, TopicPartition, routes_offset_header
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.encode import message_sizes
 from resonance.pipeline.task.encode.assignments import StreamTexts, describe
-from resonance.pipeline.task.model.learn_result import RangeChange
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.schemas import Cause as NamedCause
 from resonance.schemas import (
@@ -139,28 +139,17 @@ class EventEncoder:
         """Write the message that removes an ended cluster from the compacted topic."""
         outputs.put("clusters", (cause.offset,), (self._cluster_message(cluster, None, cause, "removed"),))
 
-    def regrouped(self, outputs: Outputs, model: StreamModel, change: GroupChange, cause: EventCause) -> None:
-        """Write the message that an engine divides the features into more or fewer groups."""
-        measure = model.engine.name, "attribute_groups", float(change.after), float(change.before)
-        self._drift_message(outputs, model, "regrouped", measure, cause, {})
-
-    def rescaled(self, outputs: Outputs, model: StreamModel, change: RangeChange, cause: EventCause) -> None:
-        """Write the message that a feature has another range."""
-        (low, high), (low_before, high_before) = change.after, change.before
-        measure = "prepare", "range_width", high - low, high_before - low_before
-        more: dict[str, Any] = {"range": [low, high], "range_before": [low_before, high_before]}
-        self._drift_message(outputs, model, "rescaled", measure, cause, {**more, "feature": change.feature})
-
-    def _drift_message(
-        self,
-        outputs: Outputs,
-        model: StreamModel,
-        kind: DriftEventKind,
-        measure: tuple[str, str, float, float],
-        cause: EventCause,
-        more: dict[str, Any],
-    ) -> None:
-        detector, criterion, value, threshold = measure
+    def drift(self, outputs: Outputs, model: StreamModel, change: RangeChange | GroupChange, cause: EventCause) -> None:
+        """Write the message that a feature has another range, or that there are more or fewer groups of features."""
+        kind: DriftEventKind = "regrouped"
+        more: dict[str, Any] = {}
+        if isinstance(change, RangeChange):
+            kind, detector, criterion = "rescaled", "prepare", "range_width"
+            value, threshold = (high - low for low, high in (change.after, change.before))
+            more = {"range": [*change.after], "range_before": [*change.before], "feature": change.feature}
+        else:
+            detector, criterion = model.engine.name, "attribute_groups"
+            value, threshold = float(change.after), float(change.before)
         payload: DriftEvent = {
             "kind": kind,
             "stream": model.stream,

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 from resonance.engine.base import FloatArray, LabelAnswers, Step
 from resonance.engine.labels import LabelEngine
-from resonance.engine.prepare import Preparation
+from resonance.engine.prepare.protocol import AnyPreparation
 from resonance.pipeline.task.decode.faults import FaultError, out_of_range
 from resonance.pipeline.task.decode.labels import Labels, RowLabels
 from resonance.pipeline.task.model.label_memory import LabelMemory, shown
@@ -19,7 +19,7 @@ from resonance.pipeline.task.model.learn_result import LearnResult
 
 def process(
     engine: LabelEngine,
-    preparation: Preparation,
+    preparation: AnyPreparation,
     memory: LabelMemory,
     rows: FloatArray,
     row_labels: Sequence[RowLabels],
@@ -44,7 +44,7 @@ class _Work:
     def __init__(
         self,
         engine: LabelEngine,
-        preparation: Preparation,
+        preparation: AnyPreparation,
         memory: LabelMemory,
         row_labels: Sequence[RowLabels],
         result: LearnResult,

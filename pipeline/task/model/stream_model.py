@@ -1,7 +1,7 @@
 """The model of one stream: its preparation, its engine, and its position in the log."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -11,14 +11,15 @@ from resonance.engine.base import Engine, FloatArray, Label, Step
 from resonance.engine.errors import RecordError, StateError
 from resonance.engine.labels import LabelEngine
 from resonance.engine.prepare import LOOK, Preparation
-from resonance.engine.prepare.sparse import AnyPreparation, Problem, SparsePreparation
+from resonance.engine.prepare.protocol import AnyPreparation, RangeChange
+from resonance.engine.prepare.sparse import SparsePreparation
 from resonance.engine.state import pack, unpack
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.task.decode.faults import not_prepared
 from resonance.pipeline.task.decode.labels import RowLabels
 from resonance.pipeline.task.model import label_learning
 from resonance.pipeline.task.model.label_memory import LabelMemory
-from resonance.pipeline.task.model.learn_result import LearnResult, RangeChange
+from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.model.lifetimes import Lifetimes
 from resonance.schemas import ClusterSnapshot
 
@@ -28,7 +29,7 @@ STATE_REVISION = 2
 KIND = "stream"
 """Kind of a stream's state."""
 
-PREPARATIONS: Final[dict[str, type[Preparation] | type[SparsePreparation]]] = {
+PREPARATIONS: Final[dict[str, type[Preparation | SparsePreparation]]] = {
     "prepare": Preparation,
     "sparse": SparsePreparation,
 }
@@ -125,14 +126,11 @@ class StreamModel:
 
         `row_labels` has the id and the labels of each row where the engine learns labels.
         """
-        preparation: Any = self.preparation
-        rescaled = self._rescale() if self.room == 0 else []
+        result = LearnResult(drift=[(0, change) for change in self._rescale()])
         if self.labels is not None and isinstance(self.engine, LabelEngine):
-            result = LearnResult(rescaled=rescaled)
-            label_learning.process(self.engine, preparation, self.labels, rows, row_labels, result)
+            label_learning.process(self.engine, self.preparation, self.labels, rows, row_labels, result)
             return result
-        result = self._process(rows)
-        result.rescaled = rescaled
+        self._process(rows, result)
         if self.labels is not None:
             lost = self.labels.give_up()
             result.dead_letters += [(0, label_learning.not_learned(own), record) for own, record in lost]
@@ -151,36 +149,30 @@ class StreamModel:
 
     def _rescale(self) -> list[RangeChange]:
         """Freeze the scale of columns anew that their values have left, and convert the engine to the new units."""
-        preparation: Any = self.preparation
-        before = _ranges(preparation)
-        if (change := preparation.rescale()) is None:
+        if (change := self.preparation.rescale()) is None:
             return []
-        self.engine.rescale(*change)
-        ranges = zip(preparation.columns, before, _ranges(preparation), *change, strict=True)
-        changes = [
-            RangeChange(name, old, new) for name, old, new, factor, shift in ranges if (factor, shift) != (1.0, 0.0)
-        ]
-        _log.info("stream %s: the scale of %s is frozen anew", self.name, ", ".join(each.feature for each in changes))
-        return changes
+        self.engine.rescale(change.factor, change.shift)
+        names = ", ".join(each.feature for each in change.changes)
+        _log.info("stream %s: the scale of %s is frozen anew", self.name, names)
+        return change.changes
 
-    def _process(self, rows: Any) -> LearnResult:
-        if self.preparation.ready:
-            try:
-                step = self._learn(rows)
-            except RecordError:
-                return self._rest(rows, 0, LearnResult())
-            result = LearnResult((), range(len(rows)), step)
-            result.learned_one_by_one(result.learned, step, answered=True)
-            return result
-        return self._warm_up(rows)
+    def _process(self, rows: Any, result: LearnResult) -> None:
+        if not self.preparation.ready:
+            self._warm_up(rows, result)
+            return
+        try:
+            result.step = self._learn(rows)
+        except RecordError:
+            self._rest(rows, 0, result)
+            return
+        result.learned = range(len(rows))
+        result.learned_one_by_one(result.learned, result.step, answered=True)
 
     def _learn(self, rows: Any) -> Step:
-        batch: Any = self.preparation.apply(rows)
-        return self.engine.learn(batch)
+        return self.engine.learn(self.preparation.apply(rows))
 
-    def _warm_up(self, rows: FloatArray) -> LearnResult:
-        preparation: Any = self.preparation
-        result = LearnResult()
+    def _warm_up(self, rows: FloatArray, result: LearnResult) -> None:
+        preparation = self.preparation
         warming: list[int] = []
         position = 0
         while position < len(rows) and not preparation.ready:
@@ -194,19 +186,19 @@ class StreamModel:
                 # The record that ended the warm-up counts as the cause of all events of the held records.
                 result.learned_one_by_one([warming[-1]] * len(step.novel), step, answered=False)
         result.warming = warming
-        return self._rest(rows, position, result) if position < len(rows) else result
+        if position < len(rows):
+            self._rest(rows, position, result)
 
-    def _rest(self, rows: Any, position: int, result: LearnResult) -> LearnResult:
+    def _rest(self, rows: Any, position: int, result: LearnResult) -> None:
         """Learn the rows from `position` on, except those that cannot be prepared."""
         learned = self._usable(rows, np.arange(position, len(rows)), result)
         result.learned = learned.tolist()
         if len(learned):
             result.step = self._learn(rows[learned])
             result.learned_one_by_one(result.learned, result.step, answered=True)
-        return result
 
     def _usable(self, rows: Any, positions: Any, result: LearnResult) -> Any:
-        problems: Mapping[int, Problem | str] = self.preparation.check(rows[positions])
+        problems = self.preparation.check(rows[positions])
         if not problems:
             return positions
         for i, problem in problems.items():
@@ -258,9 +250,7 @@ class StreamModel:
             held = 0
             learned: tuple[Label, ...] = ()
             if isinstance(model.engine, LabelEngine):
-                learned = model.engine.labels
-                if isinstance(model.preparation, Preparation) and not model.preparation.ready:
-                    held = model.preparation.warmup_records - model.preparation.wanted
+                learned, held = model.engine.labels, model.preparation.held
             columns = model.preparation.dimension
             model.labels = LabelMemory.from_state(arrays["labels"].tobytes(), columns, held, learned)
         try:
@@ -274,11 +264,7 @@ class StreamModel:
     def _check_engine(self, state: bytes) -> None:
         """Raise `StateError` if the engine, read from `state`, differs from its preparation in features or bounds."""
         preparation, engine = self.preparation, self.engine
-        if isinstance(preparation, SparsePreparation):
-            preparation.check_engine(engine, state)
-        elif engine.dimension not in (0, preparation.dimension):
-            columns = preparation.dimension
-            raise StateError(f"an engine of dimension {engine.dimension} behind a preparation of {columns} columns")
+        preparation.check_engine(engine, state)
         if preparation.clip != engine.unit_interval:
             raise StateError(f"{engine.name} behind a preparation with clip = {preparation.clip}")
 
@@ -311,11 +297,3 @@ class StreamModel:
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise StateError(f"the state of stream {self.name} cannot be read: {error!r}") from error
         self.snapshot_bytes = 0
-
-
-def _ranges(preparation: Preparation) -> list[tuple[float, float]]:
-    """Return the input values that each column maps to 0 and to 1."""
-    none = np.zeros(preparation.dimension)
-    low, _ = preparation.to_input_units(none, none)
-    high, _ = preparation.to_input_units(none + 1.0, none)
-    return list(zip(low.tolist(), high.tolist(), strict=True))

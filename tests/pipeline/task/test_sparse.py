@@ -60,7 +60,7 @@ STRANGE: list[Any] = [
 
 def names_of(worker: PartitionTask, stream: str = "p0") -> list[str]:
     preparation: Any = worker.model(stream).preparation
-    return preparation.dictionary  # type: ignore[no-any-return]
+    return preparation.known_features  # type: ignore[no-any-return]
 
 
 # The same, however the log is cut and whatever form it has
