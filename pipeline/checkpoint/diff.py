@@ -8,6 +8,7 @@ from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.checkpoint.listing import empty_task
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import StreamSnapshot
+from resonance.pipeline.task.encode.assignments import present
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,4 +95,4 @@ def _clusters(settings: Settings, found: Found | None) -> set[str]:
     partition, snapshot = found
     task = empty_task(settings, partition)
     task.restore(snapshot)
-    return {cluster["id"] for cluster in task.clusters(snapshot.stream)}
+    return {cluster["id"] for cluster in present(task.model(snapshot.stream))}

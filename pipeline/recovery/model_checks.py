@@ -26,7 +26,6 @@ def check_models(source: DeploymentContext, checkpoint: PartitionCheckpoint, mak
     at = checkpoint.at
     where = f"{at[0]}[{at[1]}]"
     task = make_task(*at)
-    task.event_bytes = source.event_bytes
     task.restore_partition(checkpoint.record.state)
     for snapshot in checkpoint.streams:
         name, header = snapshot.stream, snapshot.header

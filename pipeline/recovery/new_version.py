@@ -101,7 +101,7 @@ def _new_models(
         if record is not None:
             before.restore_partition(record.state)
         _pass_over(source, before, record.position if record else 0, first, start)
-    task.adopt_position(before)
+    task.adopt(before)
     # A stream that learned but was never snapshotted has used cluster ids too, below this version.
     task.first_version = max([before.first_version, *known]) + (learned is None)
     for snapshot in old:
@@ -154,5 +154,5 @@ def _old_models(
     part = models_then(settings, source, at, checkpoint.record, make_task)
     if part is None:
         return list(snapshots.values()), None
-    snapshots |= {stream: part.task.snapshot(stream) for stream in part.task.dirty()}
+    snapshots |= {stream: one for stream, one in part.task.changes(part.task.pending(everything=True)) if one}
     return list(snapshots.values()), part.task

@@ -10,6 +10,7 @@ every start.
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 
 from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
@@ -21,7 +22,6 @@ from resonance.pipeline.recovery.new_version import begin_versions
 from resonance.pipeline.recovery.past_models import tasks_of
 from resonance.pipeline.recovery.reset import reset
 from resonance.pipeline.recovery.rewrite import Change, inputs_of, is_atomic, wait_for_empty_group, write
-from resonance.pipeline.tasks import task_maker
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ def recover(
         return resume_from_snapshots(source, alone, atomic=atomic)
     if command == mismatches.RESET:
         alone()
-        return reset(source, task_maker(settings, source.deployment.routes), atomic=atomic)
+        return reset(source, partial(tasks_of(source), settings), atomic=atomic)
     return begin_versions(settings, source, tasks_of(source), alone, atomic=atomic)
 
 

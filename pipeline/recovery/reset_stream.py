@@ -27,7 +27,7 @@ def plan_stream_reset(settings: Settings, source: DeploymentContext, stream: str
     check_stream(stream, known, source.group)
     at = known[stream]
     part, task, start = parts[at], parts[at].task, parts[at].start
-    snapshot = task.snapshot(stream)
+    snapshot = next(state for _, state in task.changes([stream]) if state is not None)
     before = Standing(task.model(stream).version, part.writer.snapshot_at(stream))
     task.restore(replace(snapshot, next=start), new_version=True)
     below = Below.of(settings, source, tasks, {at: start}, stream) if settings.is_keyed else None

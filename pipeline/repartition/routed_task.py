@@ -14,6 +14,7 @@ from resonance.pipeline.records import Counts, Message, Outputs, RoutedRecord, S
 from resonance.pipeline.repartition.deduplication import Deduplicator
 from resonance.pipeline.repartition.envelope import TOPIC_BYTES, Route, no_place, read_route
 from resonance.pipeline.task.partition_task import PartitionTask
+from resonance.pipeline.task.stream_task import NO_CONTEXT, TaskContext
 
 _log = logging.getLogger(__name__)
 
@@ -33,8 +34,16 @@ class RoutedTask(PartitionTask):
         where no outputs are written.
     """
 
-    def __init__(self, settings: Settings, topic: str, partition: int, inputs: int = 0, labels: int = 0) -> None:
-        super().__init__(settings, topic, partition)
+    def __init__(
+        self,
+        settings: Settings,
+        topic: str,
+        partition: int,
+        inputs: int = 0,
+        labels: int = 0,
+        context: TaskContext = NO_CONTEXT,
+    ) -> None:
+        super().__init__(settings, topic, partition, context)
         self._repeats = Deduplicator(topic, partition)
         self._strange = 0
         self._inputs, self._most = inputs, max(inputs, labels)
@@ -117,10 +126,10 @@ class RoutedTask(PartitionTask):
         """Note routes that other models have learned, so that their repeats are known."""
         self._received(records)
 
-    def adopt_position(self, other: PartitionTask) -> None:
-        """Continue, with other models, at the position of another task of the partition."""
-        super().adopt_position(other)
-        if isinstance(other, RoutedTask):
+    def adopt(self, other: Any, *, position: bool = True) -> None:
+        """Emit as another task of the partition; with its `position` know the routes that it has learned, too."""
+        super().adopt(other)
+        if position and isinstance(other, RoutedTask):
             self._repeats.take_over(other._repeats)
 
     def partition_state(self) -> bytes:

@@ -13,15 +13,14 @@ from resonance.pipeline.task.encode.assignments import Encoder
 class DeadLetters:
     """Counts the dead letters of a partition and writes them."""
 
-    def __init__(self, settings: Settings, encoder: Encoder) -> None:
+    def __init__(self, settings: Settings, encoder: Encoder, topic_ids: Mapping[str, str]) -> None:
         self.run: tuple[str, int] = ("", 0)
         """Class and length of the unbroken run of dead letters at the end of the records seen."""
         self.version = 1
         """Version that models of new streams start with; each dead letter shows it."""
-        self.topic_ids: Mapping[str, str] = {}
-        """Kafka's id of each input topic, as far as it is known; each dead letter shows that of its topic."""
         self._limits = settings.limits
         self._encoder = encoder
+        self._topic_ids = topic_ids
         self._seen: dict[tuple[str, str], int] = {}
 
     @property
@@ -51,7 +50,7 @@ class DeadLetters:
                     fault.record or records[fault.index],
                     fault,
                     self.version,
-                    self.topic_ids,
+                    self._topic_ids,
                     None if fault.record is None else records[fault.index],
                 )
                 for fault in faults
@@ -77,32 +76,3 @@ class DeadLetters:
             f"key {key!r} would begin a stream, and limits.streams = {limit:,} are there in this partition; raise it, "
             "or spread the keys over more partitions",
         )
-
-
-class WithDeadLetters:
-    """The members of every task that concern dead letters; `_dead_letters` writes them."""
-
-    _dead_letters: DeadLetters
-
-    @property
-    def dead_letter_run(self) -> tuple[str, int]:
-        """Class and length of the unbroken run of dead letters at the end of the records seen."""
-        return self._dead_letters.run
-
-    @property
-    def topic_ids(self) -> Mapping[str, str]:
-        """Kafka's id of each input topic, as far as it is known; can be set before the first record."""
-        return self._dead_letters.topic_ids
-
-    @topic_ids.setter
-    def topic_ids(self, known: Mapping[str, str]) -> None:
-        self._dead_letters.topic_ids = known
-
-    @property
-    def first_version(self) -> int:
-        """Version that models of new streams start with; can be set before the first record."""
-        return self._dead_letters.version
-
-    @first_version.setter
-    def first_version(self, version: int) -> None:
-        self._dead_letters.version = version

@@ -305,7 +305,9 @@ class Worker:
                 self._delivery_started = True
 
     def _make_task(self, topic: str, partition: int) -> Task:
-        return make_task(self._settings, topic, partition, **self._source.deployment.counts)
+        return make_task(
+            self._settings, topic, partition, **self._source.deployment.counts, context=self._source.task_context
+        )
 
     async def _before_revoke(self) -> None:
         self._rebalances += 1

@@ -400,9 +400,7 @@ class Chaos:
         outputs, topic = Outputs(), self.deployment.input
         with LogReader(librdkafka(settings), settings.group, 30) as reader:
             bounds = reader.bounds([(topic, partition) for partition in range(self.PARTITIONS)])
-            tasks = {at: PartitionTask(settings, *at) for at in bounds}
-            for task in tasks.values():
-                task.topic_ids = self.source().deployment.topic_ids
+            tasks = {at: PartitionTask(settings, *at, self.source().task_context) for at in bounds}
             for at, records in reader.read(bounds):
                 outputs.add(tasks[at].process(records))
         return outputs
@@ -427,9 +425,7 @@ class Chaos:
         return {at[1]: tasks[at] for at in self.learned}, {kind: dict(found) for kind, found in outputs.items()}
 
     def _task(self, topic: str, partition: int) -> Task:
-        task = make_task(self.settings(), topic, partition, self.PARTITIONS)
-        task.topic_ids = self.source().deployment.topic_ids
-        return task
+        return make_task(self.settings(), topic, partition, self.PARTITIONS, context=self.source().task_context)
 
     def restored(self) -> dict[int, RestoredPartition[Task]]:
         """What the next worker would begin with."""
@@ -507,4 +503,4 @@ def _plain(message: Message) -> tuple[bytes | None, bytes | None, list[Any]]:
 
 def states(task: Task) -> dict[str, bytes]:
     """State of every stream that learned since the task's last snapshots."""
-    return {stream: task.snapshot(stream).body for stream in task.dirty()}
+    return {stream: task.snapshot(stream).body for stream in task.pending(everything=True)}

@@ -27,9 +27,10 @@ from resonance.pipeline.recovery import (
     rewrite,
     rollback,
 )
+from resonance.pipeline.recovery.past_models import tasks_of
 from resonance.pipeline.recovery.rewrite import Change
 from resonance.pipeline.replay import bootstrapping, opening
-from resonance.pipeline.tasks import Task, make_task
+from resonance.pipeline.tasks import Task
 from resonance.pipeline.verify import verify as verifying
 from resonance.pipeline.verify.verify import Verdict
 
@@ -182,7 +183,7 @@ class MemoryDeployment(MemoryReader):
         self.given, self.source = given, DeploymentContext.of(given, {}, self.source.deployment)
 
     def task(self, topic: str, partition: int) -> Any:
-        return make_task(self.given, topic, partition, **self.source.deployment.counts)
+        return tasks_of(self.source)(self.given, topic, partition)
 
     def restored(self, topic: str) -> dict[TopicPartition, RestoredPartition[Task]]:
         """Every partition of a topic as a worker finds it."""

@@ -8,6 +8,7 @@ import orjson
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Message, Outputs, Record, StreamSnapshot
 from resonance.pipeline.task.partition_task import PartitionTask
+from resonance.pipeline.task.stream_task import NO_CONTEXT, TaskContext
 
 TOPIC = "features"
 STAMP = 1_700_000_000_000
@@ -60,8 +61,8 @@ def records(
     return result
 
 
-def task(given: Settings | None = None) -> PartitionTask:
-    return PartitionTask(given or settings(), TOPIC, 0)
+def task(given: Settings | None = None, context: TaskContext = NO_CONTEXT) -> PartitionTask:
+    return PartitionTask(given or settings(), TOPIC, 0, context)
 
 
 def run(worker: PartitionTask, log: Sequence[Record], size: int | None = None) -> Outputs:
@@ -107,9 +108,11 @@ class Held:
 
     def write(self, streams: Sequence[str], position: int) -> None:
         """Write snapshots as a worker does, with what the partition knows beside them."""
-        self.snapshots |= {stream: self.task.snapshot(stream) for stream in streams}
-        for stream in self.task.dropped():
-            self.snapshots.pop(stream, None)
+        for stream, snapshot in self.task.changes(streams):
+            if snapshot is None:
+                self.snapshots.pop(stream, None)
+            else:
+                self.snapshots[stream] = snapshot
         self.recovery_offset = position if self.task.recovery_offset is None else self.task.recovery_offset
         self.state = self.task.partition_state()
 

@@ -93,9 +93,9 @@ def test_from_an_archive_everything_goes_on_as_if_it_never_stopped(shelf: Shelf)
 
 def test_an_archive_leaves_the_books_of_the_snapshots_alone(shelf: Shelf) -> None:
     shelf.task.process(LOG[:300])
-    before = shelf.task.dirty(), shelf.task.due(), shelf.task.recovery_offset
+    before = shelf.task.pending(everything=True), shelf.task.pending(), shelf.task.recovery_offset
     bodies = {snapshot.stream: snapshot.body for snapshot in shelf.task.states()}
-    assert (shelf.task.dirty(), shelf.task.due(), shelf.task.recovery_offset) == before
+    assert (shelf.task.pending(everything=True), shelf.task.pending(), shelf.task.recovery_offset) == before
     assert {stream: shelf.task.snapshot(stream).body for stream in before[0]} == bodies
 
 

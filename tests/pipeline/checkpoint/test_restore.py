@@ -408,14 +408,12 @@ def test_limits_may_change_after_a_clean_stop(log):
     assert answers == whole.process([log.record(offset) for offset in range(40)]).assignments
 
 
-def test_tasks_know_what_the_topics_of_events_and_clusters_take(log):
+def test_tasks_know_what_the_topics_of_events_and_clusters_take():
     both = {"resonance.cluster-events": 6_000_000, "resonance.clusters": 5_000_000}
     deployment = Deployment(4, {"in": "id-1"}, both)
     given = Settings.of({"input.topics": ["in"], "stream": "key", "topics.snapshots": "snap"})
     for described, taken in ((deployment, 5_000_000), (Deployment(4, {"in": "id-1"}), 1_000_000)):
-        assert (
-            restore_partitions(DeploymentContext.of(given, {}, described), [AT], ToyTask)[AT].task.event_bytes == taken
-        )
+        assert DeploymentContext.of(given, {}, described).task_context.event_bytes == taken
 
 
 def test_differences_are_those_of_values_not_of_how_they_are_written():

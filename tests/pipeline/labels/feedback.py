@@ -101,5 +101,5 @@ def said(hops: Hops) -> Outputs:
 def restarted(given: Settings, task: Task) -> Task:
     """A task that goes on from the snapshots of another."""
     fresh = make_task(given, ROUTES, task.partition, 1)
-    restore(fresh, task.partition_state(), [task.snapshot(stream) for stream in task.dirty()])
+    restore(fresh, task.partition_state(), [task.snapshot(stream) for stream in task.pending(everything=True)])
     return fresh

@@ -282,7 +282,7 @@ def with_waiting(**changes: Any) -> tuple[Task, list[Record]]:
 def next_version(settings: Any, old: Task) -> Task:
     """What `--new-version` makes of a task."""
     fresh = make_task(settings, ROUTES, 0, 1)
-    fresh.adopt_position(old)
+    fresh.adopt(old)
     for snapshot in list(old.states()):
         fresh.restore(snapshot, new_version=True)
     return fresh

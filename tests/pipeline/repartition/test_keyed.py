@@ -289,7 +289,7 @@ def test_a_removed_subtree_leaves_nothing_behind(logs: list[list[Record]]) -> No
     deployment = keyed_hops(given("keyed"), logs)
     outputs = deployment.run()
     for at, held in deployment.held.items():
-        deployment.write(at, held.task.dirty())
+        deployment.write(at, held.task.pending(everything=True))
     names = {s for at, held in deployment.held.items() if at[0] != TOPIC for s in held.snapshots}
     alive = {name for at, held in deployment.held.items() if at[0] != TOPIC for name in held.task.streams}
     routes = deployment.routed

@@ -18,7 +18,7 @@ from resonance.pipeline.recovery import past_models, recovery, reset, rollback
 from resonance.pipeline.recovery.reset_stream import plan_stream_reset
 from resonance.pipeline.repartition.deduplication import Deduplicator
 from resonance.pipeline.repartition.envelope import read_route
-from resonance.pipeline.tasks import make_task, task_maker
+from resonance.pipeline.tasks import make_task
 from resonance.pipeline.verify import verify
 
 from tests.pipeline.memory_deployment import EMITTED, KEYED, MemoryDeployment, rekeyed
@@ -365,7 +365,7 @@ def test_a_stream_is_inspected_where_it_is_learned(monkeypatch):
     assert (found.stream, found.topic, found.records) == ("DE", ROUTES, 360)
     assert found.clusters
     assert all(cluster.emerged is not None for cluster in found.clusters)
-    assert task_maker(deployment.given, 3)(ROUTES, 0).streams == []
+    assert make_task(deployment.given, ROUTES, 0, 3).streams == []
 
 
 def test_both_hops_read_what_the_other_release_of_their_state_says():

@@ -141,13 +141,13 @@ class Hops:
                 if own:
                     at = self.random.choice(own)
                     self.step(at, self.random.choice(sizes))
-                    if (due := self.held[at].task.due()) and self.random.random() < 0.5:
+                    if (due := self.held[at].task.pending()) and self.random.random() < 0.5:
                         self.write(at, due)
             if moving and self.random.random() < 0.1:
                 at = self.random.choice(places)
                 if self.random.random() < 0.5:
                     # The first one had the time to stop cleanly.
-                    self.write(at, self.held[at].task.dirty())
+                    self.write(at, self.held[at].task.pending(everything=True))
                 self.held[at].restore(self.make(*at), self.logs[at])
         return self.outputs
 

@@ -238,7 +238,7 @@ def test_what_was_learned_beforehand_is_listed_and_the_rest_equals_one_run_over_
     boot = task(given)
     for start in range(0, 800, 100):
         boot.learn_silently(log[start : start + 100])
-    state, snapshots = boot.partition_state(), [boot.snapshot(stream) for stream in boot.dirty()]
+    state, snapshots = boot.partition_state(), [boot.snapshot(stream) for stream in boot.pending(everything=True)]
     assert boot.recovery_offset is None
     live = restored(given, state, snapshots)
     outputs = run(live, log[800:])

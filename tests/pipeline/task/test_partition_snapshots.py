@@ -37,7 +37,7 @@ def crash_and_go_on(given: Any, log: list[Record], seed: int, sizes: Sequence[in
         join(outputs, held.task.process(log[held.read : held.read + size]))
         held.read = min(len(log), held.read + size)
         share = rng.choice((0.0, 0.1, 0.5))
-        streams = held.task.due() + [name for name in held.task.dirty() if rng.random() < share]
+        streams = held.task.pending() + [name for name in held.task.pending(everything=True) if rng.random() < share]
         if streams or rng.random() < 0.1:
             held.write(list(dict.fromkeys(streams)), log[held.read - 1].offset + 1)
         if rng.random() < 0.2:
@@ -102,7 +102,7 @@ def test_a_clean_stop_while_the_dimension_is_being_decided_leaves_nothing_to_rea
     for stop in range(1, 40):
         worker = task(array_settings(**given))
         outputs = run(worker, log[:stop])
-        snapshots = [worker.snapshot(stream) for stream in worker.dirty()]
+        snapshots = [worker.snapshot(stream) for stream in worker.pending(everything=True)]
         assert worker.recovery_offset is None
         fresh = restored(array_settings(**given, limits__record_bytes=5_000), worker.partition_state(), snapshots)
         assert fresh.partition_state() == worker.partition_state()
@@ -152,14 +152,14 @@ def test_a_stream_is_due_after_records_and_after_its_own_size_in_input_bytes() -
     for i, record in enumerate(log):
         worker.process([record])
         since += len(record.value or b"")
-        if worker.due():
-            assert worker.due() == ["p0"]
+        if worker.pending():
+            assert worker.pending() == ["p0"]
             assert i + 1 - expected >= 100
             assert not sizes or since >= 3.0 * sizes[-1]
             assert i + 1 - expected == 100 or since - len(record.value or b"") < 3.0 * sizes[-1]
             sizes.append(len(worker.snapshot("p0").body))
             since, expected = 0, i + 1
-            assert worker.due() == worker.dirty() == []
+            assert worker.pending() == worker.pending(everything=True) == []
     assert len(sizes) > 2
 
 
@@ -170,14 +170,14 @@ def test_the_first_snapshot_of_a_stream_comes_early_and_paid_for_like_the_others
     sizes: list[int] = []
     for number, record in enumerate(log):
         worker.process([record])
-        if worker.due():
-            written += [(number, stream) for stream in worker.due()]
+        if worker.pending():
+            written += [(number, stream) for stream in worker.pending()]
             sizes.append(len(worker.snapshot(written[-1][1]).body))
     (first, a), (second, b) = written
     assert (a, b) == ("p0:a", "p0:b")
     assert 499 <= first < 700
     assert sum(len(record.value or b"") for record in log[first : second + 1]) >= sizes[0]
-    assert worker.dirty() == ["p0:a", "p0:b"]
+    assert worker.pending(everything=True) == ["p0:a", "p0:b"]
 
 
 def test_a_stream_that_fell_silent_does_not_hold_the_place_where_a_restore_begins() -> None:
@@ -188,10 +188,10 @@ def test_a_stream_that_fell_silent_does_not_hold_the_place_where_a_restore_begin
     for record in log:
         worker.process([record])
         fed += len(record.value or b"")
-        for stream in worker.due():
+        for stream in worker.pending():
             written += len(worker.snapshot(stream).body)
         furthest = max(furthest, record.offset - (worker.recovery_offset or record.offset))
-    assert worker.dirty() == ["p0:loud"]
+    assert worker.pending(everything=True) == ["p0:loud"]
     assert furthest < 1000
     assert 0.3 * fed < written < 1.1 * fed
 
@@ -205,7 +205,7 @@ def test_many_streams_are_written_smoothly_and_all_in_turn() -> None:
     for start in range(0, len(log), 20):
         worker.process(log[start : start + 20])
         fed += sum(len(record.value or b"") for record in log[start : start + 20])
-        due = worker.due()
+        due = worker.pending()
         most = max(most, len(due))
         for stream in due:
             written += len(worker.snapshot(stream).body)
@@ -220,14 +220,14 @@ def test_the_longest_dirty_stream_is_first_and_replay_begins_there() -> None:
     log = records(points(40).tolist(), keys=(b"a", b"b", b"c"))
     worker = task(settings(stream="key", snapshots__records=2, snapshots__ratio=0.0))
     run(worker, log)
-    assert worker.dirty() == worker.due() == ["p0:a", "p0:b", "p0:c"]
+    assert worker.pending(everything=True) == worker.pending() == ["p0:a", "p0:b", "p0:c"]
     assert worker.recovery_offset == log[0].offset
     worker.snapshot("p0:a")
     assert worker.recovery_offset == log[1].offset
     worker.process([log[-1]._replace(offset=1000, key=b"a")])
-    assert worker.dirty() == ["p0:b", "p0:c", "p0:a"]
-    assert worker.due() == ["p0:b", "p0:c"]
-    for stream in worker.dirty():
+    assert worker.pending(everything=True) == ["p0:b", "p0:c", "p0:a"]
+    assert worker.pending() == ["p0:b", "p0:c"]
+    for stream in worker.pending(everything=True):
         worker.snapshot(stream)
     assert worker.recovery_offset is None
 

@@ -10,6 +10,7 @@ from jsonschema import Draft202012Validator
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.records import Message, Record
 from resonance.pipeline.task.encode.message_sizes import CAUSE_BYTES, event_bytes
+from resonance.pipeline.task.stream_task import TaskContext
 from resonance.schemas import Assignment, load_schema
 
 from tests.pipeline.streams import (
@@ -331,8 +332,7 @@ def test_features_whose_events_would_not_fit_stop_the_worker_with_the_size_that_
         run(worker, log)
     assert "take 1,000,000; raise both" in str(e.value)
     needed = int(str(e.value).partition("max.message.bytes=")[2].partition(")")[0])
-    larger = task(array_settings(input__dimension=dimension))
-    larger.event_bytes = needed
+    larger = task(array_settings(input__dimension=dimension), TaskContext(needed))
     run(larger, log)
     again = task(array_settings(input__dimension=dimension))
     again.restore_partition(larger.partition_state())

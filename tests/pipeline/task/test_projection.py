@@ -14,6 +14,7 @@ from resonance.pipeline.records import Record
 from resonance.pipeline.task.encode.cluster_description import describe_features
 from resonance.pipeline.task.encode.message_sizes import event_bytes_of
 from resonance.pipeline.task.model.stream_model import KIND, STATE_REVISION, StreamModel
+from resonance.pipeline.task.stream_task import TaskContext
 from sklearn.metrics import adjusted_rand_score
 
 from tests.pipeline.streams import STAMP, TOPIC, errors, join, payloads, restored, run, states, task
@@ -104,8 +105,8 @@ def test_every_engine_learns_4096_features(engine: str) -> None:
     taught = issubclass(ENGINES[engine], LabelEngine)
     own = {"input__label_path": "kind"} if taught else {}
     settings = given(engine__name=engine, prepare__warmup_records=60, **SMALL.get(engine, {}), **own)
-    worker = task(settings)
-    worker.event_bytes = 1_048_588  # what a topic takes by default
+    context = TaskContext(1_048_588)  # what a topic takes by default
+    worker = task(settings, context)
     outputs = run(worker, log_of(X.tolist()), 100)
     assert not outputs.dead_letters
     answers = payloads(outputs.assignments)
@@ -115,8 +116,7 @@ def test_every_engine_learns_4096_features(engine: str) -> None:
     for event in payloads(outputs.cluster_events):
         assert all(len(cluster["centre"]) == 4096 for cluster in event["after"] if "centre" in cluster)
     expected = states(worker)
-    fresh = task(settings)
-    fresh.event_bytes = worker.event_bytes
+    fresh = task(settings, context)
     fresh.restore_partition(worker.partition_state())
     fresh.restore(worker.snapshot("p0"))
     assert states(fresh) == expected
@@ -138,7 +138,7 @@ def test_an_engine_that_takes_fewer_features_is_no_next_version() -> None:
     rows = unit_vectors(60, 300)[0].tolist()
     worker = task(given(engine__name="modal", prepare__project=0, prepare__warmup_records=5))
     run(worker, log_of(rows))
-    snapshots = [worker.snapshot(stream) for stream in worker.dirty()]
+    snapshots = [worker.snapshot(stream) for stream in worker.pending(everything=True)]
     fresh = task(given(engine__name="evq", prepare__project=0, prepare__warmup_records=5))
     fresh.restore_partition(worker.partition_state())
     with pytest.raises(ConfigurationError, match=r"^prepare\.project = 0: .* a record has 300 features and evq takes"):
@@ -160,7 +160,7 @@ def test_however_the_log_is_cut_and_wherever_it_is_restored_the_bytes_are_the_sa
     for stop in (1, 40, 89, 90, 91, 250):
         worker = task(settings)
         outputs = run(worker, log[:stop])
-        snapshots = [worker.snapshot(stream) for stream in worker.dirty()]
+        snapshots = [worker.snapshot(stream) for stream in worker.pending(everything=True)]
         fresh = restored(settings, worker.partition_state(), snapshots)
         join(outputs, run(fresh, log[stop:], 11))
         assert outputs == expected

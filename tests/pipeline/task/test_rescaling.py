@@ -88,7 +88,7 @@ def test_however_the_log_is_cut_and_wherever_it_is_restored_the_bytes_are_the_sa
     for stop in (3_400, 4_212, 4_213):
         worker = task(settings)
         outputs = run(worker, log[:stop], 97)
-        snapshots = [worker.snapshot(name) for name in worker.dirty()]
+        snapshots = [worker.snapshot(name) for name in worker.pending(everything=True)]
         fresh = restored(settings, worker.partition_state(), snapshots)
         join(outputs, run(fresh, log[stop:], 11))
         assert outputs == expected

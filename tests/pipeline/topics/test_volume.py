@@ -20,11 +20,10 @@ DEPLOYMENT = Deployment(2, {"in": "id-1"})
 class Task:
     """One stream, whose state has so many bytes."""
 
+    streams = ()
+
     def __init__(self, size: int) -> None:
         self.size = size
-
-    def is_consistent_at(self, position: int) -> bool:
-        return True
 
     def states(self):
         yield StreamSnapshot("p0", 5, {}, bytes(self.size))
