@@ -16,7 +16,7 @@ from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import StreamSnapshot, TopicPartition
 from resonance.pipeline.recovery.drain_subtrees import Below
 from resonance.pipeline.recovery.past_models import MakeTaskThen, models_then
-from resonance.pipeline.recovery.rewrite import inputs_of, new_models, write
+from resonance.pipeline.recovery.rewrite import inputs_of, is_stream_of, new_models, write
 from resonance.pipeline.repartition.routed_task import RoutedTask
 from resonance.pipeline.tasks import Task
 
@@ -61,7 +61,7 @@ def begin_versions(
     begins = {at: _begin_of(records[at], committed[at], bounds[at]) for at in begun}
     if settings.is_keyed:
         below = Below(settings, source, tables, make_task, begins)
-        below.end(source, begun)
+        below.end(lambda name: any(is_stream_of(source, at, name) for at in begun))
     changes = []
     for at in begun:
         table, start = tables[at[1]], begins[at]

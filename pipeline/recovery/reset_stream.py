@@ -32,7 +32,7 @@ def plan_stream_reset(settings: Settings, source: DeploymentContext, stream: str
     task.restore(replace(snapshot, next=start), new_version=True)
     below = Below.of(settings, source, tasks, {at: start}, stream) if settings.is_keyed else None
     if below is not None:
-        below.end_stream(stream)
+        below.end(lambda name: name == stream)
         below.report(task)
     changed = StreamChange(stream, before, Standing(task.model(stream).version, start))
     change = new_models(source, at, part.writer, task, start, part.committed, [changed])

@@ -6,8 +6,6 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
-import orjson
-from resonance.pipeline import mismatches
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.logs import at
 from resonance.pipeline.records import Counts, Message, Outputs, RoutedRecord, SourceRecord
@@ -132,22 +130,12 @@ class RoutedTask(PartitionTask):
         if position and isinstance(other, RoutedTask):
             self._repeats.take_over(other._repeats)
 
-    def partition_state(self) -> bytes:
-        """Return the state of the partition beside its streams, as JSON."""
-        content = orjson.loads(super().partition_state())
-        return orjson.dumps(content | {"routes": self._repeats.state(self.recovery_offset)})
+    def _own_state(self) -> dict[str, Any]:
+        return {**super()._own_state(), "routes": self._repeats.state(self.recovery_offset)}
 
-    def restore_partition(self, state: bytes) -> None:
-        """Restore a `partition_state`, before any stream is restored.
-
-        It raises `MismatchError` if the state cannot be read or a newer release wrote it.
-        """
-        super().restore_partition(state)
-        try:
-            content: Any = orjson.loads(state)
-            self._repeats.restore(content["routes"])
-        except (ValueError, KeyError, TypeError):
-            raise mismatches.unreadable(self._where, "what is known of the routes") from None
+    def _restore_own(self, content: Any) -> None:
+        super()._restore_own(content)
+        self._repeats.restore(content["routes"])
 
 
 def _placed(message: Message, partitions: int) -> Message:

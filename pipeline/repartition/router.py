@@ -1,7 +1,7 @@
 """First stage of a re-keyed stream: finds the stream of each record, and sends it to where that is learned."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import orjson
 from resonance.pipeline import mismatches
@@ -15,9 +15,6 @@ from resonance.pipeline.task.decode.dense import kind_of
 from resonance.pipeline.task.decode.faults import Fault, FaultError
 from resonance.pipeline.task.stream_task import NO_CONTEXT, StreamTask, TaskContext
 
-FORMAT: Final = 1
-"""Format of `RouterTask.partition_state`."""
-
 
 class RouterTask(StreamTask):
     """Task of an input partition whose records are learned elsewhere: it has no stream, and its state is its position.
@@ -30,6 +27,8 @@ class RouterTask(StreamTask):
     routes : int
         Number of partitions of the routes topic.
     """
+
+    _format = 1
 
     def __init__(
         self, settings: Settings, topic: str, partition: int, routes: int, context: TaskContext = NO_CONTEXT
@@ -136,22 +135,11 @@ class RouterTask(StreamTask):
         if position and isinstance(other, RouterTask):
             self._before = dict(other._before)
 
-    def partition_state(self) -> bytes:
-        """Return the position, as JSON."""
-        before = [[to, offset] for to, offset in sorted(self._before.items())]
-        return orjson.dumps({"format": FORMAT, "first_version": self.first_version, "before": before})
+    def _own_state(self) -> dict[str, Any]:
+        return {"before": [[to, offset] for to, offset in sorted(self._before.items())]}
 
-    def restore_partition(self, state: bytes) -> None:
-        """Restore a `partition_state`.
-
-        It raises `MismatchError` if the state cannot be read or a newer release wrote it.
-        """
-        try:
-            content = orjson.loads(state)
-            if "before" in content:
-                if (found := int(content["format"])) > FORMAT:
-                    raise mismatches.newer_format(self._where, found, FORMAT)
-                self._before = {int(to): int(offset) for to, offset in content["before"]}
-            self.first_version = int(content["first_version"])
-        except (ValueError, KeyError, TypeError):
-            raise mismatches.unreadable(self._where, "the state of the partition") from None
+    def _restore_own(self, content: Any) -> None:
+        # Where streams were learned here before, their state has no routes.
+        if "before" in content:
+            super()._restore_own(content)
+            self._before = {int(to): int(offset) for to, offset in content["before"]}

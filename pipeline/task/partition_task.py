@@ -10,8 +10,6 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import Any
 
-import orjson
-from resonance.pipeline import mismatches
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Outputs, SourceRecord, StreamSnapshot
 from resonance.pipeline.task.decode.late_labels import LabelDecoding, own_times
@@ -25,9 +23,6 @@ from resonance.pipeline.task.stream_task import NO_CONTEXT, StreamTask, TaskCont
 
 PIECE = 512
 """Records that are handled at once; their intermediate data still fit a core's own cache."""
-
-FORMAT = 4
-"""Format of `PartitionTask.partition_state`."""
 
 
 class PartitionTask(StreamTask):
@@ -186,26 +181,13 @@ class PartitionTask(StreamTask):
         """Emit from the same offset as another task of the partition; with its `position` continue there, too."""
         self._emission.restore(other._emission.state())
 
-    def partition_state(self) -> bytes:
-        """Return the state of the partition beside its streams, as JSON."""
-        own = {"format": FORMAT, "first_version": self._streams.first_version, "emission": self._emission.state()}
-        return orjson.dumps(own | self._features.state())
+    def _own_state(self) -> dict[str, Any]:
+        return {"emission": self._emission.state(), **self._features.state()}
 
-    def restore_partition(self, state: bytes) -> None:
-        """Continue from `partition_state`, before any stream is restored.
-
-        Raises `MismatchError` if the state cannot be read, or a newer release wrote it.
-        """
-        try:
-            content = orjson.loads(state)
-            if (found := int(content["format"])) > FORMAT:
-                raise mismatches.newer_format(self._where, found, FORMAT)
-            first_version = int(content["first_version"])
-            self._features.restore(content)
-            self._emission.restore(content["emission"])
-        except (ValueError, KeyError, TypeError, IndexError):
-            raise mismatches.unreadable(self._where, "the state of the partition") from None
-        self.first_version = first_version
+    def _restore_own(self, content: Any) -> None:
+        super()._restore_own(content)
+        self._features.restore(content)
+        self._emission.restore(content["emission"])
 
 
 def _behind(group: Sequence[int], offsets: list[int], place: int) -> Sequence[int]:

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import orjson
+from resonance.pipeline import mismatches
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Counts, StreamSnapshot
 from resonance.pipeline.task.dead_letters import DeadLetters
@@ -14,6 +16,9 @@ from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.model_health import ModelHealth
 from resonance.pipeline.task.streams import Streams
 from resonance.schemas import ClusterSnapshot
+
+FORMAT: Final = 4
+"""Format of `StreamTask.partition_state`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,7 @@ class StreamTask:
         What holds the models.
     """
 
+    _format = FORMAT
     record_after = 0
     """0: the state beside the streams is written together with their snapshots only."""
 
@@ -134,6 +140,29 @@ class StreamTask:
     def states(self) -> Iterator[StreamSnapshot]:
         """Yield the snapshot of every stream without marking any of them clean."""
         return self._streams.states()
+
+    def partition_state(self) -> bytes:
+        """Return the state of the partition beside its streams, as JSON."""
+        return orjson.dumps({"format": self._format, "first_version": self.first_version, **self._own_state()})
+
+    def _own_state(self) -> dict[str, Any]:
+        return {}
+
+    def restore_partition(self, state: bytes) -> None:
+        """Continue from `partition_state`, before any stream is restored.
+
+        Raises `MismatchError` if the state cannot be read, or a newer release wrote it.
+        """
+        try:
+            content = orjson.loads(state)
+            self._restore_own(content)
+            self.first_version = int(content["first_version"])
+        except (ValueError, KeyError, TypeError, IndexError):
+            raise mismatches.unreadable(self._where, "the state of the partition") from None
+
+    def _restore_own(self, content: Any) -> None:
+        if (found := int(content["format"])) > self._format:
+            raise mismatches.newer_format(self._where, found, self._format)
 
     def emit_from_setting(self, offset: int) -> None:
         """Apply the present `Settings.emit_from`, where records are answered."""

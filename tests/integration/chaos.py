@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 from confluent_kafka import Consumer, Producer, TopicPartition
-from resonance.pipeline.checkpoint.archive_reader import newest_archive
+from resonance.pipeline.checkpoint.archive_reader import Archives
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.restore import RestoredPartition, restore_partitions
 from resonance.pipeline.config.settings import Settings
@@ -316,7 +316,7 @@ class Chaos:
         """Whether every partition was archived at least once."""
         source = self.source()
         with LogReader(source.client, source.group, 30) as reader:
-            return all(newest_archive(reader, source, at, sys.maxsize) is not None for at in self.learned)
+            return all(Archives.of(reader, source, at)[0].newest(sys.maxsize) is not None for at in self.learned)
 
     def _wait_until(self, condition: Any, what: str, timeout: float = 120) -> None:
         end = time.monotonic() + timeout
@@ -441,7 +441,7 @@ class Chaos:
                 partition = at[1]
                 first, end = reader.bounds([at])[at]
                 for place in ((first + end) // 2, end):
-                    archived = newest_archive(reader, source, at, place)
+                    archived = Archives.of(reader, source, at)[0].newest(place)
                     if archived is not None:
                         break
                 assert archived is not None, f"partition {partition} has no archive at or before {end}"

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from resonance.pipeline.checkpoint.archive_reader import newest_archive
+from resonance.pipeline.checkpoint.archive_reader import Archives
 from resonance.pipeline.checkpoint.archive_records import ArchiveKey
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.log_reader import LogReader
@@ -66,7 +66,7 @@ def test_the_past_is_kept_looked_at_and_returned_to(deployment, shell):
     settings = Settings.of(deployment.settings)
     source, at = open_source(settings), (deployment.input, 0)
     with LogReader(source.client, source.group, 20) as reader:
-        archived = newest_archive(reader, source, at, found[1] + 50)
+        archived = Archives.of(reader, source, at)[0].newest(found[1] + 50)
         assert archived.position in found
         assert archived.position <= found[1] + 50
         task = PartitionTask(settings, *at)
@@ -105,7 +105,7 @@ def test_the_past_is_kept_looked_at_and_returned_to(deployment, shell):
     shell.json("reset", "--yes")
     assert deployment.committed() == {0: 0}
     with LogReader(source.client, source.group, 20) as reader:
-        assert newest_archive(reader, source, at, 400) is None
+        assert Archives.of(reader, source, at)[0].newest(400) is None
 
 
 @pytest.mark.parametrize("command", [("inspect",), ("snapshots", "list"), ("reset",)])

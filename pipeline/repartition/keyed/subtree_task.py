@@ -4,9 +4,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-import orjson
 from resonance.engine.errors import StateError
-from resonance.pipeline import mismatches
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.logs import at
 from resonance.pipeline.records import Counts, Outputs, SourceRecord, StreamSnapshot
@@ -20,7 +18,7 @@ from resonance.pipeline.task.learning import Learner
 from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.model_health import ModelHealth
-from resonance.pipeline.task.partition_task import FORMAT, PIECE
+from resonance.pipeline.task.partition_task import PIECE
 from resonance.pipeline.task.stream_task import NO_CONTEXT, StreamTask, TaskContext
 
 _log = logging.getLogger(__name__)
@@ -231,20 +229,3 @@ class SubtreeTask(StreamTask):
         model = self._streams.named(snapshot.stream)
         self.health.restored(model)
         self._learner.check(model)
-
-    def partition_state(self) -> bytes:
-        """Return the state of the partition beside its subtrees, as JSON."""
-        return orjson.dumps({"format": FORMAT, "first_version": self.first_version})
-
-    def restore_partition(self, state: bytes) -> None:
-        """Restore a `partition_state`, before any subtree is restored.
-
-        It raises `MismatchError` if the state cannot be read or a newer release wrote it.
-        """
-        try:
-            content = orjson.loads(state)
-            if (found := int(content["format"])) > FORMAT:
-                raise mismatches.newer_format(self._where, found, FORMAT)
-            self.first_version = int(content["first_version"])
-        except (ValueError, KeyError, TypeError):
-            raise mismatches.unreadable(self._where, "the state of the partition") from None

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 import pytest
-from resonance.pipeline.checkpoint.archive_reader import newest_archive
+from resonance.pipeline.checkpoint.archive_reader import Archives
 from resonance.pipeline.checkpoint.archive_records import ArchiveKey
 from resonance.pipeline.checkpoint.archive_writer import ArchiveWriter
 from resonance.pipeline.checkpoint.changelog_records import MAX_ARCHIVES, ArchiveEntry, ArchiveIndex, archives_key
@@ -69,7 +69,7 @@ class Shelf(MemoryReader):
         return positions
 
     def newest(self, offset: int, source: DeploymentContext = SOURCE) -> PartitionCheckpoint | None:
-        return newest_archive(self, source, AT, offset)  # type: ignore[arg-type]
+        return Archives.of(self, source, AT)[0].newest(offset)  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
-from resonance.pipeline.checkpoint.archive_reader import newest_archive
+from resonance.pipeline.checkpoint.archive_reader import Archives
 from resonance.pipeline.checkpoint.restore import restore_partitions
 from resonance.pipeline.records import Outputs
 from resonance.schemas import ClusterTable
@@ -91,7 +91,7 @@ def test_a_reset_does_what_the_worker_does(deployment, reset, capsys):
         "after": {"version": 1, "next": 0},
     }
     assert deployment.waited == [0]
-    assert newest_archive(deployment, deployment.source, (TOPIC, 0), 400) is None
+    assert Archives.of(deployment, deployment.source, (TOPIC, 0))[0].newest(400) is None
     assert deployment.work(400).assignments == first.assignments
 
 

@@ -377,5 +377,5 @@ def test_both_hops_read_what_the_other_release_of_their_state_says():
     assert other.partition_state() == state
     with pytest.raises(MismatchError, match="cannot be read"):
         other.restore_partition(b"{}")
-    with pytest.raises(MismatchError, match="what is known of the routes cannot be read"):
+    with pytest.raises(MismatchError, match="the state of the partition cannot be read"):
         make_task(settings(), ROUTES, 0, 2).restore_partition(make_task(settings("key"), TOPIC, 0).partition_state())
