@@ -16,7 +16,7 @@ from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import StreamSnapshot, TopicPartition
 from resonance.pipeline.recovery.drain_subtrees import Below
 from resonance.pipeline.recovery.past_models import MakeTaskThen, models_then
-from resonance.pipeline.recovery.rewrite import inputs_of, is_stream_of, new_models, write
+from resonance.pipeline.recovery.rewrite import is_stream_of, new_models, write
 from resonance.pipeline.repartition.routed_task import RoutedTask
 from resonance.pipeline.tasks import Task
 
@@ -37,7 +37,7 @@ def begin_versions(
     learned with; otherwise their last snapshots are used. `alone` is that of `resume_from_snapshots`. Raises
     `MismatchError` for a mismatch that new models do not resolve.
     """
-    logs = inputs_of(source)
+    logs = source.logs
     tasks = partial(make_task, settings)
     # Other mismatches may only come from workers that still run; real ones are found again once the group is empty.
     if not any(mismatches.NEW_VERSION in found.remedies for found in find_mismatches(source, logs, tasks).values()):

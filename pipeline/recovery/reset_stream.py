@@ -9,7 +9,7 @@ from resonance.pipeline.checkpoint.restore import restore_partitions
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.recovery.drain_subtrees import Below
 from resonance.pipeline.recovery.past_models import tasks_of
-from resonance.pipeline.recovery.rewrite import Change, Standing, StreamChange, inputs_of, is_stream_of, new_models
+from resonance.pipeline.recovery.rewrite import Change, Standing, StreamChange, is_stream_of, new_models
 
 
 def plan_stream_reset(settings: Settings, source: DeploymentContext, stream: str) -> list[Change]:
@@ -19,7 +19,7 @@ def plan_stream_reset(settings: Settings, source: DeploymentContext, stream: str
     partition cannot be restored.
     """
     # A stream without a snapshot counts too; where its name gives no partition, all of them are restored to find it.
-    places = [at for at in inputs_of(source) if not settings.is_keyed or at[0] != source.routes]
+    places = [at for at in source.logs if not settings.is_keyed or at[0] != source.routes]
     chosen = [at for at in places if is_stream_of(source, at, stream)] or places
     tasks = tasks_of(source)
     parts = restore_partitions(source, chosen, partial(tasks, settings))

@@ -242,10 +242,10 @@ def seal(path: Path, lines: list[Any]) -> None:
         (1, ("record", "settings"), [], "is no file that"),
         (1, ("record", "state"), "", "the state of the partition cannot be read"),
         (2, ("next",), 1e300, "is no file that"),
-        (2, ("next",), 2**63, "the state of stream p0:a is not"),
+        (2, ("next",), 2**63, "the state of stream p0:a contradicts its header"),
         (2, ("stream",), "p1:a", "stream p1:a is none of this partition"),
         (2, ("header",), {}, "stream p0:a"),
-        (2, ("header", "version"), "one", "the state of stream p0:a is not"),
+        (2, ("header", "version"), "one", "the state of stream p0:a contradicts its header"),
         (2, ("header", "format"), "one", "the state of stream p0:a cannot be loaded"),
     ],
 )
