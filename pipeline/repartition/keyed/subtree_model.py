@@ -85,8 +85,7 @@ class SubtreeModel(StreamModel):
     @property
     def dimension(self) -> int:
         """Numbers in a vector that is learned."""
-        preparation: Any = self.preparation
-        return int(preparation.dimension)
+        return self.preparation.dimension
 
     def process(self, rows: Any, row_labels: Sequence[RowLabels] = ()) -> SubtreeResult:
         """Apply messages in order; only the last one may be a removal.
