@@ -1,7 +1,7 @@
 """Records that enter a partition task, and outputs that leave it."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from operator import itemgetter
@@ -171,6 +171,15 @@ class StreamSnapshot:
     body: bytes
 
 
+class DeadLetterExample(NamedTuple):
+    """The first dead letter of its class that a task has seen."""
+
+    offset: int
+    message: str
+    value: bytes
+    """The first bytes of its record's value."""
+
+
 @dataclass(frozen=True, slots=True)
 class Counts:
     """Counters of a partition task since it was made, suppressed records included."""
@@ -180,6 +189,8 @@ class Counts:
     """Records with a null value."""
     dead_letters_by_stage: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Dead letters by stage and class."""
+    dead_letter_examples: Mapping[tuple[str, str], DeadLetterExample] = field(default_factory=dict)
+    """The first one of each."""
     streams: int = 0
     values_compared: int = 0
     """Values of features that have a frozen range, since the streams began."""

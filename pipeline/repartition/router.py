@@ -156,7 +156,8 @@ class RouterTask(WithDeadLetters):
     @property
     def counts(self) -> Counts:
         """Counters so far; other threads may read them."""
-        return Counts(self._records, self._skipped, self._dead_letters.by_stage_and_class)
+        letters = self._dead_letters
+        return Counts(self._records, self._skipped, letters.by_stage_and_class, letters.examples)
 
     @property
     def recovery_offset(self) -> int | None:

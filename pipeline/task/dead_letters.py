@@ -3,11 +3,15 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
+from typing import Final
 
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.records import Outputs, SourceRecord
+from resonance.pipeline.records import DeadLetterExample, Outputs, SourceRecord
 from resonance.pipeline.task.decode.faults import Fault, FaultError
 from resonance.pipeline.task.encode.assignments import Encoder
+
+EXAMPLE_BYTES: Final = 10_000
+"""Bytes of a value that are kept as an example."""
 
 
 class DeadLetters:
@@ -23,12 +27,18 @@ class DeadLetters:
         self._limits = settings.limits
         self._encoder = encoder
         self._seen: dict[tuple[str, str], int] = {}
+        self._examples: dict[tuple[str, str], DeadLetterExample] = {}
 
     @property
     def by_stage_and_class(self) -> Counter[tuple[str, str]]:
         """Number of dead letters by stage and class; safe to read from another thread."""
         # Copied in one step, because the learning thread keeps counting meanwhile.
         return Counter(self._seen.copy())
+
+    @property
+    def examples(self) -> dict[tuple[str, str], DeadLetterExample]:
+        """The first dead letter of each stage and class; safe to read from another thread."""
+        return self._examples.copy()
 
     def record(self, records: Sequence[SourceRecord], faults: list[Fault], outputs: Outputs | None) -> None:
         """Count the faults of a batch, given in any order, and add their dead letters to the outputs.
@@ -38,7 +48,12 @@ class DeadLetters:
         faults.sort(key=attrgetter("index"))
         (kind, count), before = self.run, -1
         for fault in faults:
-            self._seen[fault.stage, fault.kind] = self._seen.get((fault.stage, fault.kind), 0) + 1
+            kinds = fault.stage, fault.kind
+            if kinds not in self._seen:
+                first = fault.record or records[fault.index]
+                value = (first.value or b"")[:EXAMPLE_BYTES]
+                self._examples[kinds] = DeadLetterExample(first.offset, fault.message, value)
+            self._seen[kinds] = self._seen.get(kinds, 0) + 1
             if fault.record is not None:
                 # The fault is of an earlier record; the record at this position only decided it.
                 continue

@@ -212,6 +212,7 @@ class PartitionTask(WithDeadLetters):
             self._records,
             self._skipped,
             self._dead_letters.by_stage_and_class,
+            self._dead_letters.examples,
             len(preparations),
             sum(preparation.compared for preparation in preparations),
             sum(preparation.outside for preparation in preparations),
