@@ -7,14 +7,14 @@ from resonance.engine.mlca.layout import GROUPS, list_groups
 
 
 @jit
-def feature_means(window, m, d):
-    """Return the mean of each feature over the first m records of a window, and whether it varies."""
+def feature_means(window):
+    """Return the mean of each feature over the records of a window, and whether it varies."""
+    m, d = window.shape
     means, varies = np.zeros(d), np.zeros(d, dtype=np.bool_)
     for r in range(m):
         for i in range(d):
-            x = window[r * d + i]
-            means[i] += x
-            varies[i] |= x != window[i]
+            means[i] += window[r, i]
+            varies[i] |= window[r, i] != window[0, i]
     return means / m, varies
 
 
@@ -84,7 +84,7 @@ def regroup(nodes, rules, factors):
     int
         Groups there were before.
     """
-    means, varies = feature_means(nodes.window, rules.interval, rules.d)
+    means, varies = feature_means(nodes.window)
     found, constant = cluster_points(means[varies], rules, factors)
     at = 0
     for i in range(rules.d):

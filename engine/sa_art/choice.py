@@ -2,7 +2,8 @@
 
 from resonance.engine.arithmetic import fma, inline, jit
 from resonance.engine.borrowed import borrow
-from resonance.engine.sa_art.layout import LANES, D, K
+from resonance.engine.sa_art.layout import D, K
+from resonance.engine.table import LANES
 
 SLACK = 1e-9
 """A match of 1 passes a vigilance of 1, whatever the order of its sums."""
