@@ -31,6 +31,9 @@ ROUNDING = 1e-9
 LARGEST, ABOVE_ZERO = sys.float_info.max, math.ulp(0.0)
 """The largest float, and the smallest above 0."""
 
+WIDEST_VARIANCE = 1e304
+"""No variance of records of a few hundred features, each at most `base.MAGNITUDE`, is larger."""
+
 LANES = 8
 """Slots that a vector loop takes at once."""
 
@@ -232,8 +235,16 @@ def put(model: tuple[NDArray[Any], ...], found: Mapping[str, Any]) -> None:
             to[given[:, 0], given[:, 1]] = given[:, 2]
         else:
             given = given.T if array.turned else given
-            rows = [
-                _listed(axis) if isinstance(axis, tuple) else range(n)
-                for axis, n in zip(array.axes, given.shape, strict=True)
+            index = [
+                _listed(axis) if isinstance(axis, tuple) else slice(have)
+                for axis, have in zip(array.axes, given.shape, strict=True)
             ]
-            to[np.ix_(*rows)] = given
+            to[tuple(index)] = given
+
+
+def require_covariances(matrices: NDArray[Any], least: float) -> None:
+    """Raise ValueError where one of some matrices is no covariance of records; no variance is below `least`."""
+    variances = np.diagonal(matrices, axis1=1, axis2=2)
+    require(((variances >= least) & (variances <= WIDEST_VARIANCE)).all(), "variances")
+    roots = np.sqrt(variances)
+    require((np.abs(matrices) <= roots[:, :, None] * roots[:, None] * (1.0 + 1e-6)).all(), "covariances")
