@@ -13,19 +13,7 @@ from resonance.engine.events import events_from
 from resonance.engine.evq import layout
 from resonance.engine.evq.batch import learn_batch, predict_batch
 from resonance.engine.evq.events import CRITERIA, FURTHER, shapes_of
-from resonance.engine.evq.layout import (
-    HELD,
-    ID,
-    LAST,
-    MADE,
-    RADIUS,
-    SUPPORT,
-    Buffers,
-    K,
-    new_model,
-    note_shape,
-    work_for,
-)
+from resonance.engine.evq.layout import HELD, ID, LAST, MADE, RADIUS, SUPPORT, Buffers, K, note_shape, work_for
 from resonance.engine.evq.merge import consolidate
 from resonance.engine.evq.parameters import PAPER, PARAMETERS, check_together, rules_from
 from resonance.engine.facts import ModelFacts
@@ -93,7 +81,7 @@ class EVQ(FlatEngine):
         self.dimension = dimension
         self._rules = rules_from(self._given, dimension)
         low, high = self._given["low"] or 0.0, self._given["high"] or 0.0
-        self._model = new_model(self._rules, low, high, min(slots, self._given["max_clusters"]), classes)
+        self._model = layout.new_model(self._rules, low, high, min(slots, self._given["max_clusters"]), classes)
 
     def _learn(self, batch: FloatArray, labels: IntArray, step: Step, told: bool) -> NDArray[Any]:
         """Learn a batch; with `told` return the number of clusters after each record."""

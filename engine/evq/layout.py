@@ -66,29 +66,18 @@ RADIUS, TRACE, LOGDET = range(3)
 class Model(NamedTuple):
     """A model; from `number` on arrays have a row for each slot."""
 
-    head: IntArray = ints(
-        (
-            Numbers(1, name="learned"),
-            Numbers(name="clusters"),
-            Numbers(high="learned", name="next_id"),
-            Numbers(name="events"),
-        )
-    )
+    head: IntArray = ints((
+        Numbers(1, name="learned"), Numbers(name="clusters"), Numbers(high="learned", name="next_id"),
+        Numbers(name="events"),
+    ))  # fmt: skip
     ranges: FloatArray = floats(2, "d", most=2.0 * MAGNITUDE)  # lowest and highest value of each feature
     waiting: FloatArray = floats("warmup", "d", most=2.0 * MAGNITUDE)  # the records of the warm-up
     waiting_label: IntArray = ints("warmup", low=-1, below="classes")
     slot: IntArray = ints("slots", fill=np.arange, stored=False)  # of the clusters by ascending id, then the free ones
-    number: IntArray = ints(
-        "slots",
-        (
-            Numbers(below="next_id", ascending=True),
-            Numbers(1, "learned", total="learned", name="support"),
-            Numbers(below="learned"),
-            Numbers(),
-            Numbers(name="held"),
-            Numbers(1, "learned"),
-        ),
-    )
+    number: IntArray = ints("slots", (
+        Numbers(below="next_id", ascending=True), Numbers(1, "learned", total="learned", name="support"),
+        Numbers(below="learned"), Numbers(), Numbers(name="held"), Numbers(1, "learned"),
+    ))  # fmt: skip
     shape: FloatArray = floats("slots", 3, stored=False)
     centre: FloatArray = floats("slots", "d", most=2.0 * MAGNITUDE)  # c
     cov: FloatArray = floats("slots", "d", "d")  # C, of Euclidean clusters its diagonal

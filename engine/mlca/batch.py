@@ -4,14 +4,8 @@ import numpy as np
 from resonance.engine.arithmetic import jit
 from resonance.engine.correntropy import median_bandwidth, spread_of_one, window_squares
 from resonance.engine.events import EMERGED, NO_PATH, NO_REASON, SHAPE_HEAD, VANISHED, emit
-from resonance.engine.mlca.comparison import (
-    cim_of,
-    compare,
-    find_nearest,
-    find_nearest_again,
-    scale_by_mean,
-    scale_by_median,
-)
+from resonance.engine.mlca import comparison
+from resonance.engine.mlca.comparison import cim_of, find_nearest
 from resonance.engine.mlca.groups import regroup
 from resonance.engine.mlca.labelling import answer_labels, learn_memberships
 from resonance.engine.mlca.layout import EVENTS, GROUPS, KNOWN, K, N, put_node
@@ -99,12 +93,12 @@ def learn_record(nodes, rules, factors, x, own, m, neighbours, record, log, told
         slot = found(nodes, rules, factors, x, m, record, NO_REASON, 0.0, log)
     else:
         answered = nodes.scale[0]
-        scale_by_mean(nodes, rules)
+        comparison.scale_by_mean(nodes, rules)
         if neighbours == 0:
-            compare(nodes, rules, x)
+            comparison.compare(nodes, rules, x)
             count = find_nearest(nodes, rules.neighbours)
         elif rules.pooled:
-            count = find_nearest_again(nodes, rules, x, neighbours, answered)
+            count = comparison.find_nearest_again(nodes, rules, x, neighbours, answered)
         else:
             count = neighbours
         slot, v1, v2, sigma = nodes.near[0], cim_of(nodes, nodes.near[0]), np.inf, nodes.total[0] / k
@@ -148,10 +142,10 @@ def answer(nodes, rules, x, cluster, score, probabilities):
     if nodes.head[K] == 0:
         return 0
     if rules.pooled:
-        scale_by_median(nodes)
+        comparison.scale_by_median(nodes)
     else:
-        scale_by_mean(nodes, rules)
-    compare(nodes, rules, x)
+        comparison.scale_by_mean(nodes, rules)
+    comparison.compare(nodes, rules, x)
     count = find_nearest(nodes, rules.neighbours)
     far = cim_of(nodes, nodes.near[0])
     score[0] = 1.0 - far

@@ -132,24 +132,13 @@ def _compare_listed(nodes, rules, x, listed, count):
 
 @jit
 def find_nearest_again(nodes, rules, x, count, scale):
-    """Find the nearest nodes with another common bandwidth than that of a comparison just made.
+    """Find the nearest nodes with another common bandwidth than that of a comparison just made; return how many.
 
-    Of most nodes that comparison tells enough. Let m be the mean similarity of a node then, and m' now. With a
-    narrower bandwidth m' <= m; with a wider one, r < 1 being the ratio of the two scales, m' <= m^r, for every
-    similarity becomes its r-th power, and the mean of those is at most the power of the mean. A node can only be among
-    the nearest if this bound reaches the least m' of the nodes that were the nearest; the others are left out.
-
-    Parameters
-    ----------
-    count : int
-        Nodes in `near`, from the comparison.
-    scale : float
-        The scale of that comparison; the new one is in `nodes.scale`.
-
-    Returns
-    -------
-    int
-        Nodes in `near`.
+    That comparison, with `scale`, put `count` nodes to `near`; the new scale is in `nodes.scale`. Of most nodes it
+    tells enough. Let m be the mean similarity of a node then, and m' now. With a narrower bandwidth m' <= m; with a
+    wider one, r < 1 being the ratio of the two scales, m' <= m^r, for every similarity becomes its r-th power, and the
+    mean of those is at most the power of the mean. A node can only be among the nearest if this bound reaches the least
+    m' of the nodes that were the nearest; the others are left out.
     """
     k, far, near, listed = nodes.head[K], borrow(nodes.far), borrow(nodes.near), borrow(nodes.listed)
     if nodes.scale[0] == scale:

@@ -32,14 +32,8 @@ def nearest_point(centres, count, v):
 def cluster_points(points, rules, factors):
     """Cluster numbers in their order by the algorithm itself, without moves of a second winner.
 
-    All are known beforehand: the bandwidth of the first is that of the first `interval` together.
-
-    Returns
-    -------
-    ndarray of int64, shape (len(points),)
-        Which centre is nearest to each in the end.
-    int
-        Centres.
+    All are known beforehand: the bandwidth of the first is that of the first `interval` together. Return which centre
+    is nearest to each in the end, and how many there are.
     """
     count = len(points)
     centres, sizes = np.empty(count), np.empty(count)
@@ -70,19 +64,10 @@ def cluster_points(points, rules, factors):
 
 @jit
 def regroup(nodes, rules, factors):
-    """Divide the features into groups anew, from the means over a full window.
+    """Divide the features into groups anew, from the means over a full window; return how many there were before.
 
-    Features that did not vary in it are one group, whatever their values: they tell no record from another.
-
-    Parameters
-    ----------
-    factors : ndarray
-        `bandwidth_factors` of one dimension.
-
-    Returns
-    -------
-    int
-        Groups there were before.
+    Features that did not vary in it are one group, whatever their values: they tell no record from another. `factors`
+    are `bandwidth_factors` of one dimension.
     """
     means, varies = feature_means(nodes.window)
     found, constant = cluster_points(means[varies], rules, factors)

@@ -16,19 +16,7 @@ from resonance.engine.facts import ModelFacts
 from resonance.engine.labels import LabelEngine, checked_label, label_sets
 from resonance.engine.mlca import layout
 from resonance.engine.mlca.batch import CRITERIA, T_HEAD, learn_batch, predict_batch, tell_groups
-from resonance.engine.mlca.layout import (
-    FEWEST_LABELS,
-    FEWEST_SLOTS,
-    KNOWN,
-    Groups,
-    Held,
-    K,
-    N,
-    Rules,
-    list_groups,
-    new_nodes,
-    sum_bandwidths,
-)
+from resonance.engine.mlca.layout import FEWEST_LABELS, FEWEST_SLOTS, KNOWN, Groups, Held, K, N, Rules
 from resonance.engine.parameters import Parameter, filled
 from resonance.engine.shell import FlatEngine, filled_by_kernels, no_answers, no_prediction
 from resonance.engine.table import checked, more_slots, packed, put, require, resized, room_for
@@ -85,7 +73,7 @@ class MultiLabel(FlatEngine, LabelEngine):
         self._rules = filled(Rules, given, d=dimension, **forms, interval=given["lambda"], neighbours=given["k"])
         self._factors = bandwidth_factors(dimension, given["lambda"])
         self._line_factors = bandwidth_factors(1, given["lambda"])
-        self._nodes = new_nodes(self._rules, slots, labels)
+        self._nodes = layout.new_nodes(self._rules, slots, labels)
 
     @property
     def labels(self) -> tuple[Label, ...]:  # noqa: D102
@@ -243,9 +231,9 @@ class MultiLabel(FlatEngine, LabelEngine):
         nodes.head[[K, layout.EVENTS, KNOWN]] = k, 2 * found["next_id"] - k, known
         if self.clustered:
             nodes.group[:] = group = checked(Groups, arrays, d=dimension)["group"]
-            list_groups(nodes)
+            layout.list_groups(nodes)
             require((nodes.group == group).all(), "the order of groups")
-        sum_bandwidths(nodes)
+        layout.sum_bandwidths(nodes)
         if self.pooled:
             nodes.sorted[:k] = np.sort(nodes.sigma[:k, 0])
 

@@ -133,13 +133,7 @@ def _stale_landmark(model, chosen):
 
 @jit
 def leaving_landmark(model, rules, place):
-    """Return the landmark whose column a new one takes.
-
-    Parameters
-    ----------
-    place : int
-        Place of the new one's cluster, -1 for none.
-    """
+    """Return the landmark whose column a new one takes; `place` is that of the new one's cluster, -1 for none."""
     landmarks, number = model.head[layout.LANDMARKS], model.number
     found = _idle_landmark(model, rules)
     if found >= 0:
@@ -188,23 +182,9 @@ def _count_landmark(model, place, change):
 
 @jit
 def add_landmark(model, rules, cells, x, label, place, squared):
-    """Make the record that was learned last a landmark.
+    """Make the record that was learned last, with its label or -1, a landmark; return its column.
 
-    Parameters
-    ----------
-    x : ndarray of shape (d,)
-        The record.
-    label : int
-        Its label, -1 for none.
-    place : int
-        Place of its cluster, -1 for none.
-    squared : ndarray
-        Room for as many numbers as landmarks.
-
-    Returns
-    -------
-    int
-        Its column.
+    `place` is that of its cluster, -1 for none; `squared` is room for as many numbers as landmarks.
     """
     head, number, real = model.head, model.number, model.real
     if head[layout.LANDMARKS] < rules.landmarks:

@@ -7,7 +7,6 @@ from typing import Final, Literal, Self, TypeGuard
 import numpy as np
 from numpy.typing import ArrayLike
 from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
-from resonance.engine.contents import MAX_RECORDS
 from resonance.engine.errors import ParameterError, RecordError, StateError
 from resonance.engine.prepare import transform
 from resonance.engine.prepare.columns import Columns
@@ -18,6 +17,7 @@ from resonance.engine.prepare.robust import sinh_and_slope
 from resonance.engine.prepare.steps import spread_steps
 from resonance.engine.prepare.transform import transform_and_project
 from resonance.engine.state import pack, unpack
+from resonance.engine.table import MAX_RECORDS
 
 REVISION: Final = 4
 """Raised with every change that alters prepared bits, or the members of a state."""

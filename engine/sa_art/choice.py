@@ -133,15 +133,11 @@ def first_choice(categories):
 
 @jit
 def search(categories, delta):
-    """Search in the order of the choice, and lower the vigilance of those that were tried and rejected (10).
+    """Search in the order of the choice; return the slot that resonates, -1 for none.
 
-    A rejected category lowers no vigilance but its own, and is tried once: so the search ends at the best choice among
-    those that match, and all that come before it, or all if there is none, were rejected.
-
-    Returns
-    -------
-    int
-        The slot that resonates, -1 for none.
+    Those that were tried and rejected lose vigilance (10). A rejected category lowers no vigilance but its own, and is
+    tried once: so the search ends at the best choice among those that match, and all that come before it, or all if
+    there is none, were rejected.
     """
     choice, ids = borrow(categories.choice), borrow(categories.id)
     match, rho = borrow(categories.match), borrow(categories.rho)

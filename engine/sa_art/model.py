@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from resonance.engine import table
 from resonance.engine.base import Cluster, FloatArray, IntArray, Prediction, Salience, Step, check_batch
 from resonance.engine.classes import MAX_CLASSES, majority_label
 from resonance.engine.errors import RecordError, StateError
@@ -15,17 +16,7 @@ from resonance.engine.sa_art.batch import CRITERIA, DESCRIBED, compressed, descr
 from resonance.engine.sa_art.layout import Categories, Lists, Rules, new_lists, rows_for, spread_out, weigh
 from resonance.engine.shell import FlatEngine, filled_by_kernels
 from resonance.engine.sparse import SLACK, SparseBatch, SparseEngine, check_sparse, outside
-from resonance.engine.table import (
-    ROUNDING,
-    checked,
-    more_slots,
-    new,
-    packed,
-    put,
-    require,
-    resized,
-    room_for,
-)
+from resonance.engine.table import ROUNDING, checked, more_slots, packed, require, resized, room_for
 
 MAX_SALIENT = 10
 """Features that the description of a cluster names as its most salient."""
@@ -74,7 +65,7 @@ class AdaptiveResonance(FlatEngine, SparseEngine):
     ) -> None:
         self._dimension = dimension
         self._kernel_rules = self._rules()._replace(fixed=self._fixed is True)
-        self._categories = new(Categories, slots=slots, classes=classes, **rows_for(self._kernel_rules, rows))
+        self._categories = table.new(Categories, slots=slots, classes=classes, **rows_for(self._kernel_rules, rows))
         self._categories.head[layout.D] = dimension
         self._features, self._fields = new_lists()
 
@@ -191,18 +182,18 @@ class AdaptiveResonance(FlatEngine, SparseEngine):
         self._begin(
             dimension, room_for(count, layout.FEWEST_SLOTS, more_slots), room_for(rows, layout.FEWEST_ROWS), classes
         )
-        put(self._categories, found)
+        table.put(self._categories, found)
         self._categories.head[layout.K] = count
         for slot, end in enumerate(np.cumsum(used).tolist()):
             part = slice(end - int(used[slot]), end)
-            table = np.zeros((layout.ALL_FIELDS if rules.salient else layout.FUZZY_FIELDS, int(used[slot])))
-            table[layout.CW] = 1.0
-            table[self._kept()] = entries[:, part]
+            own = np.zeros((layout.ALL_FIELDS if rules.salient else layout.FUZZY_FIELDS, int(used[slot])))
+            own[layout.CW] = 1.0
+            own[self._kept()] = entries[:, part]
             self._features.append(names[part].copy())
-            self._fields.append(table)
+            self._fields.append(own)
             if rules.salient:
-                weigh(table, int(used[slot]), int(found["size"][slot]), rules.lambda_, rules.complement)
-            spread_out(self._categories, self._kernel_rules, slot, self._features[slot], table)
+                weigh(own, int(used[slot]), int(found["size"][slot]), rules.lambda_, rules.complement)
+            spread_out(self._categories, self._kernel_rules, slot, self._features[slot], own)
 
     @classmethod
     def learns_zeros(cls, parameters: Mapping[str, Any]) -> bool:  # noqa: D102

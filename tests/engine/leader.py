@@ -7,20 +7,20 @@ import numpy as np
 from resonance.engine.arithmetic import jit
 from resonance.engine.base import MAGNITUDE, FloatArray, IntArray, Prediction, Step
 from resonance.engine.classes import MAX_CLASSES, majority_label
-from resonance.engine.contents import MAX_RECORDS, Contents
 from resonance.engine.events import EMERGED, NO_PATH, NO_REASON, SHAPE_HEAD, VANISHED, emit
 from resonance.engine.facts import ModelFacts
 from resonance.engine.parameters import Parameter
 from resonance.engine.shell import FlatEngine, filled_by_kernels
+from resonance.engine.table import Numbers, checked, floats, ints, new, packed, put, require
 
 N, K, NEXT_ID, EVENTS, ID, SIZE, WON = 0, 1, 2, 3, 0, 1, 2  # of `head`: records, leaders; then rows of `number`
 
 
 class Model(NamedTuple):
-    head: IntArray
-    number: IntArray
-    at: FloatArray
-    votes: IntArray
+    head: IntArray = ints((Numbers(1, name="learned"), Numbers(1, name="leaders"), Numbers(), Numbers()))
+    number: IntArray = ints((Numbers(), Numbers(1), Numbers(1, "learned")), "leaders")
+    at: FloatArray = floats("leaders", "d", most=MAGNITUDE)
+    votes: IntArray = ints("leaders", MAX_CLASSES, high="learned")
 
 
 @jit
@@ -83,9 +83,7 @@ class Leader(FlatEngine):
     )
 
     def _begin(self, dimension: int) -> None:
-        slots, self.dimension = self._given["max_leaders"], dimension
-        whole = np.zeros((3, slots), dtype=np.int64), np.zeros((slots, MAX_CLASSES), dtype=np.int64)
-        self._model = Model(np.zeros(4, dtype=np.int64), whole[0], np.zeros((slots, dimension)), whole[1])
+        self.dimension, self._model = dimension, new(Model, d=dimension, leaders=self._given["max_leaders"])
 
     def _learn(self, batch: FloatArray, labels: IntArray, step: Step, told: bool) -> FloatArray:
         learn_batch(self._model, self._given["radius"], batch, labels, self._log, *filled_by_kernels(step))
@@ -106,15 +104,10 @@ class Leader(FlatEngine):
         return ModelFacts((), int(self._model.head[N]), {}, {each: each for each in ids})
 
     def _packed(self) -> dict[str, Any]:
-        head, number, at, votes = self._model
-        return {"head": head, "number": number[:, : head[K]], "at": at[: head[K]], "votes": votes[: head[K]]}
+        return packed(self._model, leaders=self._model.head[K])
 
     def _restore(self, dimension: int, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
-        state = Contents(dict(arrays), self.name)
-        head = state.whole("head", 0, MAX_RECORDS, 4)
-        k = int(head[K])
-        state.check(0 < k <= self._given["max_leaders"], "leaders")
+        found = checked(Model, arrays, d=dimension)
+        require(found["leaders"] <= self._given["max_leaders"], "leaders")
         self._begin(dimension)
-        self._model.head[:], self._model.number[:, :k] = head, state.whole("number", 0, head[N], 3, k)
-        self._model.at[:k] = state.within("at", MAGNITUDE, k, dimension)
-        self._model.votes[:k] = state.whole("votes", 0, head[N], k, MAX_CLASSES)
+        put(self._model, found)
