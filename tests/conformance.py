@@ -339,13 +339,7 @@ CHECKS: dict[str, Callable[[Path], None]] = {
 
 
 def vectors(folder: Path) -> Iterator[tuple[Path, Callable[[Path], None]]]:
-    """Yield every vector of a folder with its check.
-
-    Raises
-    ------
-    KeyError
-        The folder is of no algorithm that the engines have.
-    """
+    """Yield every vector of a folder with its check."""
     check = CHECKS[folder.resolve().name]
     for path in sorted(folder.glob("*.npz")):
         yield path, check

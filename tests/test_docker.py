@@ -6,7 +6,6 @@ import re
 import shlex
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 import typer
@@ -34,22 +33,22 @@ QUERIES = [
 ]
 
 
-def instructions() -> list[tuple[str, str]]:
+def instructions():
     """Every instruction of the Dockerfile with its arguments."""
     text = (DOCKER / "Dockerfile").read_text().replace("\\\n", " ")
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     return [(line.split(" ", 1)[0], line.split(" ", 1)[1].strip()) for line in lines]
 
 
-def of(kind: str) -> list[str]:
+def of(kind):
     return [arguments for name, arguments in instructions() if name == kind]
 
 
-def image_environment() -> dict[str, str]:
+def image_environment():
     return dict(part.split("=", 1) for line in of("ENV") for part in shlex.split(line))
 
 
-def metrics_of(query: str) -> set[str]:
+def metrics_of(query):
     """Names in a query that are neither functions, nor labels, nor in a text."""
     text = re.sub(r'"[^"]*"', "", query)
     text = re.sub(r"\{[^}]*\}|\[[^\]]*\]|\b(by|without|on|ignoring)\s*\([^)]*\)", " ", text)
@@ -59,7 +58,7 @@ def metrics_of(query: str) -> set[str]:
     return set(names) - {"and", "or", "unless", "sum", "max", "min", "avg"}
 
 
-def labels_of(query: str) -> set[str]:
+def labels_of(query):
     """Labels that a query selects or groups by."""
     selected = re.findall(r"(\w+)\s*(?:=~|!~|!=|=)\s*\"", query)
     grouped = re.findall(r"\bby\s*\(([^)]*)\)", query)
@@ -154,7 +153,7 @@ def test_mounted_files_and_dependencies_exist():
 @pytest.mark.parametrize("name", OURS)
 def test_commands_are_those_of_the_command_line_and_variables_are_settings(monkeypatch, name):
     arguments = OURS[name].get("command") or json.loads(of("CMD")[-1])
-    command: Any = typer.main.get_command(main.app)
+    command = typer.main.get_command(main.app)
     while hasattr(command, "commands"):
         assert arguments[0] in command.commands, f"there is no {arguments[0]}"
         command, arguments = command.get_command(None, arguments[0]), arguments[1:]
@@ -187,7 +186,7 @@ def test_the_image_runs_as_nobody_special_and_is_asked_for_its_health():
 
 
 def test_the_image_holds_the_locked_versions_of_what_it_needs():
-    def pins(name: str) -> dict[str, str]:
+    def pins(name):
         text = (ROOT / "requirements" / name).read_text().replace("\\\n", " ")
         lines = [line for line in text.splitlines() if line and not line.startswith("#")]
         return {line.split(" --hash")[0].strip(): line for line in lines}

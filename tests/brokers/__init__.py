@@ -31,13 +31,7 @@ def required() -> bool:
 
 @contextmanager
 def running_broker() -> Iterator[str]:
-    """Bootstrap servers of a broker that answers; what was started is stopped at the end.
-
-    Raises
-    ------
-    NoBrokerError
-        With the reason of every way that was tried.
-    """
+    """Bootstrap servers of a broker that answers; what was started is stopped at the end."""
     if given := os.environ.get("KAFKA_BOOTSTRAP", ""):
         if not answers(given, timeout=15):
             raise NoBrokerError(f"KAFKA_BOOTSTRAP = {given}: no broker answers there")

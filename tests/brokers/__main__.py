@@ -8,7 +8,6 @@ from tests.brokers import NoBrokerError, running_broker
 
 
 def main() -> int:
-    """Run until asked to end."""
     ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())

@@ -40,7 +40,6 @@ class Jvm:
     folder: Path
 
     def stop(self) -> None:
-        """End the process and remove its folder."""
         self.process.terminate()
         try:
             self.process.wait(20)
@@ -61,18 +60,7 @@ def plain(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def start(layout: Layout = plain) -> Jvm:
-    """Start a broker on free ports of the loopback interface; seconds once the jars are there.
-
-    Parameters
-    ----------
-    layout : callable
-        What kind of broker.
-
-    Raises
-    ------
-    NoBrokerError
-        No Java or no Maven, the jars cannot be fetched, or the broker does not answer (with the end of its log).
-    """
+    """Start a broker on free ports of the loopback interface; seconds once the jars are there."""
     java = shutil.which("java")
     if java is None:
         raise NoBrokerError("local Java: there is no java on PATH (17 or newer)")

@@ -57,25 +57,13 @@ RESOURCES = {
 
 @dataclass(frozen=True)
 class Secured:
-    """Where the broker is, and what a client needs to get in.
-
-    Attributes
-    ----------
-    servers : dict of str to str
-        Bootstrap servers by listener.
-    authority : str
-        File with the certificate of the authority that signed all others.
-    stranger : str
-        File with the certificate of an authority that signed none of them.
-    certificate, key : str
-        Files of a client, named ``CN=worker``; the key is encrypted with `KEY_PASSWORD`.
-    """
+    """Where the broker is, by listener, and the files of certificates that a client needs to get in."""
 
     servers: dict[str, str]
-    authority: str
-    stranger: str
-    certificate: str
-    key: str
+    authority: str  # that signed all others
+    stranger: str  # that signed none of them
+    certificate: str  # of ``CN=worker``
+    key: str  # encrypted with `KEY_PASSWORD`
     client: dict[str, str] = field(init=False)
     """librdkafka's configuration of the administrator."""
 
@@ -90,7 +78,6 @@ class Secured:
 
     @property
     def admin(self) -> AdminClient:
-        """The administrator."""
         return AdminClient({"bootstrap.servers": self.servers["CLEAR"], **self.client})
 
     def add_user(self, user: str, password: str, mechanism: str = "SCRAM-SHA-512") -> None:
@@ -101,7 +88,6 @@ class Secured:
         admin.alter_user_scram_credentials([change])[user].result(20)
 
     def remove_user(self, user: str, mechanism: str = "SCRAM-SHA-512") -> None:
-        """Forget a user's password."""
         change = UserScramCredentialDeletion(user, ScramMechanism[mechanism.replace("-", "_")])
         admin = self.admin
         admin.alter_user_scram_credentials([change])[user].result(20)
@@ -148,13 +134,7 @@ def _bindings(principal: str, right: Mapping[str, Any]) -> Iterator[AclBinding]:
 
 @contextmanager
 def running() -> Iterator[str]:
-    """Yield the description of a running broker, for `Secured.parse`.
-
-    Raises
-    ------
-    NoBrokerError
-        As for any broker on the local Java.
-    """
+    """Yield the description of a running broker, for `Secured.parse`."""
     made: list[Secured] = []
 
     def layout(folder: Path) -> tuple[dict[str, str], dict[str, str]]:

@@ -11,16 +11,7 @@ def shared(folder: Path, name: str, start: Callable[[], AbstractContextManager[s
     """Yield what `start` gives, to every process that asks with the same folder and name.
 
     Each process holds a shared lock for as long as it uses the thing; the kernel lets go of it for one that died. The
-    process that started it stops it once it gets the lock for itself, that is when nobody uses it any more.
-
-    Parameters
-    ----------
-    folder : Path
-        A folder that all processes of this run, and only they, have.
-    name : str
-        Of the thing.
-    start : callable
-        Returns a context manager that starts it, yields text that tells where it is, and stops it.
+    process that started it stops it once it gets the lock for itself, that is when no other one uses it any more.
     """
     place = folder / f"{name}.address"
     with (folder / f"{name}.lock").open("a") as lock:

@@ -48,23 +48,7 @@ def create_topic(
     client: Mapping[str, str] | None = None,
     **config: str | int,
 ) -> str:
-    """Create a topic and return its name once every partition has a leader.
-
-    Parameters
-    ----------
-    bootstrap : str
-        Bootstrap servers.
-    name : str
-        Prefix of the name; the name itself if `exact`.
-    partitions : int
-        Number of partitions.
-    exact : bool
-        The name is the whole name.
-    client : mapping, optional
-        What the connection needs beside the servers.
-    **config : str or int
-        Configuration, with ``_`` for ``.`` (``cleanup_policy="compact"``).
-    """
+    """Create a topic, named `name` if `exact`, and return its name once every partition has a leader."""
     topic = name if exact else topic_name(name)
     settings = {key.replace("_", "."): str(value) for key, value in config.items()}
     admin = AdminClient({**(client or {}), "bootstrap.servers": bootstrap})
@@ -120,21 +104,7 @@ def read_topic(
     timeout: float = 60,
     client: Mapping[str, str] | None = None,
 ) -> list[Message]:
-    """Every record of a topic up to its present end, by partition and offset.
-
-    Parameters
-    ----------
-    bootstrap, topic : str
-        What to read.
-    committed : bool
-        Read what transactions committed only (``read_committed``).
-    start : mapping of int to int, optional
-        First offset of a partition; its beginning by default.
-    timeout : float
-        Seconds after which a `NoBrokerError` says how far the reading came.
-    client : mapping, optional
-        What the connection needs beside the servers.
-    """
+    """Every record of a topic up to its present end, by partition and offset."""
     settings = {**(client or {}), "bootstrap.servers": bootstrap, "group.id": f"{topic}-reader"}
     # A commit is answered before the broker has ended the transaction in every partition.
     ends = _ends({**settings, **SILENT, "isolation.level": "read_uncommitted"}, topic)

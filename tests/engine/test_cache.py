@@ -53,11 +53,7 @@ def test_a_folder_that_the_user_names_holds_all_kernels_and_numba_keeps_its_sett
         "print(log(1.0), numba.config.CACHE_DIR, log.stats.cache_path)"
     )
     run = subprocess.run(
-        [sys.executable, "-c", code],
-        env={"NUMBA_CACHE_DIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, "-c", code], env={"NUMBA_CACHE_DIR": str(tmp_path)}, capture_output=True, text=True, check=True
     )
     value, setting, kept = run.stdout.split()
     assert (value, setting, Path(kept).parents[1]) == ("0.0", "mine", tmp_path)

@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -16,14 +15,12 @@ from resonance.engine import (
     MLCAC,
     MLCAI,
     SAART,
-    Engine,
     FuzzyART,
     LabelEngine,
     Modal,
     ParameterError,
     RecordError,
     StateError,
-    Step,
     make_engine,
 )
 
@@ -31,7 +28,7 @@ from tests.engine.leader import Leader
 from tests.engine.streams import shifting as unbounded
 
 
-def taught(engine: type[LabelEngine]) -> type[LabelEngine]:
+def taught(engine):
     """Return an engine to which every record without labels comes with some that follow from its features."""
 
     class RowLabels(engine):
@@ -44,7 +41,7 @@ def taught(engine: type[LabelEngine]) -> type[LabelEngine]:
 
 TaughtMLCA, TaughtMLCAI, TaughtMLCAC = (taught(engine) for engine in (MLCA, MLCAI, MLCAC))
 
-ENGINES_HERE: dict[str, Callable[[], Engine]] = {
+ENGINES_HERE = {
     "modal": Modal,
     "modal-crowded": lambda: Modal(landmarks=64, memory=300, min_cluster_records=5, expire_records=400),
     "caea": CAEA,
@@ -102,11 +99,11 @@ def shifting(fitting):
     return lambda *given, **named: fitting(unbounded(*given, **named))
 
 
-def learn_in_batches(engine: Engine, X: np.ndarray, size: int) -> list[Step]:
+def learn_in_batches(engine, X, size):
     return [engine.learn(X[at : at + size]) for at in range(0, len(X), size)]
 
 
-def joined(steps: list[Step], size: int) -> dict[str, object]:
+def joined(steps, size):
     """Everything that was answered, with the indices of events counted over the whole stream."""
     events = [
         (
@@ -206,9 +203,9 @@ def test_two_interleaved_streams_equal_two_separate_runs(make, shifting):
 def test_folding_the_events_gives_the_clusters_at_every_record(make, shifting):
     X = shifting(2500)
     engine = make()
-    present: set[tuple[tuple[int, ...], int]] = set()
-    ever: set[tuple[tuple[int, ...], int]] = set()
-    numbers: dict[tuple[int, ...], int] = {}
+    present = set()
+    ever = set()
+    numbers = {}
     for x in X:
         for e in engine.learn(x[None]).events:
             assert e.number == numbers.get(e.path, 0)
@@ -261,10 +258,7 @@ def test_answers_are_in_their_ranges(make, shifting):
         assert (cluster.spread >= 0).all()
 
 
-@pytest.mark.parametrize(
-    ("bad", "index"),
-    [([np.nan, 0, 0, 0], 1), ([np.inf, 0, 0, 0], 1), ([1e200, 0, 0, 0], 1)],
-)
+@pytest.mark.parametrize(("bad", "index"), [([np.nan, 0, 0, 0], 1), ([np.inf, 0, 0, 0], 1), ([1e200, 0, 0, 0], 1)])
 def test_a_bad_record_is_named_and_leaves_the_state_untouched(make, bad, index, shifting):
     engine = make()
     engine.learn(shifting(200))

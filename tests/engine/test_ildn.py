@@ -61,7 +61,7 @@ def test_clusters_are_the_components_and_every_change_of_them_is_told_once(small
     given = {"sigma": 1e-3, "k": 0.6, "max_nodes": 10}
     plain = PlainILDN(lam=100, **given)
     engine = ILDN(lambda_=100, min_cluster_records=smallest, **given)
-    members: dict[int, set[int]] = {}
+    members = {}
     told = set()
     following = 0
     for x in X:
@@ -147,7 +147,7 @@ def exact_distances(X, sigma, Q):
         rows = [[Decimal(value) for value in x] for x in X.tolist()]
         mean = [sum(column) / n for column in zip(*rows, strict=True)]
         columns = [[value - m for value in column] for column, m in zip(zip(*rows, strict=True), mean, strict=True)]
-        factor: list[list[Decimal]] = []
+        factor = []
         for i in range(d):
             factor.append([])
             for j in range(i + 1):
@@ -157,7 +157,7 @@ def exact_distances(X, sigma, Q):
                 factor[i].append(value.sqrt() if i == j else value / factor[j][j])
         distances = []
         for q in Q.tolist():
-            y: list[Decimal] = []
+            y = []
             for i in range(d):
                 y.append((Decimal(q[i]) - mean[i] - sum(factor[i][k] * y[k] for k in range(i))) / factor[i][i])
             distances.append(float(sum(value * value for value in y)))

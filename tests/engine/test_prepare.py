@@ -396,11 +396,7 @@ print(digest.hexdigest())
 def test_the_bits_are_the_same_with_other_cpu_features():
     def digest(**environment):
         done = subprocess.run(
-            [sys.executable, "-c", BITS],
-            env={**os.environ, **environment},
-            capture_output=True,
-            text=True,
-            check=True,
+            [sys.executable, "-c", BITS], env={**os.environ, **environment}, capture_output=True, text=True, check=True
         )
         return done.stdout.strip()
 

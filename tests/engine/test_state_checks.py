@@ -183,11 +183,7 @@ OWN_HEADERS = {
         ),
     },
     "mlca-buffer": {"parameters": ({"lambda": 12, "k": 4},)},
-    "sa_art": {
-        "dimension": (10**9,),
-        "fixed": (1,),
-        "parameters": ({"rho0": 7.0}, {"alpha": 0.5, "max_clusters": 1}),
-    },
+    "sa_art": {"dimension": (10**9,), "fixed": (1,), "parameters": ({"rho0": 7.0}, {"alpha": 0.5, "max_clusters": 1})},
 }
 
 

@@ -131,21 +131,7 @@ class Tally:
 
 
 class Chaos:
-    """A deployment of two workers that are disturbed.
-
-    Parameters
-    ----------
-    broker : str
-        Bootstrap servers.
-    records : int
-        Backlog.
-    settings : mapping
-        Of the workers, beside those of every run.
-    folder : Path
-        For the file with the workers' pace.
-    seed : int
-        Of the moments.
-    """
+    """A deployment of two workers that are disturbed at moments that follow from the seed."""
 
     PARTITIONS = 4
     WORKERS = 2

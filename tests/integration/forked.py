@@ -43,19 +43,7 @@ def _end_with(tests: Any) -> None:
 
 
 class ForkedProcess:
-    """A Python module's `main`, with the part of `subprocess.Popen` that the tests use.
-
-    Parameters
-    ----------
-    command : sequence of str
-        Module and arguments.
-    cwd : Path
-        Folder.
-    env : mapping of str to str
-        Its whole environment.
-    output : Path
-        File to which standard output and standard error are appended.
-    """
+    """A Python module's `main`, with the part of `subprocess.Popen` that the tests use."""
 
     def __init__(self, command: Sequence[str], *, cwd: Path, env: Mapping[str, str], output: Path) -> None:
         module, *arguments = command
@@ -71,7 +59,6 @@ class ForkedProcess:
         return self._process.exitcode
 
     def poll(self) -> int | None:
-        """Return the exit code, None while it runs."""
         return self._process.exitcode
 
     def wait(self, timeout: float | None = None) -> int:
@@ -87,5 +74,4 @@ class ForkedProcess:
             os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """End it as a power failure does."""
         self._process.kill()

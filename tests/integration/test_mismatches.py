@@ -64,16 +64,6 @@ def test_lost_offsets_and_going_on_where_the_snapshots_end(deployment):
     assert "--resume-from-snapshot changed 0 partitions" in work(deployment, "--resume-from-snapshot")
 
 
-def test_a_reset_gives_every_answer_again_with_the_same_bytes(deployment):
-    before = [
-        (m.key(), m.value(), m.headers()) for m in read_topic(deployment.broker, f"{deployment.name}.assignments")
-    ]
-    work(deployment, "--reset")
-    after = [(m.key(), m.value(), m.headers()) for m in read_topic(deployment.broker, f"{deployment.name}.assignments")]
-    assert len(before) == COUNT
-    assert sorted(map(repr, after)) == sorted(map(repr, before * 2))
-
-
 @pytest.mark.parametrize(
     ("how", "other", "told"),
     [
@@ -165,9 +155,3 @@ def test_a_log_truncated_under_a_running_worker(broker):
     work(deployment, "--new-version")
     last = assignments(deployment)[-1]
     assert (last["source"]["offset"], last["version"]) == (end - 1, 2)
-
-
-def test_only_one_command_at_a_time(deployment):
-    with deployment.worker(arguments=("--reset", "--new-version")) as worker:
-        assert worker.ended(20) == 2
-        assert "--reset and --new-version: each gives up something else; choose one" in worker.log()

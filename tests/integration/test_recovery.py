@@ -118,13 +118,6 @@ def test_what_fails_leaves_no_transaction_behind(pipeline):
     assert [message.key() for message in read_topic(pipeline.broker, pipeline.snapshots, timeout=10)] == [b"after"]
 
 
-def test_a_reset_leaves_another_pipeline_alone(pipeline):
-    pipeline.feed(30)
-    pipeline.work(pipeline.transactional("worker"))
-    with pytest.raises(MismatchError, match="belongs to pipeline pipe, this one is other"):
-        reset(pipeline.deployed(pipeline="other"), ToyTask)
-
-
 @pytest.fixture
 def member(pipeline):
     """Somebody in the group who stays there."""

@@ -10,7 +10,7 @@ from tests.integration.workers import Deployment, records
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
 
-SLOW = ("tests.integration.slow_worker", "0.0004", "worker")
+SLOW = ("tests.integration.paced_worker", "0.0004", "worker")
 PATIENT = {"broker.session_timeout": 60, "delivery.transaction_timeout": 60}
 """What waits for one of these takes a minute; what takes a third of it waited for neither."""
 BACKLOG = 100_000

@@ -25,22 +25,7 @@ CLI = ("resonance.pipeline.cli.main", "worker")
 
 
 class WorkerProcess:
-    """``resonance worker`` with its health page and its log.
-
-    Parameters
-    ----------
-    settings : mapping
-        Dotted settings, given as options.
-    command : sequence of str
-        Python module to run, and its first arguments.
-    arguments : sequence of str
-        Further options.
-    environment : mapping, optional
-        Variables added to the present ones.
-    forked : bool
-        Begin where all imports are done, which is what tests of a running worker need; without it in a new interpreter,
-        as a user starts it.
-    """
+    """``resonance worker`` with its health page and its log; `forked` it begins where all imports are done."""
 
     def __init__(
         self,
@@ -83,7 +68,6 @@ class WorkerProcess:
             error.add_note(f"the worker on port {self.port} said:\n{self.log()}")
 
     def log(self) -> str:
-        """Everything it has said so far."""
         self._log.seek(0)
         return self._log.read().decode(errors="replace")
 
@@ -113,7 +97,6 @@ class WorkerProcess:
         return self.wait_for(lambda health: health["ready"], timeout)
 
     def ended(self, timeout: float = 40) -> int:
-        """Wait for its end; return the exit code."""
         return self.process.wait(timeout)
 
     def terminate(self, timeout: float = 40) -> int:

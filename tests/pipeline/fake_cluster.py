@@ -9,13 +9,7 @@ CONFIG = {"cleanup.policy": "delete", "max.message.bytes": "1048588", "retention
 
 
 class FakeCluster(ClusterAdmin):
-    """Answers from what it is given; topics that are made are kept.
-
-    Parameters
-    ----------
-    topics : mapping of str to (int, mapping)
-        Partitions and configuration, beside `CONFIG`, of each topic that there is.
-    """
+    """Answers from partitions and configuration (beside `CONFIG`) of each topic; keeps those that are made."""
 
     def __init__(self, topics: Mapping[str, tuple[int, Mapping[str, str]]]) -> None:
         self.servers = "kafka:9092"
@@ -27,20 +21,16 @@ class FakeCluster(ClusterAdmin):
     def find(
         self, topics: Sequence[str], operations: Mapping[str, Sequence[str]] | None = None
     ) -> dict[str, FoundTopic]:
-        """The topics that there are."""
         there = {name: self.topics[name] for name in topics if name in self.topics}
         return {name: FoundTopic(f"id-{name}", n, self.operations.get(name)) for name, (n, _) in there.items()}
 
     def configs(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
-        """Their configuration."""
         return {name: {**CONFIG, **self.topics[name][1]} for name in topics}
 
     def partition_counts(self) -> dict[str, int]:
-        """Their partitions."""
         return {name: partitions for name, (partitions, _) in self.topics.items()}
 
     def create(self, topic: str, partitions: int, config: Mapping[str, str], command: str) -> None:
-        """Keep it."""
         self.topics[topic] = partitions, config
 
     def wait_for_leaders(self, topics: Sequence[str]) -> None:

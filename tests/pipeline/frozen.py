@@ -30,7 +30,6 @@ DIGESTS = Path(__file__).parents[1] / "data" / "frozen_bytes.json"
 
 def command(patch: pytest.MonkeyPatch, deployment: MemoryDeployment, *arguments: str) -> None:
     """Run a command on a deployment."""
-    patch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: deployment.given)
     assert run(patch, *arguments) == 0
 
 
@@ -194,13 +193,7 @@ SCENARIOS: dict[str, Scenario] = {
 
 
 def digests(deployment: MemoryDeployment) -> dict[str, str]:
-    """Digest of every topic that the deployment writes, and of its offsets.
-
-    Parameters
-    ----------
-    deployment : MemoryDeployment
-        After its last record.
-    """
+    """Digest of every topic that the deployment writes, and of its offsets."""
     given: Settings = deployment.given
     own = {*given.input.topics, given.labels.topic}
     found = {}

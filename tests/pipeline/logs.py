@@ -7,17 +7,7 @@ from resonance.pipeline.records import Message, Record, TopicPartition
 
 
 class MemoryReader:
-    """Reads partitions that tests fill.
-
-    Attributes
-    ----------
-    logs : dict of (topic, partition) to list of Record
-        What there is; offsets may have gaps.
-    firsts : dict of (topic, partition) to int
-        Where a log begins whose first records are deleted.
-    seen : list of Record
-        Every record that was handed over.
-    """
+    """Reads partitions that tests fill; `firsts` says where a log begins whose first records are deleted."""
 
     def __init__(self) -> None:
         self.logs: dict[TopicPartition, list[Record]] = {}

@@ -60,21 +60,7 @@ KEYED: dict[str, Any] = {
 
 
 class MemoryDeployment(MemoryReader):
-    """Topics of one deployment, and what reads and changes them, instead of a broker.
-
-    Parameters
-    ----------
-    patch : MonkeyPatch
-        Puts it in the place of a `LogReader` and of what writes changes.
-    partitions : int
-        Partitions of the input.
-    records : int
-        Records of each partition; with routes, of all together.
-    routes, labels : int
-        Partitions of the routes, and of the topic of labels.
-    **changed : object
-        Settings other than `LIVELY`.
-    """
+    """Topics of one deployment, and what reads and changes them; with routes `records` are those of all inputs."""
 
     def __init__(
         self,
@@ -119,6 +105,7 @@ class MemoryDeployment(MemoryReader):
         self._archived = STAMP
         patch.setattr(archive_writer, "ArchiveWriter", partial(ArchiveWriter, now=self._now))
         patch.setattr(entry, "open_source", lambda _: self.source)
+        patch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: self.given)
         patch.setattr(rewrite, "members_of", lambda _: self.members)
         patch.setattr("resonance.pipeline.cli.plans.alone", lambda _: self.waited.append(len(self.written)))
         patch.setattr(opening, "read_logs", lambda *_: self.source.deployment)
@@ -158,7 +145,6 @@ class MemoryDeployment(MemoryReader):
         self.firsts[topic, partition] = below
 
     def recorded(self, kind: str = "assignments", partition: int = 0) -> list[Any]:
-        """The log of an output."""
         return self.logs[self.given.topic(kind), partition]
 
     def replace(self, kind: str, place: int, **values: Any) -> None:
@@ -198,7 +184,6 @@ class MemoryDeployment(MemoryReader):
         return {name: part.task.model(name).state() for part in parts for name in part.task.streams}
 
     def store(self, at: TopicPartition, outputs: Outputs, **how: int) -> None:
-        """Write outputs where they go."""
         for kind in (*EMITTED, "routes"):
             for message in outputs.of(kind):
                 to = at[1] if message.partition is None else message.partition
@@ -241,20 +226,9 @@ class MemoryDeployment(MemoryReader):
         kept: bool = True,
         only: str | None = None,
     ) -> dict[TopicPartition, Outputs]:
-        """Start a worker, process a share of what each log has, inputs first, commit and be killed.
+        """Process a share of what waits in each log, inputs first, commit and be killed.
 
-        Parameters
-        ----------
-        share : float
-            Of the records that wait.
-        everything, archive : bool
-            What the commit writes.
-        lost : bool
-            The commit fails: outputs were stored, and neither snapshots nor offsets, as under at least once.
-        kept : bool
-            The commit writes snapshots where they are due.
-        only : str, optional
-            The only topic that is processed.
+        The commit fails if it is `lost`: outputs were stored, and neither snapshots nor offsets, as at least once.
         """
         found = {}
         for topic in [only] if only else self.source.identities:
@@ -298,5 +272,4 @@ class MemoryDeployment(MemoryReader):
 def rekeyed(
     patch: pytest.MonkeyPatch, partitions: int = 2, routes: int = 3, records: int = 900, **changed: Any
 ) -> MemoryDeployment:
-    """A deployment of two hops."""
     return MemoryDeployment(patch, partitions, records, routes=routes, **changed)

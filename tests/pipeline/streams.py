@@ -68,12 +68,29 @@ def run(worker: PartitionTask, log: Sequence[Record], size: int | None = None) -
     """Process a log in batches of a size and join the outputs."""
     whole = Outputs()
     for start in range(0, len(log), size or max(1, len(log))):
-        join(whole, worker.process(log[start : start + (size or len(log))]))
+        whole.add(worker.process(log[start : start + (size or len(log))]))
     return whole
 
 
-def join(whole: Outputs, part: Outputs) -> None:
-    whole.add(part)
+def alike(
+    given: Settings, log: Sequence[Record], sizes: Sequence[int] = (1, 7, 1000), stops: Sequence[int] = ()
+) -> tuple[PartitionTask, Outputs]:
+    """Process a log whole, in batches, and with a restart: all is the same; return the task and its outputs."""
+    whole = task(given)
+    expected = run(whole, log)
+    for size in sizes:
+        part = task(given)
+        assert run(part, log, size) == expected
+        assert states(part) == states(whole)
+        assert part.partition_state() == whole.partition_state()
+    for stop in stops:
+        worker = task(given)
+        outputs = run(worker, log[:stop], 97)
+        fresh = restored(given, worker.partition_state(), [worker.snapshot(name) for name in worker.dirty()])
+        outputs.add(run(fresh, log[stop:], 11))
+        assert outputs == expected
+        assert states(fresh) == states(whole)
+    return whole, expected
 
 
 def states(worker: PartitionTask) -> dict[str, bytes]:

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import orjson
@@ -200,7 +199,7 @@ def test_a_line_lives_from_its_first_event_to_its_last():
     assert np.all((second.height >= 49) & (second.height <= 81))
 
 
-def test_a_picture_is_drawn_even_of_nothing(tmp_path: Path):
+def test_a_picture_is_drawn_even_of_nothing(tmp_path):
     telemetry = Telemetry(50)
     draw(tmp_path / "picture.png", telemetry, [[]] * 4, [[None] * 50] * 4)
     assert (tmp_path / "picture.png").stat().st_size > 10_000

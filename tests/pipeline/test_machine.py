@@ -29,6 +29,6 @@ def test_cycles_are_still_collected():
     collect_rarely()
     before = gc.get_stats()[0]["collected"]
     for _ in range(3 * YOUNG):
-        cycle: list = []
+        cycle = []
         cycle.append(cycle)
     assert gc.get_stats()[0]["collected"] > before

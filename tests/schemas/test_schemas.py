@@ -1,7 +1,7 @@
 """The JSON Schema files and the typed payloads say the same, and good payloads pass."""
 
 import types
-from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 import orjson
 import pytest
@@ -21,7 +21,7 @@ from resonance.schemas import (
     source_uri,
 )
 
-PAYLOADS: dict[str, Any] = {
+PAYLOADS = {
     "assignment": Assignment,
     "cluster_event": ClusterEvent,
     "cluster": Cluster,
@@ -31,7 +31,7 @@ PAYLOADS: dict[str, Any] = {
 PRIMITIVES = {str: {"string"}, int: {"integer"}, float: {"number"}, bool: {"boolean"}, type(None): {"null"}}
 
 
-def agree(annotation: Any, schema: dict[str, Any], document: dict[str, Any], where: str) -> None:
+def agree(annotation, schema, document, where):
     """Assert that an annotation and a (sub)schema allow the same."""
     if "$ref" in schema:
         schema = document["$defs"][schema["$ref"].removeprefix("#/$defs/")]
@@ -63,12 +63,12 @@ def agree(annotation: Any, schema: dict[str, Any], document: dict[str, Any], whe
         assert set(kinds) == expected, where
 
 
-def test_every_schema_has_a_payload() -> None:
+def test_every_schema_has_a_payload():
     assert set(SCHEMA_NAMES) == set(PAYLOADS)
 
 
 @pytest.mark.parametrize("name", SCHEMA_NAMES)
-def test_file_and_code_agree(name: Any) -> None:
+def test_file_and_code_agree(name):
     document = load_schema(name)
     Draft202012Validator.check_schema(document)
     assert document["$schema"] == "https://json-schema.org/draft/2020-12/schema"
@@ -77,7 +77,7 @@ def test_file_and_code_agree(name: Any) -> None:
 
 
 @pytest.mark.parametrize("name", SCHEMA_NAMES)
-def test_every_member_is_described(name: Any) -> None:
+def test_every_member_is_described(name):
     document = load_schema(name)
     parts = [document, *document.get("$defs", {}).values()]
     for part in parts:
@@ -86,13 +86,13 @@ def test_every_member_is_described(name: Any) -> None:
             assert "$ref" in member or member["description"]
 
 
-SOURCE: Any = {"topic": "features", "partition": 3, "offset": 17}
-CLUSTER: Any = {"id": "p3/1/2", "size": 40, "centre": {"cpu": 0.5}, "spread": {"cpu": 0.1}, "nodes": 2}
+SOURCE = {"topic": "features", "partition": 3, "offset": 17}
+CLUSTER = {"id": "p3/1/2", "size": 40, "centre": {"cpu": 0.5}, "spread": {"cpu": 0.1}, "nodes": 2}
 TIME = "2026-01-02T03:04:05.678Z"
 
 
-def good(name: str) -> dict[str, Any]:
-    assignment: Assignment = {
+def good(name):
+    assignment = {
         "id": None,
         "source": SOURCE,
         "stream": "p3",
@@ -105,7 +105,7 @@ def good(name: str) -> dict[str, Any]:
         "path": [7, 1],
         "time": TIME,
     }
-    event: ClusterEvent = {
+    event = {
         "kind": "split",
         "stream": "p3",
         "version": 1,
@@ -119,7 +119,7 @@ def good(name: str) -> dict[str, Any]:
         "cause": {"id": "a", "source": SOURCE},
         "time": TIME,
     }
-    cluster: Cluster = {
+    cluster = {
         "id": "p3/1/7.0",
         "stream": "p3",
         "version": 1,
@@ -135,7 +135,7 @@ def good(name: str) -> dict[str, Any]:
         "ended": "absorbed",
         "successors": ["p3/1/7.1"],
     }
-    drift: DriftEvent = {
+    drift = {
         "kind": "drift",
         "stream": "p3",
         "version": 1,
@@ -147,7 +147,7 @@ def good(name: str) -> dict[str, Any]:
         "cause": {"id": 3, "source": SOURCE},
         "time": TIME,
     }
-    dead_letter: DeadLetter = {
+    dead_letter = {
         "topic": "features",
         "partition": "3",
         "offset": "17",
@@ -157,12 +157,12 @@ def good(name: str) -> dict[str, Any]:
         "topic_id": "b3pN9hJxQ9S0",
         "version": "2",
     }
-    payloads: dict[str, Any] = {"assignment": assignment, "cluster_event": event, "cluster": cluster}
+    payloads = {"assignment": assignment, "cluster_event": event, "cluster": cluster}
     return {**payloads, "drift_event": drift, "dead_letter": dead_letter}[name]
 
 
 @pytest.mark.parametrize("name", SCHEMA_NAMES)
-def test_a_good_payload_passes(name: Any) -> None:
+def test_a_good_payload_passes(name):
     Draft202012Validator(load_schema(name)).validate(orjson.loads(orjson.dumps(good(name))))
 
 
@@ -187,16 +187,16 @@ def test_a_good_payload_passes(name: Any) -> None:
         ("drift_event", {"value": None}),
     ],
 )
-def test_a_bad_payload_does_not(name: Any, change: dict[str, Any]) -> None:
+def test_a_bad_payload_does_not(name, change):
     with pytest.raises(ValidationError):
         Draft202012Validator(load_schema(name)).validate({**good(name), **change})
 
 
-def test_unknown_members_pass_because_later_versions_add_some() -> None:
+def test_unknown_members_pass_because_later_versions_add_some():
     Draft202012Validator(load_schema("assignment")).validate({**good("assignment"), "added_later": 1})
 
 
-def test_cloudevents_headers_name_the_message() -> None:
+def test_cloudevents_headers_name_the_message():
     events = CloudEvents("assignment", source_uri("shop", "features", 3))
     assert dict(events.headers("features-3-17", TIME)) == {
         "ce_specversion": b"1.0",
@@ -208,8 +208,8 @@ def test_cloudevents_headers_name_the_message() -> None:
     }
 
 
-def test_dead_letter_headers_are_text_under_the_name_of_the_deployment() -> None:
-    dead_letter: Any = good("dead_letter")
+def test_dead_letter_headers_are_text_under_the_name_of_the_deployment():
+    dead_letter = good("dead_letter")
     headers = dict(dead_letter_headers("shop", dead_letter))
     assert headers["shop.error.class"] == b"not_json"
     assert headers["shop.error.offset"] == b"17"

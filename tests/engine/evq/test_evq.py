@@ -127,10 +127,7 @@ def with_votes(model, votes):
     return EVQ.from_state(pack("evq", EVQ.revision, header, {**arrays, "votes": np.array([votes])}))
 
 
-@pytest.mark.parametrize(
-    "votes",
-    [None, [0, 0, 0], [49, 0, 0], [0, 49, 0], [0, 0, 49], [7, 11, 13], [1, 1, 1]],
-)
+@pytest.mark.parametrize("votes", [None, [0, 0, 0], [49, 0, 0], [0, 49, 0], [0, 0, 49], [7, 11, 13], [1, 1, 1]])
 @pytest.mark.parametrize("labels", ["own", "shuffled", "few", "drifted"])
 def test_a_split_shares_the_votes_as_its_buffer_says_and_loses_none(votes, labels):
     X, own = two_blobs(50, gap=0.5)

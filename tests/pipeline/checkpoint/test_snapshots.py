@@ -142,12 +142,9 @@ def test_when_every_version_is_damaged_each_is_told():
     table = table_of(message for messages in written for message in messages)
     table.apply(chunk_key("p0:a", 30, 1), None)
     table.apply(chunk_key("p0:a", 20, 2), b"x")
-    with pytest.raises(MismatchError) as caught:
+    told = "at offset 30 1 of 3 chunks are missing; at offset 20 the checksum is wrong.*--reset"
+    with pytest.raises(MismatchError, match=rf"snap\[0\]: no snapshot of stream p0:a can be used .*{told}"):
         table.newest("p0:a")
-    text = str(caught.value)
-    assert "snap[0]: no snapshot of stream p0:a can be used" in text
-    assert "at offset 30 1 of 3 chunks are missing; at offset 20 the checksum is wrong" in text
-    assert "--reset" in text
 
 
 @pytest.mark.parametrize("kind", ["manifest", "partition"])
@@ -184,8 +181,7 @@ def test_keys_that_are_not_ours_are_passed_over(key):
 def test_what_an_owner_taken_for_dead_appends_is_not_relied_on():
     written, old_task = rounds(1)
     table = table_of(written[0])
-    old_owner, new_owner, new_task = table.writer(IDENTITY), table.writer(IDENTITY), ToyTask()
-    new_owner = table_of(written[0]).writer(IDENTITY)
+    old_owner, new_owner, new_task = table.writer(IDENTITY), table_of(written[0]).writer(IDENTITY), ToyTask()
     old_owner.epoch = 1
     new_task.restore(table.newest("p0:a")[0])
     learn(new_task, 10, 40)

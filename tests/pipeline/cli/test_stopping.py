@@ -27,11 +27,7 @@ def interrupt(*_, **__):
         ("topics create", SURVEY, "stopped; some topics may have been made"),
         ("bootstrap", "replay.bootstrapping.bootstrap", "stopped; what is learned is written at the very end"),
         ("replay", "replay.replaying.replay_topics", UNCHANGED),
-        (
-            "replay -o out",
-            "replay.replaying.replay_topics",
-            f"{UNCHANGED}, but out may hold a part of the outputs",
-        ),
+        ("replay -o out", "replay.replaying.replay_topics", f"{UNCHANGED}, but out may hold a part of the outputs"),
         (
             "replay --to-name new",
             "replay.replaying.replay_topics",

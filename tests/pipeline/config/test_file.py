@@ -1,8 +1,6 @@
 """Settings written as a file: what the worker reads from it is what it was written from."""
 
 import tomllib
-from pathlib import Path
-from typing import Any
 
 import pytest
 from resonance.pipeline.config.file import as_toml
@@ -30,7 +28,7 @@ TRICKY = 'a "b" \\ c = [d] # é\t\n\x00\x7f'
     ],
     ids=["defaults", "ranges", "categories", "engine", "others"],
 )
-def test_what_is_printed_is_read_back_as_it_was(values: dict[str, Any], tmp_path: Path) -> None:
+def test_what_is_printed_is_read_back_as_it_was(values, tmp_path):
     settings = Settings.of({"input.topics": ["features"], **values})
     file = tmp_path / "printed.toml"
     file.write_text(as_toml(settings.dump()))
@@ -39,14 +37,14 @@ def test_what_is_printed_is_read_back_as_it_was(values: dict[str, Any], tmp_path
     assert again.engine_parameters == settings.engine_parameters
 
 
-def test_keys_are_quoted_where_they_must_be() -> None:
+def test_keys_are_quoted_where_they_must_be():
     values = {"plain_key-1": 1, "geo.lat": 2, "": 3, TRICKY: {"x y": [True, "a"], "é": {"deep": None}}}
     read = tomllib.loads(as_toml(values))
     assert read == {**values, TRICKY: {"x y": [True, "a"], "é": {}}}
     assert as_toml({"plain_key-1": 1}) == "plain_key-1 = 1\n"
 
 
-def test_what_is_derived_is_a_comment_with_its_value() -> None:
+def test_what_is_derived_is_a_comment_with_its_value():
     settings = Settings.of({"input.topics": ["features"], "name": "shop", "topics.clusters": "now", "worker.id": "w"})
     text = as_toml(settings.dump(), settings.derived())
     assert '# dead_letters = "shop.dead-letters" (derived)\n' in text
@@ -55,7 +53,7 @@ def test_what_is_derived_is_a_comment_with_its_value() -> None:
     assert "dead_letters" not in tomllib.loads(text)["topics"]
 
 
-def test_what_is_not_set_and_what_is_secret_are_comments() -> None:
+def test_what_is_not_set_and_what_is_secret_are_comments():
     settings = Settings.of({"input.topics": ["features"], "broker.sasl_password": "hunter2"})
     text = as_toml(settings.dump())
     assert "# sasl_password is set, and not shown\n" in text

@@ -47,6 +47,6 @@ def test_the_parameters_of_every_engine_are_there():
         assert {f"engine.{parameter.name}" for parameter in engine.parameters} <= {row.name for row in rows}
 
 
-def test_each_setting_is_one_row_of_a_table() -> None:
+def test_each_setting_is_one_row_of_a_table():
     rows = [line for line in as_markdown().splitlines() if line.startswith("| `")]
     assert all(line.endswith(" |") and line.count(" | ") >= 2 for line in rows)

@@ -1,8 +1,6 @@
 """Settings: four sources, one wording of errors, nothing unknown, no secret shown."""
 
 import re
-from pathlib import Path
-from typing import Any
 
 import pytest
 from resonance.pipeline.cli.options import given
@@ -10,29 +8,17 @@ from resonance.pipeline.config.sections import TopicsSection
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
 
-MINIMAL: dict[str, Any] = {"input.topics": ["features"]}
+MINIMAL = {"input.topics": ["features"]}
 TAUGHT = {"engine.name": "mlca", "labels.topic": "l"}
 
 
-@pytest.fixture(autouse=True)
-def _clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    import os
-
-    for name in list(os.environ):
-        if name.startswith("RESONANCE_"):
-            monkeypatch.delenv(name)
-    monkeypatch.chdir(tmp_path)
-
-
-def refusal(values: dict[str, Any]) -> str:
+def refusal(values):
     with pytest.raises(ConfigurationError) as caught:
         Settings.of({**MINIMAL, **values})
     return str(caught.value)
 
 
-def test_flags_win_over_the_environment_over_the_file_over_the_defaults(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_flags_win_over_the_environment_over_the_file_over_the_defaults(monkeypatch, tmp_path):
     file = tmp_path / "shop.toml"
     file.write_text(
         'name = "file"\n[input]\ntopics = ["file"]\n[limits]\nstreams = 1\nkey_bytes = 1\n[worker]\nweb_port = 1\n'
@@ -50,12 +36,12 @@ def test_flags_win_over_the_environment_over_the_file_over_the_defaults(
     assert settings.worker_id == "w1"
 
 
-def test_the_file_of_the_working_folder_is_read(tmp_path: Path) -> None:
+def test_the_file_of_the_working_folder_is_read(tmp_path):
     (tmp_path / "resonance.toml").write_text('[input]\ntopics = ["here"]\n')
     assert Settings.load().input.topics == ("here",)
 
 
-def test_a_missing_or_broken_file_is_named(tmp_path: Path) -> None:
+def test_a_missing_or_broken_file_is_named(tmp_path):
     with pytest.raises(ConfigurationError, match=r"absent\.toml: the settings cannot be read \(No such file"):
         Settings.load(tmp_path / "absent.toml")
     (tmp_path / "broken.toml").write_text("name = \n")
@@ -63,13 +49,13 @@ def test_a_missing_or_broken_file_is_named(tmp_path: Path) -> None:
         Settings.load(tmp_path / "broken.toml")
 
 
-def test_values_are_frozen() -> None:
+def test_values_are_frozen():
     settings = Settings.of(MINIMAL)
     with pytest.raises(Exception, match="frozen"):
-        settings.limits.streams = 4  # type: ignore[misc]
+        settings.limits.streams = 4
 
 
-def test_text_from_the_environment_becomes_lists_tables_and_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_from_the_environment_becomes_lists_tables_and_numbers(monkeypatch):
     for name, value in {
         "INPUT__TOPICS": '["a"]',
         "INPUT__FEATURES": "latency_ms,geo.lat,country",
@@ -92,7 +78,7 @@ def test_text_from_the_environment_becomes_lists_tables_and_numbers(monkeypatch:
     assert settings.topics.create is False
 
 
-def test_topics_group_and_ids_derive_from_the_name() -> None:
+def test_topics_group_and_ids_derive_from_the_name():
     settings = Settings.of({**MINIMAL, "name": "shop", "topics.clusters": "shop-now", "worker.web_port": 7001})
     assert [settings.topic(kind) for kind in TopicsSection.KINDS] == [
         "shop.assignments",
@@ -109,7 +95,7 @@ def test_topics_group_and_ids_derive_from_the_name() -> None:
     assert settings.transactional_id == f"shop-{settings.worker_id}"
 
 
-def test_required_settings_say_the_three_ways_to_set_them(tmp_path: Path) -> None:
+def test_required_settings_say_the_three_ways_to_set_them(tmp_path):
     file = tmp_path / "shop.toml"
     file.write_text('name = "shop"\n')
     for named, reason in ((None, "there is no resonance.toml in this folder"), (file, f"{file} does not have it")):
@@ -301,7 +287,7 @@ def test_required_settings_say_the_three_ways_to_set_them(tmp_path: Path) -> Non
         ({"broker.security_protocol": "TLS"}, r"must be one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
     ],
 )
-def test_what_cannot_be_used_is_named_with_what_can(values: dict[str, Any], expected: str) -> None:
+def test_what_cannot_be_used_is_named_with_what_can(values, expected):
     assert re.search(expected, refusal(values)), refusal(values)
 
 
@@ -316,19 +302,19 @@ def test_what_cannot_be_used_is_named_with_what_can(values: dict[str, Any], expe
         {"engine.name": "sa_art", "engine.max_features": 200, "input.sparse": "counts"},
     ],
 )
-def test_an_engine_is_given_no_more_features_than_it_takes(values: dict[str, Any]) -> None:
+def test_an_engine_is_given_no_more_features_than_it_takes(values):
     given = Settings.of({**MINIMAL, **values})
     if (count := given.input.dimension) is not None:
         most = given.engine_class.most_features
         assert most is None or given.preparation([f"f{number}" for number in range(count)]).dimension <= most
 
 
-def test_every_fault_is_told_at_once() -> None:
+def test_every_fault_is_told_at_once():
     text = refusal({"limits.streams": 0, "worker.web_port": 0})
     assert len(text.splitlines()) == 2
 
 
-def test_the_origin_of_a_value_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_origin_of_a_value_is_told(monkeypatch, tmp_path):
     file = tmp_path / "shop.toml"
     file.write_text('[input]\ntopics = ["a"]\n[limits]\nstreams = 0\n[engine]\nlambda = 1\n')
     with pytest.raises(ConfigurationError, match=r"limits\.streams = 0 \(in .*shop\.toml\): must be at least 1"):
@@ -353,9 +339,7 @@ def test_the_origin_of_a_value_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path
         ("RESONANCE_FAULT_POINT", "after-begin"),
     ],
 )
-def test_variables_of_a_kubernetes_service_and_of_the_tests_are_none_of_ours(
-    name: str, value: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_variables_of_a_kubernetes_service_and_of_the_tests_are_none_of_ours(name, value, monkeypatch):
     monkeypatch.setenv(name, value)
     Settings.load(flags=MINIMAL)
 
@@ -371,13 +355,13 @@ def test_variables_of_a_kubernetes_service_and_of_the_tests_are_none_of_ours(
         ("RESONANCE_XYZZY", r"there is no such setting; name, stream, .*two underscores \(RESONANCE_INPUT__TOPICS\)"),
     ],
 )
-def test_every_other_variable_with_the_prefix_is_refused(name: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_other_variable_with_the_prefix_is_refused(name, told, monkeypatch):
     monkeypatch.setenv(name, "7077")
     with pytest.raises(ConfigurationError, match=f"^{name}: .*{told}"):
         Settings.load(flags=MINIMAL)
 
 
-def test_an_unknown_name_in_a_section_is_refused_wherever_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_name_in_a_section_is_refused_wherever_it_was_given(monkeypatch):
     monkeypatch.setenv("RESONANCE_INPUT__FEATRUES", "a")
     with pytest.raises(ConfigurationError, match=r"input\.featrues \(from RESONANCE_INPUT__FEATRUES\).*features\?"):
         Settings.load(flags=MINIMAL)
@@ -392,14 +376,14 @@ def test_an_unknown_name_in_a_section_is_refused_wherever_it_was_given(monkeypat
         (b"[input]\ntopics = [", r"shop\.toml: not TOML: .*\(at end of document\)"),
     ],
 )
-def test_a_file_that_is_not_toml_names_the_line(text: bytes, told: str, tmp_path: Path) -> None:
+def test_a_file_that_is_not_toml_names_the_line(text, told, tmp_path):
     file = tmp_path / "shop.toml"
     file.write_bytes(text)
     with pytest.raises(ConfigurationError, match=told):
         Settings.load(file)
 
 
-def test_secrets_are_never_shown() -> None:
+def test_secrets_are_never_shown():
     settings = Settings.of({**MINIMAL, "broker.sasl_password": "hunter2", "broker.ssl_key_password": "hunter2"})
     assert settings.broker.sasl_password is not None
     assert settings.broker.sasl_password.get_secret_value() == "hunter2"
@@ -410,7 +394,7 @@ def test_secrets_are_never_shown() -> None:
 
 
 @pytest.mark.parametrize("text", ['{"sasl_password": "hunter2"}', "hunter2"])
-def test_a_section_that_is_no_table_is_refused_without_its_text(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_a_section_that_is_no_table_is_refused_without_its_text(monkeypatch, text):
     monkeypatch.setenv("RESONANCE_BROKER", text)
     with pytest.raises(ConfigurationError) as caught:
         Settings.load(flags={**MINIMAL, "broker.bootstrap": "broker:9092"})
@@ -420,21 +404,20 @@ def test_a_section_that_is_no_table_is_refused_without_its_text(monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    "pairs",
-    [["broker.sasl_password=hunter2"] * 2, ["broker.sasl_password hunter2"], ["broker.sasl_password:hunter2"]],
+    "pairs", [["broker.sasl_password=hunter2"] * 2, ["broker.sasl_password hunter2"], ["broker.sasl_password:hunter2"]]
 )
-def test_a_command_line_that_cannot_be_read_is_refused_without_its_values(pairs: list[str]) -> None:
+def test_a_command_line_that_cannot_be_read_is_refused_without_its_values(pairs):
     with pytest.raises(ConfigurationError, match=r"^--set broker\.sasl_password: ") as caught:
         given(pairs, {})
     assert "hunter2" not in str(caught.value)
 
 
-def test_one_partition_needs_no_decision_about_streams() -> None:
+def test_one_partition_needs_no_decision_about_streams():
     assert Settings.of(MINIMAL).check_stream(1) == "partition"
     assert Settings.of({**MINIMAL, "stream": "key"}).check_stream(4) == "key"
 
 
-def test_several_partitions_need_one_with_a_sentence_for_each_choice() -> None:
+def test_several_partitions_need_one_with_a_sentence_for_each_choice():
     with pytest.raises(ConfigurationError) as caught:
         Settings.of(MINIMAL).check_stream(4)
     text = str(caught.value)
@@ -444,7 +427,7 @@ def test_several_partitions_need_one_with_a_sentence_for_each_choice() -> None:
 
 
 @pytest.mark.parametrize(("choice", "path"), [("topic", None), ("field:geo.country", ("geo", "country"))])
-def test_streams_across_partitions_are_rekeyed(choice: str, path: tuple[str, ...] | None) -> None:
+def test_streams_across_partitions_are_rekeyed(choice, path):
     settings = Settings.of({"input.topics": "a,b", "stream": choice})
     assert (settings.is_rekeyed, settings.stream_field) == (True, path)
     assert settings.logs == ("a", "b", "resonance.routes")
@@ -452,15 +435,15 @@ def test_streams_across_partitions_are_rekeyed(choice: str, path: tuple[str, ...
 
 
 @pytest.mark.parametrize("choice", ["field:", "field:a..b", "field"])
-def test_a_field_needs_a_path(choice: str) -> None:
+def test_a_field_needs_a_path(choice):
     assert f"stream = '{choice}'" in refusal({"stream": choice})
 
 
-def test_an_unknown_stream_shows_the_choices() -> None:
+def test_an_unknown_stream_shows_the_choices():
     assert "the records of each key share one model" in refusal({"stream": "user"})
 
 
-def test_a_preset_gives_way_to_what_is_given() -> None:
+def test_a_preset_gives_way_to_what_is_given():
     settings = Settings.of({**MINIMAL, "engine.name": "caea", "engine.preset": "paper", "engine.tau": 0.2})
     assert settings.engine_parameters["lambda"] == 28
     assert settings.engine_parameters["grace"] == 0
@@ -483,9 +466,7 @@ def test_a_preset_gives_way_to_what_is_given() -> None:
         ({"engine.name": "sa_art"}, 40, 200),
     ],
 )
-def test_records_of_many_features_are_projected_unless_something_speaks_against_it(
-    values: dict[str, Any], axes: int, records: int
-) -> None:
+def test_records_of_many_features_are_projected_unless_something_speaks_against_it(values, axes, records):
     settings = Settings.of({**MINIMAL, "input.dimension": 40, **values})
     preparation = settings.preparation([f"f{number}" for number in range(40)])
     assert (preparation.dimension, preparation.wanted) == (axes, records)
@@ -494,7 +475,7 @@ def test_records_of_many_features_are_projected_unless_something_speaks_against_
     assert few is None or not few.projects
 
 
-def test_axes_have_no_given_ranges() -> None:
+def test_axes_have_no_given_ranges():
     ranges = {f"x{number}": [0, 1] for number in range(20)}
     given = {**MINIMAL, "engine.name": "evq", "prepare.scale": "given", "prepare.ranges": ranges}
     assert Settings.of(given).engine_parameters["low"] == 0.0

@@ -21,11 +21,6 @@ from tests.pipeline.commands import run as run_command
 from tests.pipeline.fake_cluster import FakeCluster
 
 
-@pytest.fixture(autouse=True)
-def _nothing_set(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-
-
 @pytest.fixture
 def broker():
     with EmbeddedBroker() as running:

@@ -37,10 +37,7 @@ def values(path, **how):
 @pytest.mark.parametrize("name", ["a.jsonl", "a.ndjson.gz"])
 def test_lines_of_json_stay_as_they_are(tmp_path, name):
     path = written(tmp_path, name, '\ufeff{"a": 1.50, "b": [1]}\n\n  {"a":2}\r\n')
-    assert records(path) == [
-        FileRecord(None, b'{"a": 1.50, "b": [1]}', None),
-        FileRecord(None, b'{"a":2}', None),
-    ]
+    assert records(path) == [FileRecord(None, b'{"a": 1.50, "b": [1]}', None), FileRecord(None, b'{"a":2}', None)]
 
 
 def test_key_time_and_members_of_json_are_paths(tmp_path):
@@ -107,11 +104,7 @@ def test_columns_of_csv_can_be_chosen_and_give_key_and_time(tmp_path):
 
 def test_a_word_can_mean_that_nothing_is_there(tmp_path):
     path = written(tmp_path, "a.csv", "x,y\n1,NA\nNA,a\n0,-\n")
-    assert values(path, nulls=("NA", "-")) == [
-        {"x": 1, "y": None},
-        {"x": None, "y": "a"},
-        {"x": 0, "y": None},
-    ]
+    assert values(path, nulls=("NA", "-")) == [{"x": 1, "y": None}, {"x": None, "y": "a"}, {"x": 0, "y": None}]
     path = written(tmp_path, "b.csv", "x,y\n1,-999\n")
     assert values(path, nulls=("-999",)) == [{"x": 1, "y": None}]
 

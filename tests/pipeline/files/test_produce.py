@@ -19,11 +19,6 @@ from tests.pipeline.commands import run as run_command
 DAY = 86_400_000
 
 
-@pytest.fixture(autouse=True)
-def _nothing_set(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-
-
 @pytest.fixture(scope="module")
 def broker():
     with EmbeddedBroker() as running:

@@ -87,9 +87,7 @@ def test_records_without_numbers_are_told():
 def test_a_few_texts_among_numbers_are_told():
     found = suggest(FileSurvey([{"x": "n/a" if n == 7 else n, "mostly": n if n < 3 else "text"} for n in range(40)]))
     assert found.features == ["x"]
-    assert found.remarks == [
-        "x is no number in 1 of 40 records, such as 'n/a': these would be dead letters",
-    ]
+    assert found.remarks == ["x is no number in 1 of 40 records, such as 'n/a': these would be dead letters"]
 
 
 def test_what_comes_late_is_in_the_suggestion_too():
@@ -106,7 +104,7 @@ def test_what_comes_late_is_in_the_suggestion_too():
     assert found.id_path is None, "they came again"
     assert found.gaps
     assert found.remarks == [
-        "response_time is no number in 30 of 1,230 records, such as 'n/a': these would be dead letters",
+        "response_time is no number in 30 of 1,230 records, such as 'n/a': these would be dead letters"
     ]
 
 

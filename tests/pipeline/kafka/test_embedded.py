@@ -8,7 +8,7 @@ from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka.embedded import BUDGET, PARTITIONS, BudgetError, EmbeddedBroker, is_embedded
 
 
-def consumer(broker: EmbeddedBroker) -> Consumer:
+def consumer(broker):
     return Consumer(broker.client_settings() | {"group.id": "test", "enable.auto.commit": False})
 
 

@@ -1,7 +1,6 @@
 """Late labels are learned with the features that were kept: the state and the outputs follow from the routes alone."""
 
 from collections import Counter, OrderedDict
-from typing import Any
 
 import numpy as np
 import orjson
@@ -10,10 +9,10 @@ from jsonschema import Draft202012Validator
 from resonance.engine import MLCA
 from resonance.engine.errors import StateError
 from resonance.engine.state import pack, unpack
-from resonance.pipeline.records import Outputs, Record
+from resonance.pipeline.records import Outputs
 from resonance.pipeline.task.model import label_memory
 from resonance.pipeline.task.model.stream_model import KIND, STATE_REVISION, StreamModel
-from resonance.pipeline.tasks import Task, make_task
+from resonance.pipeline.tasks import make_task
 from resonance.schemas import Assignment, load_schema
 
 from tests.pipeline.labels.feedback import (
@@ -35,15 +34,15 @@ from tests.pipeline.streams import STAMP, TOPIC, errors, payloads, run, task
 BUFFER, WAIT = 40, 12
 
 
-def given(**changes: Any) -> Any:
+def given(**changes):
     return late(labels__buffer_records=BUFFER, labels__wait_records=WAIT, **changes)
 
 
-def plainly(log: Any) -> tuple[MLCA, list[tuple[str, str]]]:
+def plainly(log):
     """The engine taught one by one by a literal reading of the rules, and id and class of each dead letter."""
     engine, dead_letters = MLCA(lambda_=10), []
-    kept: OrderedDict[str, Any] = OrderedDict()
-    waiting: dict[str, Any] = {}
+    kept = OrderedDict()
+    waiting = {}
     for number, record in enumerate(log):
         said = orjson.loads(record.value)
         own = said["id"]
@@ -79,9 +78,7 @@ def test_records_and_labels_are_learned_as_a_literal_reading_of_the_rules_learns
     model = hops.task(ROUTES, 0).model(TOPIC)
     engine, dead_letters = plainly(log)
     assert model.engine.state() == engine.state()
-    told = [
-        (orjson.loads(message.value or b"")["id"], errors(message)["class"]) for message in hops.second[0].dead_letters
-    ]
+    told = [(orjson.loads(message.value)["id"], errors(message)["class"]) for message in hops.second[0].dead_letters]
     assert told == dead_letters
     assert Counter(kind for _, kind in dead_letters).keys() == {"too_late", "already_labelled"}
     assert ("nobody", "too_late") in dead_letters
@@ -152,7 +149,7 @@ def test_a_dead_letter_about_labels_is_the_message_and_says_what_decided():
     assert "before the present version of the model, or not at all, or it is a dead letter itself" in said["message"]
     assert dead_letter.partition == 4
     assert dead_letter.key == b"l"
-    assert orjson.loads(dead_letter.value or b"") == {"id": "gone", "labels": ["a"]}
+    assert orjson.loads(dead_letter.value) == {"id": "gone", "labels": ["a"]}
     assert ("traceparent", b"00-9") in dead_letter.headers
 
 
@@ -233,7 +230,7 @@ def test_answers_with_labels_are_those_of_the_schema():
     told = run(task(taught(input__label_path="labels", output__include=["more"])), log)
     validator = Draft202012Validator(load_schema("assignment"))
     for message in told.assignments:
-        payload = orjson.loads(message.value or b"")
+        payload = orjson.loads(message.value)
         assert orjson.dumps(payload) == message.value
         validator.validate(payload)
     assert list(payload) == [name for name in Assignment.__annotations__ if name in payload]
@@ -268,7 +265,7 @@ def test_records_that_are_only_predicted_do_not_churn():
     assert figures.churn is None or figures.churn < 0.5
 
 
-def with_waiting(**changes: Any) -> tuple[Task, list[Record]]:
+def with_waiting(**changes):
     """A second hop where three labels wait, and the routes of the records that come next."""
     log = [feature(i, row) for i, row in enumerate(rows(40))]
     waiting = [label(8, "gone", ["a"], 2), label(5, "r30", ["b"], 1), label(6, "lost", ["a"], 1)]
@@ -279,7 +276,7 @@ def with_waiting(**changes: Any) -> tuple[Task, list[Record]]:
     return old, hops.routes[0][25:]
 
 
-def next_version(settings: Any, old: Task) -> Task:
+def next_version(settings, old):
     """What `--new-version` makes of a task."""
     fresh = make_task(settings, ROUTES, 0, 1)
     fresh.adopt_position(old)
@@ -288,7 +285,7 @@ def next_version(settings: Any, old: Task) -> Task:
     return fresh
 
 
-PLAIN: dict[str, Any] = {"engine__name": "caea", "labels__topic": None, "prepare__warmup_records": 5}
+PLAIN = {"engine__name": "caea", "labels__topic": None, "prepare__warmup_records": 5}
 
 
 @pytest.mark.parametrize("restart", [False, True])

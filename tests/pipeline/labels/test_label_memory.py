@@ -1,7 +1,5 @@
 """What a stream remembers for labels: bounded, canonical, and nothing that was not written comes back."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from resonance.engine.errors import StateError
@@ -16,13 +14,13 @@ from tests.pipeline.labels.feedback import LABELS, late
 MESSAGE = RoutedRecord(LABELS, 3, 17, 5, None, b'{"id":"\xc3\xa9"}', (("h", None), ("g", b"\xff")), b"s\x00", 9)
 
 
-def memory(buffer: int = 3, wait: int = 2) -> LabelMemory:
+def memory(buffer=3, wait=2):
     made = LabelMemory()
     made.bound(late(labels__buffer_records=buffer, labels__wait_records=wait))
     return made
 
 
-def filled() -> LabelMemory:
+def filled():
     made = memory()
     for own, features in ((b'"a"', np.ones(2)), (b'"b"', None), (b"3", np.zeros(2)), (b"4", np.full(2, 0.5))):
         made.keep(own, features)
@@ -118,14 +116,14 @@ def test_a_stream_has_so_many_labels_at_most():
         ({}, {"labelled": np.array([1, 1], np.uint8)}),
     ],
 )
-def test_a_state_that_cannot_be_is_refused(header: dict[str, Any], arrays: dict[str, Any]):
+def test_a_state_that_cannot_be_is_refused(header, arrays):
     whole, parts = unpack(filled().state(2), KIND, REVISION)
     with pytest.raises(StateError, match="the labels of a stream cannot be read"):
         LabelMemory.from_state(pack(KIND, REVISION, {**whole, **header}, {**parts, **arrays}), 2, 3)
 
 
 @pytest.mark.parametrize("wrong", [{0: "\xff"}, {1: ["y" * 101]}, {1: [7]}, {2: 11}, {4: -1}], ids=str)
-def test_labels_that_cannot_wait_are_refused(wrong: dict[int, Any]):
+def test_labels_that_cannot_wait_are_refused(wrong):
     made = filled()
     made.seen += 1
     assert made.wait(b'"v"', ("x",), MESSAGE)

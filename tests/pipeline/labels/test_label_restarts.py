@@ -1,7 +1,6 @@
 """Both hops with labels after crashes and repeats, replayed and verified: as if nothing had happened."""
 
 from collections import Counter
-from typing import Any
 
 import numpy as np
 import orjson
@@ -10,10 +9,9 @@ from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint import listing
 from resonance.pipeline.checkpoint.inspection import inspect
 from resonance.pipeline.checkpoint.restore import restore_partitions
-from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.kafka.ranges import Span
-from resonance.pipeline.records import Message, Record
+from resonance.pipeline.records import Message
 from resonance.pipeline.recovery import recovery, reset
 from resonance.pipeline.replay import replaying
 from resonance.pipeline.tasks import task_maker
@@ -22,11 +20,11 @@ from resonance.pipeline.verify.digests import dead_letter_ref
 from resonance.schemas import dead_letter_headers
 
 from tests.pipeline.labels.feedback import LABELS, labels_of, rows, taught
-from tests.pipeline.memory_deployment import MemoryDeployment, rekeyed
+from tests.pipeline.memory_deployment import rekeyed
 from tests.pipeline.repartition.two_hops import ROUTES, settings
 from tests.pipeline.streams import STAMP, TOPIC, errors
 
-SMALL: dict[str, Any] = {
+SMALL = {
     "engine__name": "mlca_c",
     "engine__lambda": 10,
     "engine__min_cluster_records": None,
@@ -38,13 +36,13 @@ SMALL: dict[str, Any] = {
 }
 
 
-def deployed(patch: pytest.MonkeyPatch, **changed: Any) -> MemoryDeployment:
+def deployed(patch, **changed):
     """Three streams, and labels for most of their records in more partitions than the records have."""
     made = rekeyed(patch, labels=4, **SMALL, **changed)
     rng = np.random.default_rng(0)
     rows = sorted((record for p in range(2) for record in made.logs[TOPIC, p]), key=lambda record: record.timestamp)
     for i, record in enumerate(rows):
-        said = orjson.loads(record.value or b"")
+        said = orjson.loads(record.value)
         if rng.random() < 0.8:
             labels = ["busy"] * (said["cpu"] > 0.5) + ["slow"] * (said["latency_ms"] > 200)
             value = orjson.dumps({"id": said["id"], "labels": labels, "stream": said["country"]})
@@ -53,12 +51,12 @@ def deployed(patch: pytest.MonkeyPatch, **changed: Any) -> MemoryDeployment:
     return made
 
 
-def dead_letters(deployment: MemoryDeployment) -> list[Record]:
+def dead_letters(deployment):
     return [record for p in range(4) for record in deployment.logs["resonance.dead-letters", p]]
 
 
 @pytest.fixture
-def broken(monkeypatch: pytest.MonkeyPatch) -> MemoryDeployment:
+def broken(monkeypatch):
     """What workers left that were killed at least once in each hop, with archives."""
     made = deployed(monkeypatch)
     made.turn(0.2, archive=True, everything=True)
@@ -144,7 +142,7 @@ def test_a_reset_sends_labels_through_the_hop_again(broken):
     assert sum(len(outputs.assignments) for outputs in said.values()) == 900
 
 
-def settings_of_both(deployment: MemoryDeployment) -> tuple[Settings, Settings]:
+def settings_of_both(deployment):
     """Settings of an engine that labels teach, and of one that they do not."""
     own = {"prepare__warmup_records": 20, "snapshots__records": 100}
     return deployment.given, settings("field:country", input__id_path="id", **own)
@@ -160,7 +158,7 @@ def test_another_engine_begins_where_the_old_models_stood_when_they_were_killed(
     made.turn(0.7, kept=False)
     places = [at for at in made.source.logs if at[0] == ROUTES]
 
-    def models() -> dict[str, Any]:
+    def models():
         parts = restore_partitions(made.source, places, made.task).values()
         return {name: (part.task.model(name), part.task.clusters(name)) for part in parts for name in part.task.streams}
 

@@ -1,7 +1,5 @@
 """The first hop of labels: to the stream of the record, or a dead letter that says what a message must be."""
 
-from typing import Any
-
 import orjson
 import pytest
 from resonance.pipeline.kafka.partitioner import partition_of
@@ -37,7 +35,7 @@ def test_the_stream_may_be_left_out_where_there_is_one():
     assert [record.key for record in hops.routes[0]] == [b"features"] * 3
 
 
-def value(**members: Any) -> bytes:
+def value(**members):
     return orjson.dumps({"id": "r1", "labels": ["a"], **members})
 
 
@@ -117,10 +115,7 @@ def test_what_was_routed_while_the_topic_had_another_name_is_a_dead_letter():
     told = whole.process(read)
     assert len(told.assignments) == 30
     assert whole.counts.foreign == 0
-    assert [(errors(each)["partition"], each.partition) for each in told.dead_letters] == [
-        ("0", 0),
-        ("7", 1),
-    ]
+    assert [(errors(each)["partition"], each.partition) for each in told.dead_letters] == [("0", 0), ("7", 1)]
     assert {(errors(each)["topic"], errors(each)["class"]) for each in told.dead_letters} == {
         (LABELS, "missing_feature")
     }

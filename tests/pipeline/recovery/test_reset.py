@@ -1,18 +1,13 @@
 """``resonance reset``: what it says it would do, and that it does just that; without a broker."""
 
-from collections.abc import Callable
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
 from resonance.pipeline.checkpoint.archive_reader import newest_archive
 from resonance.pipeline.checkpoint.restore import restore_partitions
-from resonance.pipeline.records import Outputs
 from resonance.schemas import ClusterTable
 
-from tests.pipeline.commands import run
 from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import STAMP, TOPIC, payloads
 
@@ -20,17 +15,13 @@ AT = (TOPIC, 0)
 
 
 @pytest.fixture
-def reset(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., int]:
-    """The command, which returns its exit code."""
-    monkeypatch.chdir(tmp_path)
-    return partial(run, monkeypatch, "reset", "--topics", TOPIC)
+def reset(command):
+    return partial(command, "reset", "--topics", TOPIC)
 
 
 @pytest.fixture
-def deployment(monkeypatch: pytest.MonkeyPatch) -> MemoryDeployment:
-    made = MemoryDeployment(monkeypatch)
-    monkeypatch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: made.given)
-    return made
+def deployment(monkeypatch):
+    return MemoryDeployment(monkeypatch)
 
 
 def test_without_yes_it_is_only_shown(deployment, reset, capsys):
@@ -106,7 +97,7 @@ def test_what_was_done_is_told_as_done(deployment, reset, capsys):
 def test_a_reset_leaves_no_cluster_of_before_behind(deployment, reset):
     place = deployment.given.topic("clusters"), 0
 
-    def present() -> ClusterTable:
+    def present():
         return ClusterTable.from_clusters((record.key or b"", record.value) for record in deployment.logs[place])
 
     first = deployment.work(400)
@@ -135,7 +126,7 @@ def test_one_stream_begins_its_next_version(deployment, reset, capsys):
     assert {cluster["id"] for cluster in started[0]["before"]} == present
     expected = others.process([record for record in deployment.logs[AT] if record.offset >= 300])
 
-    def of_b(outputs: Outputs) -> list[dict[str, Any]]:
+    def of_b(outputs):
         return [answer for answer in payloads(outputs.assignments) if answer["stream"] == "p0:b"]
 
     assert of_b(after) == of_b(expected)
@@ -163,7 +154,6 @@ def test_going_back_to_other_settings_says_how(deployment, monkeypatch, reset, c
     deployment.work(300, everything=True)
     changed = MemoryDeployment(monkeypatch, engine__memory=300)
     changed.logs, changed.offsets = deployment.logs, deployment.offsets
-    monkeypatch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: changed.given)
     assert reset("--to-archive", "200") == 65
     told = capsys.readouterr().err
     assert "learned with other settings: engine.memory was 100, is 300; the archive at offset 100 (2023-" in told
@@ -228,7 +218,7 @@ def test_a_password_is_not_repeated(deployment, reset, capsys):
     assert "hush" not in told.out + told.err
 
 
-def behind(deployment: MemoryDeployment) -> None:
+def behind(deployment):
     """A worker that delivers at least once is killed before the offsets of its last snapshot count."""
     deployment.work(300, archive=True)
     (part,) = restore_partitions(deployment.source, [AT], deployment.task).values()

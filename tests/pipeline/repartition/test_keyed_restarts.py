@@ -1,7 +1,6 @@
 """Both hops of a keyed hierarchy after crashes and what mends a stop, and what verify says of that."""
 
 from itertools import pairwise
-from typing import Any
 
 import orjson
 import pytest
@@ -16,24 +15,24 @@ from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.verify import verify as verifying
 from resonance.schemas import ClusterTable
 
-from tests.pipeline.memory_deployment import KEYED, MemoryDeployment, rekeyed
+from tests.pipeline.memory_deployment import KEYED, rekeyed
 from tests.pipeline.repartition.two_hops import ROUTES, by_id, by_record, settings, without_routes_offset
 from tests.pipeline.streams import TOPIC
 
 
 @pytest.fixture
-def deployment(monkeypatch: pytest.MonkeyPatch) -> MemoryDeployment:
+def deployment(monkeypatch):
     return rekeyed(monkeypatch, **KEYED, snapshots__records=150)
 
 
-def told(deployment: MemoryDeployment, kind: str) -> list[Message]:
+def told(deployment, kind):
     """What stands on a topic, each message once."""
     logs = [deployment.logs.get((deployment.given.topic(kind), partition), []) for partition in range(3)]
     found = [Message(record.key, record.value, without_routes_offset(record.headers)) for log in logs for record in log]
     return list({repr(message): message for message in found}.values())
 
 
-def same_as_local(deployment: MemoryDeployment) -> None:
+def same_as_local(deployment):
     """Each record and each event told by somebody as one task says it, and nothing else by anybody."""
     whole = settings(**{**KEYED, "hierarchy": "local", "input__id_path": "id"})
     assignments, events = {}, {}
@@ -43,10 +42,10 @@ def same_as_local(deployment: MemoryDeployment) -> None:
         events |= by_id(outputs.cluster_events)
     assert by_record(told(deployment, "assignments")) == assignments
     assert by_id(told(deployment, "cluster_events")) == events
-    assert sum(orjson.loads(message.value or b"")["level"] > 1 for message in told(deployment, "cluster_events")) > 20
+    assert sum(orjson.loads(message.value)["level"] > 1 for message in told(deployment, "cluster_events")) > 20
 
 
-def crashing(deployment: MemoryDeployment) -> None:
+def crashing(deployment):
     """Some turns as of workers that deliver at least once; their first hop sends a third of its messages twice."""
     deployment.turn(0.4, archive=True)
     deployment.turn(0.3, only=TOPIC, lost=True)
@@ -58,13 +57,13 @@ def crashing(deployment: MemoryDeployment) -> None:
     deployment.turn()
 
 
-def test_crashes_of_either_hop_change_nothing(deployment: MemoryDeployment) -> None:
+def test_crashes_of_either_hop_change_nothing(deployment):
     crashing(deployment)
     same_as_local(deployment)
 
 
 @pytest.mark.parametrize("topic", [TOPIC, ROUTES])
-def test_lost_offsets_are_mended_by_the_snapshots_of_either_hop(deployment: MemoryDeployment, topic: str) -> None:
+def test_lost_offsets_are_mended_by_the_snapshots_of_either_hop(deployment, topic):
     deployment.turn(0.6)
     deployment.turn(0.6, everything=True)
     for at in [at for at in deployment.source.logs if at[0] == topic]:
@@ -79,11 +78,11 @@ def test_lost_offsets_are_mended_by_the_snapshots_of_either_hop(deployment: Memo
     same_as_local(deployment)
 
 
-def verify(deployment: MemoryDeployment, **span: Any) -> verifying.Verdict:
+def verify(deployment, **span):
     return verifying.verify(deployment.given, Span.parse(**span))
 
 
-def test_what_was_sent_and_said_twice_is_verified(deployment: MemoryDeployment) -> None:
+def test_what_was_sent_and_said_twice_is_verified(deployment):
     crashing(deployment)
     verdict = verify(deployment)
     assert verdict.identical, verdict.differences()
@@ -92,7 +91,7 @@ def test_what_was_sent_and_said_twice_is_verified(deployment: MemoryDeployment) 
     assert verdict.total("repeats") > 200
 
 
-def test_a_range_of_what_was_sent_twice_is_verified_from_an_archive(deployment: MemoryDeployment) -> None:
+def test_a_range_of_what_was_sent_twice_is_verified_from_an_archive(deployment):
     crashing(deployment)
     verdict = verify(deployment, begin="200")
     assert verdict.identical, verdict.differences()
@@ -100,7 +99,7 @@ def test_a_range_of_what_was_sent_twice_is_verified_from_an_archive(deployment: 
     assert any(start.startswith("from the archive") for start in starts)
 
 
-def test_a_range_may_begin_between_two_messages_of_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_range_may_begin_between_two_messages_of_a_record(monkeypatch):
     deployment = rekeyed(monkeypatch, partitions=1, routes=1, records=400, **KEYED)
     monkeypatch.setattr("resonance.pipeline.repartition.keyed.operation_sizes.VECTORS_BYTES", 60)
     deployment.turn()
@@ -113,16 +112,16 @@ def test_a_range_may_begin_between_two_messages_of_a_record(monkeypatch: pytest.
         assert verdict.identical, verdict.differences()
 
 
-def test_a_changed_answer_is_found_among_repeats(deployment: MemoryDeployment) -> None:
+def test_a_changed_answer_is_found_among_repeats(deployment):
     crashing(deployment)
     log = deployment.logs["resonance.assignments", 1]
-    content = orjson.loads(log[200].value or b"")
+    content = orjson.loads(log[200].value)
     log[200] = log[200]._replace(value=orjson.dumps({**content, "novel": not content["novel"]}))
     ((topic, difference),) = verify(deployment).differences()
     assert (topic, difference.kind, difference.what) == (ROUTES, "assignments", "other")
 
 
-def both(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> tuple[MemoryDeployment, MemoryDeployment]:
+def both(monkeypatch, **changes):
     """The same with a keyed hierarchy and with a local one, both standing in the middle of the input."""
     made = []
     for hierarchy in ("keyed", "local"):
@@ -133,13 +132,13 @@ def both(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> tuple[MemoryDeploym
     return made[0], made[1]
 
 
-def take(deployment: MemoryDeployment, **changes: Any) -> None:
+def take(deployment, **changes):
     """Go on with other settings."""
     values = {**KEYED, "hierarchy": deployment.given.hierarchy, "input__id_path": "id", **changes}
     deployment.take_settings(settings(**values))
 
 
-def test_a_new_version_ends_and_begins_all_levels_as_in_one_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_version_ends_and_begins_all_levels_as_in_one_tree(monkeypatch):
     keyed, local = both(monkeypatch)
     for deployment in (keyed, local):
         deployment.serve(monkeypatch)
@@ -155,12 +154,10 @@ def test_a_new_version_ends_and_begins_all_levels_as_in_one_tree(monkeypatch: py
         deployment.turn()
     compared(keyed, local)
     verified(monkeypatch, keyed, records=900 - 2 * 315)
-    assert {orjson.loads(m.value or b"")["version"] for m in told(keyed, "assignments")} == {1, 2}
+    assert {orjson.loads(m.value)["version"] for m in told(keyed, "assignments")} == {1, 2}
 
 
-def test_a_new_version_carries_out_under_the_old_settings_what_nobody_has_begun_with(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_new_version_carries_out_under_the_old_settings_what_nobody_has_begun_with(monkeypatch):
     keyed, whole = rekeyed(monkeypatch, **KEYED), rekeyed(monkeypatch, **KEYED)
     whole.turn(0.5, only=TOPIC)
     whole.turn(only=ROUTES)
@@ -171,31 +168,29 @@ def test_a_new_version_carries_out_under_the_old_settings_what_nobody_has_begun_
     assert by_record(told(keyed, "assignments")) == by_record(told(whole, "assignments"))
 
 
-def verified(monkeypatch: pytest.MonkeyPatch, keyed: MemoryDeployment, records: int) -> None:
+def verified(monkeypatch, keyed, records):
     keyed.serve(monkeypatch)
     verdict = verify(keyed)
     assert verdict.identical, verdict.differences()
     assert sum(part.records for part in verdict.parts if part.topic == TOPIC) == records
 
 
-def compared(keyed: MemoryDeployment, local: MemoryDeployment) -> None:
+def compared(keyed, local):
     assert by_record(told(keyed, "assignments")) == by_record(told(local, "assignments"))
     assert by_id(told(keyed, "cluster_events")) == by_id(told(local, "cluster_events"))
     tables = [ClusterTable(), ClusterTable()]
     for table, deployment in zip(tables, (keyed, local), strict=True):
         for message in told(deployment, "cluster_events"):
-            table.apply(message.value or b"")
+            table.apply(message.value)
     assert tables[0].clusters() == tables[1].clusters()
     log = [record for partition in range(3) for record in keyed.logs["resonance.clusters", partition]]
     assert ClusterTable.from_clusters((r.key or b"", r.value) for r in log).clusters() == tables[0].clusters()
-    events = [orjson.loads(message.value or b"") for message in told(keyed, "cluster_events")]
+    events = [orjson.loads(message.value) for message in told(keyed, "cluster_events")]
     ended = [cluster["id"] for event in events if event["kind"] == "version_started" for cluster in event["before"]]
     assert any("." in cluster.rpartition("/")[2] for cluster in ended), "those of the subtrees are told, too"
 
 
-def test_where_the_old_subtrees_cannot_be_rebuilt_what_is_on_its_way_is_answered_by_the_roots(
-    monkeypatch: pytest.MonkeyPatch, deployment: MemoryDeployment
-) -> None:
+def test_where_the_old_subtrees_cannot_be_rebuilt_what_is_on_its_way_is_answered_by_the_roots(monkeypatch, deployment):
     deployment.turn(0.4, everything=True)
     deployment.turn(0.5)
     at = (ROUTES, 0)
@@ -217,7 +212,7 @@ def test_where_the_old_subtrees_cannot_be_rebuilt_what_is_on_its_way_is_answered
     assert any(path[1] >= 0 for path in paths if len(path) > 1)
 
 
-def test_one_stream_is_forgotten_with_all_its_levels(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_stream_is_forgotten_with_all_its_levels(monkeypatch):
     keyed, local = both(monkeypatch, stream="key")
     for deployment in (keyed, local):
         deployment.serve(monkeypatch)
@@ -230,11 +225,11 @@ def test_one_stream_is_forgotten_with_all_its_levels(monkeypatch: pytest.MonkeyP
         deployment.turn()
     compared(keyed, local)
     verified(monkeypatch, keyed, records=450 + 135)
-    answers = [orjson.loads(message.value or b"") for message in told(keyed, "assignments")]
+    answers = [orjson.loads(message.value) for message in told(keyed, "assignments")]
     assert {a["stream"] for a in answers if a["version"] == 2} == {"p1:k1"}
 
 
-def test_what_was_sent_and_does_not_count_is_left_to_the_new_models(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_sent_and_does_not_count_is_left_to_the_new_models(monkeypatch):
     for command in (mismatches.NEW_VERSION, "reset --stream"):
         keyed = rekeyed(monkeypatch, **KEYED)
         keyed.serve(monkeypatch)
@@ -255,9 +250,7 @@ def test_what_was_sent_and_does_not_count_is_left_to_the_new_models(monkeypatch:
 
 
 @pytest.mark.parametrize("rebuilt", [True, False])
-def test_what_no_output_has_a_place_for_is_named_before_anything_is_written(
-    monkeypatch: pytest.MonkeyPatch, deployment: MemoryDeployment, *, rebuilt: bool
-) -> None:
+def test_what_no_output_has_a_place_for_is_named_before_anything_is_written(monkeypatch, deployment, *, rebuilt):
     deployment.turn(0.4, everything=True)
     deployment.turn(0.5)
     at = (ROUTES, 0)
@@ -274,7 +267,7 @@ def test_what_no_output_has_a_place_for_is_named_before_anything_is_written(
     assert len(deployment.written) == written
 
 
-def test_a_change_of_hierarchy_is_a_stop_that_no_new_version_mends(deployment: MemoryDeployment) -> None:
+def test_a_change_of_hierarchy_is_a_stop_that_no_new_version_mends(deployment):
     deployment.turn(0.5, everything=True)
     take(deployment, hierarchy="local")
     with pytest.raises(MismatchError, match="learned with hierarchy = keyed, it is local") as stopped:

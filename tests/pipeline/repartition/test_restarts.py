@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from dataclasses import replace
-from typing import Any
 
 import orjson
 import pytest
@@ -21,7 +20,7 @@ from resonance.pipeline.repartition.envelope import read_route
 from resonance.pipeline.tasks import make_task, task_maker
 from resonance.pipeline.verify import verify
 
-from tests.pipeline.memory_deployment import EMITTED, KEYED, MemoryDeployment, rekeyed
+from tests.pipeline.memory_deployment import EMITTED, KEYED, rekeyed
 from tests.pipeline.repartition.two_hops import ROUTES, Hops, settings
 from tests.pipeline.streams import STAMP, TOPIC, value_of
 from tests.pipeline.streams import settings as any_settings
@@ -29,7 +28,7 @@ from tests.pipeline.streams import settings as any_settings
 MORE = {"snapshots__records": 120, "snapshots__ratio": 0}
 
 
-def written(deployment: MemoryDeployment, *, once: bool = False) -> dict[Any, Any]:
+def written(deployment, *, once=False):
     """Everything on the output topics; each message once if asked."""
     found = {}
     for kind in EMITTED:
@@ -40,9 +39,9 @@ def written(deployment: MemoryDeployment, *, once: bool = False) -> dict[Any, An
     return found
 
 
-def by_stream(deployment: MemoryDeployment) -> dict[Any, Any]:
+def by_stream(deployment):
     """What stands on the output topics of each stream, in its order."""
-    found: dict[Any, Any] = defaultdict(list)
+    found = defaultdict(list)
     for place, messages in written(deployment).items():
         for message in messages:
             content = orjson.loads(message[1] or b"{}")
@@ -50,7 +49,7 @@ def by_stream(deployment: MemoryDeployment) -> dict[Any, Any]:
     return dict(found)
 
 
-def sources_of_answers(deployment: MemoryDeployment, partitions: int = 2) -> list[Any]:
+def sources_of_answers(deployment, partitions=2):
     logs = [deployment.logs[deployment.given.topic("assignments"), partition] for partition in range(partitions)]
     return [tuple(orjson.loads(record.value)["source"].values()) for log in logs for record in log]
 
@@ -102,13 +101,13 @@ def test_the_second_hop_learns_again_what_it_had_not_snapshotted_without_the_rep
     assert set(restarted) == set(fresh.models())
 
 
-def route(number: int, before: int, offset: int, partition: int = 0) -> Any:
+def route(number, before, offset, partition=0):
     source = b'["%b",%d,%d,%d,%d]' % (TOPIC.encode(), partition, number, STAMP, before)
     headers = (("resonance.source", source), ("resonance.key", None))
     return read_route(Record(ROUTES, 0, offset, STAMP, b"DE", b"{}", headers))
 
 
-def numbers(repeats: Deduplicator, *given: tuple[int, int], first: int = 0) -> list[int]:
+def numbers(repeats, *given, first=0):
     routes = [route(number, before, first + i) for i, (number, before) in enumerate(given)]
     return [record.source_offset for record in repeats.kept(routes)]
 
@@ -279,7 +278,7 @@ def test_a_new_version_goes_on_in_both_hops(monkeypatch):
     assert len(set(sources_of_answers(deployment))) == len(sources_of_answers(deployment)) == 900
 
 
-def timed_out(deployment: MemoryDeployment) -> None:
+def timed_out(deployment):
     """Let the first hop send records of which it commits none, and of which one was never stored."""
     before = {partition: len(deployment.logs[ROUTES, partition]) for partition in range(3)}
     deployment.turn(0.3, only=TOPIC, lost=True)

@@ -36,29 +36,10 @@ def inputs(
 
 
 class Hops:
-    """The tasks of both hops, the routes between them and what they said.
-
-    Parameters
-    ----------
-    given : Settings
-        Of all tasks.
-    routes : int
-        Partitions of the routes.
-    logs : sequence of sequence of Record
-        What stands in each input partition for `run`.
-    workers : int
-        How many there are for `run`: a task runs with the others of its worker, in turn.
-    seed : int
-        Decides how much of which log is processed when.
-    """
+    """The tasks of both hops, the routes between them and what they said; a seed decides what `run` processes when."""
 
     def __init__(
-        self,
-        given: Settings,
-        routes: int = 2,
-        logs: Sequence[Sequence[Record]] = (),
-        workers: int = 1,
-        seed: int = 0,
+        self, given: Settings, routes: int = 2, logs: Sequence[Sequence[Record]] = (), workers: int = 1, seed: int = 0
     ) -> None:
         self.given, self.count, self.workers = given, routes, workers
         self.held: dict[TopicPartition, Held] = {}
@@ -71,7 +52,6 @@ class Hops:
 
     @property
     def routes(self) -> dict[int, list[Record]]:
-        """What was routed to each partition."""
         return {partition: log for (topic, partition), log in self.logs.items() if topic == ROUTES}
 
     @property
@@ -80,14 +60,12 @@ class Hops:
 
     @property
     def outputs(self) -> Outputs:
-        """What both hops said."""
         whole = Outputs()
         for part in (self.first, *self.second.values()):
             whole.add(part)
         return whole
 
     def make(self, topic: str, partition: int) -> Any:
-        """Return an empty task."""
         return make_task(self.given, topic, partition, self.count)
 
     def task(self, topic: str, partition: int) -> Any:
@@ -152,13 +130,11 @@ class Hops:
         return self.outputs
 
     def write(self, at: TopicPartition, streams: Sequence[str]) -> None:
-        """Write snapshots of a task."""
         held = self.held[at]
         held.write(streams, self.logs[at][held.read - 1].offset + 1 if held.read else 0)
 
 
 def keyed_hops(given: Settings, logs: Sequence[Sequence[Record]], workers: int = 1, seed: int = 0) -> Hops:
-    """The hops of a keyed hierarchy."""
     return Hops(given, KEYED_ROUTES, logs, workers, seed)
 
 

@@ -105,13 +105,30 @@ def test_a_topic_gets_room_for_what_the_settings_allow():
         ({"snapshots": {"cleanup.policy": "delete"}}, "cleanup.policy=delete and would lose snapshots"),
         ({"clusters": {"cleanup.policy": "compact,delete"}}, "cleanup.policy=compact,delete and would lose clusters"),
         ({"archive": {"cleanup.policy": "compact"}}, "it must be delete: kafka-configs.sh"),
-        ({"assignments": {"partitions": 2}}, "has 2 partitions, the input in has 3"),
+        ({"assignments": {"partitions": 2}}, "has 2 partitions, the input in has 3.*--alter --topic .* --partitions 3"),
+        ({"assignments": {"partitions": 4}}, "has 4 partitions, the input in has 3.*name another"),
     ],
 )
 def test_a_topic_of_another_shape_stops_the_start(change, told):
-    with pytest.raises(BrokerError) as caught:
+    with pytest.raises(BrokerError, match=told):
         checked(survey(deployed(**change), SHOP))
-    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("topics", "told"),
+    [
+        ({}, "input topic in does not exist on kafka:9092.*kafka-topics.sh --bootstrap-server"),
+        ({"in": 2}, r"shop\.archive does not exist.*--partitions 2 --config cleanup.*unless topics.create is off"),
+        ({"in": 2, "more": 3}, "in has 2, more has 3.*--alter --topic in --partitions 3"),
+    ],
+)
+def test_a_topic_that_is_missing_or_differs_from_the_other_inputs_names_the_command_that_helps(topics, told):
+    wanted = Topics.of(Settings.of({"input.topics": [*topics] or ["in"], "name": "shop"}))
+    cluster = FakeCluster({name: (partitions, {}) for name, partitions in topics.items()})
+    for kind in ("assignments", "cluster-events", "drift-events", "dead-letters", "clusters", "snapshots"):
+        cluster.topics[f"shop.{kind}"] = (2, SMALL_SEGMENTS if kind in ("clusters", "snapshots") else {})
+    with pytest.raises(BrokerError, match=f"(?s){told}"):
+        prepare_topics(cluster, wanted, create=False)
 
 
 @pytest.mark.parametrize("kind", ["snapshots", "dead_letters", "archive"])

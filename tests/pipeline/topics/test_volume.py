@@ -20,16 +20,16 @@ DEPLOYMENT = Deployment(2, {"in": "id-1"})
 class Task:
     """One stream, whose state has so many bytes."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size):
         self.size = size
 
-    def is_consistent_at(self, position: int) -> bool:
+    def is_consistent_at(self, position):
         return True
 
     def states(self):
         yield StreamSnapshot("p0", 5, {}, bytes(self.size))
 
-    def partition_state(self) -> bytes:
+    def partition_state(self):
         return b"{}"
 
 

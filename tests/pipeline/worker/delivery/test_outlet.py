@@ -17,7 +17,7 @@ LONG = b"x" * 2_000_000
         ("states", Message(b'["chunk",', LONG, []), None),
     ],
 )
-def test_the_remedy_is_that_of_the_topic(topic: str, message: Message, remedy: str | None) -> None:
+def test_the_remedy_is_that_of_the_topic(topic, message, remedy):
     outlet = Outlet(producer_settings({"bootstrap.servers": "127.0.0.1:1"}), 1.0, reports=False)
     with pytest.raises(DeliveryError) as caught:
         outlet.send(Batch(topic, 3, [message]))

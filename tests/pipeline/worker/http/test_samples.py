@@ -13,7 +13,7 @@ from resonance.pipeline.worker.http.samples import samples
 from resonance.pipeline.worker.http.status import WorkerStatus
 from resonance.pipeline.worker.processor import Processor
 
-from tests.pipeline.streams import TOPIC, join, payloads, points, records, restored, run, settings, states, task
+from tests.pipeline.streams import TOPIC, payloads, points, records, restored, run, settings, states, task
 
 AT = TP(TOPIC, 0)
 
@@ -100,7 +100,7 @@ def test_looking_changes_neither_answers_nor_states():
     watched, alone = task(), task()
     outputs = Outputs()
     for start in range(0, 1500, 100):
-        join(outputs, watched.process(log[start : start + 100]))
+        outputs.add(watched.process(log[start : start + 100]))
         watched.health.figures()
     assert outputs == run(alone, log)
     assert states(watched) == states(alone)
