@@ -90,8 +90,8 @@ class ClusterEvent(TypedDict):
     level : int
         Level of the hierarchy, 1 = root.
     seq : int
-        Number of the event in its stream, from 0 without gaps. Events that were not told count: the ``version_started``
-        with which telling begins has the number of the last one of them.
+        Number of the event in its stream, from 0 without gaps. Events that were not emitted count: the
+        ``version_started`` with which emission begins has the number of the last one of them.
     subtree : int, optional
         Root node below which it happened, where the models there learn apart from the root (``hierarchy = "keyed"``):
         `seq` then counts the events of this subtree. Absent for the first level, and where all levels learn together.
