@@ -77,8 +77,7 @@ def test_every_query_names_metrics_and_labels_that_there_are(where, query):
 
 def test_the_names_in_a_query_are_found():
     query = 'sum by (le) (rate(a_bucket{b="c_d", e=~"$e"}[5m])) / on (f) g > 0 and max without (h) (i_j == 1)'
-    assert metrics_of(query) == {"a_bucket", "g", "i_j"}
-    assert labels_of(query) == {"b", "e", "le"}
+    assert (metrics_of(query), labels_of(query)) == ({"a_bucket", "g", "i_j"}, {"b", "e", "le"})
 
 
 def test_panels_have_places_of_their_own():
@@ -103,8 +102,7 @@ def test_grafana_finds_its_data_source_and_its_dashboard():
     used = {panel["datasource"]["uid"] for panel in PANELS} | {
         t["datasource"]["uid"] for p in PANELS for t in p["targets"]
     }
-    assert used == {source["uid"]}
-    assert source["url"] == "http://prometheus:9090"
+    assert (used, source["url"]) == ({source["uid"]}, "http://prometheus:9090")
     mounted = dict(volume.split(":")[:2][::-1] for volume in SERVICES["grafana"]["volumes"])
     assert mounted[provider["options"]["path"]] == "./grafana/dashboards"
     home = SERVICES["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
@@ -178,8 +176,7 @@ def test_workers_have_names_of_their_own_and_time_to_stop():
 
 
 def test_the_image_runs_as_nobody_special_and_is_asked_for_its_health():
-    assert of("USER")[-1] == "10001:10001"
-    assert json.loads(of("ENTRYPOINT")[-1]) == ["resonance"]
+    assert (of("USER")[-1], json.loads(of("ENTRYPOINT")[-1])) == ("10001:10001", ["resonance"])
     assert json.loads(of("CMD")[-1]) == ["worker"]
     assert "/livez" in of("HEALTHCHECK")[0]
     compile(json.loads("[" + of("HEALTHCHECK")[0].split("CMD [", 1)[1])[-1], "healthcheck", "exec")

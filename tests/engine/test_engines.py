@@ -265,8 +265,7 @@ def test_a_bad_record_is_named_and_leaves_the_state_untouched(make, bad, index, 
     before = engine.state()
     with pytest.raises(RecordError, match=f"record {index} of the batch: feature 0") as caught:
         engine.learn(np.array([[0.1, 0.2, 0.3, 0.4], bad]))
-    assert caught.value.index == index
-    assert engine.state() == before
+    assert (caught.value.index, engine.state()) == (index, before)
 
 
 def test_another_dimension_is_refused(make, shifting):

@@ -57,8 +57,7 @@ def compare(parameters, X, y=None, *, places=1, size=1000, sent=1000, reload_at=
         events += sum(bool(event.path) for event in expected.events)
         if at in reload_at:
             parts.reload()
-    assert described(parts.clusters()) == described(whole.clusters())
-    assert parts.state() == whole.state()
+    assert (described(parts.clusters()), parts.state()) == (described(whole.clusters()), whole.state())
     return events
 
 
@@ -207,8 +206,7 @@ def test_an_untouched_part_has_a_state_too():
     parts.reload()
     assert answers(parts.learn(shifting(200))) == answers(HCAEA().learn(shifting(200)))
     empty = HCAEASubtree.from_state(HCAEASubtree.below(3, {}).state())
-    assert empty.node == 3
-    assert empty.clusters() == []
+    assert (empty.node, empty.clusters()) == (3, [])
 
 
 @pytest.mark.parametrize("part", ["root", "subtree"])

@@ -46,8 +46,7 @@ def learned(X, cuts=()):
 def same(one, other, cuts=()):
     """Every record in the same cluster, and every answer with the same bits."""
     (cluster, events, answer), (expected, told, as_before) = learned(one, cuts), learned(other)
-    assert cluster.tobytes() == expected.tobytes()
-    assert events == told
+    assert (cluster.tobytes(), events) == (expected.tobytes(), told)
     assert answer.score.tobytes() == as_before.score.tobytes()
 
 

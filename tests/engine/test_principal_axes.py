@@ -199,8 +199,7 @@ def test_logarithms_and_categories_are_projected_too():
 def test_auto_projects_many_columns_on_16_axes_with_500_records():
     few = Preparation([f"f{i}" for i in range(32)], project="auto")
     many = Preparation([f"f{i}" for i in range(33)], project="auto")
-    assert (few.dimension, few.wanted) == (32, 200)
-    assert (many.dimension, many.wanted) == (16, 500)
+    assert (few.dimension, few.wanted, many.dimension, many.wanted) == (32, 200, 16, 500)
     names = [f"f{i}" for i in range(100)]
     assert Preparation(names, project="auto", scale="none").ready
     assert Preparation(names, project="auto", scale="given", ranges=dict.fromkeys(names, (0, 1))).ready
@@ -245,8 +244,7 @@ def test_every_division_into_batches_gives_the_same_bits(make, size):
     for start in range(0, 500, size):
         parts.hold(X[start : min(start + size, 500)])
     got = [parts.freeze(), *(parts.apply(X[i : i + size]) for i in range(500, len(X), size))]
-    assert np.concatenate(got).tobytes() == expected.tobytes()
-    assert parts.state() == whole.state()
+    assert (np.concatenate(got).tobytes(), parts.state()) == (expected.tobytes(), whole.state())
 
 
 @pytest.mark.parametrize("held", [0, 1, 320, 500])
@@ -263,8 +261,7 @@ def test_a_state_saved_at_any_moment_goes_on_with_the_same_bits(held):
     preparation = Preparation([f"f{i}" for i in range(40)], project="auto")
     preparation.hold(X[:held])
     loaded = Preparation.from_state(preparation.state())
-    assert loaded.state() == preparation.state()
-    assert finish(loaded) == finish(preparation)
+    assert (loaded.state(), finish(loaded)) == (preparation.state(), finish(preparation))
     assert Preparation.from_state(preparation.frozen_state()).outside == 0
 
 
@@ -281,18 +278,10 @@ def test_a_state_of_the_first_revision_is_read():
 @pytest.mark.parametrize(
     "changed",
     [
-        {"axes": np.zeros((16, 39))},
-        {"axes": np.zeros((17, 40))},
-        {"axes": np.zeros((0, 40))},
-        {"axes": np.full((16, 40), np.nan)},
-        {"axes": np.full((16, 40), 2.0)},
-        {"axes_centre": np.zeros(39)},
-        {"axes_centre": np.full(40, np.inf)},
-        {"axes_rest": np.full(40, -1.0)},
-        {"axes_rest": np.zeros((40, 1))},
-        {"axes_scale": np.array([0.0, 0.0])},
-        {"axes_scale": np.array([1.0, np.nan])},
-        {"axes_scale": np.ones(3)},
+        *({"axes": np.zeros((16, 39))}, {"axes": np.zeros((17, 40))}, {"axes": np.zeros((0, 40))}),
+        *({"axes": np.full((16, 40), np.nan)}, {"axes": np.full((16, 40), 2.0)}, {"axes_centre": np.zeros(39)}),
+        *({"axes_centre": np.full(40, np.inf)}, {"axes_rest": np.full(40, -1.0)}, {"axes_rest": np.zeros((40, 1))}),
+        *({"axes_scale": np.array([0.0, 0.0])}, {"axes_scale": np.array([1.0, np.nan])}, {"axes_scale": np.ones(3)}),
         {"axes_scale": None},
     ],
 )

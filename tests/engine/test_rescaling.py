@@ -69,8 +69,7 @@ def test_however_records_come_the_bits_are_the_same_and_a_state_goes_on_with_the
         other = Preparation.from_state(other.state())
         assert Preparation.from_state(other.state()).state() == other.state()
         parts.append(prepared(other, X[at : at + 250], 250)[0])
-    assert np.concatenate(parts).tobytes() == expected.tobytes()
-    assert other.state() == whole.state()
+    assert (np.concatenate(parts).tobytes(), other.state()) == (expected.tobytes(), whole.state())
 
 
 def test_what_was_prepared_before_is_where_the_change_puts_it():
@@ -107,8 +106,7 @@ def test_flags_categories_and_bent_features_keep_their_ranges():
 def test_projected_records_have_no_range_of_their_own():
     rows = np.random.default_rng(0).random((200, 3))
     assert learned(rows, project=2, warmup_records=200).room is None
-    assert learned(rows, rescale=False).room is None
-    assert learned(rows, rescale=False).rescale() is None
+    assert (learned(rows, rescale=False).room, learned(rows, rescale=False).rescale()) == (None, None)
 
 
 def test_more_records_than_until_the_next_look_are_a_fault_of_the_caller():
@@ -162,8 +160,7 @@ def test_modal_goes_on_in_other_units():
     assert (model.predict(X[:500] * factor + shift).cluster == ids).mean() > 0.99
     twin = Modal.from_state(model.state())
     step, other = (each.learn(X[3_000:] * factor + shift) for each in (model, twin))
-    assert step.cluster.tobytes() == other.cluster.tobytes()
-    assert twin.state() == model.state()
+    assert (step.cluster.tobytes(), twin.state()) == (other.cluster.tobytes(), model.state())
     assert {cluster.id for cluster in model.clusters()} == set(before)
 
 

@@ -119,8 +119,7 @@ def test_open_records_bring_new_features_at_any_time(make):
         if at % 100 == 99:
             assert single.dimension == np.flatnonzero(X[: at + 1].any(axis=0)).max() + 1
             single = type(single).from_state(single.state())
-    assert single.state() == whole.state()
-    assert whole.dimension == 40
+    assert (single.state(), whole.dimension) == (whole.state(), 40)
     for cluster in whole.clusters():
         assert len(cluster.features) == len(cluster.centre) == len(cluster.spread)
         assert (np.diff(cluster.features) > 0).all()

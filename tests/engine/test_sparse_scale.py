@@ -56,8 +56,7 @@ def test_what_cannot_be_prepared_is_named():
     scale = SparseScale("given", ["a"], RANGES)
     data = [-1.0, 1e200, 1e149, 0.5]
     _, faults, _, faulty = prepared(scale, data)
-    assert (faults > 0).tolist() == [True, True, True, False]
-    assert faulty == 3
+    assert ((faults > 0).tolist(), faulty) == ([True, True, True, False], 3)
     _, width = scale.factors(NAMES)
     told = [scale.problem(*each) for each in zip(NAMES[:3], data, width.tolist(), faults.tolist(), strict=False)]
     assert told == [

@@ -58,8 +58,7 @@ def test_a_deployment_is_planned_created_and_checked(topics, broker):
     archive = next(
         t for t in json.loads(topics("plan", "--json", inputs=source)[1])["topics"] if t["kind"] == "archive"
     )
-    assert archive["state"] == "exists"
-    assert archive["config"]["retention.ms"] == "86400000"
+    assert (archive["state"], archive["config"]["retention.ms"]) == ("exists", "86400000")
 
 
 def test_bytes_a_day_follow_from_the_rate(topics, broker):

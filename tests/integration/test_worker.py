@@ -54,8 +54,7 @@ def test_only_committed_records_are_answered_live_and_after_a_kill(deployment, m
         wait_until(lambda: deployment.committed() == deployment.ends())
         assert worker.terminate() == 0
     expected = [(m.partition(), m.offset()) for m in read_topic(deployment.broker, deployment.input)]
-    assert len(expected) == 1200
-    assert deployment.answers() == expected
+    assert (len(expected), deployment.answers()) == (1200, expected)
 
 
 @BOTH

@@ -184,8 +184,7 @@ def test_the_live_view_leaves_the_sentences_and_takes_its_panel_away():
     story.worker = "running, pid 7"
     console.print(panel(story))
     assert "running, pid 7" in screen.getvalue()
-    assert spark([0, 5, 10]) == "▁▅█"
-    assert spark([0, 0]) == "▁▁"
+    assert (spark([0, 5, 10]), spark([0, 0])) == ("▁▅█", "▁▁")
 
 
 def test_a_line_lives_from_its_first_event_to_its_last():

@@ -91,109 +91,56 @@ CLUSTER = {"id": "p3/1/2", "size": 40, "centre": {"cpu": 0.5}, "spread": {"cpu":
 TIME = "2026-01-02T03:04:05.678Z"
 
 
-def good(name):
-    assignment = {
-        "id": None,
-        "source": SOURCE,
-        "stream": "p3",
-        "version": 1,
-        "status": "assigned",
-        "cluster": "p3/1/2",
-        "clusters": ["p3/1/2", "p3/1/7.0"],
-        "score": 0.75,
-        "novel": False,
-        "path": [7, 1],
-        "time": TIME,
-    }
-    event = {
-        "kind": "split",
-        "stream": "p3",
-        "version": 1,
-        "level": 1,
-        "seq": 4,
-        "cluster": "p3/1/3",
-        "other": "p3/1/2",
-        "before": [CLUSTER],
-        "after": [CLUSTER, CLUSTER],
+GOOD = {
+    "assignment": {
+        **{"id": None, "source": SOURCE, "stream": "p3", "version": 1, "status": "assigned", "cluster": "p3/1/2"},
+        **{"clusters": ["p3/1/2", "p3/1/7.0"], "score": 0.75, "novel": False, "path": [7, 1], "time": TIME},
+    },
+    "cluster_event": {
+        **{"kind": "split", "stream": "p3", "version": 1, "level": 1, "seq": 4, "cluster": "p3/1/3"},
+        **{"other": "p3/1/2", "before": [CLUSTER], "after": [CLUSTER, CLUSTER]},
         "reason": {"criterion": "overlap", "value": 0.05, "threshold": 0.0, "further": {"volume_ratio": 0.9}},
-        "cause": {"id": "a", "source": SOURCE},
-        "time": TIME,
-    }
-    cluster = {
-        "id": "p3/1/7.0",
-        "stream": "p3",
-        "version": 1,
-        "level": 2,
-        "parent": [7],
-        "size": 40,
-        "centre": {"cpu": 0.5},
-        "spread": {"cpu": 0.1},
-        "nodes": 2,
-        "since": TIME,
-        "seq": 4,
-        "time": TIME,
-        "ended": "absorbed",
-        "successors": ["p3/1/7.1"],
-    }
-    drift = {
-        "kind": "drift",
-        "stream": "p3",
-        "version": 1,
-        "seq": 0,
-        "detector": "score",
-        "criterion": "mean",
-        "value": 1.5,
-        "threshold": 1.0,
-        "cause": {"id": 3, "source": SOURCE},
-        "time": TIME,
-    }
-    dead_letter = {
-        "topic": "features",
-        "partition": "3",
-        "offset": "17",
-        "stage": "decode",
-        "class": "not_json",
-        "message": "no",
-        "topic_id": "b3pN9hJxQ9S0",
-        "version": "2",
-    }
-    payloads = {"assignment": assignment, "cluster_event": event, "cluster": cluster}
-    return {**payloads, "drift_event": drift, "dead_letter": dead_letter}[name]
+        **{"cause": {"id": "a", "source": SOURCE}, "time": TIME},
+    },
+    "cluster": {
+        **{**CLUSTER, "id": "p3/1/7.0", "stream": "p3", "version": 1, "level": 2, "parent": [7]},
+        **{"since": TIME, "seq": 4, "time": TIME, "ended": "absorbed", "successors": ["p3/1/7.1"]},
+    },
+    "drift_event": {
+        **{"kind": "drift", "stream": "p3", "version": 1, "seq": 0, "detector": "score", "criterion": "mean"},
+        **{"value": 1.5, "threshold": 1.0, "cause": {"id": 3, "source": SOURCE}, "time": TIME},
+    },
+    "dead_letter": {
+        **{"topic": "features", "partition": "3", "offset": "17", "stage": "decode", "class": "not_json"},
+        **{"message": "no", "topic_id": "b3pN9hJxQ9S0", "version": "2"},
+    },
+}
 
 
 @pytest.mark.parametrize("name", SCHEMA_NAMES)
 def test_a_good_payload_passes(name):
-    Draft202012Validator(load_schema(name)).validate(orjson.loads(orjson.dumps(good(name))))
+    Draft202012Validator(load_schema(name)).validate(orjson.loads(orjson.dumps(GOOD[name])))
 
 
 @pytest.mark.parametrize(
     ("name", "change"),
     [
-        ("assignment", {"status": "unknown"}),
-        ("assignment", {"cluster": -1}),
-        ("assignment", {"score": 1.5}),
-        ("assignment", {"path": [-1]}),
-        ("assignment", {"time": "2026-01-02 03:04:05"}),
-        ("assignment", {"id": True}),
-        ("cluster_event", {"kind": "born"}),
-        ("cluster_event", {"seq": -1}),
-        ("cluster_event", {"before": [{"id": "p3/1/2"}]}),
-        ("cluster", {"ended": "split"}),
-        ("cluster", {"since": "yesterday"}),
-        ("dead_letter", {"stage": "somewhere"}),
-        ("dead_letter", {"offset": 17}),
-        ("dead_letter", {"topic_id": ""}),
-        ("dead_letter", {"version": "second"}),
+        *(("assignment", {"status": "unknown"}), ("assignment", {"cluster": -1}), ("assignment", {"score": 1.5})),
+        *(("assignment", {"path": [-1]}), ("assignment", {"time": "2026-01-02 03:04:05"})),
+        *(("assignment", {"id": True}), ("cluster_event", {"kind": "born"}), ("cluster_event", {"seq": -1})),
+        *(("cluster_event", {"before": [{"id": "p3/1/2"}]}), ("cluster", {"ended": "split"})),
+        *(("cluster", {"since": "yesterday"}), ("dead_letter", {"stage": "somewhere"})),
+        *(("dead_letter", {"offset": 17}), ("dead_letter", {"topic_id": ""}), ("dead_letter", {"version": "second"})),
         ("drift_event", {"value": None}),
     ],
 )
 def test_a_bad_payload_does_not(name, change):
     with pytest.raises(ValidationError):
-        Draft202012Validator(load_schema(name)).validate({**good(name), **change})
+        Draft202012Validator(load_schema(name)).validate({**GOOD[name], **change})
 
 
 def test_unknown_members_pass_because_later_versions_add_some():
-    Draft202012Validator(load_schema("assignment")).validate({**good("assignment"), "added_later": 1})
+    Draft202012Validator(load_schema("assignment")).validate({**GOOD["assignment"], "added_later": 1})
 
 
 def test_cloudevents_headers_name_the_message():
@@ -209,9 +156,7 @@ def test_cloudevents_headers_name_the_message():
 
 
 def test_dead_letter_headers_are_text_under_the_name_of_the_deployment():
-    dead_letter = good("dead_letter")
+    dead_letter = GOOD["dead_letter"]
     headers = dict(dead_letter_headers("shop", dead_letter))
-    assert headers["shop.error.class"] == b"not_json"
-    assert headers["shop.error.offset"] == b"17"
-    assert headers["shop.error.topic_id"] == b"b3pN9hJxQ9S0"
-    assert len(headers) == 8
+    assert (headers["shop.error.class"], headers["shop.error.offset"]) == (b"not_json", b"17")
+    assert (headers["shop.error.topic_id"], len(headers)) == (b"b3pN9hJxQ9S0", 8)

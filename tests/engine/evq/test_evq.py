@@ -61,8 +61,7 @@ def test_reading_consolidated_clusters_changes_nothing():
     events = model.consolidate()
     assert {e.index for e in events} == {-1}
     assert [(c.id, c.size) for c in model.clusters()] == seen
-    assert model.consolidate() == []
-    assert EVQ().consolidate() == []
+    assert (model.consolidate(), EVQ().consolidate()) == ([], [])
 
 
 def test_consolidation_comes_at_its_record_whatever_the_batch():

@@ -72,8 +72,7 @@ def test_a_stream_is_shown_as_its_snapshot_has_it(monkeypatch):
         table.apply(event)
     assert {cluster.id for cluster in found.clusters} == set(table.clusters("p0:a"))
     for cluster in found.clusters:
-        assert cluster.level == 1
-        assert cluster.parent is None
+        assert (cluster.level, cluster.parent) == (1, None)
         assert cluster.emerged
         assert cluster.records is not None
         assert 0 <= cluster.records <= found.records

@@ -122,8 +122,7 @@ def test_a_run_that_stops_anywhere_goes_on_as_if_it_never_had(log, gaps):
         part = restored()
         assert part.start == part.committed == stop
         answers += log.run(part.task, part.writer, part.start, 70)
-        assert answers == expected
-        assert part.task.models == task.models
+        assert (answers, part.task.models) == (expected, task.models)
 
 
 def test_nothing_is_read_again_after_a_clean_stop(log):
@@ -153,8 +152,7 @@ def test_without_snapshots_a_whole_log_is_learned_again(log):
     log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 33)
     log.snapshots = []
     part = restored()
-    assert (part.start, part.replayed) == (33, 33)
-    assert part.task.models == uninterrupted(log, 33)[0].models
+    assert (part.start, part.replayed, part.task.models) == (33, 33, uninterrupted(log, 33)[0].models)
 
 
 def test_a_restore_says_how_far_it_is(log):
@@ -169,8 +167,7 @@ def test_a_restore_says_how_far_it_is(log):
 def test_at_least_once_goes_on_where_the_snapshots_prove_that_answers_were_delivered(log):
     log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 30, committed=10, everything=True)
     part = restored()
-    assert (part.start, part.committed) == (30, 10)
-    assert part.task.models == uninterrupted(log, 30)[0].models
+    assert (part.start, part.committed, part.task.models) == (30, 10, uninterrupted(log, 30)[0].models)
 
 
 def test_a_crash_before_the_first_commit_is_no_expired_offset(log):

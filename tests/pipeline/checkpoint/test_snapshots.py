@@ -40,8 +40,7 @@ def rounds(count, *, size=0, chunk_bytes=1000):
 def test_a_snapshot_comes_back_as_it_was():
     written, task = rounds(1, size=2500)
     table = table_of(written[0])
-    assert table.streams("in") == ["p0:a"]
-    assert table.streams("other") == []
+    assert (table.streams("in"), table.streams("other")) == (["p0:a"], [])
     snapshot, relied_on = table.newest("p0:a")
     assert relied_on
     assert (snapshot.next, snapshot.header) == (10, {"version": 1})
@@ -81,8 +80,7 @@ def test_replay_begins_at_the_lowest_record_without_a_snapshot():
     assert table.streams("in") == ["p0:quick"]
     assert table.records()["in"].recovery_offset == writer.recovery_offset == 0
     table = table_of(writer.messages(task, 14, 14, everything=True))
-    assert table.streams("in") == ["p0:slow"]
-    assert table.records()["in"].recovery_offset == 14
+    assert (table.streams("in"), table.records()["in"].recovery_offset) == (["p0:slow"], 14)
 
 
 def test_two_versions_stay_and_older_chunks_get_tombstones():
@@ -189,8 +187,7 @@ def test_what_an_owner_taken_for_dead_appends_is_not_relied_on():
     for message in [*new_owner.messages(new_task, 40, 40), *list(old_owner.messages(old_task, 25, 10))[:-1]]:
         table.apply(message.key, message.value)
     snapshot, relied_on = table.newest("p0:a")
-    assert (snapshot.next, relied_on) == (25, False)
-    assert table.records()["in"].recovery_offset == 40
+    assert (snapshot.next, relied_on, table.records()["in"].recovery_offset) == (25, False, 40)
     learn(new_task, 40, 50)
     for message in new_owner.messages(new_task, 50, 50):
         table.apply(message.key, message.value)

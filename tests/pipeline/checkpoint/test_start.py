@@ -39,12 +39,8 @@ def begun(start):
 @pytest.mark.parametrize(
     ("start", "offset"),
     [
-        ("earliest", 5),
-        ("latest", 40),
-        ("2026-01-01T12:10:00.000Z", 10),
-        ("2026-01-01T11:00:00.000Z", 5),
-        ("2026-01-01T12:01:00.000Z", 5),
-        ("2026-01-02T12:00:00.000Z", 40),
+        *(("earliest", 5), ("latest", 40), ("2026-01-01T12:10:00.000Z", 10), ("2026-01-01T11:00:00.000Z", 5)),
+        *(("2026-01-01T12:01:00.000Z", 5), ("2026-01-02T12:00:00.000Z", 40)),
     ],
 )
 def test_a_new_group_begins_where_the_settings_say(log, start, offset):
@@ -86,8 +82,7 @@ def test_a_place_that_depends_on_the_moment_is_committed_at_once():
     bench.wait(lambda: bench.lines("commit"))
     assert bench.lines("commit")[0] == ("commit", {1: 40})
     bench.close()
-    assert bench.partitions[P1].committed == 40
-    assert len(bench.lines("commit")) == 1
+    assert (bench.partitions[P1].committed, len(bench.lines("commit"))) == (40, 1)
     bench.processor.stop()
     calm = Bench()
     calm.open()
@@ -102,11 +97,8 @@ def test_a_place_that_depends_on_the_moment_is_committed_at_once():
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ("latest", "latest"),
-        ("Earliest", "earliest"),
-        ("2026-01-01T13:00:00+01:00", "2026-01-01T12:00:00.000Z"),
-        (NOON, "2026-01-01T12:00:00.000Z"),
-        (str(NOON), "2026-01-01T12:00:00.000Z"),
+        *(("latest", "latest"), ("Earliest", "earliest"), ("2026-01-01T13:00:00+01:00", "2026-01-01T12:00:00.000Z")),
+        *((NOON, "2026-01-01T12:00:00.000Z"), (str(NOON), "2026-01-01T12:00:00.000Z")),
         (datetime(2026, 1, 1, 12, tzinfo=UTC), "2026-01-01T12:00:00.000Z"),
     ],
 )

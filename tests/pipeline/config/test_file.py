@@ -33,8 +33,7 @@ def test_what_is_printed_is_read_back_as_it_was(values, tmp_path):
     file = tmp_path / "printed.toml"
     file.write_text(as_toml(settings.dump()))
     again = Settings.load(file)
-    assert again.dump() == settings.dump()
-    assert again.engine_parameters == settings.engine_parameters
+    assert (again.dump(), again.engine_parameters) == (settings.dump(), settings.engine_parameters)
 
 
 def test_keys_are_quoted_where_they_must_be():

@@ -27,8 +27,7 @@ def test_every_setting_is_explained_by_sentences():
     assert by_name["input.topics"] == SettingReference(
         "input.topics", "required", "Topics to read, all with the same number of partitions."
     )
-    assert by_name["delivery.commit_interval"].default == "0.1"
-    assert by_name["stream"].default == "none"
+    assert (by_name["delivery.commit_interval"].default, by_name["stream"].default) == ("0.1", "none")
 
 
 def test_choices_and_ranges_are_told():

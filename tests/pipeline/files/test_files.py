@@ -206,12 +206,10 @@ def test_a_bad_time_is_a_bad_line(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("a.csv", "", "is empty"),
-        ("a.jsonl", '[{"a": 1}]\n', r"line 1: an array begins here; .* makes that\)$"),
+        *(("a.csv", "", "is empty"), ("a.jsonl", '[{"a": 1}]\n', r"line 1: an array begins here; .* makes that\)$")),
         ("a.csv", "1,2\n3,4\n", "line 1: 1, 2 stand where the names"),
         ("a.csv", "a,b,a\n1,2,3\n", "two columns are called a"),
-        ("a.csv", b"\xe4,b\n1,2\n", "header is not UTF-8"),
-        ("a.parquet", "x", "no Parquet file"),
+        *(("a.csv", b"\xe4,b\n1,2\n", "header is not UTF-8"), ("a.parquet", "x", "no Parquet file")),
     ],
 )
 def test_a_file_that_is_none_is_told(tmp_path, name, content, said):
@@ -286,12 +284,9 @@ def test_two_members_in_one_place_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("key", "hashed"),
     [
-        (b"21", -973932308),
-        (b"foobar", -790332482),
-        (b"a-little-bit-long-string", -985981536),
+        *((b"21", -973932308), (b"foobar", -790332482), (b"a-little-bit-long-string", -985981536)),
         (b"a-little-bit-longer-string", -1486304829),
-        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
-        (b"abc", 479470107),
+        *((b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971), (b"abc", 479470107)),
     ],
 )
 def test_keys_are_hashed_as_kafka_does(key, hashed):

@@ -57,9 +57,7 @@ def test_many_names_of_which_a_record_has_few_are_sparse(most):
 @pytest.mark.parametrize(
     ("time", "path", "feature"),
     [
-        (1767600000123, "time", False),
-        (1767600000, None, False),
-        ("2026-01-05 08:00:00", None, False),
+        *((1767600000123, "time", False), (1767600000, None, False), ("2026-01-05 08:00:00", None, False)),
         (0.25, None, True),
     ],
 )

@@ -43,8 +43,7 @@ def test_records_come_back_with_key_headers_and_order():
             messages += reader.consume(100, 5)
         reader.close()
     assert [int(message.value()) for message in messages] == list(range(100))
-    assert messages[0].key() == b"key"
-    assert messages[0].headers() == [("name", b"text")]
+    assert (messages[0].key(), messages[0].headers()) == (b"key", [("name", b"text")])
 
 
 @pytest.mark.parametrize("size", [1, 300, 300_000])

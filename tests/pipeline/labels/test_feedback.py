@@ -131,10 +131,8 @@ def test_an_event_that_follows_from_a_label_names_record_and_message():
     assert event["cause"] == {"id": "r5", "source": {"topic": LABELS, "partition": 2, "offset": 3}}
     assert event["kind"] == "emerged"
     headers = dict(told.cluster_events[0].headers)
-    assert headers["ce_id"] == b"labels-2-3/root/0"
-    assert headers["traceparent"] == b"00-9"
-    assert told.cluster_events[0].key == b"l"
-    assert len(told.assignments) == 20
+    assert (headers["ce_id"], headers["traceparent"]) == (b"labels-2-3/root/0", b"00-9")
+    assert (told.cluster_events[0].key, len(told.assignments)) == (b"l", 20)
 
 
 def test_a_dead_letter_about_labels_is_the_message_and_says_what_decided():
@@ -147,8 +145,7 @@ def test_a_dead_letter_about_labels_is_the_message_and_says_what_decided():
     assert said["decided_by"] == f"{TOPIC}-0-31"
     assert "labels.buffer_records" in said["message"]
     assert "before the present version of the model, or not at all, or it is a dead letter itself" in said["message"]
-    assert dead_letter.partition == 4
-    assert dead_letter.key == b"l"
+    assert (dead_letter.partition, dead_letter.key) == (4, b"l")
     assert orjson.loads(dead_letter.value) == {"id": "gone", "labels": ["a"]}
     assert ("traceparent", b"00-9") in dead_letter.headers
 
@@ -208,8 +205,7 @@ def test_a_label_that_came_later_is_missing_in_the_answers_before():
     log = [feature(i, row, labels="b" if i < 25 else "a") for i, row in enumerate(rows(40))]
     told = payloads(run(task(taught(input__label_path="labels", prepare__scale="none")), log).assignments)
     assert "labels" not in told[0]
-    assert list(told[1]["labels"]) == ["b"]
-    assert list(told[26]["labels"]) == ["b", "a"]
+    assert (list(told[1]["labels"]), list(told[26]["labels"])) == (["b"], ["b", "a"])
 
 
 def test_labels_begin_to_be_told_where_the_records_do():
@@ -307,8 +303,7 @@ def test_labels_that_wait_are_given_up_where_the_next_engine_is_not_taught(resta
     ]
     assert {each["decided_by"] for each in said} == {f"{TOPIC}-0-22"}
     assert "no labels teach" in said[0]["message"]
-    assert len(told.assignments) == 18
-    assert fresh.counts.labels_waiting == 0
+    assert (len(told.assignments), fresh.counts.labels_waiting) == (18, 0)
     assert not restarted(plain, fresh).counts.learns_labels
 
 

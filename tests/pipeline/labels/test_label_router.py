@@ -67,8 +67,7 @@ def test_what_is_no_message_of_labels_is_a_dead_letter(content, stage, kind, tex
     assert (said["stage"], said["class"]) == (stage, kind)
     assert text in said["message"]
     assert (said["topic"], said["partition"], said["offset"]) == (LABELS, "2", "5")
-    assert dead_letter.value == content
-    assert dead_letter.partition is None
+    assert (dead_letter.value, dead_letter.partition) == (content, None)
     assert kind in load_schema("dead_letter")["properties"]["class"]["enum"]
 
 
@@ -94,8 +93,7 @@ def test_one_label_is_written_in_several_ways():
     hops.learn()
     model = hops.task(ROUTES, 0).model(TOPIC)
     assert model.engine.labels == ("7", "true", "false")
-    assert model.engine.statistics["records"].tolist() == [3, 2, 1]
-    assert model.labels.learned == 4
+    assert (model.engine.statistics["records"].tolist(), model.labels.learned) == ([3, 2, 1], 4)
 
 
 @pytest.mark.parametrize(("more", "dead_letters"), [(0, 0), (1, 1)])
@@ -113,8 +111,7 @@ def test_what_was_routed_while_the_topic_had_another_name_is_a_dead_letter():
     read = hops.routes[0]
     whole, cut = (make_task(late(labels__topic="other"), ROUTES, 0, 1, inputs=1, labels=2) for _ in range(2))
     told = whole.process(read)
-    assert len(told.assignments) == 30
-    assert whole.counts.foreign == 0
+    assert (len(told.assignments), whole.counts.foreign) == (30, 0)
     assert [(errors(each)["partition"], each.partition) for each in told.dead_letters] == [("0", 0), ("7", 1)]
     assert {(errors(each)["topic"], errors(each)["class"]) for each in told.dead_letters} == {
         (LABELS, "missing_feature")
@@ -122,8 +119,7 @@ def test_what_was_routed_while_the_topic_had_another_name_is_a_dead_letter():
     done = Outputs()
     for start in range(0, len(read), 5):
         done.add(cut.process(read[start : start + 5]))
-    assert done == told
-    assert cut.model(TOPIC).state() == whole.model(TOPIC).state()
+    assert (done, cut.model(TOPIC).state()) == (told, whole.model(TOPIC).state())
 
 
 def test_a_record_of_a_topic_that_is_no_input_any_more_is_answered_where_there_is_a_place():

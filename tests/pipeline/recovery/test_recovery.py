@@ -71,13 +71,8 @@ def change_a_limit_on_the_way(bus):
 @pytest.mark.parametrize(
     "change",
     [
-        lose_the_snapshots,
-        damage_the_record,
-        delete_records,
-        lose_records,
-        make_the_topic_again,
-        change_the_settings,
-        change_a_limit_on_the_way,
+        *(lose_the_snapshots, damage_the_record, delete_records, lose_records, make_the_topic_again),
+        *(change_the_settings, change_a_limit_on_the_way),
     ],
 )
 def test_ids_are_never_used_again_after_a_reset(bus, change):

@@ -62,12 +62,8 @@ def test_no_route_that_a_worker_could_not_have_written_ends_a_worker():
 @pytest.mark.parametrize(
     "source",
     [
-        ["a b", 0, 4, STAMP, -1],
-        [TOPIC, -1, 4, STAMP, -1],
-        [TOPIC, MAX_PARTITIONS, 4, STAMP, -1],
-        [TOPIC, 0, -4, STAMP, -5],
-        [TOPIC, 0, 4, STAMP, 4],
-        [TOPIC, 0, 2**63, STAMP, 4],
+        *(["a b", 0, 4, STAMP, -1], [TOPIC, -1, 4, STAMP, -1], [TOPIC, MAX_PARTITIONS, 4, STAMP, -1]),
+        *([TOPIC, 0, -4, STAMP, -5], [TOPIC, 0, 4, STAMP, 4], [TOPIC, 0, 2**63, STAMP, 4]),
         [TOPIC, True, 4, STAMP, 3],
     ],
 )
@@ -179,8 +175,7 @@ def test_a_subtree_of_other_columns_than_the_deployments_is_left_aside(keyed, fe
     fields["of_preparation"] = len(wide)
     forged = first._replace(value=HEAD.pack(*fields.values()) + kept + wide)
     task = make_task(given, log[0].topic, log[0].partition, KEYED_ROUTES)
-    assert task.process([forged]) == Outputs()
-    assert (task.streams, task.counts.foreign) == ([], 1)
+    assert (task.process([forged]), task.streams, task.counts.foreign) == (Outputs(), [], 1)
 
 
 def test_a_message_of_a_newer_release_is_a_named_stop(keyed):

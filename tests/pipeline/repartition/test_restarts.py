@@ -64,8 +64,7 @@ def test_a_run_in_pieces_is_one_that_never_stopped(monkeypatch):
         broken.turn(share, only=ROUTES)
     assert broken.models() == calm.models()
     # The answers of streams that are learned in several places take turns in a partition as it happens.
-    assert by_stream(broken) == by_stream(calm)
-    assert len(calm.models()) == 3
+    assert (by_stream(broken), len(calm.models())) == (by_stream(calm), 3)
 
 
 def test_what_the_first_hop_writes_again_is_learned_once(monkeypatch):
@@ -97,8 +96,7 @@ def test_the_second_hop_learns_again_what_it_had_not_snapshotted_without_the_rep
     fresh = rekeyed(monkeypatch, snapshots__records=10_000)
     fresh.logs[ROUTES, 0], fresh.logs[ROUTES, 1], fresh.logs[ROUTES, 2] = (deployment.logs[ROUTES, p] for p in range(3))
     fresh.turn(only=ROUTES)
-    assert fresh.models() == deployment.models()
-    assert set(restarted) == set(fresh.models())
+    assert (fresh.models(), set(restarted)) == (deployment.models(), set(fresh.models()))
 
 
 def route(number, before, offset, partition=0):

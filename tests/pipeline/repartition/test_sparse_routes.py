@@ -47,9 +47,7 @@ def test_routed_sparse_records_are_learned_as_those_of_a_partition(monkeypatch, 
     for share in (0.4, 0.0, 0.5, 1.0):
         broken.turn(share, only=ROUTES)
     found = calm.models()
-    assert broken.models() == found
-    assert by_stream(broken) == by_stream(calm)
-    assert len(found) == streams
+    assert (broken.models(), by_stream(broken), len(found)) == (found, by_stream(calm), streams)
     values = defaultdict(list)
     for partition in range(3):
         for route in calm.logs[ROUTES, partition]:

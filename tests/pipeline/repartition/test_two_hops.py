@@ -57,8 +57,7 @@ def test_outputs_name_the_feature_record_and_keep_its_key_time_and_trace(stream)
             source = answer["source"]
             record = sent[source["topic"], source["partition"], source["offset"]]
             headers = dict(message.headers)
-            assert message.partition == source["partition"]
-            assert message.key == record.key
+            assert (message.partition, message.key) == (source["partition"], record.key)
             assert answer["id"] == orjson.loads(record.value)["id"]
             assert headers["ce_id"].decode() == "{topic}-{partition}-{offset}".format(**source)
             assert headers["ce_source"].decode() == f"/resonance/resonance/{TOPIC}/{source['partition']}"
@@ -161,8 +160,7 @@ def test_batches_of_either_hop_change_nothing():
             cut.send([record])
             cut.learn()
     whole.learn()
-    assert whole.routes == cut.routes
-    assert whole.second == cut.second
+    assert (whole.routes, whole.second) == (cut.routes, cut.second)
 
 
 def _with_array(value):

@@ -9,10 +9,8 @@ from resonance.pipeline.replay.file_partitions import Routed, gather, pack, rout
 @pytest.mark.parametrize(
     ("keys", "timestamps"),
     [
-        ([b"a", b"", b"c"], [None, None, None]),
-        ([b"\xff", b"b", b"c"], [5, 0, 7]),
-        ([b"\xff\n", None, b""], [5, None, 7]),
-        ([None, None, None], [None, None, 1]),
+        *(([b"a", b"", b"c"], [None, None, None]), ([b"\xff", b"b", b"c"], [5, 0, 7])),
+        *(([b"\xff\n", None, b""], [5, None, 7]), ([None, None, None], [None, None, 1])),
     ],
     ids=["plain", "times", "odd keys", "no keys"],
 )

@@ -70,9 +70,7 @@ def test_after_the_silence_everything_is_told_with_the_bytes_of_a_run_that_told_
     given = changed(engine, **own, emit_from=stamped(latch))
     whole, outputs = alike(given, log, (1, 13))
     told, lists = split(outputs)
-    assert told == expected
-    assert states(whole) == states(loud)
-    assert whole.counts == loud.counts
+    assert (told, states(whole), whole.counts) == (expected, states(loud), loud.counts)
     before = task(changed(engine, **own))
     run(before, log[:700])
     validator = Draft202012Validator(load_schema("cluster_event"))

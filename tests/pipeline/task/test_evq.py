@@ -1,6 +1,5 @@
 """The eVQ family behind the partition task: chosen by name, its parameters checked, its reasons told in full."""
 
-import orjson
 import pytest
 from jsonschema import Draft202012Validator
 from resonance.pipeline.config.settings import Settings
@@ -43,13 +42,6 @@ def test_events_fold_to_the_present_clusters_and_carry_all_values_that_decided()
     assert all("further" not in reason for reason in outside)
 
 
-def test_assignments_name_the_nearest_ellipsoid():
-    answers = [orjson.loads(message.value) for message in run(task(given()), records(points(400).tolist())).assignments]
-    assigned = [answer for answer in answers if answer["status"] == "assigned" and answer["cluster"]]
-    assert len(assigned) > 300
-    assert all(0.0 <= answer["score"] <= 1.0 for answer in assigned)
-
-
 def test_ranges_that_are_configured_are_known_to_the_engine():
     ranges = {name: [0.0, 1.0] for name in COMMON["input.features"]}
     known = given(prepare__scale="given", prepare__ranges=ranges).engine_parameters
@@ -63,8 +55,3 @@ def test_ranges_that_are_configured_are_known_to_the_engine():
 def test_a_parameter_that_needs_another_names_its_setting():
     with pytest.raises(ConfigurationError, match=r"engine\.high"):
         given(engine__low=0.0)
-
-
-def test_parameters_may_be_written_as_text():
-    written = given(engine__pcs="false", engine__fac="2.5", engine__consolidate_every="none").engine_parameters
-    assert (written["pcs"], written["fac"], written["consolidate_every"]) == (False, 2.5, None)

@@ -82,9 +82,7 @@ def test_a_first_cluster_is_no_change():
 @pytest.mark.parametrize(
     ("emitted", "after"),
     [
-        ([event(0, "absorbed", 1, 2)], 2),
-        ([event(0, "split", 5, 1)], 5),
-        ([event(0, "split", 5, 1)], 1),
+        *(([event(0, "absorbed", 1, 2)], 2), ([event(0, "split", 5, 1)], 5), ([event(0, "split", 5, 1)], 1)),
         ([event(0, "vanished", 1)], -1),
         ([event(0, "absorbed", 1, 2), event(0, "split", 6, 2), event(0, "absorbed", 6, 3)], 3),
     ],

@@ -27,8 +27,7 @@ def crash_and_go_on(given, log, seed, sizes=(1, 5, 40, 200)):
             held.write(list(dict.fromkeys(streams)), log[held.read - 1].offset + 1)
         if rng.random() < 0.2:
             held.restore(task(given), log, rng.choice((1, 30, 1000)))
-    assert outputs == expected
-    assert states(held.task) == states(whole)
+    assert (outputs, states(held.task)) == (expected, states(whole))
     return expected
 
 
@@ -79,8 +78,7 @@ def test_a_clean_stop_while_the_dimension_is_being_decided_leaves_nothing_to_rea
         fresh = restored(array_settings(**given, limits__record_bytes=5_000), worker.partition_state(), snapshots)
         assert fresh.partition_state() == worker.partition_state()
         outputs.add(run(fresh, log[stop:]))
-        assert outputs == expected
-        assert states(fresh) == states(whole)
+        assert (outputs, states(fresh)) == (expected, states(whole))
 
 
 @pytest.mark.parametrize("is_ahead", [True, False])
@@ -178,8 +176,7 @@ def test_the_longest_dirty_stream_is_first_and_replay_begins_there():
     worker.snapshot("p0:a")
     assert worker.recovery_offset == log[1].offset
     worker.process([log[-1]._replace(offset=1000, key=b"a")])
-    assert worker.dirty() == ["p0:b", "p0:c", "p0:a"]
-    assert worker.due() == ["p0:b", "p0:c"]
+    assert (worker.dirty(), worker.due()) == (["p0:b", "p0:c", "p0:a"], ["p0:b", "p0:c"])
     for stream in worker.dirty():
         worker.snapshot(stream)
     assert worker.recovery_offset is None

@@ -29,9 +29,7 @@ from tests.pipeline.streams import (
 
 KEYS = (b"a", b"b", b"sh/op 7", b"\xff")
 ENGINES = [
-    {"engine.name": "modal"},
-    {"engine.name": "caea"},
-    {"engine.name": "hcaea"},
+    *({"engine.name": "modal"}, {"engine.name": "caea"}, {"engine.name": "hcaea"}),
     {"engine.name": "ildn", "engine.k": 0.5},
 ]
 
@@ -131,8 +129,7 @@ def test_answers_say_what_the_engine_said(engine):
             for level, cluster in enumerate(step.cluster[i].tolist())
             if cluster >= 0
         ]
-        assert payload["path"] == path
-        assert payload["clusters"] == ids
+        assert (payload["path"], payload["clusters"]) == (path, ids)
         assert payload["cluster"] == (ids[0] if step.cluster[i, 0] >= 0 else None)
         assert payload["novel"] == step.novel[i]
         assert payload["score"] == (None if np.isnan(step.score[i]) else step.score[i])
@@ -199,8 +196,7 @@ def test_only_changes_only_novel_ones_or_none():
         given = settings(stream="key", output__assignments=choice)
         for size in (1, 7, 1500):
             outputs = run(task(given), log, size)
-            assert outputs.assignments == expected
-            assert outputs.cluster_events == every.cluster_events
+            assert (outputs.assignments, outputs.cluster_events) == (expected, every.cluster_events)
 
 
 # Events
@@ -238,8 +234,7 @@ def test_events_number_their_stream_without_gaps_and_name_their_cause(engine):
     for message, event in zip(outputs.cluster_events, payloads(outputs.cluster_events), strict=True):
         assert event["seq"] == next(seqs.setdefault(event["stream"], itertools.count()))
         cause = by_offset[event["cause"]["source"]["offset"]]
-        assert event["cause"]["id"] == orjson.loads(cause.value)["id"]
-        assert message.key == cause.key
+        assert (event["cause"]["id"], message.key) == (orjson.loads(cause.value)["id"], cause.key)
         headers = dict(message.headers)
         name = (headers["ce_id"] or b"").decode()
         source, path, number = name.split("/")

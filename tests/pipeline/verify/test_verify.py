@@ -315,8 +315,7 @@ def test_where_the_recorded_outputs_have_expired_the_rest_is_compared(deployment
     first = deployment.recorded()[250]
     deployment.expire("resonance.assignments", first.offset)
     (part,) = deployment.verify().parts
-    assert part.difference is None
-    assert part.assignments == 350
+    assert (part.difference, part.assignments) == (None, 350)
     assert "resonance.assignments begins with what was said about offset 250: compared from there on" in part.notes
 
 
@@ -327,8 +326,7 @@ def test_fewer_answers_are_compared_as_well(monkeypatch, wanted):
     deployment.work(600)
     assert deployment.verify().identical
     (part,) = deployment.verify(begin="350").parts
-    assert part.difference is None
-    assert part.silent == 50
+    assert (part.difference, part.silent) == (None, 50)
 
 
 def test_nothing_committed_is_an_error(monkeypatch):

@@ -65,8 +65,7 @@ def test_a_stream_with_a_few_names_needs_no_room_for_those_of_all_others():
     for size in (2**60, 40):
         codes = codes[codes < size]
         used, places = _occurring(codes, size)
-        assert used.tolist() == sorted(set(codes.tolist()))
-        assert used[places].tolist() == codes.tolist()
+        assert (used.tolist(), used[places].tolist()) == (sorted(set(codes.tolist())), codes.tolist())
 
 
 # States
@@ -89,13 +88,8 @@ def changed(model, **members):
 @pytest.mark.parametrize(
     "members",
     [
-        {"by_index": "x"},
-        {"by_index": 0},
-        {"by_index": True},
-        {"by_index": None},
-        {"compared": -5},
-        {"outside": 3},
-        {"compared": 2, "outside": -1},
+        *({"by_index": "x"}, {"by_index": 0}, {"by_index": True}, {"by_index": None}, {"compared": -5}),
+        *({"outside": 3}, {"compared": 2, "outside": -1}),
     ],
 )
 def test_a_preparation_that_cannot_be_is_refused(model, members):

@@ -72,10 +72,8 @@ def ready(status):
 @pytest.mark.parametrize(
     ("phase", "words"),
     [
-        ("starting", "topics are being checked"),
-        ("compiling kernels", "kernels are being loaded"),
-        ("recovering", "recovery"),
-        ("joining", "waiting for the consumer group"),
+        *(("starting", "topics are being checked"), ("compiling kernels", "kernels are being loaded")),
+        *(("recovering", "recovery"), ("joining", "waiting for the consumer group")),
         ("restoring", "restoring 3 partitions: 1,500 of about 20,000 records learned again"),
         ("stopping", "stopping"),
     ],

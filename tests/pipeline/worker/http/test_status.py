@@ -22,8 +22,7 @@ def test_everything_that_was_counted_is_shown():
     log[7], log[100] = log[7]._replace(value=b"{"), log[100]._replace(value=b'{"features": [1e200, 1, 1]}')
     worker = task(array_settings())
     partition = AssignedPartition(worker, WRITER, 0, -1)
-    assert described(partition)["outside_range"] is None
-    assert described(partition)["replay_from"] is None
+    assert (described(partition)["outside_range"], described(partition)["replay_from"]) == (None, None)
     run(worker, log)
     partition.position = log[-1].offset + 1
     list(partition.writer.messages(worker, partition.position, -1, everything=True))

@@ -60,8 +60,7 @@ def test_only_what_is_refused_for_some_time_ends_a_worker(connect, clock, error)
     clock.now += REFUSED_SECONDS
     connect(error)
     assert connect.watch.refusal() is error
-    assert connect("a connection") == "a connection"
-    assert connect.watch.refusal() is None
+    assert (connect("a connection"), connect.watch.refusal()) == ("a connection", None)
 
 
 def test_one_broker_that_ends_a_connection_while_the_others_are_well_refuses_nothing(connect, clock):
