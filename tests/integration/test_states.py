@@ -92,9 +92,7 @@ def test_the_past_is_kept_looked_at_and_returned_to(deployment, shell):
         **{"topic": deployment.input, "partition": 0, "from": 400, "to": found[1], "streams": []}
     }
     assert deployment.committed() == {0: found[1]}
-    with deployment.worker() as worker:
-        worker.wait_for(lambda health: health["records"] == 400 - found[1])
-        assert worker.terminate() == 0
+    deployment.work(400 - found[1])
     again = read_topic(deployment.broker, f"{deployment.name}.assignments")[400:]
     assert [(m.key(), m.value(), m.headers()) for m in again] == [
         (m.key(), m.value(), m.headers()) for m in answers[found[1] :]

@@ -133,6 +133,13 @@ class Deployment:
         """Start a worker."""
         return WorkerProcess({**self.settings, **(settings or {})}, **{"forked": True, **how})
 
+    def work(self, records: int, **how: Any) -> str:
+        """Let a worker process so many records and stop; return its log."""
+        with self.worker(**how) as worker:
+            worker.wait_for(lambda health: health["records"] == records)
+            assert worker.terminate() == 0
+        return worker.log()
+
     def answers(self) -> list[tuple[int, int]]:
         """Partition and offset of the record of each assignment, in their order."""
         sources = [json.loads(m.value())["source"] for m in read_topic(self.broker, f"{self.name}.assignments")]

@@ -11,10 +11,8 @@ from resonance.pipeline.checkpoint.archive_writer import ArchiveWriter
 from resonance.pipeline.checkpoint.changelog_records import MAX_ARCHIVES, ArchiveEntry, ArchiveIndex, archives_key
 from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
-from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.records import Message
-from resonance.pipeline.task.partition_task import PartitionTask
 
 from tests.pipeline import streams
 from tests.pipeline.logs import MemoryReader
@@ -86,14 +84,6 @@ def test_from_an_archive_everything_goes_on_as_if_it_never_stopped(topics):
     assert rest.assignments == whole.assignments[200:]
     assert rest.cluster_events == whole.cluster_events[-len(rest.cluster_events) :]
     assert streams.states(fresh) == streams.states(topics.task)
-
-
-def test_an_archive_leaves_the_books_of_the_snapshots_alone(topics):
-    topics.task.process(LOG[:300])
-    before = topics.task.dirty(), topics.task.due(), topics.task.recovery_offset
-    bodies = {snapshot.stream: snapshot.body for snapshot in topics.task.states()}
-    assert (topics.task.dirty(), topics.task.due(), topics.task.recovery_offset) == before
-    assert {stream: topics.task.snapshot(stream).body for stream in before[0]} == bodies
 
 
 def test_it_is_the_newest_one_at_or_before_an_offset(topics):
@@ -205,13 +195,6 @@ def test_archives_of_another_log_are_not_ours(topics, change):
     topics.work()
     identity = replace(SOURCE.identities[TOPIC], **change)
     assert topics.newest(9_999, replace(SOURCE, identities={TOPIC: identity})) is None
-
-
-def test_other_settings_are_told_when_it_is_restored(topics):
-    topics.work()
-    found = topics.newest(9_999)
-    with pytest.raises(MismatchError, match=r"engine\.memory was 100, is 300"):
-        found.restore(PartitionTask(streams.settings(stream="key", engine__memory=300), *AT))
 
 
 @pytest.mark.parametrize("value", [b"?", b'{"format": 99}', b"{}", None])

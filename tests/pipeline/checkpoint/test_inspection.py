@@ -78,14 +78,6 @@ def test_a_stream_is_shown_as_its_snapshot_has_it(monkeypatch):
         assert 0 <= cluster.records <= found.records
 
 
-def test_snapshots_of_other_settings_are_read_under_those(monkeypatch):
-    deployment = MemoryDeployment(monkeypatch)
-    deployment.work(600, everything=True)
-    other = MemoryDeployment(monkeypatch, engine__memory=330)
-    other.logs = deployment.logs
-    assert len(inspect(other.given, other, read_states(other.source, other))) == 2
-
-
 def test_the_table_names_clusters_and_features(monkeypatch, capsys):
     MemoryDeployment(monkeypatch).work(600, everything=True)
     assert run(monkeypatch, *OPTIONS, "--stream", "p0:a") == 0
@@ -130,12 +122,6 @@ def test_several_streams_are_an_overview(monkeypatch, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["stream", "version", "next", "offset", "records", "clusters", "snapshot", "written"]
     assert [line.split()[0] for line in lines[1:]] == ["p0:a", "p0:b", "p1:a", "p1:b"]
-
-
-def test_a_wrong_name_is_answered_with_the_nearest(monkeypatch, capsys):
-    MemoryDeployment(monkeypatch).work(600, everything=True)
-    assert run(monkeypatch, *OPTIONS, "--stream", "p0:A") == 2
-    assert "--stream p0:A: deployment resonance has no such stream, it has 2 (did you mean" in capsys.readouterr().err
 
 
 def test_a_tree_is_shown_below_its_roots(monkeypatch, capsys):

@@ -10,7 +10,7 @@ import pytest
 from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint import deployment_context as states_source
 from resonance.pipeline.checkpoint import restore
-from resonance.pipeline.checkpoint.changelog_records import Identity, chunk_key, manifest_key
+from resonance.pipeline.checkpoint.changelog_records import Identity, chunk_key
 from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
 from resonance.pipeline.checkpoint.compatibility import offset_note
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
@@ -21,7 +21,6 @@ from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.kafka.log_reader import RestoreCancelledError
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.records import Record
-from resonance.pipeline.task.partition_task import PartitionTask
 
 from tests.pipeline.toy_task import ToyTask
 
@@ -148,13 +147,6 @@ def test_a_fresh_group_starts_at_the_beginning_of_a_truncated_topic_and_says_so(
     assert "in[0]: the group is new and the log begins at offset 12" in caplog.text
 
 
-def test_without_snapshots_a_whole_log_is_learned_again(log):
-    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 33)
-    log.snapshots = []
-    part = restored()
-    assert (part.start, part.replayed, part.task.models) == (33, 33, uninterrupted(log, 33)[0].models)
-
-
 def test_a_restore_says_how_far_it_is(log):
     log.gaps = {3, 4}
     log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 33)
@@ -260,22 +252,6 @@ def test_one_more_input_beside_several_is_none(log):
     assert restored(inputs=(*OTHERS, "third")).start == 33
 
 
-def test_a_newer_format_is_a_stop(log):
-    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 33)
-    last = log.snapshots[-1]
-    log.snapshots.append(last._replace(value=orjson.dumps(orjson.loads(last.value) | {"format": 7})))
-    assert "snap[0]: the snapshot has format 7, this release reads formats up to 1" in stopped(log)
-
-
-def test_damage_in_every_version_is_a_stop(log):
-    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 61)
-    for key in {m.key for m in log.snapshots if b'"chunk","p0:a"' in m.key}:
-        log.snapshots.append(log.snapshots[0]._replace(key=key, value=b"x"))
-    text = stopped(log)
-    assert "snap[0]: no snapshot of stream p0:a can be used (at offset" in text
-    assert "the checksum is wrong" in text
-
-
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
@@ -326,26 +302,6 @@ def test_every_setting_that_decides_over_dead_letters_is_one_of_these_stops(log,
     assert restore_partitions(now, [AT], ToyTask)[AT].start == 36
 
 
-def test_limits_may_change_after_a_clean_stop(log):
-    log.record = lambda offset: Record("in", 0, offset, 0, b"k", b'{"features": [%d, 2]}' % (offset % 7))
-    first, second = {}, {"limits__streams": 9, "limits__record_bytes": 5_000}
-
-    def made(changes):
-        given = {"input.topics": ["in"], "stream": "key", "prepare.scale": "none"}
-        settings = Settings.of(given | {name.replace("__", "."): value for name, value in changes.items()})
-        return lambda topic, partition: PartitionTask(settings, topic, partition)
-
-    task, whole = made(first)("in", 0), made(first)("in", 0)
-    writer = ChangelogWriter(described(**first).identities["in"])
-    answers = task.process([log.record(offset) for offset in range(12)]).assignments
-    log.snapshots += writer.messages(task, 12, 12, everything=True)
-    log.committed_offset, log.end = 12, 40
-    part = restore_partitions(described(**second), [AT], made(second))[AT]
-    assert (part.start, part.replayed, log.reads) == (12, 0, [(12, 12)])
-    answers += part.task.process([log.record(offset) for offset in range(12, 40)]).assignments
-    assert answers == whole.process([log.record(offset) for offset in range(40)]).assignments
-
-
 def test_tasks_know_what_the_topics_of_events_and_clusters_take(log):
     both = {"resonance.cluster-events": 6_000_000, "resonance.clusters": 5_000_000}
     deployment = Deployment(4, {"in": "id-1"}, both)
@@ -368,12 +324,3 @@ def test_the_revision_counts_engine_preparation_and_decoding(monkeypatch):
         with monkeypatch.context() as patched:
             patched.setattr(module, name, 99)
             assert described().identities["in"].revision != before
-
-
-def test_the_header_of_a_stream_is_checked_by_its_task(log):
-    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 33)
-    entry = next(m for m in reversed(log.snapshots) if m.key == manifest_key("p0:a"))
-    data = orjson.loads(entry.value)
-    data["current"]["header"] = {"version": 9}
-    log.snapshots.append(entry._replace(value=orjson.dumps(data)))
-    assert "p0:a: header {'version': 9}" in stopped(log)

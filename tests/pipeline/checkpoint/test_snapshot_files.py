@@ -174,12 +174,6 @@ def test_half_a_file_is_in_nobodys_way(tmp_path):
     assert not path.exists()
 
 
-def test_a_wrong_stream_is_answered_with_the_nearest(desk):
-    desk.deployment.work(200, everything=True)
-    assert "did you mean p0:b or p0:a?" in desk.run("export", "f", "--stream", "p0:", code=2)
-    assert not Path("f").exists()
-
-
 @pytest.mark.parametrize(
     ("harm", "told"),
     [
@@ -252,16 +246,6 @@ def test_what_a_file_says_is_not_believed(desk, line, members, value, told, only
         return
     code = 66 if "no file" in told else 65
     assert told in desk.run("import", "file", "--yes", code=code)
-    assert desk.deployment.written == []
-
-
-def test_a_state_that_cannot_be_loaded_is_refused_while_the_present_one_is_there(desk):
-    desk.deployment.work(200, everything=True)
-    desk.run("export", "file")
-    lines = [orjson.loads(text) for text in Path("file").read_bytes().splitlines()[:-1]]
-    lines[2] |= {"body": base64.b64encode(b"nothing").decode(), "sha256": hashlib.sha256(b"nothing").hexdigest()}
-    seal(Path("file"), lines)
-    assert "stream p0:a at offset 199: the state (" in desk.run("import", "file", "--yes", code=65)
     assert desk.deployment.written == []
 
 

@@ -4,14 +4,13 @@ import dataclasses
 from datetime import UTC, datetime
 
 import pytest
-from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.restore import restore_partitions
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError, MismatchError
 from resonance.pipeline.kafka.topology import Deployment
 
-from tests.pipeline.checkpoint.test_restore import AT, IDENTITY, Log, source
+from tests.pipeline.checkpoint.test_restore import AT, Log, source
 from tests.pipeline.toy_task import ToyTask
 from tests.pipeline.worker.test_processor import P1, Bench
 
@@ -58,13 +57,6 @@ def test_a_place_that_was_written_is_kept(log, committed):
     log.committed_offset, log.end = committed, 90
     again = begun("latest")
     assert (again.start, again.pinned, again.replayed) == (40, True, 0)
-
-
-def test_a_group_with_an_offset_goes_on_there(log):
-    log.first = 0
-    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 33)
-    part = begun("latest")
-    assert (part.start, part.pinned) == (33, True)
 
 
 @pytest.mark.parametrize("start", ["latest", "2026-01-01T12:10:00.000Z"])

@@ -73,11 +73,6 @@ def test_no_help_is_cut_off_or_shows_the_types_of_values():
         assert not re.search(r"^ +-.* <\w+", text, re.MULTILINE), name
 
 
-def test_the_commands_are_listed_in_the_order_of_their_use():
-    group = get_command(main.app)
-    assert group.list_commands(typer.Context(group))[:4] == ["topics", "produce", "bootstrap", "worker"]
-
-
 def test_the_first_process_of_a_container_ends_when_it_is_told_to(monkeypatch):
     before = signal.getsignal(signal.SIGTERM)
     try:
@@ -108,11 +103,6 @@ def test_a_setting_is_an_option():
 def test_a_forgotten_value_does_not_swallow_the_next_option(behind):
     with pytest.raises(ConfigurationError, match=r"^--engine\.lambda needs a value"):
         list(main.as_options(["worker", "--engine.lambda", *behind]))
-
-
-def test_a_forgotten_value_is_one_line_and_an_exit_code(monkeypatch, capsys):
-    assert run(monkeypatch, "worker", "--engine.lambda", "--name", "x") == 2
-    assert capsys.readouterr().err.startswith("error: --engine.lambda needs a value")
 
 
 def test_two_ways_to_recover_do_not_go_together(monkeypatch, capsys):

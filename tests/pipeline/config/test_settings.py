@@ -48,12 +48,6 @@ def test_a_missing_or_broken_file_is_named(tmp_path):
         Settings.load(tmp_path / "broken.toml")
 
 
-def test_values_are_frozen():
-    settings = Settings.of(MINIMAL)
-    with pytest.raises(Exception, match="frozen"):
-        settings.limits.streams = 4
-
-
 def test_text_from_the_environment_becomes_lists_tables_and_numbers(monkeypatch):
     for name, value in {
         "INPUT__TOPICS": '["a"]',

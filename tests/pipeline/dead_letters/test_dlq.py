@@ -129,12 +129,6 @@ def test_options_that_mean_nothing_are_told(monkeypatch, capsys, broker, options
     assert said in capsys.readouterr().err
 
 
-def test_a_missing_topic_is_told(monkeypatch, capsys, broker):
-    filled(broker)
-    assert run(monkeypatch, broker.bootstrap, "list", name="shops") == 69
-    assert "did you mean shop.dead-letters?" in capsys.readouterr().err
-
-
 def test_a_replay_does_nothing_until_it_is_told_to(monkeypatch, capsys, broker):
     filled(broker, (dead_letter(5), b"five"), (dead_letter(3), b"three"), (dead_letter(4, truncated="value"), b"fo"))
     assert run(monkeypatch, broker.bootstrap, "replay") == 0

@@ -231,12 +231,6 @@ def test_a_file_that_is_damaged_in_its_first_bytes_is_told(tmp_path):
         pass
 
 
-def test_suffixes_may_be_written_large(tmp_path):
-    path = tmp_path / "A.CSV.GZ"
-    path.write_bytes(gzip.compress(b"a,b\n1,2\n"))
-    assert values(path) == [{"a": 1, "b": 2}]
-
-
 @pytest.mark.parametrize(
     ("kind", "content", "said"),
     [

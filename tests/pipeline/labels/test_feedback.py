@@ -320,17 +320,6 @@ def test_labels_that_wait_for_records_wait_on_in_the_next_version():
     assert [labels for own, labels in fresh.model(TOPIC).labels.held if own == b'"r30"'] == [("b",)]
 
 
-def test_a_shorter_wait_counts_for_labels_that_wait():
-    old, rest = with_waiting()
-    fresh = restarted(late(labels__wait_records=5), old)
-    told = fresh.process(rest)
-    assert [(errors(each)["offset"], errors(each)["decided_by"]) for each in told.dead_letters] == [
-        ("5", f"{TOPIC}-0-26"),
-        ("6", f"{TOPIC}-0-26"),
-        ("8", f"{TOPIC}-0-26"),
-    ]
-
-
 def test_a_state_whose_labels_are_not_those_of_its_engine_is_refused():
     log = [feature(i, row, labels=["a", "b"]) for i, row in enumerate(rows(30))]
     worker = task(taught(input__label_path="labels", engine__max_labels=2))

@@ -121,11 +121,3 @@ def test_labels_that_cannot_wait_are_refused(wrong):
         header["waiting"][0][place] = value
     with pytest.raises(StateError, match="the labels of a stream cannot be read"):
         LabelMemory.from_state(pack(KIND, REVISION, header, arrays), 2, 3)
-
-
-def test_labels_that_the_engine_has_learned_are_known():
-    state = filled().state(2)
-    assert LabelMemory.from_state(state, 2, 3, ("y", "x")).known == {"x", "y"}
-    for learned in (("x", "z"), ("x", 7)):
-        with pytest.raises(StateError, match="the labels of a stream cannot be read"):
-            LabelMemory.from_state(state, 2, 3, learned)

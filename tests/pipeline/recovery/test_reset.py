@@ -54,19 +54,6 @@ def test_who_still_runs_is_told_before_anything_is_done(deployment, reset, capsy
     assert f"stop them first; --yes waits {waiting:.0f} s for that and then refuses" in shown
 
 
-def test_both_resets_tell_the_same_snapshot(deployment, reset, capsys):
-    deployment.work(200, everything=True)
-    deployment.work(300, snapshots=False)
-    assert reset() == 0
-    whole = capsys.readouterr().out
-    assert reset("--stream", "p0:a") == 0
-    one = capsys.readouterr().out
-    for shown in (whole, one):
-        assert "newest snapshot" in shown
-        assert "p0:a    version 1 at offset 199" in shown
-        assert shown.splitlines()[3].split()[:2] == ["features[0]", "300"]
-
-
 def test_a_reset_does_what_the_worker_does(deployment, reset, capsys):
     first = deployment.work(400, everything=True, archive=True)
     assert reset("--yes", "--json") == 0

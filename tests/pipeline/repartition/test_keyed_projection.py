@@ -67,13 +67,3 @@ def test_the_first_message_of_a_subtree_is_no_longer_than_was_reckoned_with():
     # All but a few digits of numbers in the header.
     assert len(preparation.frozen_state()) <= before + 100
     assert operation_sizes.operation_bytes(settings) > before
-
-
-def test_the_topic_of_the_routes_is_asked_to_take_the_axes_of_many_features():
-    values = {"input.topics": [TOPIC], "stream": "key", "hierarchy": "keyed", "engine.name": "hcaea"}
-    usual = operation_sizes.operation_bytes(Settings.of(values))
-    wide = operation_sizes.operation_bytes(Settings.of({**values, "input.dimension": 10_000}))
-    assert usual < 8 * 16 * 10_000 < wide
-    assert wide > operation_sizes.operation_bytes(
-        Settings.of({**values, "input.dimension": 10_000, "prepare.project": 0})
-    )

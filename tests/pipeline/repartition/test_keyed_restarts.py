@@ -112,15 +112,6 @@ def test_a_range_may_begin_between_two_messages_of_a_record(monkeypatch):
         assert verdict.identical, verdict.differences()
 
 
-def test_a_changed_answer_is_found_among_repeats(deployment):
-    crashing(deployment)
-    log = deployment.logs["resonance.assignments", 1]
-    content = orjson.loads(log[200].value)
-    log[200] = log[200]._replace(value=orjson.dumps({**content, "novel": not content["novel"]}))
-    ((topic, difference),) = verify(deployment).differences()
-    assert (topic, difference.kind, difference.what) == (ROUTES, "assignments", "other")
-
-
 def both(monkeypatch, **changes):
     """The same with a keyed hierarchy and with a local one, both standing in the middle of the input."""
     made = []

@@ -43,13 +43,6 @@ def test_both_hops_are_identical_with_what_was_recorded(deployment):
     assert verdict.total("events") == sum(len(deployment.logs["resonance.cluster-events", p]) for p in range(3)) > 5
 
 
-def test_a_range_starts_from_an_archive(deployment):
-    verdict = verify(deployment, begin="300", end="700")
-    assert verdict.identical, verdict.differences()
-    starts = [part.start for part in verdict.parts if part.topic == ROUTES and part.compared]
-    assert any(start.startswith("from the archive") for start in starts)
-
-
 def test_a_changed_answer_is_found_and_named_by_its_feature_record(deployment):
     log = deployment.logs["resonance.assignments", 1]
     content = orjson.loads(log[200].value)

@@ -261,21 +261,6 @@ def test_another_choice_of_streams_is_a_stop_that_only_a_reset_mends(monkeypatch
     assert stopped.value.remedies == (mismatches.RESET,)
 
 
-def test_a_new_version_goes_on_in_both_hops(monkeypatch):
-    deployment = rekeyed(monkeypatch)
-    deployment.turn(0.7)
-    deployment.given = settings("field:country", input__id_path="id", engine__memory=300)
-    deployment.source = DeploymentContext.of(deployment.given, {}, deployment.source.deployment)
-    with pytest.raises(MismatchError, match=r"engine.memory was 100, is 300"):
-        deployment.turn()
-    changed = recovery.recover(mismatches.NEW_VERSION, deployment.given, deployment.source)
-    assert changed == 5
-    said = deployment.turn()
-    answers = [orjson.loads(m.value) for at in said for m in said[at].assignments]
-    assert {(answer["stream"], answer["version"]) for answer in answers} == {(s, 2) for s in ("DE", "FR", "IT")}
-    assert len(set(sources_of_answers(deployment))) == len(sources_of_answers(deployment)) == 900
-
-
 def timed_out(deployment):
     """Let the first hop send records of which it commits none, and of which one was never stored."""
     before = {partition: len(deployment.logs[ROUTES, partition]) for partition in range(3)}

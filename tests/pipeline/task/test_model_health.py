@@ -65,16 +65,11 @@ def test_the_largest_cluster_is_each_streams_own():
     assert health.figures().largest_cluster == pytest.approx(7 / 10)
 
 
-def test_a_node_that_keeps_its_cluster_does_not_churn():
+def test_a_node_that_changes_its_cluster_without_an_event_churns():
     assert churn(result([(0, 1), (1, 2)]), result([(1, 2), (0, 1)])) == 0.0
-
-
-def test_a_node_that_changes_its_cluster_without_a_word_churns():
     assert churn(result([(0, 1), (1, 2)]), result([(1, 2), (0, 2)])) == 0.5
     assert churn(result([(0, 1), (0, -1)])) == 1.0
-
-
-def test_a_first_cluster_is_no_change():
+    # A first cluster is no change.
     assert churn(result([(0, -1), (0, 1), (0, 1)])) == 0.0
     assert churn(result([(0, 3, True, 0.1), (0, 1)])) is None
 

@@ -176,7 +176,7 @@ def test_a_plain_envelope_has_no_headers_but_the_trace():
     outputs = run(task(settings(output__envelope="plain")), log)
     assert outputs.assignments[5].headers == [("traceparent", b"00")]
     assert outputs.assignments[6].headers == []
-    assert all(message.headers == [] for message in outputs.cluster_events)
+    assert all(message.headers == [] for message in outputs.cluster_events + outputs.clusters)
 
 
 def test_only_changes_only_novel_ones_or_none():

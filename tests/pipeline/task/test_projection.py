@@ -5,14 +5,12 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
-from resonance.engine import ENGINES, LabelEngine, StateError
-from resonance.engine.state import pack, unpack
+from resonance.engine import ENGINES, LabelEngine
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.records import Record
 from resonance.pipeline.task.encode.cluster_description import describe_features
 from resonance.pipeline.task.encode.message_sizes import event_bytes_of
-from resonance.pipeline.task.model.stream_model import KIND, STATE_REVISION, StreamModel
 from sklearn.metrics import adjusted_rand_score
 
 from tests.pipeline.streams import STAMP, TOPIC, alike, errors, payloads, restore, run, states, task
@@ -158,14 +156,3 @@ def test_a_record_too_far_along_an_axis_is_a_dead_letter():
     run(worker, log_of(X.tolist()))
     (dead_letter,) = run(worker, log_of([[1e150] * 20], 60)).dead_letters
     assert errors(dead_letter)["message"].startswith("beyond 1e+150 along principal axis ")
-
-
-def test_an_engine_of_another_number_of_axes_is_refused():
-    worker = task(given(prepare__warmup_records=90))
-    run(worker, log_of(unit_vectors(200, 40)[0].tolist()))
-    other = task(given(prepare__warmup_records=90, prepare__project=4))
-    run(other, log_of(unit_vectors(200, 40)[0].tolist()))
-    header, arrays = unpack(worker.model("p0").state(), KIND, STATE_REVISION)
-    arrays["engine"] = unpack(other.model("p0").state(), KIND, STATE_REVISION)[1]["engine"]
-    with pytest.raises(StateError, match="dimension 4 behind a preparation of 16 columns"):
-        StreamModel.from_state("evq", "p0", pack(KIND, STATE_REVISION, header, arrays))

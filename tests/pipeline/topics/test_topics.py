@@ -1,6 +1,5 @@
 """What a deployment wants of its topics, compared with what there is; on the embedded broker, and without any."""
 
-import time
 from contextlib import suppress
 
 import pytest
@@ -15,7 +14,6 @@ from resonance.pipeline.topics.kinds import KINDS, SMALL_SEGMENTS, Topics
 from resonance.pipeline.topics.start_check import check_start
 from resonance.pipeline.topics.topics import checked, make_missing, prepare_topics, survey
 
-from tests.brokers.jvm import free_port
 from tests.pipeline.fake_cluster import FakeCluster
 
 SHOP = Topics.of(Settings.of({"input.topics": ["in"], "name": "shop"}))
@@ -170,18 +168,6 @@ def test_a_cluster_that_does_not_tell_its_configuration_is_taken_as_it_is():
     cluster = deployed()
     cluster.configs = lambda topics: {}
     assert checked(survey(cluster, SHOP)).message_bytes == {}
-
-
-def test_an_absent_broker_is_said_within_seconds():
-    servers = f"127.0.0.1:{free_port()}"
-    start = time.monotonic()
-    with pytest.raises(BrokerError) as caught:
-        prepare_topics(ClusterAdmin({"bootstrap.servers": servers}, 2), Topics.named(["in"]))
-    assert time.monotonic() - start < 4
-    text = str(caught.value)
-    assert f"no Kafka broker answers at {servers} within 2 s" in text
-    assert "Connection refused" in text
-    assert "set broker.bootstrap" in text
 
 
 @pytest.mark.parametrize(

@@ -79,12 +79,6 @@ def test_the_shape_of_a_record_is_what_its_path_leads_to():
             feature_shape(bad, mapping()._settings)
 
 
-def test_an_empty_batch_is_no_rows():
-    decoded = decode(input__features=["a", "b"])
-    assert decoded.rows.shape == (0, 2)
-    assert decoded.index == decoded.times == []
-
-
 # Null values, missing features, categories
 
 
@@ -190,12 +184,6 @@ def test_exactly_as_deep_and_as_large_as_allowed_is_usable():
     exact = orjson.dumps({"a": 1, "g": {"b": 2}})
     assert decode(exact, limits__record_bytes=len(exact), **LISTED).index == [0]
     assert decode(exact, limits__record_bytes=len(exact) - 1, **LISTED).index == []
-
-
-def test_one_deep_record_among_many_flat_ones_is_found():
-    flat = {"a": 1, "g": {"b": 2}}
-    decoded = decode(*[flat] * 500, nested(33), *[flat] * 500, **LISTED)
-    assert [f.index for f in decoded.faults] == [500]
 
 
 def test_depth_counts_objects_and_arrays_inside_one_another():

@@ -146,22 +146,18 @@ def test_markers_alone_move_a_position_once(thread):
     assert (fetch(thread).next_offsets, fetch(thread).next_offsets) == ({P1: 8}, {})
 
 
-def test_records_fetched_across_a_seek_are_dropped(thread):
+@pytest.mark.parametrize("change", ["seek", "rebalance"])
+def test_records_fetched_across_a_change_are_dropped(thread, change):
     def read():
-        thread.seek_number += 1
+        if change == "seek":
+            thread.seek_number += 1
+        else:
+            thread.app.consumer_generation_id = 5
         return {P0: records(0, [5])}
 
     thread.fetch = read
-    assert fetch(thread).next_offsets == {}
-
-
-def test_records_fetched_across_a_rebalance_are_dropped(thread):
-    def read():
-        thread.app.consumer_generation_id = 5
-        return {P0: records(0, [5])}
-
-    thread.fetch = read
-    assert fetch(thread).records == {}
+    fetched = fetch(thread)
+    assert (fetched.records, fetched.next_offsets) == ({}, {})
 
 
 def test_records_of_a_partition_that_was_never_sought_are_dropped(thread):
