@@ -86,13 +86,6 @@ def test_a_feature_that_never_changes_changes_nothing(seed, value, at):
     assert agreement(np.insert(X, at, value, axis=1), X) > 0.99
 
 
-@few
-@given(seeds, some.lists(some.integers(0, RECORDS), max_size=20))
-def test_batches_cut_anywhere_change_nothing(seed, cuts):
-    X = stream(seed)
-    same(X, X, cuts)
-
-
 @pytest.mark.parametrize("name", [name for name, kind in ENGINES.items() if not issubclass(kind, LabelEngine)])
 def test_predict_says_on_every_level_what_learning_would(name):
     engine, (first, rest) = make_engine(name, {}), prepared(stream(3), ENGINES[name])

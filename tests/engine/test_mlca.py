@@ -90,23 +90,6 @@ def test_most_nodes_need_no_second_comparison_and_none_is_missed():
     np.testing.assert_array_equal(model.statistics["having"][column], plain.c)
 
 
-@pytest.mark.parametrize("warmup", ["growing", "buffer"])
-def test_batches_of_any_size_and_restores_give_the_same_bits(form, warmup):
-    X, sets = stream(150, seed=4)
-    mixed = [own if t % 3 else None for t, own in enumerate(sets)]
-    make = lambda: ENGINES[form](vigilance=0.3, lambda_=12, k=4, warmup=warmup)  # noqa: E731
-    whole, single = make(), make()
-    expected = whole.learn(X, mixed)
-    steps = []
-    for t in range(len(X)):
-        steps.append(single.learn(X[t : t + 1], mixed[t : t + 1]))
-        single = type(single).from_state(single.state())
-    assert (answered(steps), single.state()) == (answered([expected]), whole.state())
-    assert [(t + g.index, g.before, g.after) for t, step in enumerate(steps) for g in step.groups] == [
-        (g.index, g.before, g.after) for g in expected.groups
-    ]
-
-
 def test_a_record_without_labels_is_answered_and_changes_nothing(form):
     X, sets = stream()
     model = ENGINES[form]()

@@ -1,13 +1,12 @@
 """A newcomer's way on a real broker: a file is produced, clustered, watched, and what was wrong with it replayed."""
 
 import json
-import sys
 
 import pytest
-from resonance.pipeline.cli import main
 
 from tests.brokers import read_topic, topic_name
 from tests.integration.workers import WorkerProcess
+from tests.pipeline.commands import run as run_command
 
 pytestmark = pytest.mark.broker
 
@@ -16,10 +15,7 @@ BAD = (50, 120, 121, 300, 599)
 
 
 def run(monkeypatch, capsys, *arguments):
-    monkeypatch.setattr(sys, "argv", ["resonance", *arguments])
-    with pytest.raises(SystemExit) as ended:
-        main.main()
-    assert not ended.value.code, capsys.readouterr().err
+    assert run_command(monkeypatch, *arguments) == 0, capsys.readouterr().err
     return capsys.readouterr()
 
 

@@ -44,15 +44,15 @@ def test_both_hops_say_what_one_task_says_though_workers_end_and_join(broker):
             # Each has partitions of both topics.
             worker.wait_for(lambda health: health["ready"] and len(health["partitions"]) == PARTITIONS, 90)
         produce(broker, deployment.input, records(third, PARTITIONS))
-        wait_until(lambda: len(answers(deployment)) > third // 3, 60)
+        wait_until(lambda: len(deployment.payloads()) > third // 3, 60)
         first.kill()
         produce(broker, deployment.input, records(third, PARTITIONS, first=third))
         with deployment.worker() as joined:
             joined.ready(90)
             produce(broker, deployment.input, records(third, PARTITIONS, first=2 * third))
-            wait_until(lambda: len(places(answers(deployment))) > 2 * third, 90)
+            wait_until(lambda: len(places(deployment.payloads())) > 2 * third, 90)
             assert second.terminate() == 0
-            wait_until(lambda: len(places(answers(deployment))) >= COUNT, 90)
+            wait_until(lambda: len(places(deployment.payloads())) >= COUNT, 90)
             assert joined.terminate() == 0
 
     expected = Outputs()
@@ -83,12 +83,12 @@ def test_a_reset_tells_everything_again_with_the_same_bytes(broker):
     settings = Settings.of({**deployment.settings, "input.topics": [deployment.input]})
     produce(broker, deployment.input, records(1_200, PARTITIONS))
     with deployment.worker() as worker:
-        wait_until(lambda: len(answers(deployment)) == 1_200, 120)
+        wait_until(lambda: len(deployment.payloads()) == 1_200, 120)
         assert worker.terminate() == 0
     kinds = ("assignments", "cluster_events")
     before = {kind: written(deployment, settings.topic(kind)) for kind in kinds}
     with deployment.worker(arguments=["--reset"]) as worker:
-        wait_until(lambda: len(answers(deployment)) == 2_400, 120)
+        wait_until(lambda: len(deployment.payloads()) == 2_400, 120)
         assert worker.terminate() == 0
     after = {kind: written(deployment, settings.topic(kind)) for kind in kinds}
     assert {kind: sorted(map(repr, after[kind])) for kind in kinds} == {
@@ -102,10 +102,6 @@ def written(deployment, topic):
         Message(message.key(), message.value(), without_routes_offset(message.headers() or ()))
         for message in read_topic(deployment.broker, topic)
     ]
-
-
-def answers(deployment):
-    return [json.loads(message.value()) for message in read_topic(deployment.broker, f"{deployment.name}.assignments")]
 
 
 def places(found):

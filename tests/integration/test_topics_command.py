@@ -3,11 +3,11 @@
 import json
 
 import pytest
-from resonance.pipeline.cli import main
 
 from tests.brokers import create_topic, produce, topic_name
 from tests.brokers.jvm import free_port
 from tests.integration.workers import records
+from tests.pipeline.commands import run as run_command
 
 pytestmark = pytest.mark.broker
 
@@ -20,14 +20,7 @@ def topics(broker, monkeypatch, capsys, tmp_path):
 
     def run(command, *arguments, inputs, servers=broker):
         own = ["--set", f"broker.bootstrap={servers}", "--name", name, "--topics", inputs]
-        monkeypatch.setattr("sys.argv", ["resonance", "topics", command, *own, *arguments])
-        code = 0
-        try:
-            main.main()
-        except SystemExit as ended:
-            code = int(ended.code or 0)
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
+        return run_command(monkeypatch, "topics", command, *own, *arguments), *capsys.readouterr()
 
     run.name = name
     return run

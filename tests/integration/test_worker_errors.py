@@ -1,7 +1,5 @@
 """What a user meets when something is not as it should be: what, where, what to do, an exit code, no traceback."""
 
-import time
-
 import pytest
 from confluent_kafka import Consumer
 from resonance.pipeline.config.messages import STREAM_CHOICES
@@ -13,20 +11,11 @@ from tests.integration.workers import Deployment, WorkerProcess
 pytestmark = pytest.mark.timeout(120)
 
 
-def last_line(worker, code, seconds=30):
-    began = time.monotonic()
-    assert worker.ended() == code, worker.log()
-    assert time.monotonic() - began < seconds
-    log = worker.log()
-    assert "Traceback" not in log
-    return log.rstrip().splitlines()[-1]
-
-
 def test_no_broker():
     port = free_port()
     settings = {"broker.bootstrap": f"127.0.0.1:{port}", "input.topics": "in", "broker.answer_timeout": 3}
     with WorkerProcess(settings) as worker:
-        line = last_line(worker, 69)
+        line = worker.last_line(69)
     assert "exit code 69" in line
     assert f"no Kafka broker answers at 127.0.0.1:{port} within 3 s" in line
     assert "set broker.bootstrap" in line
@@ -45,7 +34,7 @@ def test_no_broker():
 )
 def test_settings_that_cannot_be_used(settings, text):
     with WorkerProcess(settings) as worker:
-        assert text in last_line(worker, 2)
+        assert text in worker.last_line(2)
 
 
 @pytest.mark.broker
@@ -53,7 +42,7 @@ def test_several_partitions_and_no_stream(broker):
     deployment = Deployment(broker)
     del deployment.settings["stream"]
     with deployment.worker() as worker:
-        last_line(worker, 2)
+        worker.last_line(2)
         log = worker.log()
     assert f"stream is not set, and {deployment.input} has 4 partitions" in log
     assert log.rstrip().splitlines()[-len(STREAM_CHOICES) :] == [f"  {choice}" for choice in STREAM_CHOICES]
@@ -64,7 +53,7 @@ def test_a_dead_letter_limit_above_the_topics(broker):
     deployment = Deployment(broker)
     create_topic(broker, f"{deployment.name}.dead-letters", exact=True, max_message_bytes=100_000)
     with deployment.worker() as worker:
-        line = last_line(worker, 2)
+        line = worker.last_line(2)
     assert "limits.dead_letter_bytes = 900000" in line
     assert "takes messages of 100000 bytes" in line
 
@@ -72,7 +61,7 @@ def test_a_dead_letter_limit_above_the_topics(broker):
 @pytest.mark.broker
 def test_a_session_timeout_that_the_broker_refuses(broker):
     with Deployment(broker, settings={"broker.session_timeout": 3}).worker() as worker:
-        line = last_line(worker, 2)
+        line = worker.last_line(2)
     assert "broker.session_timeout" in line
     assert "group.min.session.timeout.ms (6 s by default)" in line
 
@@ -87,6 +76,6 @@ def test_a_group_of_another_program(broker):
         while not other.assignment():
             other.poll(0.1)
         with deployment.worker() as worker:
-            assert "name: the consumer group of this name has members of another program" in last_line(worker, 2)
+            assert "name: the consumer group of this name has members of another program" in worker.last_line(2)
     finally:
         other.close()

@@ -99,6 +99,12 @@ class WorkerProcess:
     def ended(self, timeout: float = 40) -> int:
         return self.process.wait(timeout)
 
+    def last_line(self, code: int, timeout: float = 30) -> str:
+        """Wait for its end with an exit code and no traceback; return what it said last."""
+        assert self.ended(timeout) == code, self.log()
+        assert "Traceback" not in self.log()
+        return self.log().rstrip().splitlines()[-1]
+
     def terminate(self, timeout: float = 40) -> int:
         """End it as Kubernetes does; return the exit code."""
         self.process.send_signal(signal.SIGTERM)
@@ -140,10 +146,13 @@ class Deployment:
             assert worker.terminate() == 0
         return worker.log()
 
+    def payloads(self, kind: str = "assignments") -> list[dict[str, Any]]:
+        """The messages of an output topic."""
+        return [json.loads(message.value()) for message in read_topic(self.broker, f"{self.name}.{kind}")]
+
     def answers(self) -> list[tuple[int, int]]:
         """Partition and offset of the record of each assignment, in their order."""
-        sources = [json.loads(m.value())["source"] for m in read_topic(self.broker, f"{self.name}.assignments")]
-        return [(source["partition"], source["offset"]) for source in sources]
+        return [(answer["source"]["partition"], answer["source"]["offset"]) for answer in self.payloads()]
 
     def committed(self) -> dict[int, int]:
         """The group's committed offsets."""
