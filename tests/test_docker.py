@@ -175,7 +175,7 @@ def test_workers_have_names_of_their_own_and_time_to_stop():
     assert all(float(worker["stop_grace_period"].removesuffix("s")) > STOP_SECONDS for worker in workers)
 
 
-def test_the_image_runs_as_nobody_special_and_is_asked_for_its_health():
+def test_the_image_runs_as_an_ordinary_user_and_is_asked_for_its_health():
     assert (of("USER")[-1], json.loads(of("ENTRYPOINT")[-1])) == ("10001:10001", ["resonance"])
     assert json.loads(of("CMD")[-1]) == ["worker"]
     assert "/livez" in of("HEALTHCHECK")[0]

@@ -66,7 +66,7 @@ def test_the_readme_shows_a_record_of_the_demo_with_its_assignment_and_the_event
 
 
 @pytest.mark.parametrize("option", [RESUME, NEW_VERSION, RESET])
-def test_every_option_that_mends_a_stop_is_explained(option):
+def test_every_option_that_recovers_from_a_stop_is_explained(option):
     for page in (ROOT / "README.md", ROOT / "docs" / "operations.md"):
         assert f"`{option}`" in page.read_text()
 
@@ -99,6 +99,6 @@ def test_files_modules_commands_options_and_metrics_that_are_named_are_there(pag
 
 def test_the_exit_codes_are_those_of_the_program():
     table = (ROOT / "docs/operations.md").read_text().partition("| code | meaning |")[2].partition("\n\n")[0]
-    told = {int(code) for code in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)}
+    text = {int(code) for code in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)}
     raised = {each.exit_code for each in vars(errors).values() if hasattr(each, "exit_code")}
-    assert told == raised | {0, errors.DIFFERS, stopping.INTERRUPTED, stopping.TERMINATED}
+    assert text == raised | {0, errors.DIFFERS, stopping.INTERRUPTED, stopping.TERMINATED}

@@ -19,11 +19,11 @@ class Container:
     bootstrap: str
     container: Any
 
-    def stop(self) -> None:
+    def stop(self):
         self.container.stop()
 
 
-def start() -> Container:
+def start():
     """Start a broker in a container, where an engine answers and can get the image."""
     try:
         from testcontainers.core.container import DockerContainer

@@ -1,13 +1,11 @@
 """One thing for all processes of a test run: the first that asks starts it, the last that goes has it stopped."""
 
 import fcntl
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
+from contextlib import contextmanager
 
 
 @contextmanager
-def shared(folder: Path, name: str, start: Callable[[], AbstractContextManager[str]]) -> Iterator[str]:
+def shared(folder, name, start):
     """Yield what `start` gives, to every process that asks with the same folder and name.
 
     Each process holds a shared lock for as long as it uses the thing; the kernel lets go of it for one that died. The

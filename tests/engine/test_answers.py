@@ -45,8 +45,8 @@ class Prepared:
         self.engine = make_engine(name, {})
 
     def learn(self, X, own):
-        taught = [{int(label)} for label in own] if isinstance(self.engine, LabelEngine) else None
-        return self.engine.learn(self.preparation.apply(X), taught)
+        by_labels = [{int(label)} for label in own] if isinstance(self.engine, LabelEngine) else None
+        return self.engine.learn(self.preparation.apply(X), by_labels)
 
 
 @pytest.fixture(scope="module", params=ENGINES)

@@ -28,7 +28,7 @@ from tests.engine.leader import Leader
 from tests.engine.streams import shifting as unbounded
 
 
-def taught(engine):
+def labelled(engine):
     """Return an engine to which every record without labels comes with some that follow from its features."""
 
     class RowLabels(engine):
@@ -39,7 +39,7 @@ def taught(engine):
     return RowLabels
 
 
-TaughtMLCA, TaughtMLCAI, TaughtMLCAC = (taught(engine) for engine in (MLCA, MLCAI, MLCAC))
+LabelledMLCA, LabelledMLCAI, LabelledMLCAC = (labelled(engine) for engine in (MLCA, MLCAI, MLCAC))
 
 ENGINES_HERE = {
     "modal": Modal,
@@ -59,14 +59,14 @@ ENGINES_HERE = {
     "sa_art-paper": lambda: SAART.make(SAART.presets["paper"]),
     "sa_art-crowded": lambda: SAART(rho0=0.95, delta=0.0, max_clusters=20),
     "sa_art-complement-crowded": lambda: SAART(rho0=0.97, delta=0.0, complement=True, max_clusters=20),
-    "mlca": TaughtMLCA,
-    "mlca-buffer": lambda: TaughtMLCA(lambda_=20, warmup="buffer"),
-    "mlca-crowded": lambda: TaughtMLCA(vigilance=0.1, max_nodes=20, k=5),
-    "mlca_i": lambda: TaughtMLCAI(vigilance=0.2),
-    "mlca_i-crowded": lambda: TaughtMLCAI(vigilance=0.1, max_nodes=20),
-    "mlca_c": lambda: TaughtMLCAC(vigilance=0.2, lambda_=20),
-    "mlca_c-buffer": lambda: TaughtMLCAC(vigilance=0.2, lambda_=20, warmup="buffer"),
-    "mlca_c-crowded": lambda: TaughtMLCAC(vigilance=0.1, lambda_=20, max_nodes=20),
+    "mlca": LabelledMLCA,
+    "mlca-buffer": lambda: LabelledMLCA(lambda_=20, warmup="buffer"),
+    "mlca-crowded": lambda: LabelledMLCA(vigilance=0.1, max_nodes=20, k=5),
+    "mlca_i": lambda: LabelledMLCAI(vigilance=0.2),
+    "mlca_i-crowded": lambda: LabelledMLCAI(vigilance=0.1, max_nodes=20),
+    "mlca_c": lambda: LabelledMLCAC(vigilance=0.2, lambda_=20),
+    "mlca_c-buffer": lambda: LabelledMLCAC(vigilance=0.2, lambda_=20, warmup="buffer"),
+    "mlca_c-crowded": lambda: LabelledMLCAC(vigilance=0.1, lambda_=20, max_nodes=20),
     "ildn": ILDN,
     "ildn-paper": lambda: ILDN.make(ILDN.presets["paper"]),
     "ildn-denoising": lambda: ILDN(sigma=3e-3, radius="sqrt", lambda_=100, k=0.5),
@@ -251,9 +251,9 @@ def test_answers_are_in_their_ranges(make, shifting):
     learned = step.path[:, 0] >= 0
     assert learned[known].all()
     assert learned[20:].all()
-    told = [c for e in step.events for c in (*e.before, *e.after)]
-    assert told
-    for cluster in (*told, *engine.clusters()):
+    text = [c for e in step.events for c in (*e.before, *e.after)]
+    assert text
+    for cluster in (*text, *engine.clusters()):
         assert np.isfinite(cluster.centre).all()
         assert (cluster.spread >= 0).all()
 

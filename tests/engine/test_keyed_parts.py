@@ -91,9 +91,9 @@ def test_the_parts_are_the_tree_on_data_sets(name):
 def test_a_part_is_copied_as_its_state_says():
     X = nested(1200)
     root = HCAEARoot.make(SETTINGS["crowded"])
-    asked = root.learn(X[:1000]).operations
-    node = int(np.bincount(asked.node).argmax())
-    own = asked.take(np.flatnonzero(asked.node == node))
+    wanted = root.learn(X[:1000]).operations
+    node = int(np.bincount(wanted.node).argmax())
+    own = wanted.take(np.flatnonzero(wanted.node == node))
     assert not own.removed.any()
     half = len(own) // 2
     subtree = HCAEASubtree.below(node, SETTINGS["crowded"])
@@ -134,23 +134,23 @@ def test_an_operation_names_what_it_is_for():
     root = HCAEARoot(lambda_=20, max_nodes=15, min_child_records=6)
     X = shifting(800)
     step = root.learn(X, np.arange(800) % 3)
-    asked = step.operations
-    answered = asked.record[asked.answered]
+    wanted = step.operations
+    answered = wanted.record[wanted.answered]
     assert len(np.unique(answered)) == len(answered), "a record is answered once at most"
-    assert (step.path[answered, 0] == asked.node[asked.answered]).all()
-    assert asked.vector[asked.answered].tobytes() == X[answered].tobytes()
-    assert (asked.label[asked.answered] == answered % 3).all()
-    for node in asked.node[asked.removed]:
-        own = asked.take(np.flatnonzero(asked.node == node))
+    assert (step.path[answered, 0] == wanted.node[wanted.answered]).all()
+    assert wanted.vector[wanted.answered].tobytes() == X[answered].tobytes()
+    assert (wanted.label[wanted.answered] == answered % 3).all()
+    for node in wanted.node[wanted.removed]:
+        own = wanted.take(np.flatnonzero(wanted.node == node))
         assert own.removed.tolist() == [False] * (len(own) - 1) + [True], "nothing follows a removal"
-    first = asked.take(np.flatnonzero(asked.node == asked.node[0]))
+    first = wanted.take(np.flatnonzero(wanted.node == wanted.node[0]))
     assert (first.record[:6] == first.record[0]).all(), "a new child learns what the node has kept"
 
 
 def given(node, X, removed=False):
     count = len(X)
-    asked = np.full(count, node), np.arange(count), np.zeros(count, bool), np.ones(count, bool), np.full(count, -1)
-    whole = Operations(*asked, X)
+    wanted = np.full(count, node), np.arange(count), np.zeros(count, bool), np.ones(count, bool), np.full(count, -1)
+    whole = Operations(*wanted, X)
     if removed:
         whole.removed[-1] = True
         whole.answered[-1] = False

@@ -45,8 +45,8 @@ def learned(X, cuts=()):
 
 def same(one, other, cuts=()):
     """Every record in the same cluster, and every answer with the same bits."""
-    (cluster, events, answer), (expected, told, as_before) = learned(one, cuts), learned(other)
-    assert (cluster.tobytes(), events) == (expected.tobytes(), told)
+    (cluster, events, answer), (expected, text, as_before) = learned(one, cuts), learned(other)
+    assert (cluster.tobytes(), events) == (expected.tobytes(), text)
     assert answer.score.tobytes() == as_before.score.tobytes()
 
 

@@ -242,8 +242,7 @@ def test_the_node_that_won_longest_ago_goes():
     nodes = model.nodes
     assert nodes["id"].tolist() == [0, 2]
     # Its labels have left the neighbourhoods, not the prior.
-    assert nodes["labels"].sum(axis=0).tolist() == [2, 0, 1]
-    assert model.statistics["records"].tolist() == [2, 1, 1]
+    assert (nodes["labels"].sum(axis=0).tolist(), model.statistics["records"].tolist()) == ([2, 0, 1], [2, 1, 1])
     assert [cluster.id for cluster in model.clusters()] == [0, 2]
 
 

@@ -155,8 +155,8 @@ def test_an_outlier_is_in_no_cluster_and_unlike_all_others():
     model = Modal()
     model.learn(gaussian(5000, 3))
     far = np.array([[50.0, 0.0, 0.0], [0.0, -1e6, 0.0]])
-    asked, step = model.predict(far), model.learn(far)
-    for answer in (asked, step):
+    wanted, step = model.predict(far), model.learn(far)
+    for answer in (wanted, step):
         assert (answer.cluster == -1).all()
         assert (answer.score < 0.5).all()
     assert step.novel.all()

@@ -58,8 +58,8 @@ def test_what_cannot_be_prepared_is_named():
     _, faults, _, faulty = prepared(scale, data)
     assert ((faults > 0).tolist(), faulty) == ([True, True, True, False], 3)
     _, width = scale.factors(NAMES)
-    told = [scale.problem(*each) for each in zip(NAMES[:3], data, width.tolist(), faults.tolist(), strict=False)]
-    assert told == [
+    text = [scale.problem(*each) for each in zip(NAMES[:3], data, width.tolist(), faults.tolist(), strict=False)]
+    assert text == [
         "a is -1.0: log1p needs a value above -1",
         "b is 1e+200: beyond 1e+150",
         "c is 1e+149: beyond 1e+150 once scaled with width 0.001",

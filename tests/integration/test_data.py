@@ -33,8 +33,8 @@ def test_a_file_is_produced_clustered_watched_and_what_was_wrong_is_replayed(mon
         assert worker.terminate() == 0
 
     everything = ["watch", "--from", "earliest", "--until-end", "--json"]
-    told = [json.loads(line) for line in run(monkeypatch, capsys, *everything).out.splitlines()]
-    kinds = [line["kind"] for line in told]
+    text = [json.loads(line) for line in run(monkeypatch, capsys, *everything).out.splitlines()]
+    kinds = [line["kind"] for line in text]
     assert (kinds.count("assignments"), kinds.count("dead-letters")) == (600 - len(BAD), len(BAD))
     assert kinds.count("events") > 0
     recent = run(monkeypatch, capsys, *everything, "--from", "-10m", "-k", "dead-letters").out.splitlines()

@@ -39,8 +39,8 @@ class Member:
         self.membership = Membership(1, self.consumer.memberid(), frozenset())
 
     def committed(self, topic):
-        asked = [TopicPartition(topic, partition) for partition in range(2)]
-        return [place.offset for place in self.consumer.committed(asked, timeout=10)]
+        wanted = [TopicPartition(topic, partition) for partition in range(2)]
+        return [place.offset for place in self.consumer.committed(wanted, timeout=10)]
 
 
 @pytest.fixture

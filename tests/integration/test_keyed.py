@@ -68,8 +68,7 @@ def test_both_hops_say_what_one_task_says_though_workers_end_and_join(broker):
     assert sum("subtree" in json.loads(message.value) for message in got["cluster_events"]) > 5
     verdict = verify(settings, Span.parse())
     assert verdict.identical, verdict
-    assert verdict.total("assignments") == COUNT
-    assert verdict.total("events") == len(expected.cluster_events)
+    assert (verdict.total("assignments"), verdict.total("events")) == (COUNT, len(expected.cluster_events))
     assert verdict.total("routes") > 0
     table, one = ClusterTable(), ClusterTable()
     for found, messages in ((table, got["cluster_events"]), (one, expected.cluster_events)):
@@ -78,7 +77,7 @@ def test_both_hops_say_what_one_task_says_though_workers_end_and_join(broker):
     assert table.clusters() == one.clusters()
 
 
-def test_a_reset_tells_everything_again_with_the_same_bytes(broker):
+def test_a_reset_emits_everything_again_with_the_same_bytes(broker):
     deployment = Deployment(broker, partitions=PARTITIONS, settings=SETTINGS)
     settings = Settings.of({**deployment.settings, "input.topics": [deployment.input]})
     produce(broker, deployment.input, records(1_200, PARTITIONS))

@@ -57,18 +57,18 @@ def test_lost_offsets_and_going_on_where_the_snapshots_end(deployment):
 
 
 @pytest.mark.parametrize(
-    ("how", "other", "told"),
+    ("how", "other", "text"),
     [
         (signal.SIGTERM, {"engine.min_cluster_records": 6}, "engine.min_cluster_records was 5, is 6"),
         (signal.SIGKILL, {"engine.name": "caea"}, 'engine was "modal", is "caea"'),
     ],
 )
-def test_other_settings_and_new_models(deployment, how, other, told):
+def test_other_settings_and_new_models(deployment, how, other, text):
     produce(deployment.broker, deployment.input, records(200, 2, first=COUNT))
     work(deployment, how=how)
     events = len(read_topic(deployment.broker, f"{deployment.name}.cluster-events"))
     line = stopped(deployment, other)
-    assert told in line
+    assert text in line
     assert "`resonance worker --new-version`" in line
     produce(deployment.broker, deployment.input, records(800, 2, first=COUNT + 200))
     work(deployment, "--new-version", settings=other)
@@ -78,17 +78,17 @@ def test_other_settings_and_new_models(deployment, how, other, told):
     ]
     assert {(a["version"], a["source"]["offset"] >= 700) for a in answers} == {(1, False), (2, True)}
     assert {a["cluster"].split("/")[1] for a in answers if a["version"] == 2 and a["cluster"]} <= {"2"}
-    told = deployment.payloads("cluster-events")
-    begun = [event for event in told if event["kind"] == "version_started"]
+    text = deployment.payloads("cluster-events")
+    begun = [event for event in text if event["kind"] == "version_started"]
     assert sorted((e["stream"], e["version"], e["cause"]["source"]["offset"]) for e in begun) == [
         ("p0", 2, 700),
         ("p1", 2, 700),
     ]
-    assert len(told) >= events + 2
+    assert len(text) >= events + 2
     assert all(cluster["id"].startswith(f"{e['stream']}/1/") for e in begun for cluster in e["before"])
     assert all(e["before"] for e in begun)
     for stream in ("p0", "p1"):
-        numbers = [event["seq"] for event in told if event["stream"] == stream]
+        numbers = [event["seq"] for event in text if event["stream"] == stream]
         assert numbers == list(range(len(numbers)))
     assert "restored" in work(deployment, settings=other)
 
@@ -109,8 +109,8 @@ def test_new_models_where_the_log_no_longer_holds_the_old_ones(broker):
     answers = deployment.payloads()
     assert [a["source"]["offset"] for a in answers] == list(range(count + 500))
     assert {(a["version"], a["source"]["offset"] >= count) for a in answers} == {(1, False), (2, True)}
-    told = deployment.payloads("cluster-events")
-    begun = [(e["version"], e["cause"]["source"]["offset"]) for e in told if e["kind"] == "version_started"]
+    text = deployment.payloads("cluster-events")
+    begun = [(e["version"], e["cause"]["source"]["offset"]) for e in text if e["kind"] == "version_started"]
     assert begun == [(2, count)]
 
 

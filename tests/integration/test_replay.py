@@ -77,13 +77,13 @@ def recorded(broker):
     return deployment
 
 
-def told(verdict):
+def sentences(verdict):
     return [sentence for source, found in verdict.differences() for sentence in found.sentences(source)]
 
 
 def test_after_a_kill_everything_is_identical(recorded):
     verdict = recorded.verify()
-    assert told(verdict) == []
+    assert sentences(verdict) == []
     assert (verdict.total("records"), verdict.total("assignments"), verdict.total("repeats")) == (5_500, 5_500, 0)
     assert verdict.total("events") == len(read_topic(recorded.broker, f"{recorded.name}.cluster-events")) > 0
 
@@ -91,7 +91,7 @@ def test_after_a_kill_everything_is_identical(recorded):
 def test_a_changed_setting_is_found(recorded):
     verdict = recorded.verify(recorded.given(engine__memory=150))
     assert any("engine.memory was 100, is 150" in note for part in verdict.parts for note in part.notes)
-    assert "recorded" in told(verdict)[1]
+    assert "recorded" in sentences(verdict)[1]
 
 
 def lines(folder, name):
@@ -126,7 +126,7 @@ def test_the_last_range_is_identical_once_the_beginning_is_deleted(recorded):
     for future in admin.delete_records(deleted).values():
         future.result(20)
     verdict = recorded.verify(begin=str(min(ends.values()) - 200))
-    assert told(verdict) == []
+    assert sentences(verdict) == []
     assert verdict.total("records") > 300
     assert all(part.start.startswith("from the archive at offset") for part in verdict.parts)
 
@@ -143,7 +143,7 @@ def test_a_worker_goes_on_behind_what_was_learned_silently(broker):
         assert worker.terminate() == 0
     assert min(offset for _, offset in deployment.answers()) == 300
     verdict = deployment.verify()
-    assert (told(verdict), verdict.total("assignments")) == ([], 400)
+    assert (sentences(verdict), verdict.total("assignments")) == ([], 400)
 
 
 def test_a_file_is_replayed_to_topics(broker, tmp_path):

@@ -52,8 +52,7 @@ def test_a_read_ends_at_an_end_that_no_record_has(pipeline):
 def test_the_transaction_of_a_dead_owner_is_waited_for(pipeline):
     pipeline.feed(30)
     pipeline.work(pipeline.transactional("dead"), until=20)
-    dead = pipeline.transactional("dead")
-    pipeline.work(dead, finish=False)
+    pipeline.work(pipeline.transactional("dead"), finish=False)
     began = time.monotonic()
     parts = pipeline.restored()
     assert 0.5 < time.monotonic() - began < 15

@@ -197,7 +197,7 @@ def granted(ready):
 
 
 def test_connections_that_are_refused_name_the_settings(ready, secured):
-    for changes, told in (
+    for changes, shown in (
         ({"broker.sasl_password": "wrong"}, ["refuses the log-in of user", "broker.sasl_password"]),
         ({"broker.sasl_username": "nobody"}, ["refuses the log-in of user nobody", "broker.sasl_username"]),
         ({"broker.sasl_mechanism": "SCRAM-SHA-256"}, ["with SCRAM-SHA-256", "broker.sasl_mechanism"]),
@@ -209,7 +209,7 @@ def test_connections_that_are_refused_name_the_settings(ready, secured):
         ),
     ):
         text = refused(ready, **changes)
-        assert all(part in text for part in told), text
+        assert all(part in text for part in shown), text
 
 
 def test_each_right_that_is_missing_is_named_before_the_group_is_joined(granted, secured):

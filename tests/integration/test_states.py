@@ -23,7 +23,7 @@ def deployment(broker):
 
 
 class Shell:
-    """The command line, told which deployment it is about."""
+    """The command line, on one deployment."""
 
     def __init__(self, deployment, monkeypatch, capsys, folder):
         self.options = [f"--set={name}={value}" for name, value in deployment.settings.items()]
@@ -72,8 +72,8 @@ def test_the_past_is_kept_looked_at_and_returned_to(deployment, shell):
         task = PartitionTask(settings, *at)
         archived.restore(task)
         log = [record for _, records in reader.read({at: (archived.position, 400)}) for record in records]
-    told = task.process(log).assignments
-    assert [message.value for message in told] == [message.value() for message in answers[archived.position :]]
+    text = task.process(log).assignments
+    assert [message.value for message in text] == [message.value() for message in answers[archived.position :]]
 
     # The clusters of the newest snapshot are those of the whole log.
     inspected = shell.json("inspect")
@@ -111,9 +111,9 @@ def test_a_deployment_that_never_was_is_said_so(deployment, monkeypatch, capsys,
     create_topic(deployment.broker, f"{deployment.name}x.snapshots", exact=True, partitions=1)
     options = [f"--set={name}={value}" for name, value in deployment.settings.items()]
     assert run(monkeypatch, *command, *options) == 69
-    told = capsys.readouterr().err
-    assert f"there is no topic {deployment.name}.snapshots with the snapshots of {deployment.name} on " in told
-    assert f"(did you mean {deployment.name}x.snapshots?)" in told
+    text = capsys.readouterr().err
+    assert f"there is no topic {deployment.name}.snapshots with the snapshots of {deployment.name} on " in text
+    assert f"(did you mean {deployment.name}x.snapshots?)" in text
 
 
 def read_all(source, at):

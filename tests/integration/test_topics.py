@@ -20,8 +20,8 @@ def prepare(broker, inputs, out=None, snapshots=None, create=True, **outputs):
 
 def config_of(broker, topic):
     admin = AdminClient({"bootstrap.servers": broker})
-    asked = admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)])
-    return {name: entry.value for name, entry in next(iter(asked.values())).result(10).items()}
+    wanted = admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)])
+    return {name: entry.value for name, entry in next(iter(wanted.values())).result(10).items()}
 
 
 def test_missing_outputs_are_made_like_the_input(broker):

@@ -74,10 +74,10 @@ def test_bytes_a_day_follow_from_the_rate(topics, broker):
 
 
 def test_the_rights_are_commands_or_objects_and_need_no_broker(topics):
-    nobody = f"127.0.0.1:{free_port()}"
-    code, out, _ = topics("plan", "--acls", "--principal", "User:shop", inputs="in", servers=nobody)
+    absent = f"127.0.0.1:{free_port()}"
+    code, out, _ = topics("plan", "--acls", "--principal", "User:shop", inputs="in", servers=absent)
     assert code == 0
-    command = f"kafka-acls.sh --bootstrap-server {nobody} --add --allow-principal User:shop"
+    command = f"kafka-acls.sh --bootstrap-server {absent} --add --allow-principal User:shop"
     assert f"{command} --topic in --operation Read --operation DescribeConfigs" in out.splitlines()
     assert f"{command} --group {topics.name} --operation Read" in out.splitlines()
     code, out, _ = topics("plan", "--acls", "--json", "--set", "delivery.mode=at_least_once", inputs="in")
@@ -118,10 +118,10 @@ def test_what_does_not_fit_is_shown_and_never_altered(topics, broker):
 
 
 def test_an_absent_broker_and_options_that_do_not_go_together(topics):
-    nobody = f"127.0.0.1:{free_port()}"
+    absent = f"127.0.0.1:{free_port()}"
     for command in ("plan", "create", "check"):
-        code, out, err = topics(command, "--set", "broker.answer_timeout=0.3", inputs="in", servers=nobody)
+        code, out, err = topics(command, "--set", "broker.answer_timeout=0.3", inputs="in", servers=absent)
         assert (code, out) == (69, "")
-        assert f"no Kafka broker answers at {nobody}" in err
+        assert f"no Kafka broker answers at {absent}" in err
     assert topics("plan", "--principal", "User:x", inputs="in")[0] == 2
     assert topics("plan", "--record-bytes", "9", inputs="in")[0] == 2

@@ -41,8 +41,7 @@ def message(name, value=b"{}"):
 def test_the_demo_is_exact_although_its_worker_is_killed(tmp_path):
     screen = io.StringIO()
     code = run(Options(folder=tmp_path, seconds=3, records=1500), Console(file=screen, width=120))
-    shown = screen.getvalue()
-    assert "6,000 of 6,000 assignments are identical to an uninterrupted replay" in shown
+    assert "6,000 of 6,000 assignments are identical to an uninterrupted replay" in screen.getvalue()
     assert code == 0
     figures = orjson.loads((tmp_path / "report.json").read_bytes())
     assert figures["assignments"] == {
@@ -110,8 +109,7 @@ def test_the_demo_says_when_the_broker_dropped_what_it_had_not_read():
 
 def test_a_comparison_counts_what_is_missing_different_and_too_much():
     expected = [[message("a"), message("b"), message("c")], []]
-    written = [[message("b"), message("c", b"other")], [message("d")]]
-    found = compare(expected, written)
+    found = compare(expected, [[message("b"), message("c", b"other")], [message("d")]])
     assert found == Comparison(expected=3, identical=1, missing=1, different=1, unexpected=1)
     assert not found.exact
     assert compare(expected, expected).exact
@@ -142,7 +140,7 @@ def test_a_story_folds_events_and_tells_them(tmp_path):
     assert [line.kind for line in story.log] == ["emerged", "split", "absorbed", "incident"]
 
 
-def test_a_drift_is_told_although_no_event_says_it():
+def test_a_drift_is_reported_although_no_event_says_it():
     story = Story(Telemetry(1000))
     story.clusters[2] = {"p2/1/6": cluster("p2/1/6"), "p2/1/0": cluster("p2/1/0")}
     names = {"reports": "p2/1/6", "login": "p2/1/0"}
@@ -199,6 +197,5 @@ def test_a_line_lives_from_its_first_event_to_its_last():
 
 
 def test_a_picture_is_drawn_even_of_nothing(tmp_path):
-    telemetry = Telemetry(50)
-    draw(tmp_path / "picture.png", telemetry, [[]] * 4, [[None] * 50] * 4)
+    draw(tmp_path / "picture.png", Telemetry(50), [[]] * 4, [[None] * 50] * 4)
     assert (tmp_path / "picture.png").stat().st_size > 10_000

@@ -73,7 +73,7 @@ def test_a_librarys_errors_are_warnings(capsys):
         (logging.WARNING, "Timer %s is overlapping (interval=%r runtime=%r)", ("watchdog", 1.0, 2.8)),
     ],
 )
-def test_late_threads_are_told_as_a_busy_machine(capsys, level, message, values):
+def test_late_threads_are_reported_as_a_busy_machine(capsys, level, message, values):
     logs.configure("info", "json")
     logging.getLogger("mode.threads").log(level, message, *values)
     said = json.loads(capsys.readouterr().err)

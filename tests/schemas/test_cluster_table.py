@@ -28,7 +28,7 @@ STORY = [
 ]
 
 
-def told(*events):
+def folded_from(*events):
     table = ClusterTable()
     for each in events:
         assert table.apply(each)
@@ -65,7 +65,7 @@ def test_the_folded_clusters_are_those_of_the_models_at_every_record(engine):
 
 
 def test_an_ended_cluster_resolves_to_what_it_became_through_others():
-    table = told(*STORY)
+    table = folded_from(*STORY)
     assert table.resolve("p0/1/0") == table.resolve("p0/1/2") == table.resolve("p0/1/1") == "p0/1/1"
     table.apply(event(5, "vanished", "p0/1/1"))
     assert [table.resolve(f"p0/1/{n}") for n in range(3)] == [None] * 3
@@ -73,14 +73,14 @@ def test_an_ended_cluster_resolves_to_what_it_became_through_others():
 
 
 def test_a_cluster_that_others_split_from_goes_on_as_itself():
-    table = told(*STORY[:3])
+    table = folded_from(*STORY[:3])
     assert [table.resolve(f"p0/1/{n}") for n in range(3)] == ["p0/1/0", "p0/1/1", "p0/1/2"]
 
 
 def test_a_version_ends_every_cluster_of_its_stream():
     other = {**event(0, "emerged", "p1/1/0", ("p1/1/0",)), "stream": "p1"}
     started = event(4, "version_started", None, version=2, before=[snapshot("p0/1/0"), snapshot("p0/1/1")])
-    table = told(*STORY[:4], other, started, event(5, "emerged", "p0/2/0", ("p0/2/0",), version=2))
+    table = folded_from(*STORY[:4], other, started, event(5, "emerged", "p0/2/0", ("p0/2/0",), version=2))
     assert [table.resolve(f"p0/1/{n}") for n in range(3)] == [None] * 3
     assert (set(table.clusters()), table.version("p0")) == ({"p0/2/0", "p1/1/0"}, 2)
     assert not table.apply(STORY[4])
@@ -93,7 +93,7 @@ def test_a_version_ends_every_cluster_of_its_stream():
 
 def test_a_list_of_what_was_learned_silently_is_a_beginning():
     listing = event(6, "version_started", None, ("p0/1/0", "p0/1/4"))
-    table = told(listing, event(7, "absorbed", "p0/1/4", ("p0/1/0",), other="p0/1/0"))
+    table = folded_from(listing, event(7, "absorbed", "p0/1/4", ("p0/1/0",), other="p0/1/0"))
     assert (set(table.clusters("p0")), table.resolve("p0/1/4")) == ({"p0/1/0"}, "p0/1/0")
     log = records(points(900).tolist())
     outputs = run(task(settings(emit_from=str(STAMP + 13 * 600))), log)
@@ -111,7 +111,7 @@ def test_a_list_in_parts_is_whole_with_its_last_part():
 
     parts = [part(1, before=[snapshot("p0/1/1")]), part(2, "p0/2/0"), part(3, "p0/2/1")]
     following = event(7, "absorbed", "p0/2/1", ("p0/2/0",), other="p0/2/0", version=2)
-    table = told(*STORY, *parts[:2])
+    table = folded_from(*STORY, *parts[:2])
     for missing in (following, {**parts[2], "seq": 7}):
         with pytest.raises(EventGapError):
             table.apply(missing)
@@ -122,11 +122,11 @@ def test_a_list_in_parts_is_whole_with_its_last_part():
     assert table.apply(following)
     for first in (parts[1], parts[2]):
         with pytest.raises(EventGapError):
-            told(*STORY).apply(first)
+            folded_from(*STORY).apply(first)
 
 
 def test_a_gap_is_an_error_that_changes_nothing():
-    table = told(*STORY[:2])
+    table = folded_from(*STORY[:2])
     with pytest.raises(EventGapError, match="stream p0: event 3 came where event 2 was to come") as caught:
         table.apply(STORY[3])
     assert (caught.value.stream, caught.value.expected, caught.value.found) == ("p0", 2, 3)
@@ -138,7 +138,7 @@ def test_a_gap_is_an_error_that_changes_nothing():
 
 
 def test_what_is_unknown_says_so():
-    table = told(*STORY)
+    table = folded_from(*STORY)
     for unknown in ("p0/1/9", "p7/1/0", "nonsense", ""):
         with pytest.raises(KeyError, match="is unknown"):
             table.resolve(unknown)

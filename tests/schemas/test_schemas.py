@@ -79,8 +79,7 @@ def test_file_and_code_agree(name):
 @pytest.mark.parametrize("name", SCHEMA_NAMES)
 def test_every_member_is_described(name):
     document = load_schema(name)
-    parts = [document, *document.get("$defs", {}).values()]
-    for part in parts:
+    for part in [document, *document.get("$defs", {}).values()]:
         assert part["description"]
         for member in part["properties"].values():
             assert "$ref" in member or member["description"]
@@ -156,7 +155,6 @@ def test_cloudevents_headers_name_the_message():
 
 
 def test_dead_letter_headers_are_text_under_the_name_of_the_deployment():
-    dead_letter = GOOD["dead_letter"]
-    headers = dict(dead_letter_headers("shop", dead_letter))
+    headers = dict(dead_letter_headers("shop", GOOD["dead_letter"]))
     assert (headers["shop.error.class"], headers["shop.error.offset"]) == (b"not_json", b"17")
     assert (headers["shop.error.topic_id"], len(headers)) == (b"b3pN9hJxQ9S0", 8)

@@ -243,9 +243,7 @@ def test_nothing_is_archived_while_a_stream_is_ahead(topics):
 def test_ten_thousand_streams_fit_into_messages(topics):
     task = streams.task(GIVEN)
     task.process(streams.records(streams.points(4_000).tolist(), keys=[b"%0250d" % n for n in range(4_000)]))
-    writer = ArchiveWriter("a", 0, topics.changelog, 0.0)
-    messages = list(writer.messages(task, 9_999, STAMP))
+    messages = list(ArchiveWriter("a", 0, topics.changelog, 0.0).messages(task, 9_999, STAMP))
     assert len({message.key for message in messages}) == len(messages) > 4_000
     assert max(len(message.value or b"") for message in messages) <= 512_000
-    key = ArchiveKey.of(messages[-1].key)
-    assert key == ("archive", TOPIC, 9_999)
+    assert ArchiveKey.of(messages[-1].key) == ("archive", TOPIC, 9_999)

@@ -32,8 +32,7 @@ def test_the_engine_tells_since_when_clusters_are_there(engine, depth, given):
     began = {}
     rows = points(3_000) / np.array([1.0, 400.0, 8.0])
     for start in range(0, 3_000, 50):
-        step = model.learn(rows[start : start + 50])
-        for event in step.events:
+        for event in model.learn(rows[start : start + 50]).events:
             if event.kind in ("emerged", "split") and not event.path:
                 began[event.path, event.cluster] = start + event.index + 1
     models = model.models()
@@ -109,8 +108,8 @@ def test_machines_get_everything(monkeypatch, capsys):
 def test_several_streams_are_an_overview(monkeypatch, capsys):
     deployment = MemoryDeployment(monkeypatch, partitions=2)
     assert run(monkeypatch, *OPTIONS) == 0
-    told = capsys.readouterr().err
-    assert told.startswith(
+    text = capsys.readouterr().err
+    assert text.startswith(
         "no snapshot of deployment resonance yet: a worker writes a stream's first after 500 records"
     )
     assert run(monkeypatch, *OPTIONS, "--stream", "p1:a") == 2

@@ -127,8 +127,7 @@ def test_a_run_that_stops_anywhere_goes_on_as_if_it_never_had(log, gaps):
 def test_nothing_is_read_again_after_a_clean_stop(log):
     log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 33, everything=True)
     part = restored()
-    assert (part.replayed, log.reads) == (0, [(33, 33)])
-    assert part.task.models == uninterrupted(log, 33)[0].models
+    assert (part.replayed, log.reads, part.task.models) == (0, [(33, 33)], uninterrupted(log, 33)[0].models)
 
 
 def test_a_restore_can_be_cancelled(log):
@@ -202,7 +201,7 @@ OTHERS = ("in", "more")
 
 
 @pytest.mark.parametrize(
-    ("found", "changes", "told"),
+    ("found", "changes", "text"),
     [
         ({"first": 32}, {}, r"begins at offset 32, but the models must be rebuilt from.*--new-version.*--reset"),
         ({"snapshots": [], "committed_offset": 50, "first": 20, "end": 60}, {}, NOTHING_KNOWN),
@@ -223,10 +222,10 @@ OTHERS = ("in", "more")
         ({}, {"settings": {"engine.k": 4, "x": "none"}}, 'engine.k was 3, is 4; x was not there, is "none"'),
     ],
 )
-def test_what_cannot_be_restored_is_a_stop_that_names_its_remedy(log, found, changes, told):
-    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 33, everything="engine" in told)
+def test_what_cannot_be_restored_is_a_stop_that_names_its_remedy(log, found, changes, text):
+    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 33, everything="engine" in text)
     vars(log).update(found)
-    assert re.search(told, stopped(log, **changes))
+    assert re.search(text, stopped(log, **changes))
 
 
 def test_an_input_truncated_above_the_commit_is_a_stop_even_after_a_clean_stop(log):
@@ -253,17 +252,17 @@ def test_one_more_input_beside_several_is_none(log):
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "shown"),
     [
         ({"revision": "2"}, 'revision of the engine was "1", is "2"'),
         ({"limits": {"limits.streams": 10}}, "limits.streams was 9, is 10"),
     ],
 )
-def test_another_release_or_limit_is_a_stop_where_records_must_be_learned_again(log, changes, told):
+def test_another_release_or_limit_is_a_stop_where_records_must_be_learned_again(log, changes, shown):
     task, writer = ToyTask(), ChangelogWriter(IDENTITY)
     log.run(task, writer, 0, 33)
     text = stopped(log, **changes)
-    assert told in text
+    assert shown in text
     assert "stop every worker with SIGTERM" in text
     log.run(task, writer, 33, 36, everything=True)
     part = restored(**changes)
@@ -279,7 +278,7 @@ def described(**changes):
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "text"),
     [
         ({"input__time_path": "t"}, 'input.time_path was null, is "t"'),
         ({"input__id_path": "id"}, 'input.id_path was null, is "id"'),
@@ -291,13 +290,13 @@ def described(**changes):
         ({"limits__key_bytes": 9}, "limits.key_bytes was 256, is 9"),
     ],
 )
-def test_every_setting_that_decides_over_dead_letters_is_one_of_these_stops(log, changes, told):
+def test_every_setting_that_decides_over_dead_letters_is_one_of_these_stops(log, changes, text):
     before, now = described(), described(**changes)
     task, writer = ToyTask(), ChangelogWriter(before.identities["in"])
     log.run(task, writer, 0, 33)
     with pytest.raises(MismatchError, match="must be learned again and would now give other models") as caught:
         restore_partitions(now, [AT], ToyTask)
-    assert told in str(caught.value)
+    assert text in str(caught.value)
     log.run(task, writer, 33, 36, everything=True)
     assert restore_partitions(now, [AT], ToyTask)[AT].start == 36
 
@@ -314,8 +313,8 @@ def test_tasks_know_what_the_topics_of_events_and_clusters_take(log):
 def test_differences_are_those_of_values_not_of_how_they_are_written():
     before = {"a": 1, "b": ("x",), "c": None, "gone": 2}
     now = {"a": 1.0, "b": ["x"], "c": 3, "new": [4]}
-    told = ["c was null, is 3", "gone was 2, is not there", "new was not there, is [4]"]
-    assert mismatches.differences(before, now) == told
+    text = ["c was null, is 3", "gone was 2, is not there", "new was not there, is [4]"]
+    assert mismatches.differences(before, now) == text
 
 
 def test_the_revision_counts_engine_preparation_and_decoding(monkeypatch):

@@ -32,8 +32,8 @@ class Desk:
     def run(self, *arguments, code=0):
         """Run a command; return its output, of an error its message."""
         assert run(self._patch, "snapshots", *arguments) == code
-        told = self._output.readouterr()
-        return told.out if code in (0, DIFFERS) else told.err
+        text = self._output.readouterr()
+        return text.out if code in (0, DIFFERS) else text.err
 
     def json(self, *arguments, code=0):
         return orjson.loads(self.run(*arguments, "--json", code=code))
@@ -104,8 +104,7 @@ def test_one_stream_is_put_beside_the_others(desk):
         **{"file": "b", "partitions": 1, "streams": 1, "bytes": Path("b").stat().st_size}
     }
     desk.deployment.work(300, everything=True)
-    whole = desk.deployment.task(*AT)
-    expected = whole.process(desk.deployment.logs[AT])
+    expected = desk.deployment.task(*AT).process(desk.deployment.logs[AT])
     log = desk.deployment.logs[desk.deployment.source.snapshots, 0]
     # Lost as far as anybody can see: the manifest names chunks that are not there.
     for i, record in enumerate(log):
@@ -122,27 +121,27 @@ def test_one_stream_is_put_beside_the_others(desk):
     assert desk.json("diff", "b")["identical"] == 1
 
 
-def test_what_was_told_since_must_come_out_the_same(desk):
-    # Nothing has to be learned again for the snapshots; but 300 records are told a second time.
+def test_what_was_emitted_since_must_come_out_the_same(desk):
+    # Nothing has to be learned again for the snapshots; but 300 records are answered a second time.
     desk.deployment.work(200, everything=True)
     desk.run("export", "file")
     desk.deployment.work(500, everything=True)
     desk.become(limits__record_bytes=60)
-    told = desk.run("import", "file", "--yes", code=65)
-    assert "offsets 200 to 499 must be learned again and would now give other models: limits.record_bytes was" in told
+    text = desk.run("import", "file", "--yes", code=65)
+    assert "offsets 200 to 499 must be learned again and would now give other models: limits.record_bytes was" in text
     desk.deployment.offsets[AT] = 200
     assert desk.json("import", "file")["partitions"][0]["to"] == 200
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "text"),
     [
         ({"name": "other"}, "belongs to pipeline resonance, this one is other"),
         ({"engine__memory": 300}, "engine.memory was 100, is 300; set settings and release back"),
         ({"limits__streams": 9}, "limits.streams was 10000, is 9"),
     ],
 )
-def test_what_does_not_fit_is_refused_by_name(desk, changes, told):
+def test_what_does_not_fit_is_refused_by_name(desk, changes, text):
     desk.deployment.work(200)
     desk.run("export", "file")
     desk.become(**changes)
@@ -151,7 +150,7 @@ def test_what_does_not_fit_is_refused_by_name(desk, changes, told):
             desk.deployment.logs[topic.replace("resonance.", f"{desk.deployment.given.name}."), partition] = []
     message = desk.run("import", "file", "--yes", code=65)
     assert message.startswith("error: file cannot be imported: ")
-    assert told in message
+    assert text in message
     assert "resonance worker" not in message
     assert desk.deployment.written == []
 
@@ -163,7 +162,7 @@ def test_a_file_is_never_written_over(desk):
     assert Path("mine").read_text() == "precious"
 
 
-def test_half_a_file_is_in_nobodys_way(tmp_path):
+def test_half_a_file_is_in_no_ones_way(tmp_path):
     def broken():
         yield from ()
         raise OSError(28, "No space left on device")
@@ -175,7 +174,7 @@ def test_half_a_file_is_in_nobodys_way(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("harm", "told"),
+    ("harm", "shown"),
     [
         (lambda text: text[:-20], "is no file that"),
         (lambda text: text[: text.rindex(b'{"end"')], "is cut off: its last line is missing"),
@@ -188,11 +187,11 @@ def test_half_a_file_is_in_nobodys_way(tmp_path):
         (lambda _: b"", "is cut off"),
     ],
 )
-def test_a_file_that_is_not_whole_is_refused(desk, harm, told):
+def test_a_file_that_is_not_whole_is_refused(desk, harm, shown):
     desk.deployment.work(200, everything=True)
     desk.run("export", "file")
     Path("file").write_bytes(harm(Path("file").read_bytes()))
-    with pytest.raises(InputFileError, match=told):
+    with pytest.raises(InputFileError, match=shown):
         read_file(Path("file"))
     assert desk.run("import", "file", code=66).startswith("error: file")
 
@@ -218,7 +217,7 @@ def seal(path, lines):
 
 
 @pytest.mark.parametrize(
-    ("line", "members", "value", "told"),
+    ("line", "members", "value", "shown"),
     [
         *((1, ("partition",), -1, "features[-1] is no input partition"), (1, ("topic",), "other", "is no file that")),
         *((1, ("record", "topic"), 7, "is no file that"), (1, ("record", "inputs"), [7], "is no file that")),
@@ -232,7 +231,7 @@ def seal(path, lines):
     ],
 )
 @pytest.mark.parametrize("only", [(), ("--stream", "p0:a")])
-def test_what_a_file_says_is_not_believed(desk, line, members, value, told, only):
+def test_what_a_file_says_is_not_believed(desk, line, members, value, shown, only):
     desk.deployment.work(200, everything=True)
     desk.run("export", "file", *only)
     lines = [orjson.loads(text) for text in Path("file").read_bytes().splitlines()[:-1]]
@@ -244,8 +243,8 @@ def test_what_a_file_says_is_not_believed(desk, line, members, value, told, only
     if only and members == ("record", "state"):
         # It does not count where the others stay.
         return
-    code = 66 if "no file" in told else 65
-    assert told in desk.run("import", "file", "--yes", code=code)
+    code = 66 if "no file" in shown else 65
+    assert shown in desk.run("import", "file", "--yes", code=code)
     assert desk.deployment.written == []
 
 

@@ -135,13 +135,13 @@ def test_a_damaged_version_falls_back_to_the_one_before(damage):
     assert (snapshot.next, relied_on) == (20, False)
 
 
-def test_when_every_version_is_damaged_each_is_told():
+def test_when_every_version_is_damaged_each_is_reported():
     written, _ = rounds(3, size=2500)
     table = table_of(message for messages in written for message in messages)
     table.apply(chunk_key("p0:a", 30, 1), None)
     table.apply(chunk_key("p0:a", 20, 2), b"x")
-    told = "at offset 30 1 of 3 chunks are missing; at offset 20 the checksum is wrong.*--reset"
-    with pytest.raises(MismatchError, match=rf"snap\[0\]: no snapshot of stream p0:a can be used .*{told}"):
+    text = "at offset 30 1 of 3 chunks are missing; at offset 20 the checksum is wrong.*--reset"
+    with pytest.raises(MismatchError, match=rf"snap\[0\]: no snapshot of stream p0:a can be used .*{text}"):
         table.newest("p0:a")
 
 

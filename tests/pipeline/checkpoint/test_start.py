@@ -22,10 +22,10 @@ def log(monkeypatch):
     made = Log(monkeypatch)
     made.first, made.end = 5, 40
 
-    def offsets_at(asked, moment):
+    def offsets_at(wanted, moment):
         # A record every minute from noon on.
         minute = max(0, (moment - NOON) // 60_000)
-        return dict.fromkeys(asked, minute if minute < made.end else -1)
+        return dict.fromkeys(wanted, minute if minute < made.end else -1)
 
     made.offsets_at = offsets_at
     return made
@@ -84,8 +84,6 @@ def test_a_place_that_depends_on_the_moment_is_committed_at_once():
 
 
 # The settings
-
-
 @pytest.mark.parametrize(
     ("given", "text"),
     [
@@ -96,8 +94,7 @@ def test_a_place_that_depends_on_the_moment_is_committed_at_once():
 )
 def test_a_time_can_be_written_in_several_ways(given, text):
     settings = Settings.of({"input.topics": ["in"], "start": given})
-    assert settings.start == text
-    assert DeploymentContext.of(settings, {}, Deployment(1, {"in": "id-1"})).start == text
+    assert (settings.start, DeploymentContext.of(settings, {}, Deployment(1, {"in": "id-1"})).start) == (text, text)
     if text not in ("latest", "earliest"):
         assert Settings.of({"input.topics": ["in"], "emit_from": given}).emit_from == text
     assert Settings.of(settings.model_dump()).start == text
@@ -111,5 +108,5 @@ def test_what_is_no_time_is_refused(given):
         Settings.of({"input.topics": ["in"], "emit_from": given})
 
 
-def test_none_means_that_everything_is_told():
+def test_none_means_that_everything_is_emitted():
     assert Settings.of({"input.topics": ["in"], "emit_from": "none"}).emit_from is None

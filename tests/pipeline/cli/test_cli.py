@@ -38,8 +38,8 @@ def test_whatever_asks_a_broker_takes_the_same_options_for_what_and_where():
 
 def test_the_rights_say_for_every_command_that_asks_a_broker_who_needs_them():
     asking = {name for name, options in _commands(get_command(main.app)) if "--broker" in options} - {"worker"}
-    told = " ".join(ROLES.values())
-    assert {name for name in asking if f"`{name}`" not in told} == set()
+    text = " ".join(ROLES.values())
+    assert {name for name in asking if f"`{name}`" not in text} == set()
     documented = (Path(__file__).resolve().parents[3] / "docs/security.md").read_text()
     assert {name for name in asking if name.split()[-1] not in documented} == set()
 
@@ -60,8 +60,7 @@ def test_an_absent_broker_is_one_line(monkeypatch, capsys, tmp_path, command):
 
 def _helps(group, name="resonance"):
     """Yield the help of every command, as a terminal of usual width shows it."""
-    context = typer.Context(group, info_name=name)
-    yield name, group.get_help(context)
+    yield name, group.get_help(typer.Context(group, info_name=name))
     for word in getattr(group, "commands", ()):
         yield from _helps(group.get_command(None, word), f"{name} {word}")
 
@@ -73,7 +72,7 @@ def test_no_help_is_cut_off_or_shows_the_types_of_values():
         assert not re.search(r"^ +-.* <\w+", text, re.MULTILINE), name
 
 
-def test_the_first_process_of_a_container_ends_when_it_is_told_to(monkeypatch):
+def test_the_first_process_of_a_container_ends_at_sigterm(monkeypatch):
     before = signal.getsignal(signal.SIGTERM)
     try:
         run(monkeypatch, "--version")
@@ -115,8 +114,7 @@ def test_the_settings_are_shown_as_toml(monkeypatch, capsys):
     options = ["--input.topics", "t", '--input.features=["geo.lat"]', "--prepare.scale", "given"]
     assert run(monkeypatch, "settings", *options, "--prepare.ranges", ranges) == 0
     shown = tomllib.loads(capsys.readouterr().out)
-    assert shown["input"]["features"] == ["geo.lat"]
-    assert shown["prepare"]["ranges"] == {"geo.lat": [-90.0, 90.0]}
+    assert (shown["input"]["features"], shown["prepare"]["ranges"]) == (["geo.lat"], {"geo.lat": [-90.0, 90.0]})
 
 
 def test_the_reference_needs_no_settings(monkeypatch, capsys):

@@ -1,4 +1,4 @@
-"""Whoever stops a command is told in which state that leaves things."""
+"""A command that is stopped says in which state that leaves things."""
 
 import importlib
 import sys
@@ -69,9 +69,9 @@ def test_what_is_left_is_said_at_ctrl_c(monkeypatch, capsys, tmp_path, command, 
     with pytest.raises(SystemExit) as ended:
         main.main()
     assert ended.value.code == 130
-    told = capsys.readouterr().err
-    assert told.startswith(said)
-    assert told.count("\n") == 1
+    text = capsys.readouterr().err
+    assert text.startswith(said)
+    assert text.count("\n") == 1
 
 
 def test_an_export_that_is_stopped_leaves_no_half_file_behind(monkeypatch, tmp_path):

@@ -30,7 +30,7 @@ def test_every_setting_is_explained_by_sentences():
     assert (by_name["delivery.commit_interval"].default, by_name["stream"].default) == ("0.1", "none")
 
 
-def test_choices_and_ranges_are_told():
+def test_choices_and_ranges_are_reported():
     meaning = {row.name: row.meaning for rows in reference().values() for row in rows}
     assert meaning["broker.security_protocol"].endswith("One of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL.")
     assert meaning["broker.sasl_mechanism"].endswith("One of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512.")

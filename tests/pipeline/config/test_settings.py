@@ -28,8 +28,7 @@ def test_flags_win_over_the_environment_over_the_file_over_the_defaults(monkeypa
     monkeypatch.setenv("RESONANCE_LIMITS__STREAMS", "2")
     monkeypatch.setenv("RESONANCE_NAME", "env")
     settings = Settings.load(file, {"limits.streams": "3", "worker": {"id": "w1"}, "output.envelope": None})
-    assert (settings.limits.streams, settings.limits.key_bytes) == (3, 1)
-    assert settings.limits.record_bytes == 1_000_000
+    assert (settings.limits.streams, settings.limits.key_bytes, settings.limits.record_bytes) == (3, 1, 1_000_000)
     assert settings.input.topics == ("env-a", "env-b")
     assert settings.name == settings.group == "env"
     assert (settings.worker.web_port, settings.worker_id) == (1, "w1")
@@ -227,12 +226,11 @@ def test_an_engine_is_given_no_more_features_than_it_takes(values):
         assert most is None or given.preparation([f"f{number}" for number in range(count)]).dimension <= most
 
 
-def test_every_fault_is_told_at_once():
-    text = refusal({"limits.streams": 0, "worker.web_port": 0})
-    assert len(text.splitlines()) == 2
+def test_every_fault_is_reported_at_once():
+    assert len(refusal({"limits.streams": 0, "worker.web_port": 0}).splitlines()) == 2
 
 
-def test_the_origin_of_a_value_is_told(monkeypatch, tmp_path):
+def test_the_origin_of_a_value_is_reported(monkeypatch, tmp_path):
     file = tmp_path / "shop.toml"
     file.write_text('[input]\ntopics = ["a"]\n[limits]\nstreams = 0\n[engine]\nlambda = 1\n')
     with pytest.raises(ConfigurationError, match=r"limits\.streams = 0 \(in .*shop\.toml\): must be at least 1"):
@@ -260,7 +258,7 @@ def test_variables_of_a_kubernetes_service_and_of_the_tests_are_none_of_ours(nam
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "text"),
     [
         ("RESONANCE_INPTU__TOPICS", r"there is no such setting \(did you mean RESONANCE_INPUT__TOPICS\?\)"),
         ("RESONANCE_STRAEM", r"did you mean RESONANCE_STREAM\?"),
@@ -270,9 +268,9 @@ def test_variables_of_a_kubernetes_service_and_of_the_tests_are_none_of_ours(nam
         ("RESONANCE_XYZZY", r"there is no such setting; name, stream, .*two underscores \(RESONANCE_INPUT__TOPICS\)"),
     ],
 )
-def test_every_other_variable_with_the_prefix_is_refused(name, told, monkeypatch):
+def test_every_other_variable_with_the_prefix_is_refused(name, text, monkeypatch):
     monkeypatch.setenv(name, "7077")
-    with pytest.raises(ConfigurationError, match=f"^{name}: .*{told}"):
+    with pytest.raises(ConfigurationError, match=f"^{name}: .*{text}"):
         Settings.load(flags=MINIMAL)
 
 
@@ -283,7 +281,7 @@ def test_an_unknown_name_in_a_section_is_refused_wherever_it_was_given(monkeypat
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "shown"),
     [
         (b'[input]\ntopics = "a\n', r"shop\.toml:2: not TOML: illegal character .*, at column 12; correct it"),
         (b"name = 'a'\n[input\n", r"shop\.toml:2: not TOML: expected ']' .*, at column 7"),
@@ -291,10 +289,10 @@ def test_an_unknown_name_in_a_section_is_refused_wherever_it_was_given(monkeypat
         (b"[input]\ntopics = [", r"shop\.toml: not TOML: .*\(at end of document\)"),
     ],
 )
-def test_a_file_that_is_not_toml_names_the_line(text, told, tmp_path):
+def test_a_file_that_is_not_toml_names_the_line(text, shown, tmp_path):
     file = tmp_path / "shop.toml"
     file.write_bytes(text)
-    with pytest.raises(ConfigurationError, match=told):
+    with pytest.raises(ConfigurationError, match=shown):
         Settings.load(file)
 
 

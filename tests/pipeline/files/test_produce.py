@@ -139,7 +139,7 @@ def test_the_settings_are_saved_but_never_over_a_file(monkeypatch, capsys, tmp_p
         ("host,x\na\n", [], 66, "in.csv, line 2: 1 cells where the header has 2"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_told_before_anything_is_produced(
+def test_what_is_wrong_with_a_file_is_reported_before_anything_is_produced(
     monkeypatch, capsys, tmp_path, content, options, code, said
 ):
     (tmp_path / "in.csv").write_text(content)
@@ -178,7 +178,7 @@ def test_a_record_that_the_topic_does_not_take_is_named(broker):
         produce(broker.client_settings(), target, [records])
 
 
-def test_a_bad_line_in_the_middle_is_told_with_what_is_stored_by_then(monkeypatch, capsys, tmp_path, broker):
+def test_a_bad_line_in_the_middle_is_reported_with_what_is_stored_by_then(monkeypatch, capsys, tmp_path, broker):
     rows = ["1"] * BATCH + ["1,2"] + ["1"] * 5
     (tmp_path / "in.csv").write_text("\n".join(["x", *rows]) + "\n")
     assert run(monkeypatch, "in.csv", "-t", "half", "--broker", broker.bootstrap) == 66
@@ -199,7 +199,7 @@ def test_without_any_settings_the_topic_has_the_name_of_the_file(monkeypatch, ca
 
 @pytest.fixture
 def _interruptible():
-    # A shell that runs tests in the background has told them to ignore it.
+    # A shell that runs tests in the background lets them ignore it.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -207,7 +207,7 @@ def _interruptible():
 
 @pytest.mark.usefixtures("_interruptible")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_who_stops_it_is_told_what_is_stored(monkeypatch, capsys, tmp_path, broker, number, code):
+def test_who_stops_it_is_reported_what_is_stored(monkeypatch, capsys, tmp_path, broker, number, code):
     (tmp_path / "in.csv").write_text("x\n" + "1\n" * 10)
 
     def stop(*_):

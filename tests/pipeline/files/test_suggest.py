@@ -1,4 +1,4 @@
-"""Settings are guessed from records that nobody described."""
+"""Settings are guessed from records without a description."""
 
 import tomllib
 
@@ -26,8 +26,7 @@ def flows(count=60):
 
 def test_numbers_are_features_and_names_are_not():
     found = suggest(FileSurvey(flows()))
-    assert found.features == ["response_time", "geo.lat", "geo.lon"]
-    assert (found.id_path, found.time_path) == ("id", "ts")
+    assert (found.features, found.id_path, found.time_path) == (["response_time", "geo.lat", "geo.lon"], "id", "ts")
     assert found.gaps
     assert found.categories == {"country": ["DE", "FR"]}
     assert not found.remarks
@@ -76,13 +75,13 @@ def test_an_id_that_comes_twice_is_no_id():
     assert suggest(FileSurvey([{"id": 1, "x": 1}, {"id": 1, "x": 2}])).id_path is None
 
 
-def test_records_without_numbers_are_told():
+def test_records_without_numbers_are_reported():
     found = suggest(FileSurvey([{"x": "a"}]))
     assert found.remarks == ["No column holds numbers: name those to use as input.features"]
     assert "features" not in as_file(found, "t", name="t", bootstrap="b:1").partition("\n#")[0]
 
 
-def test_a_few_texts_among_numbers_are_told():
+def test_a_few_texts_among_numbers_are_reported():
     found = suggest(FileSurvey([{"x": "n/a" if n == 7 else n, "mostly": n if n < 3 else "text"} for n in range(40)]))
     assert found.features == ["x"]
     assert found.remarks == ["x is no number in 1 of 40 records, such as 'n/a': these would be dead letters"]

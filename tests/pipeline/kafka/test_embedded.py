@@ -81,7 +81,7 @@ def test_single_record_batches_fit_the_budget_too():
         reader.close()
 
 
-def test_mistakes_are_told():
+def test_mistakes_are_reported():
     broker = EmbeddedBroker()
     with pytest.raises(BrokerError, match="inside its `with` block"):
         broker.append("a", 0, b"")

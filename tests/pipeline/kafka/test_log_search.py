@@ -24,9 +24,9 @@ def search(reader, wanted):
 
 
 def test_it_is_the_first_record_for_which_it_holds(log):
-    told = [record for record in log.logs[AT] if record.value != b"?"]
+    text = [record for record in log.logs[AT] if record.value != b"?"]
     for wanted in range(-1, 402):
-        expected = next((r.offset for r in told if int(r.value or b"") >= wanted), log.bounds([AT])[AT][1])
+        expected = next((r.offset for r in text if int(r.value or b"") >= wanted), log.bounds([AT])[AT][1])
         assert search(log, wanted) == expected
 
 

@@ -1,4 +1,4 @@
-"""Where a reading begins is said in words, and what is not there is told with the nearest name."""
+"""Where a reading begins is said in words, and what is not there is named with what is nearest."""
 
 import time
 

@@ -19,7 +19,7 @@ from resonance.pipeline.verify import verify
 from resonance.pipeline.verify.digests import dead_letter_ref
 from resonance.schemas import dead_letter_headers
 
-from tests.pipeline.labels.feedback import LABELS, labels_of, rows, taught
+from tests.pipeline.labels.feedback import LABELS, labelled, labels_of, rows
 from tests.pipeline.memory_deployment import rekeyed
 from tests.pipeline.repartition.two_hops import ROUTES, settings
 from tests.pipeline.streams import STAMP, TOPIC, errors
@@ -78,10 +78,10 @@ def test_what_is_written_again_is_learned_once_and_the_routes_alone_say_the_same
     assert set(models) == {"DE", "FR", "IT"}
     for partition in range(3):
         task = broken.task(ROUTES, partition)
-        told = task.process(broken.logs[ROUTES, partition])
+        outputs = task.process(broken.logs[ROUTES, partition])
         for name in task.streams:
             assert task.model(name).state() == models[name]
-        assert [message.value for message in told.drift_events] == [
+        assert [message.value for message in outputs.drift_events] == [
             record.value for record in broken.logs["resonance.drift-events", partition]
         ]
 
@@ -110,8 +110,7 @@ def test_a_lost_dead_letter_about_labels_that_had_waited_is_found(broken, monkey
 
 
 def test_inspect_tells_what_is_known_of_labels(broken):
-    states = listing.read_states(broken.source, broken)
-    found = inspect(broken.given, broken, states, "DE")
+    found = inspect(broken.given, broken, listing.read_states(broken.source, broken), "DE")
     labels = found[0].labels
     assert labels is not None
     assert sorted(labels.known) == ["busy", "slow"]
@@ -122,7 +121,7 @@ def test_inspect_tells_what_is_known_of_labels(broken):
 
 def test_a_reset_sends_labels_through_the_hop_again(broken):
     before = {partition: len(broken.logs[ROUTES, partition]) for partition in range(3)}
-    told = len(dead_letters(broken))
+    text = len(dead_letters(broken))
     reset.reset(broken.source, task_maker(broken.given, 3))
     assert {at for at in broken.offsets if at[0] == LABELS} == {(LABELS, p) for p in range(4)}
     said = broken.turn()
@@ -135,9 +134,8 @@ def test_a_reset_sends_labels_through_the_hop_again(broken):
     assert {model.version for model in models} == {2}
     # Each label is learned once, waits, or is one dead letter.
     done = sum(model.labels.learned + len(model.labels.waiting) for model in models)
-    held = sum(labels is not None for model in models for _, labels in model.labels.held)
-    assert held == 0
-    assert done + len(dead_letters(broken)) - told == sum(len(broken.logs[LABELS, p]) for p in range(4))
+    assert sum(labels is not None for model in models for _, labels in model.labels.held) == 0
+    assert done + len(dead_letters(broken)) - text == sum(len(broken.logs[LABELS, p]) for p in range(4))
     assert sum(model.labels.learned for model in models) > 100
     assert sum(len(outputs.assignments) for outputs in said.values()) == 900
 
@@ -185,14 +183,14 @@ def test_another_engine_begins_where_the_old_models_stood_when_they_were_killed(
 
 
 def test_a_dead_letter_that_failed_again_is_said_with_its_own_record():
-    told = dead_letter_ref("n")
+    text = dead_letter_ref("n")
     first = {"topic": "labels", "partition": "1", "offset": "5", "class": "too_late", "version": "1"}
     headers = dead_letter_headers("n", {**first, "decided_by": "songs-0-40"})
-    assert told(Message(None, b"{}", headers)) == ("songs", 40, 1, (True, "labels", 1, 5), 0)
+    assert text(Message(None, b"{}", headers)) == ("songs", 40, 1, (True, "labels", 1, 5), 0)
     again = dead_letter_headers("n", {**first, "offset": "9", "class": "wrong_type"})
-    assert told(Message(None, b"{}", headers + again)) == ("labels", 9, 1, (), 1)
-    assert told(Message(None, b"{}", [*again, *headers])) == ("songs", 40, 1, (True, "labels", 1, 5), 0)
-    assert told(Message(None, b"{}", [])) is None
+    assert text(Message(None, b"{}", headers + again)) == ("labels", 9, 1, (), 1)
+    assert text(Message(None, b"{}", [*again, *headers])) == ("songs", 40, 1, (True, "labels", 1, 5), 0)
+    assert text(Message(None, b"{}", [])) is None
 
 
 @pytest.mark.parametrize("stream", ["partition", "topic"])
@@ -201,10 +199,10 @@ def test_a_file_with_labels_is_replayed(tmp_path, stream):
     file = tmp_path / "rows.jsonl"
     lines = [{"id": i, "x": row, "is": labels_of(row) if i % 2 else None} for i, row in enumerate(points)]
     file.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
-    given = taught(stream=stream, input__label_path="is")
+    given = labelled(stream=stream, input__label_path="is")
     summary = replaying.replay_file(given, file, Columns(), replaying.ReplayOutput(tmp_path / "out"))
     assert (summary.records, sum(part.assignments for part in summary.parts)) == (80, 80)
-    told = [orjson.loads(line)["value"] for line in (tmp_path / "out/assignments.jsonl").read_bytes().splitlines()]
-    assert set(told[-1]["labels"]) == {"right", "7"}
-    assert [bool(answer["path"]) for answer in told[20:]] == [i % 2 == 1 for i in range(20, 80)]
+    found = [orjson.loads(line)["value"] for line in (tmp_path / "out/assignments.jsonl").read_bytes().splitlines()]
+    assert set(found[-1]["labels"]) == {"right", "7"}
+    assert [bool(answer["path"]) for answer in found[20:]] == [i % 2 == 1 for i in range(20, 80)]
     assert not (tmp_path / "out/drift-events.jsonl").exists()

@@ -15,8 +15,7 @@ from tests.pipeline.streams import STAMP, TOPIC, errors, payloads
 
 
 def test_a_message_goes_where_the_stream_of_its_record_is_learned():
-    given = late("field:x.country")
-    hops = routed(given, [], routes=5)
+    hops = routed(late("field:x.country"), [], routes=5)
     message = label(3, "r1", ["a"], partition=7, stream="D%2FE")
     assert isinstance(hops.task(LABELS, 7), LabelRouterTask)
     (route,) = hops.send([message]).routes
@@ -81,9 +80,9 @@ def test_labels_that_the_second_hop_cannot_use_any_more_are_dead_letters_there()
     hops = routed(given, [label(0, "r1", ["a"], stream="DE"), feature(0, [0.1, 0.2], country="DE")])
     (log,) = hops.routes.values()
     broken = log[0]._replace(value=b'{"id": "r1"}')
-    told = hops.task(ROUTES, log[0].partition).process([broken, log[1]])
-    assert errors(told.dead_letters[0])["message"].startswith("labels are missing")
-    assert [answer["stream"] for answer in payloads(told.assignments)] == ["DE"]
+    outputs = hops.task(ROUTES, log[0].partition).process([broken, log[1]])
+    assert errors(outputs.dead_letters[0])["message"].startswith("labels are missing")
+    assert [answer["stream"] for answer in payloads(outputs.assignments)] == ["DE"]
 
 
 def test_one_label_is_written_in_several_ways():
@@ -110,21 +109,21 @@ def test_what_was_routed_while_the_topic_had_another_name_is_a_dead_letter():
     hops = routed(late(), [*log[:10], label(0, "r0", ["a"]), label(3, "r1", ["a"], partition=7), *log[10:]])
     read = hops.routes[0]
     whole, cut = (make_task(late(labels__topic="other"), ROUTES, 0, 1, inputs=1, labels=2) for _ in range(2))
-    told = whole.process(read)
-    assert (len(told.assignments), whole.counts.foreign) == (30, 0)
-    assert [(errors(each)["partition"], each.partition) for each in told.dead_letters] == [("0", 0), ("7", 1)]
-    assert {(errors(each)["topic"], errors(each)["class"]) for each in told.dead_letters} == {
+    outputs = whole.process(read)
+    assert (len(outputs.assignments), whole.counts.foreign) == (30, 0)
+    assert [(errors(each)["partition"], each.partition) for each in outputs.dead_letters] == [("0", 0), ("7", 1)]
+    assert {(errors(each)["topic"], errors(each)["class"]) for each in outputs.dead_letters} == {
         (LABELS, "missing_feature")
     }
     done = Outputs()
     for start in range(0, len(read), 5):
         done.add(cut.process(read[start : start + 5]))
-    assert (done, cut.model(TOPIC).state()) == (told, whole.model(TOPIC).state())
+    assert (done, cut.model(TOPIC).state()) == (outputs, whole.model(TOPIC).state())
 
 
 def test_a_record_of_a_topic_that_is_no_input_any_more_is_answered_where_there_is_a_place():
     (record,) = routed(late(), [feature(0, [0.1, 0.2])._replace(topic="features", partition=5)]).routes[0]
     (name, source), *others = record.headers
     moved = record._replace(headers=[(name, (source or b"").replace(b'"features"', b'"old"')), *others])
-    told = make_task(late(), ROUTES, 0, 1, inputs=3, labels=8).process([moved])
-    assert [message.partition for message in told.assignments] == [2]
+    outputs = make_task(late(), ROUTES, 0, 1, inputs=3, labels=8).process([moved])
+    assert [message.partition for message in outputs.assignments] == [2]

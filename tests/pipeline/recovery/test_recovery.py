@@ -1,4 +1,4 @@
-"""What a reset may not use again: the ids of clusters that were told before; without a broker."""
+"""What a reset may not use again: the ids of clusters that were emitted before; without a broker."""
 
 import orjson
 import pytest
@@ -88,7 +88,7 @@ def test_ids_are_never_used_again_after_a_reset(bus, change):
     assert not ids(first) & ids(second)
 
 
-def test_where_nothing_changed_a_reset_tells_everything_again_with_the_same_bytes(bus):
+def test_where_nothing_changed_a_reset_emits_everything_again_with_the_same_bytes(bus):
     first = [bus.work(until, everything=True) for until in (200, 400)]
     damage(bus, manifest_key("p0:a"))
     recovery.reset(bus.source, bus.task)
@@ -101,7 +101,7 @@ def test_where_nothing_changed_a_reset_tells_everything_again_with_the_same_byte
     assert payloads(second.assignments)[0]["version"] == 2
 
 
-def test_models_that_began_on_the_way_are_not_told_again(bus, caplog):
+def test_models_that_began_on_the_way_are_not_emitted_again(bus, caplog):
     bus.work(400, everything=True)
     change_the_settings(bus)
     caplog.set_level("INFO", "resonance.pipeline.recovery.new_version")

@@ -52,8 +52,7 @@ def test_no_route_that_a_worker_could_not_have_written_ends_a_worker():
     rng, routes = random.Random(5), routed()
     for _ in range(30):
         task = make_task(settings("field:country"), ROUTES, 0, 2, inputs=MAX_PARTITIONS)
-        chosen = [mutated(record, rng) if rng.random() < 0.3 else record for record in routes]
-        said = task.process(chosen)
+        said = task.process([mutated(record, rng) if rng.random() < 0.3 else record for record in routes])
         assert [task.snapshot(stream) for stream in task.streams]
         assert task.partition_state()
         assert all((m.partition or 0) in range(MAX_PARTITIONS) for m in said.assignments + said.dead_letters)
@@ -79,8 +78,7 @@ def keyed():
     given = Settings.of({**DEEP, "stream": "key", "hierarchy": "keyed"})
     deployment = keyed_hops(given, [log_of(0, 600)])
     deployment.run()
-    log = max(deployment.routes.values(), key=len)
-    return given, log
+    return given, max(deployment.routes.values(), key=len)
 
 
 NAMES = (
@@ -159,8 +157,7 @@ def test_a_message_that_cannot_be_carried_out_is_left_aside(keyed, change, caplo
     bad = first._replace(value=HEAD.pack(*fields.values()) + body)
     task = make_task(given, log[0].topic, log[0].partition, KEYED_ROUTES, inputs=PARTITIONS)
     alone = make_task(given, log[0].topic, log[0].partition, KEYED_ROUTES)
-    assert task.process([log[begin], bad, first]) == alone.process([log[begin], first])
-    assert task.counts.foreign == 1
+    assert (task.process([log[begin], bad, first]), task.counts.foreign) == (alone.process([log[begin], first]), 1)
     assert sum("something else than messages to subtrees" in r.getMessage() for r in caplog.records) == 1
     assert [s.body for s in task.states()] == [s.body for s in alone.states()]
 

@@ -165,7 +165,7 @@ def test_data_sets_as_three_interleaved_streams(name):
 
 
 def three_streams(points):
-    """With 1, 2 and 3 workers everything is told as by one task."""
+    """With 1, 2 and 3 workers all outputs are those of one task."""
     # The three streams learn the set one after the other, from different places on.
     rows = points.tolist()
     turns = itertools.chain.from_iterable((rows[i], rows[i - 100], rows[i - 200]) for i in range(len(rows)))
@@ -217,8 +217,7 @@ def test_many_features_make_many_messages_and_the_same_answers():
     same(outputs, local(given("local", **own), [log]))
     answers = [orjson.loads(message.value) for message in outputs.assignments]
     assert any(len(answer["path"]) > 1 for answer in answers)
-    asks = Reader("").read(deployment.routed)
-    assert max(ask.rows for ask in asks) == operation_sizes.most_vectors(400) < 40
+    assert max(ask.rows for ask in Reader("").read(deployment.routed)) == operation_sizes.most_vectors(400) < 40
 
 
 def test_messages_that_come_twice_or_too_early_are_left_out(logs, expected):
@@ -302,11 +301,11 @@ def test_what_does_not_go_together_is_refused_by_name(changes, message):
         Settings.of({**values, **{name.replace("__", "."): value for name, value in changes.items()}})
 
 
-def test_what_emerged_in_a_subtree_behind_the_snapshot_of_its_root_is_told(logs):
+def test_what_emerged_in_a_subtree_behind_the_snapshot_of_its_root_is_reported(logs):
     def event(cluster, offset, **subtree):
         cause = {"source": {"offset": offset}}
-        told = {"kind": "emerged", "stream": "p0", "cluster": cluster, "cause": cause, "time": f"at {offset}"}
-        return orjson.dumps(told | subtree)
+        text = {"kind": "emerged", "stream": "p0", "cluster": cluster, "cause": cause, "time": f"at {offset}"}
+        return orjson.dumps(text | subtree)
 
     values = [event("p0/1/0", 90), event("p0/1/1", 110), event("p0/1/4.0", 110, subtree=4)]
 

@@ -35,8 +35,7 @@ def given(hierarchy):
 @pytest.fixture(scope="module")
 def log():
     rng = np.random.default_rng(6)
-    centres = rng.normal(size=(5, FEATURES))
-    rows = centres[rng.integers(5, size=900)] + 0.3 * rng.normal(size=(900, FEATURES))
+    rows = rng.normal(size=(5, FEATURES))[rng.integers(5, size=900)] + 0.3 * rng.normal(size=(900, FEATURES))
     return [
         Record(TOPIC, 0, i, STAMP + i, b"ab"[i % 2 :][:1], orjson.dumps({"features": row}))
         for i, row in enumerate(rows.tolist())
@@ -54,8 +53,7 @@ def test_both_hops_say_what_one_task_says(log, moving):
     described = [cluster for event in below if event["level"] > 1 for cluster in event["after"]]
     assert described
     assert {len(cluster["centre"]) for cluster in described} == {FEATURES}
-    sent = Reader("").read(deployment.routed)
-    assert {len(ask.vectors) for ask in sent if ask.rows == 1} == {8 * 6}
+    assert {len(ask.vectors) for ask in Reader("").read(deployment.routed) if ask.rows == 1} == {8 * 6}
 
 
 def test_the_first_message_of_a_subtree_is_no_longer_than_was_reckoned_with():

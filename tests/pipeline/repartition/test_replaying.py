@@ -18,8 +18,7 @@ def deployment(monkeypatch):
     """Three streams, with repeated routes, dead letters of both hops, and archives."""
     made = rekeyed(monkeypatch, snapshots__records=100)
     for offset, value in ((450, b"nonsense"), (451, b'{"country": "DE", "cpu": "x"}')):
-        first = made.logs[TOPIC, 1][0]
-        made.logs[TOPIC, 1].append(first._replace(offset=offset, value=value))
+        made.logs[TOPIC, 1].append(made.logs[TOPIC, 1][0]._replace(offset=offset, value=value))
     made.turn(0.4, archive=True, everything=True)
     made.turn(0.4, only=TOPIC, lost=True)
     made.turn(0.7, archive=True)
@@ -47,18 +46,16 @@ def test_a_changed_answer_is_found_and_named_by_its_feature_record(deployment):
     log = deployment.logs["resonance.assignments", 1]
     content = orjson.loads(log[200].value)
     log[200] = log[200]._replace(value=orjson.dumps({**content, "novel": not content["novel"]}))
-    verdict = verify(deployment)
-    ((topic, difference),) = verdict.differences()
+    ((topic, difference),) = verify(deployment).differences()
     assert (topic, difference.kind, difference.what) == (ROUTES, "assignments", "other")
     about = f"{TOPIC}[1]@{content['source']['offset']}"
     assert difference.sentences(topic)[0].startswith(f"resonance.assignments[1], about {about}: is recorded otherwise")
 
 
 def test_a_lost_route_and_a_lost_dead_letter_of_the_first_hop_are_found(deployment):
-    letters = deployment.logs["resonance.dead-letters", 1]
-    letters[:] = [r for r in letters if r.value != b"nonsense"]
-    verdict = verify(deployment)
-    ((topic, difference),) = verdict.differences()
+    dead_letters = deployment.logs["resonance.dead-letters", 1]
+    dead_letters[:] = [r for r in dead_letters if r.value != b"nonsense"]
+    ((topic, difference),) = verify(deployment).differences()
     assert (topic, difference.kind, difference.what, difference.offset) == (TOPIC, "dead_letters", "missing", 450)
 
 
@@ -70,21 +67,18 @@ def test_a_replay_of_the_routes_is_the_live_run(deployment, tmp_path):
     found = {(orjson.dumps(line["value"]), (line["key"] or "").encode()) for line in lines}
     assert found == {(orjson.dumps(orjson.loads(r.value)), r.key) for r in live}
     assert len(lines) == len(found) == 900
-    dead_letters = (tmp_path / "dead-letters.jsonl").read_bytes().splitlines()
-    assert len(dead_letters) == 2
+    assert len((tmp_path / "dead-letters.jsonl").read_bytes().splitlines()) == 2
 
 
 def test_empty_models_in_the_middle_of_the_routes(deployment):
-    span = Span.parse(begin="200")
-    summary = replaying.replay_topics(deployment.given, [ROUTES], span, fresh=True)
+    summary = replaying.replay_topics(deployment.given, [ROUTES], Span.parse(begin="200"), fresh=True)
     assert 0 < sum(part.assignments for part in summary.parts) < 900
     assert {part.start for part in summary.parts if part.records} == {"empty models at offset 200, as asked"}
 
 
 @pytest.mark.parametrize("stream", ["topic", "field:country"])
 def test_a_file_is_routed_in_the_order_of_its_rows(tmp_path, stream):
-    logs = inputs(400)
-    rows = sorted((record for log in logs.values() for record in log), key=lambda record: record.timestamp)
+    rows = sorted((record for log in inputs(400).values() for record in log), key=lambda record: record.timestamp)
     file = tmp_path / "rows.jsonl"
     file.write_bytes(b"".join((record.value or b"") + b"\n" for record in rows))
     given = settings(stream, input__id_path="id", topics__routes_partitions=2)

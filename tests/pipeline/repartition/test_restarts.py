@@ -1,4 +1,4 @@
-"""Both hops after crashes, repeats and what mends a stop: as if nothing had happened, or by name."""
+"""Both hops after crashes, repeats and recoveries: as if nothing had happened, or by name."""
 
 from collections import defaultdict
 from dataclasses import replace
@@ -29,7 +29,7 @@ MORE = {"snapshots__records": 120, "snapshots__ratio": 0}
 
 
 def written(deployment, *, once=False):
-    """Everything on the output topics; each message once if asked."""
+    """Everything on the output topics; each message once if so."""
     found = {}
     for kind in EMITTED:
         for partition in range(3):
@@ -44,8 +44,7 @@ def by_stream(deployment):
     found = defaultdict(list)
     for place, messages in written(deployment).items():
         for message in messages:
-            content = orjson.loads(message[1] or b"{}")
-            found[place, content.get("stream")].append(message)
+            found[place, orjson.loads(message[1] or b"{}").get("stream")].append(message)
     return dict(found)
 
 
@@ -130,7 +129,7 @@ def test_what_was_dropped_is_dropped_when_it_is_read_again():
     assert numbers(again, (6, 5), (7, 6), first=6) == [7]
 
 
-def test_the_oldest_runs_are_forgotten_and_nobody_guesses_then(monkeypatch):
+def test_the_oldest_runs_are_forgotten_and_nothing_is_guessed_then(monkeypatch):
     monkeypatch.setattr("resonance.pipeline.repartition.deduplication.KEPT", 1)
     repeats = Deduplicator(ROUTES, 0)
     numbers(repeats, (3, -1), (3, -1), (5, 3), (3, -1), (6, 5))
@@ -206,7 +205,7 @@ def test_the_input_may_get_partitions(monkeypatch):
     answers = [orjson.loads(m.value) for at in said for m in said[at].assignments]
     assert {(a["source"]["partition"], a["version"]) for a in answers} == {(2, 1)}
     assert len(answers) == 50
-    # What was told before is what would be told now.
+    # What was emitted before is what would be emitted now.
     verdict = verify.verify(deployment.given, Span.parse())
     assert verdict.identical, verdict.differences()
     assert [part.records for part in verdict.parts if part.topic == TOPIC] == [450, 450, 50]
@@ -225,7 +224,7 @@ def test_what_is_routed_from_a_partition_that_is_not_known_yet_is_lost_nowhere(m
     early.source = now
     early.turn(0.5, only=ROUTES)
     known = early.models()
-    # Models are the log's, whatever whoever builds them again knows of the input.
+    # Models are the log's, whatever their builder knows of the input.
     early.source = before
     assert early.models() == known
     early.source = now
@@ -251,7 +250,7 @@ def test_with_a_keyed_hierarchy_the_input_may_not(monkeypatch):
 
 
 @pytest.mark.parametrize("stream", ["key", "topic"])
-def test_another_choice_of_streams_is_a_stop_that_only_a_reset_mends(monkeypatch, stream):
+def test_another_choice_of_streams_is_a_stop_that_only_a_reset_repairs(monkeypatch, stream):
     deployment = rekeyed(monkeypatch)
     deployment.turn(everything=True)
     deployment.given = any_settings(stream=stream, input__id_path="id")
@@ -321,7 +320,7 @@ def test_one_stream_is_forgotten_where_it_is_learned(monkeypatch):
     assert {(a["stream"], a["version"]) for a in answers} == {("DE", 1), ("FR", 2), ("IT", 1)}
 
 
-def test_going_back_to_archives_tells_the_same_again(monkeypatch):
+def test_going_back_to_archives_emits_the_same_again(monkeypatch):
     deployment = rekeyed(monkeypatch)
     deployment.turn(0.5, archive=True, everything=True)
     places = dict(deployment.offsets)

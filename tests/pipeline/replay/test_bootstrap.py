@@ -20,7 +20,7 @@ from tests.pipeline.streams import STAMP, TOPIC, points, value_of
 HALF = 300
 
 
-def told(outputs, first=0):
+def outputs_from(outputs, first=0):
     """Assignments and events that go back to records from an offset on."""
     kept = []
     for message in (*outputs.assignments, *outputs.cluster_events):
@@ -40,9 +40,9 @@ def test_first_half_learned_and_second_live_is_one_run_over_both(deployment, mon
     assert (part.records, part.offset, part.streams, part.archived) == (HALF, HALF, 2, True)
     live = deployment.work(600)
     silent_first = MemoryDeployment(monkeypatch, emit_from=TimeTexts()[STAMP + 1_000 * HALF]).work(600)
-    assert told(live) == told(silent_first)
+    assert outputs_from(live) == outputs_from(silent_first)
     whole = MemoryDeployment(monkeypatch).work(600)
-    assert live.assignments == [message for message in told(whole, HALF) if message in whole.assignments]
+    assert live.assignments == [message for message in outputs_from(whole, HALF) if message in whole.assignments]
 
 
 def test_what_follows_can_be_verified_from_the_beginning_and_from_the_archive(deployment):
@@ -69,8 +69,7 @@ def test_a_file_is_learned_as_if_it_stood_before_the_log(deployment, history, mo
     assert (part.records, part.offset, part.archived) == (HALF, 0, True)
     live = deployment.work(600)
     both = MemoryDeployment(monkeypatch, records=0)
-    lines = history.read_bytes().splitlines()
-    for i, record in enumerate([*lines, *deployment.logs[TOPIC, 0]]):
+    for i, record in enumerate([*history.read_bytes().splitlines(), *deployment.logs[TOPIC, 0]]):
         if isinstance(record, bytes):
             both.append((TOPIC, 0), Message(b"ab"[i % 2 :][:1], record, []))
         else:
@@ -89,13 +88,13 @@ def test_a_file_is_read_once_for_all_partitions(monkeypatch, history, processes)
         opened.append(path)
         return RecordFile(path, *columns, **how)
 
-    def counted(given, jobs, frames, told):
+    def counted(given, jobs, frames, report):
         """Do in this process what others would; what they are sent is the same."""
         sent = [[] for _ in jobs]
         for number, frame in frames:
             sent[number].append(frame)
         pairs = zip(jobs, sent, strict=True)
-        return [pickle.loads(pickle.dumps(job))(iter(own), told) for job, own in pairs], 0.0  # noqa: S301
+        return [pickle.loads(pickle.dumps(job))(iter(own), report) for job, own in pairs], 0.0  # noqa: S301
 
     monkeypatch.setattr(file_partitions, "RecordFile", open_file)
     monkeypatch.setattr(file_partitions, "run_with_frames", counted)
@@ -152,9 +151,9 @@ def test_a_deployment_that_has_learned_is_left_alone(deployment):
 
 def test_the_command_says_what_was_done(deployment, command, capsys):
     assert command("bootstrap", "--to", "450") == 0
-    told_ = capsys.readouterr()
-    assert told_.out.split()[-7:] == ["features", "0", "450", "2", told_.out.split()[-3], "0", "450"]
-    assert "learned 450 records silently; `resonance worker` goes on as group resonance" in told_.err
+    shown = capsys.readouterr()
+    assert shown.out.split()[-7:] == ["features", "0", "450", "2", shown.out.split()[-3], "0", "450"]
+    assert "learned 450 records silently; `resonance worker` goes on as group resonance" in shown.err
     assert command("bootstrap") == 65
     assert "a bootstrap is for a deployment that begins" in capsys.readouterr().err
 
@@ -184,7 +183,6 @@ def test_after_a_reset_it_begins_with_the_version_that_the_reset_chose(deploymen
     reset(deployment.source, deployment.task)
     (part,) = bootstrap(deployment.given, [TOPIC], Span.parse(end=str(HALF)))
     assert (part.records, part.offset) == (HALF - 100, HALF)
-    live = deployment.work(600)
-    assert {orjson.loads(message.value)["version"] for message in live.assignments} == {2}
+    assert {orjson.loads(message.value)["version"] for message in deployment.work(600).assignments} == {2}
     (part,) = deployment.verify(begin=str(HALF)).parts
     assert part.difference is None

@@ -22,8 +22,7 @@ def file(tmp_path):
     path = tmp_path / "flows.jsonl"
     lines = []
     for i, row in enumerate(points(400).tolist()):
-        members = {"id": f"r{i}", "key": KEYS[i % 4].decode(), "at": 1_700_000_000_000 + i}
-        line = value_of(row, **members)
+        line = value_of(row, **{"id": f"r{i}", "key": KEYS[i % 4].decode(), "at": 1_700_000_000_000 + i})
         lines.append(orjson.dumps(orjson.loads(line) | {"cpu": "much"}) if i in (90, 250) else line)
     path.write_bytes(b"\n".join(lines) + b"\n")
     return path
@@ -87,19 +86,19 @@ OPTIONS = ["--input.features", '["cpu", "latency_ms", "net.in"]', "--stream", "p
 
 def test_the_command_shows_a_table(file, tmp_path, command, capsys):
     assert command("replay", "flows.jsonl", "--key", "key", *OPTIONS) == 0
-    told = capsys.readouterr()
-    assert told.out.split()[:8] == ["partition", "from", "to", "records", "assignments", "events", "dead", "letters"]
-    assert "wrong_type 2" in told.out
-    assert "partition 0: empty models" in told.err
-    assert "replayed 400 records in" in told.err
+    shown = capsys.readouterr()
+    assert shown.out.split()[:8] == ["partition", "from", "to", "records", "assignments", "events", "dead", "letters"]
+    assert "wrong_type 2" in shown.out
+    assert "partition 0: empty models" in shown.err
+    assert "replayed 400 records in" in shown.err
 
 
 def test_the_command_writes_json(file, tmp_path, command, capsys):
     arguments = ["replay", "flows.jsonl", "--key", "key", "--partitions", "2", "-o", "results", "--json"]
     assert command(*arguments, *OPTIONS) == 0
-    told = orjson.loads(capsys.readouterr().out)
-    assert (told["records"], told["assignments"], told["output"]) == (400, 398, "results")
-    assert [part["partition"] for part in told["partitions"]] == [0, 1]
+    found = orjson.loads(capsys.readouterr().out)
+    assert (found["records"], found["assignments"], found["output"]) == (400, 398, "results")
+    assert [part["partition"] for part in found["partitions"]] == [0, 1]
     assert len(read(tmp_path / "results" / "assignments.jsonl")) == 398
 
 
@@ -127,6 +126,6 @@ def test_the_command_says_what_is_wrong(file, tmp_path, command, capsys, argumen
 
 def test_what_was_learned_silently_is_in_the_rate_and_said():
     parts = [Replayed("t", 0, records=12, silent=988), Replayed("t", 1)]
-    told = _sentence(Summary(parts, 0.5), " to again")
-    assert told == "replayed 12 records, and learned 988 silently before them, in 0.5 s (2,000 a second) to again"
+    text = _sentence(Summary(parts, 0.5), " to again")
+    assert text == "replayed 12 records, and learned 988 silently before them, in 0.5 s (2,000 a second) to again"
     assert _sentence(Summary(parts[1:], 0.5), "") == "replayed 0 records in 0.5 s (0 a second)"

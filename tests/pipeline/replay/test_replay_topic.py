@@ -43,8 +43,7 @@ def recorded(deployment, kind, first, end):
     ],
 )
 def test_a_range_says_what_was_recorded(deployment, tmp_path, span, first, end, silent):
-    summary = replay_topics(deployment.given, [TOPIC], span, ReplayOutput(tmp_path))
-    (part,) = summary.parts
+    (part,) = replay_topics(deployment.given, [TOPIC], span, ReplayOutput(tmp_path)).parts
     assert (part.begin, part.end, part.records, part.silent) == (first, end, min(end, 600) - first, silent)
     for kind, name in (("assignments", "assignments.jsonl"), ("cluster_events", "cluster-events.jsonl")):
         assert [line["value"] for line in lines(tmp_path, name)] == recorded(deployment, kind, first, end)
@@ -112,10 +111,10 @@ def test_a_topic_without_records_is_an_error(monkeypatch):
 
 def test_the_command_says_where_the_models_came_from(deployment, command, capsys):
     assert command("replay", TOPIC, "--from", "250", "--to", "400", "--json") == 0
-    told = capsys.readouterr()
+    shown = capsys.readouterr()
     archive = "from the archive at offset 200 (2023-11-14T22:16:39.000Z), 50 records learned silently"
-    assert f"partition 0: {archive}" in told.err
-    found = orjson.loads(told.out)
+    assert f"partition 0: {archive}" in shown.err
+    found = orjson.loads(shown.out)
     assert (found["records"], found["partitions"][0]["silent"], found["output"]) == (150, 50, None)
     assert command("replay", "--partition", "0", "--last", "30s") == 0
     assert "replayed 31 records, and learned 369 silently before them, in" in capsys.readouterr().err

@@ -107,8 +107,7 @@ def test_a_new_version_has_a_dictionary_of_its_own(deployment, monkeypatch):
     for i, record in enumerate(entries(440, seed=1)[400:], start=400):
         value = orjson.dumps({"id": f"r{i}", "words": by_name(record)})
         deployment.append((TOPIC, 0), Message(b"ab"[i % 2 :][:1], value, []), timestamp=STAMP + 1_000 * i)
-    outputs = deployment.work(440, everything=True)
-    assert {answer["version"] for answer in payloads(outputs.assignments)} == {2}
+    assert {answer["version"] for answer in payloads(deployment.work(440, everything=True).assignments)} == {2}
     after = dictionaries(deployment)
     assert after["p0:a"] != before["p0:a"][: len(after["p0:a"])]
     assert deployment.verify().identical

@@ -32,6 +32,5 @@ def test_a_record_of_nothing_but_zeros_is_learned_by_no_cluster():
     rows = points(100)
     rows[90] = 0.0
     given = Settings.of(COMMON | {"engine.name": "sa_art", "engine.complement": False, "prepare.scale": "none"})
-    outputs = run(task(given), records(rows.tolist()))
-    answer = orjson.loads(outputs.assignments[90].value or b"")
+    answer = orjson.loads(run(task(given), records(rows.tolist())).assignments[90].value or b"")
     assert (answer["cluster"], answer["score"], answer["path"]) == (None, None, [])

@@ -47,13 +47,12 @@ def test_a_late_subscriber_has_the_present_clusters_at_every_record(engine):
         validator.validate(value)
         assert (message.key or b"").decode() == value["id"]
         stream, version, place = value["id"].rsplit("/", 2)
-        assert (value["stream"], value["version"]) == (stream, int(version))
-        assert value["level"] == place.count(".") + 1
+        assert (value["stream"], value["version"], value["level"]) == (stream, int(version), place.count(".") + 1)
         assert value.get("parent", []) == [int(node) for node in place.split(".")[:-1]]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_cluster_is_told_as_its_last_event_describes_it_and_names_what_goes_on(engine):
+def test_a_cluster_is_emitted_as_its_last_event_describes_it_and_names_what_goes_on(engine):
     outputs = run(task(changed(engine)), records(points(1500).tolist()))
     messages = iter(outputs.clusters)
     began = {}
@@ -65,8 +64,8 @@ def test_a_cluster_is_told_as_its_last_event_describes_it_and_names_what_goes_on
             began[name] = event["time"]
         ended = [cluster for cluster in event["before"] if cluster["id"] == name]
         for cluster in ended + event["after"]:
-            told = next(messages)
-            value = orjson.loads(told.value)
+            text = next(messages)
+            value = orjson.loads(text.value)
             assert {part: value[part] for part in cluster} == cluster
             assert (value["seq"], value["time"]) == (event["seq"], event["time"])
             assert value["since"] == began[cluster["id"]]
@@ -76,7 +75,7 @@ def test_a_cluster_is_told_as_its_last_event_describes_it_and_names_what_goes_on
             else:
                 assert "ended" not in value
                 assert "successors" not in value
-            headers = dict(told.headers)
+            headers = dict(text.headers)
             assert headers["ce_id"] == (dict(message.headers)["ce_id"] or b"") + b"/" + cluster["id"].encode()
             assert headers["ce_type"] == b"resonance.cluster.v1"
             assert headers["ce_dataschema"] == b"urn:resonance:schema:cluster:1"
@@ -87,8 +86,7 @@ def test_a_cluster_is_told_as_its_last_event_describes_it_and_names_what_goes_on
 
 def test_a_tombstone_follows_when_the_records_say_that_the_grace_period_is_over():
     log = records(points(4500).tolist())
-    given = settings(output__clusters_grace=0.2)
-    outputs = run(task(given), log)
+    outputs = run(task(settings(output__clusters_grace=0.2)), log)
     assert outputs.cluster_events == run(task(), log).cluster_events
     ends = {}
     clock = [r for before, r in pairwise(log) if before.offset // CLOCK_OFFSETS != r.offset // CLOCK_OFFSETS]

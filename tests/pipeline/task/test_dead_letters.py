@@ -85,11 +85,11 @@ def check_one_at_fault(given, log, place, value, stage, kind):
     assert dead_letter.key == b"k"
     assert dead_letter.value == value or len(value) > 900_000
     assert dead_letter.headers[:2] == [("mine", b"\x00\x01"), ("none", None)]
-    told = errors(dead_letter, "shop")
-    assert (told["stage"], told["class"]) == (stage, kind)
-    assert (told["topic"], told["partition"], told["offset"]) == (TOPIC, "0", str(log[place].offset))
-    assert told["message"]
-    Draft202012Validator(load_schema("dead_letter")).validate(told)
+    found = errors(dead_letter, "shop")
+    assert (found["stage"], found["class"]) == (stage, kind)
+    assert (found["topic"], found["partition"], found["offset"]) == (TOPIC, "0", str(log[place].offset))
+    assert found["message"]
+    Draft202012Validator(load_schema("dead_letter")).validate(found)
     assert worker.counts.dead_letters == {kind: 1}
 
 
@@ -130,9 +130,9 @@ def test_streams_beyond_the_limit_are_dead_letters_that_name_the_setting():
         worker = task(settings(stream="key", limits__streams=2))
         outputs = run(worker, log, size)
         assert {m.key for m in outputs.dead_letters} == {b"c"}
-        told = errors(outputs.dead_letters[0])
-        assert (told["stage"], told["class"]) == ("limit", "too_many_streams")
-        assert "limits.streams = 2" in told["message"]
+        found = errors(outputs.dead_letters[0])
+        assert (found["stage"], found["class"]) == ("limit", "too_many_streams")
+        assert "limits.streams = 2" in found["message"]
         assert worker.streams == ["p0:a", "p0:b"]
         assert size == 1 or outputs == expected
         expected = outputs
@@ -149,8 +149,6 @@ def test_keys_and_streams_count_while_the_dimension_is_being_decided():
 
 
 # What the topic would not take
-
-
 def dead_letter_of(record, **changes):
     (dead_letter,) = task(settings(name="shop", **changes)).process([record]).dead_letters
     return dead_letter
@@ -169,14 +167,14 @@ def test_a_value_that_the_topic_would_not_take_is_cut_and_says_so():
     dead_letter = dead_letter_of(
         Record(TOPIC, 0, 5, STAMP, b"key", value, (("mine", b"1"),)), limits__record_bytes=20_000_000
     )
-    told = errors(dead_letter, "shop")
-    assert (told["truncated"], told["length"]) == ("value", str(len(value)))
-    assert told["sha256"] == hashlib.sha256(value).hexdigest()
+    found = errors(dead_letter, "shop")
+    assert (found["truncated"], found["length"]) == ("value", str(len(value)))
+    assert found["sha256"] == hashlib.sha256(value).hexdigest()
     assert value.startswith(dead_letter.value)
     assert dead_letter.key == b"key"
     assert ("mine", b"1") in dead_letter.headers
     assert 890_000 < size_of(dead_letter) <= 900_000
-    Draft202012Validator(load_schema("dead_letter")).validate(told)
+    Draft202012Validator(load_schema("dead_letter")).validate(found)
 
 
 def test_headers_and_keys_that_are_too_long_themselves_are_cut_too():
@@ -187,8 +185,8 @@ def test_headers_and_keys_that_are_too_long_themselves_are_cut_too():
     assert (dead_letter.key, dead_letter.value) == (b"key", b"[]")
     assert "mine" not in dict(dead_letter.headers)
     dead_letter = dead_letter_of(record._replace(key=large, value=large), limits__dead_letter_bytes=4_000)
-    told = errors(dead_letter, "shop")
-    assert (told["truncated"], told["length"]) == ("value, headers, key", "5000")
+    found = errors(dead_letter, "shop")
+    assert (found["truncated"], found["length"]) == ("value, headers, key", "5000")
     assert size_of(dead_letter) <= 4_000
     assert large.startswith(dead_letter.key)
 
@@ -199,28 +197,25 @@ def test_a_value_that_just_fits_is_whole():
     assert dead_letter.value == record.value
     exact = size_of(dead_letter)
     assert dead_letter_of(record, limits__dead_letter_bytes=exact) == dead_letter
-    cut = dead_letter_of(record, limits__dead_letter_bytes=exact - 1)
-    assert errors(cut, "shop")["truncated"] == "value"
+    assert errors(dead_letter_of(record, limits__dead_letter_bytes=exact - 1), "shop")["truncated"] == "value"
 
 
 # What an answer or an event would not have room for
-
-
 @pytest.mark.parametrize("place", [3, 30, 150], ids=["deciding", "warming up", "learning"])
 @pytest.mark.parametrize(
-    ("members", "told"),
+    ("members", "text"),
     [
         ({"id": "i" * 200_000}, "its key and its id bring 200,003 bytes into each output, 200,000 are allowed"),
         ({"a": "\u00fc" * 300_000, "id": "i" * 150_000, "b": "b" * 150_000}, "900,000 are allowed; copy less"),
     ],
 )
-def test_a_record_that_brings_too_much_into_its_outputs(place, members, told):
+def test_a_record_that_brings_too_much_into_its_outputs(place, members, text):
     log = array_records(points(200).tolist(), (b"k",))
     value = orjson.dumps({"features": [1, 2, 3], **members})
     own = given(input__features="features", output__include=["a", "b"], limits__record_bytes=2_000_000)
     check_one_at_fault(own, log, place, value, "limit", "answer_too_large")
     (dead_letter,) = task(own).process([log[0]._replace(value=value)]).dead_letters
-    assert told in errors(dead_letter, "shop")["message"]
+    assert text in errors(dead_letter, "shop")["message"]
 
 
 def test_what_a_record_may_bring_into_its_outputs_is_answered_and_fits():
@@ -252,16 +247,13 @@ def test_a_traceparent_that_is_none_is_not_passed_through():
 
 
 # How many in a row
-
-
 def test_dead_letters_in_a_row_of_one_kind_are_counted():
     good = records(points(10).tolist())
     bad, other = b"{", b"[]"
 
     def after(*values, size=100):
         worker = task()
-        log = [Record(TOPIC, 0, i, STAMP, None, value) for i, value in enumerate(values)]
-        run(worker, log, size)
+        run(worker, [Record(TOPIC, 0, i, STAMP, None, value) for i, value in enumerate(values)], size)
         return worker.dead_letter_run
 
     fine = good[0].value

@@ -1,4 +1,4 @@
-"""The eVQ family behind the partition task: chosen by name, its parameters checked, its reasons told in full."""
+"""The eVQ family behind the partition task: chosen by name, its parameters checked, its reasons given in full."""
 
 import pytest
 from jsonschema import Draft202012Validator

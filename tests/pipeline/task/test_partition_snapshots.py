@@ -135,16 +135,16 @@ def test_a_stream_that_fell_silent_does_not_hold_the_place_where_a_restore_begin
     log = records(points(3040).tolist(), keys=(b"loud",))
     log[5] = log[5]._replace(key=b"silent")
     worker = task(settings(stream="key", snapshots__records=100, snapshots__ratio=1.0))
-    furthest = written = fed = 0
+    furthest = written = read = 0
     for record in log:
         worker.process([record])
-        fed += len(record.value or b"")
+        read += len(record.value or b"")
         for stream in worker.due():
             written += len(worker.snapshot(stream).body)
         furthest = max(furthest, record.offset - (worker.recovery_offset or record.offset))
     assert worker.dirty() == ["p0:loud"]
     assert furthest < 1000
-    assert 0.3 * fed < written < 1.1 * fed
+    assert 0.3 * read < written < 1.1 * read
 
 
 def test_many_streams_are_written_smoothly_and_all_in_turn():
@@ -152,10 +152,10 @@ def test_many_streams_are_written_smoothly_and_all_in_turn():
     log = records(points(6000).tolist(), keys=keys)
     worker = task(settings(stream="key", snapshots__records=50, snapshots__ratio=2.0, prepare__warmup_records=10))
     times = {}
-    fed = written = most = 0
+    read = written = most = 0
     for start in range(0, len(log), 20):
         worker.process(log[start : start + 20])
-        fed += sum(len(record.value or b"") for record in log[start : start + 20])
+        read += sum(len(record.value or b"") for record in log[start : start + 20])
         due = worker.due()
         most = max(most, len(due))
         for stream in due:
@@ -164,7 +164,7 @@ def test_many_streams_are_written_smoothly_and_all_in_turn():
     assert set(times) == {f"p0:{key.decode()}" for key in keys}
     assert most <= 12
     assert max(map(len, times.values())) - min(map(len, times.values())) <= 1
-    assert 0.35 * fed < written < 0.6 * fed
+    assert 0.35 * read < written < 0.6 * read
 
 
 def test_the_longest_dirty_stream_is_first_and_replay_begins_there():
@@ -211,8 +211,6 @@ def test_a_replay_begins_with_the_stream_that_needs_it_first():
 
 
 # What does not belong together
-
-
 def snapshot_of(given):
     worker = task(given)
     run(worker, records(points(100).tolist()))
@@ -291,7 +289,6 @@ def test_a_new_version_survives_a_crash_before_its_first_record():
     given = settings(engine__memory=240)
     fresh = task(given)
     fresh.restore(worker.snapshot("p0"), new_version=True)
-    once_more = restored(given, fresh.partition_state(), [fresh.snapshot("p0")])
-    outputs = run(once_more, log[500:])
+    outputs = run(restored(given, fresh.partition_state(), [fresh.snapshot("p0")]), log[500:])
     assert payloads(outputs.cluster_events)[0]["kind"] == "version_started"
     assert outputs == run(fresh, log[500:])

@@ -41,8 +41,6 @@ def changed(engine, **values):
 
 
 # Batches
-
-
 @pytest.mark.parametrize(
     "engine", [*ENGINES, *({"engine.name": "evq", "engine.mode": mode, **MERGING} for mode in ("evq-ams", "evq-a"))]
 )
@@ -85,8 +83,6 @@ def test_outputs_of_a_batch_are_in_offset_order():
 
 
 # Answers
-
-
 @pytest.mark.parametrize("engine", ENGINES)
 def test_everything_fits_its_schema(engine):
     given = changed(engine, stream="key", input__id_path="id", output__include=["net", "cpu"])
@@ -165,8 +161,7 @@ def test_headers_are_cloudevents_with_the_times_of_the_source():
         "ce_dataschema": b"urn:resonance:schema:assignment:1",
         "traceparent": b"00-1-2-01",
     }
-    assert orjson.loads(messages[5].value)["time"] == "2023-11-14T22:13:20.065Z"
-    assert messages[5].key == b"k"
+    assert (orjson.loads(messages[5].value)["time"], messages[5].key) == ("2023-11-14T22:13:20.065Z", b"k")
     assert "traceparent" not in dict(messages[6].headers)
 
 
@@ -174,8 +169,7 @@ def test_a_plain_envelope_has_no_headers_but_the_trace():
     log = records(points(400).tolist())
     log[5] = log[5]._replace(headers=(("traceparent", b"00"),))
     outputs = run(task(settings(output__envelope="plain")), log)
-    assert outputs.assignments[5].headers == [("traceparent", b"00")]
-    assert outputs.assignments[6].headers == []
+    assert (outputs.assignments[5].headers, outputs.assignments[6].headers) == ([("traceparent", b"00")], [])
     assert all(message.headers == [] for message in outputs.cluster_events + outputs.clusters)
 
 
@@ -200,8 +194,6 @@ def test_only_changes_only_novel_ones_or_none():
 
 
 # Events
-
-
 @pytest.mark.parametrize("engine", ENGINES)
 def test_folding_the_events_gives_the_present_clusters_at_every_record(engine):
     worker = task(changed(engine, stream="key"))
@@ -219,8 +211,7 @@ def test_folding_the_events_gives_the_present_clusters_at_every_record(engine):
                 assert event["other"] in clusters
             seen += 1
         for stream in worker.streams:
-            described = worker.clusters(stream)
-            assert {cluster["id"] for cluster in described} == present.get(stream, set())
+            assert {cluster["id"] for cluster in worker.clusters(stream)} == present.get(stream, set())
     assert seen > 3
 
 
@@ -242,8 +233,7 @@ def test_events_number_their_stream_without_gaps_and_name_their_cause(engine):
         assert path == "root" or all(node.isdigit() for node in path.split("."))
         assert event["level"] == (1 if path == "root" else 1 + len(path.split(".")))
         assert number.isdigit()
-        assert headers["ce_type"] == b"resonance.cluster_event.v1"
-        assert headers["ce_time"] == event["time"].encode()
+        assert (headers["ce_type"], headers["ce_time"]) == (b"resonance.cluster_event.v1", event["time"].encode())
         names.add(name)
     assert len(names) == len(outputs.cluster_events)
 
@@ -251,8 +241,7 @@ def test_events_number_their_stream_without_gaps_and_name_their_cause(engine):
 def test_centres_and_spreads_are_in_the_units_of_the_input_by_feature():
     rows = points(400)
     outputs = run(task(), records(rows.tolist()))
-    event = next(e for e in payloads(outputs.cluster_events) if e["kind"] == "emerged")
-    (cluster,) = event["after"]
+    (cluster,) = next(e for e in payloads(outputs.cluster_events) if e["kind"] == "emerged")["after"]
     assert list(cluster["centre"]) == list(cluster["spread"]) == ["cpu", "latency_ms", "net.in"]
     for column, name in enumerate(cluster["centre"]):
         assert rows[:, column].min() < cluster["centre"][name] < rows[:, column].max()
@@ -283,8 +272,8 @@ def test_events_are_never_longer_than_is_known_before():
 def test_features_whose_events_would_not_fit_stop_the_worker_with_the_size_that_is_needed(dimension):
     log = array_records(np.ones((20, 20_000)).tolist())
     worker = task(array_settings(input__dimension=dimension))
-    told = r"features\[0\]: .* 20,000 features can have [0-9,]+ bytes, topics .* take 1,000,000; raise both"
-    with pytest.raises(ConfigurationError, match=told) as e:
+    text = r"features\[0\]: .* 20,000 features can have [0-9,]+ bytes, topics .* take 1,000,000; raise both"
+    with pytest.raises(ConfigurationError, match=text) as e:
         run(worker, log)
     needed = int(str(e.value).partition("max.message.bytes=")[2].partition(")")[0])
     larger = task(array_settings(input__dimension=dimension))
@@ -297,8 +286,6 @@ def test_features_whose_events_would_not_fit_stop_the_worker_with_the_size_that_
 
 
 # Streams
-
-
 def test_streams_are_named_by_partition_key_and_topic():
     log = records(points(8).tolist(), keys=KEYS)
     names = ["p0:a", "p0:b", "p0:sh%2Fop%207", "p0:%FF"]

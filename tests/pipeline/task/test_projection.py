@@ -98,15 +98,13 @@ def test_features_of_their_own_scales_are_described_in_their_own_units():
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_engine_learns_4096_features(engine):
     X, _ = unit_vectors(320, 4096, k=3)
-    taught = issubclass(ENGINES[engine], LabelEngine)
-    own = {"input__label_path": "kind"} if taught else {}
+    own = {"input__label_path": "kind"} if issubclass(ENGINES[engine], LabelEngine) else {}
     settings = given(engine__name=engine, prepare__warmup_records=60, **SMALL.get(engine, {}), **own)
     worker = task(settings)
     worker.event_bytes = 1_048_588  # what a topic takes by default
     outputs = run(worker, log_of(X.tolist()), 100)
     assert not outputs.dead_letters
-    answers = payloads(outputs.assignments)
-    assert [answer["status"] for answer in answers].count("assigned") == 260
+    assert [answer["status"] for answer in payloads(outputs.assignments)].count("assigned") == 260
     model = worker.model("p0")
     assert model.engine.dimension == (16 if ENGINES[engine].projects else 4096)
     for event in payloads(outputs.cluster_events):
@@ -120,12 +118,12 @@ def test_every_engine_learns_4096_features(engine):
 @pytest.mark.parametrize("engine", ["evq", "ildn"])
 def test_features_that_the_first_record_shows_to_be_too_many_stop_the_worker(engine):
     worker = task(given(engine__name=engine, prepare__project=0, prepare__warmup_records=5))
-    told = (
+    text = (
         rf"^prepare\.project = 0: must be from 1 to 64 principal axes, because a record has 300 features and {engine} "
         r"takes at most 256; or choose another engine\.name, or leave features out; the records of features\[0\] have "
         r"the features f0, f1, .*, f19, \.\.\.$"
     )
-    with pytest.raises(ConfigurationError, match=told):
+    with pytest.raises(ConfigurationError, match=text):
         run(worker, log_of(np.zeros((30, 300)).tolist()), 7)
 
 
@@ -146,8 +144,7 @@ def test_however_the_log_is_cut_and_wherever_it_is_restored_the_bytes_are_the_sa
     settings = given(engine__name=engine, prepare__warmup_records=90, prepare__missing="mean", **own)
     rows = unit_vectors(400, 40, seed=2)[0].tolist()
     rows[20][3], rows[200][5] = None, None
-    log = log_of(rows)
-    alike(settings, log, (7,), (1, 40, 89, 90, 91, 250))
+    alike(settings, log_of(rows), (7,), (1, 40, 89, 90, 91, 250))
 
 
 def test_a_record_too_far_along_an_axis_is_a_dead_letter():

@@ -52,8 +52,8 @@ def test_an_archive_of_each_partition_comes_once_an_interval(earlier, chunk):
         sizes.append(sum(12 + len(message.key) + len(message.value) for message in messages))
     found = survey(cluster, Topics.of(GIVEN))
     samples = volume.sample(reader, found)
-    told = volume.volumes(GIVEN, found, 10.0, 100.0, samples)["shop.archive"]
-    assert told.day == pytest.approx(sum(sizes) * 24, rel=0.05)
+    text = volume.volumes(GIVEN, found, 10.0, 100.0, samples)["shop.archive"]
+    assert text.day == pytest.approx(sum(sizes) * 24, rel=0.05)
     never = Settings.of({"input.topics": ["in"], "name": "shop", "stream": "key", "snapshots.archive_interval": 0})
     assert volume.volumes(never, found, 10.0, 100.0, samples)["shop.archive"].day is None
 

@@ -1,4 +1,4 @@
-"""The processor's order of things, with a delivery and tasks that write down what they are told."""
+"""The processor's order of things, with a delivery and tasks that write down their calls."""
 
 import functools
 import queue
@@ -208,7 +208,7 @@ def test_the_partition_that_has_waited_longest_is_archived_first(bench):
     assert b.lines("archive") == [("archive", 1, [b"7 at 0"]), ("archive", 0, [b"2 at 0"])]
 
 
-def test_nobody_waits_for_an_archive_to_take_partitions_over(bench):
+def test_no_archive_is_waited_for_to_take_partitions_over(bench):
     b = bench(interval=60.0)
     b.processor.submit(chunk(P0, 0, 2, behind=True))
     b.wait(lambda: b.done.qsize() == 1)
@@ -299,7 +299,7 @@ def test_a_failed_commit_ends_everything_at_once(bench):
     assert b.lines("commit") == []
 
 
-def test_a_failure_is_told_even_where_nothing_can_be_aborted(bench):
+def test_a_failure_is_reported_even_where_nothing_can_be_aborted(bench):
     def abort():
         raise OSError("no")
 
@@ -309,7 +309,7 @@ def test_a_failure_is_told_even_where_nothing_can_be_aborted(bench):
     assert b.failures.get(timeout=5) is b.diary.failure
 
 
-def test_whoever_waits_is_told_of_a_failure_at_once(bench):
+def test_who_waits_is_reported_of_a_failure_at_once(bench):
     b = bench()
     b.learn_while_committing()
     closing = b.processor.close(everything=True)
@@ -319,7 +319,7 @@ def test_whoever_waits_is_told_of_a_failure_at_once(bench):
     assert b.failures.get(timeout=5) is b.diary.failure
 
 
-def test_whoever_is_cancelled_does_not_harm_the_processor(bench):
+def test_a_cancelled_close_does_not_harm_the_processor(bench):
     b = bench(seconds=0.05)
     b.processor.submit(chunk(P0, 0, 1))
     assert b.processor.close().cancel()
@@ -354,7 +354,7 @@ def test_records_that_come_again_are_refused(bench):
     assert b.lines("commit") == []
 
 
-def test_a_partition_of_dead_letters_alone_is_told_once_and_until_it_ends(bench, caplog):
+def test_a_partition_of_dead_letters_alone_is_reported_once_and_until_it_ends(bench, caplog):
     caplog.set_level("INFO")
     b = bench()
     task = b.partitions[P1].task
@@ -363,10 +363,12 @@ def test_a_partition_of_dead_letters_alone_is_told_once_and_until_it_ends(bench,
         b.processor.submit(chunk(P1, first, 1))
         b.wait(lambda first=first: b.lines("commit")[-1:] == [("commit", {1: first + 1})])
         assert list(b.processor.pauses.stuck) == ([P1] if run >= 3 else [])
-    told = [record.getMessage() for record in caplog.records]
-    assert len(told) == 2
-    assert told[0].startswith("in[1]: the last 3 records were dead letters of one kind (not_json); look at topic dead,")
-    assert told[1] == "in[1]: records can be used again"
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == 2
+    assert messages[0].startswith(
+        "in[1]: the last 3 records were dead letters of one kind (not_json); look at topic dead,"
+    )
+    assert messages[1] == "in[1]: records can be used again"
 
 
 def test_too_many_dead_letters_pause_a_partition_and_it_goes_on_at_the_next_record(bench, caplog):
@@ -378,8 +380,7 @@ def test_too_many_dead_letters_pause_a_partition_and_it_goes_on_at_the_next_reco
     b.processor.submit(chunk(P1, 0, 3))
     b.processor.submit(chunk(P0, 26, 0, next_offset=30))
     b.wait(lambda: b.lines("commit") == [("commit", {0: 16, 1: 3})])
-    assert (learned, b.done.qsize()) == ([list(range(16)), [0, 1, 2]], 4)
-    assert list(b.processor.pauses.paused) == [P0]
+    assert (learned, b.done.qsize(), list(b.processor.pauses.paused)) == ([list(range(16)), [0, 1, 2]], 4, [P0])
     why = b.processor.pauses.paused[P0]
     assert why.startswith("in[0] is paused before offset 16: 16 dead letters among its last 16 records are more than ")
     assert "resonance dlq resume --worker http://127.0.0.1:6066 --partition 'in[0]'" in why

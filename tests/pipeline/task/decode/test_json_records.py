@@ -45,8 +45,6 @@ def rows(decoded):
 
 
 # Where features stand
-
-
 def test_a_list_of_paths_gives_the_columns_in_its_order():
     decoded = decode(
         {"geo": {"lat": 1.5, "lon": -2}, "amount": 7, "note": "x", "http.status": 200},
@@ -80,8 +78,6 @@ def test_the_shape_of_a_record_is_what_its_path_leads_to():
 
 
 # Null values, missing features, categories
-
-
 @pytest.mark.parametrize("missing", ["mean", 0.5])
 def test_a_missing_feature_is_nan_where_it_may_be_missing(missing):
     given = [{"a": 1, "g": {"b": None}}, {"g": {"b": 2}}, {"a": 3, "g": {}}, {"a": 4}]
@@ -97,12 +93,12 @@ def test_categories_are_places_in_their_list_and_unknown_ones_minus_one():
         {"country": "XX", "x": 2.0, "vip": False},
         {"country": "DE", "x": 3.0, "vip": "true"},
     ]
-    asked = {
+    wanted = {
         "input__features": ["country", "x", "vip"],
         "prepare__categories": {"country": ["DE", "FR"], "vip": [True]},
     }
-    assert rows(decode(*given, **asked)) == [[1, 1, 0], [-1, 2, -1], [0, 3, 0]]
-    decoded = decode({"country": 3.5, "x": 1, "vip": True}, **asked)
+    assert rows(decode(*given, **wanted)) == [[1, 1, 0], [-1, 2, -1], [0, 3, 0]]
+    decoded = decode({"country": 3.5, "x": 1, "vip": True}, **wanted)
     assert [(f.stage, f.kind) for f in decoded.faults] == [("validate", "wrong_type")]
     assert "country is a number; a category is text" in decoded.faults[0].message
 
@@ -213,8 +209,6 @@ def test_a_batch_and_its_records_one_by_one_give_the_same_bits():
 
 
 # Ids and times
-
-
 @pytest.mark.parametrize("text", ['"a-1"', '"q\\"\\\\\\n"', '"ü"', "7", "1.5", "null", "9223372036854775808"])
 def test_an_id_is_text_or_a_number_as_it_was_sent(text):
     value = {"x": 1, "meta": {"id": orjson.loads(text)}}
@@ -285,8 +279,6 @@ def test_remembered_times_are_bounded(monkeypatch):
 
 
 # Copied members and paths
-
-
 def test_copied_members_stand_under_their_paths():
     decoded = decode(
         {"x": 1, "user": {"id": 3, "tags": ["a"]}},

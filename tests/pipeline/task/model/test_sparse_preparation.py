@@ -22,8 +22,6 @@ EMPTY = [{}, {"indices": [], "values": []}]
 
 
 # The form of a stream
-
-
 @pytest.mark.parametrize("empty", EMPTY)
 @pytest.mark.parametrize("words", [BY_NAME, BY_INDEX])
 @pytest.mark.parametrize("place", [0, 20])
@@ -43,14 +41,11 @@ def test_a_stream_of_empty_records_can_go_on_in_either_form(words):
     log = sparse_records([*EMPTY, *EMPTY, words, words])
     whole = task(given)
     run(whole, log[:4])
-    fresh = restored(given, whole.partition_state(), list(whole.states()))
-    outputs = run(fresh, log[4:])
+    outputs = run(restored(given, whole.partition_state(), list(whole.states())), log[4:])
     assert (len(outputs.assignments), outputs.dead_letters) == (2, [])
 
 
 # Names
-
-
 @pytest.mark.parametrize(("name", "size"), [("x" * 1_000, 1_000), ("\n" * 500, 1_000), ("é" * 500, 1_000)])
 def test_a_name_has_as_many_bytes_as_the_page_says(name, size):
     worker = task(sparse_settings())
@@ -69,8 +64,6 @@ def test_a_stream_with_a_few_names_needs_no_room_for_those_of_all_others():
 
 
 # States
-
-
 @pytest.fixture
 def model():
     """The model of a stream with two names."""

@@ -13,7 +13,7 @@ LONG = b"x" * 2_000_000
     [
         ("answers", Message(b"k", b'{"id":"' + LONG, []), "copy fewer members into the answers (output.include)"),
         ("events", Message(None, b'{"kind":"' + LONG, []), "describe clusters with fewer features (input.features)"),
-        ("letters", Message(None, LONG, [("r.error.stage", b"limit")]), "lower limits.dead_letter_bytes"),
+        ("dead", Message(None, LONG, [("r.error.stage", b"limit")]), "lower limits.dead_letter_bytes"),
         ("states", Message(b'["chunk",', LONG, []), None),
     ],
 )

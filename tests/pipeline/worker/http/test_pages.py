@@ -109,7 +109,7 @@ def test_a_worker_whose_brokers_are_away_is_not_ready_and_is_left_alone():
     assert get("/livez", running(_consumer=consumer))[0] == 200
 
 
-def test_a_failure_a_pause_and_a_stuck_partition_are_told():
+def test_a_failure_a_pause_and_a_stuck_partition_are_reported():
     status = running()
     status.processor.pauses.stuck[P0] = "in[0] is stuck"
     assert ready(status)[1]["problems"] == ["in[0] is stuck"]

@@ -1,4 +1,4 @@
-"""What Prometheus is told of a partition is what its task has done since it was assigned."""
+"""What Prometheus reads of a partition is what its task has done since it was assigned."""
 
 from types import SimpleNamespace
 
@@ -80,8 +80,7 @@ def test_what_a_restore_learned_again_was_counted_before():
     assert found["resonance_window_records",] == 300
     run(fresh, log[900:])
     found = values(partition)
-    assert found["resonance_records_total",] == 300
-    assert found["resonance_clusters",] == len(fresh.clusters("p0"))
+    assert (found["resonance_records_total",], found["resonance_clusters",]) == (300, len(fresh.clusters("p0")))
 
 
 @pytest.mark.parametrize("engine", ["modal", "hcaea"])

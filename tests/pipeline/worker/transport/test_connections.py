@@ -67,7 +67,7 @@ def test_one_broker_that_ends_a_connection_while_the_others_are_well_refuses_not
     error = ssl.SSLError("UNEXPECTED_EOF_WHILE_READING")
     for _ in range(3):
         connect(error)
-        # The connections to the others stand, so nobody tries again soon.
+        # The connections to the others stand, so nothing tries again soon.
         clock.now += 100
         assert connect.watch.refusal() is None
     connect(error)
@@ -102,7 +102,7 @@ def test_what_librdkafka_reports_counts_by_the_same_rule(clock):
     refusals.check()
 
 
-def test_a_first_contact_that_is_refused_is_told_at_once(clock):
+def test_a_first_contact_that_is_refused_is_reported_at_once(clock):
     refusals = Refusals(CLIENT, clock)
     refusals.note(KafkaError(KafkaError._AUTHENTICATION, "wrong password"))
     with pytest.raises(DeniedError, match="wrong password"):

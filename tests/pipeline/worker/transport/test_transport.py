@@ -80,8 +80,7 @@ def test_the_raw_schema_hands_on_what_it_gets():
     made = []
     app = SimpleNamespace(create_event=lambda *parts: made.append(parts) or "event")
     chunk = Chunk(P0, records(0, [4]), 5, seek=1, generation=1, behind=False)
-    assert asyncio.run(RawSchema().compile(app)(chunk)) == "event"
-    assert made == [(None, chunk.value, (), chunk)]
+    assert (asyncio.run(RawSchema().compile(app)(chunk)), made) == ("event", [(None, chunk.value, (), chunk)])
 
 
 @pytest.mark.parametrize(
@@ -105,14 +104,14 @@ def thread(monkeypatch):
     thread = object.__new__(transport.ConsumerThread)
     thread.positions, thread.seek_number = {P0: 5, P1: 7}, 2
     thread.app = SimpleNamespace(consumer_generation_id=4)
-    thread.paused, thread.asked = set(), []
+    thread.paused, thread.queried = set(), []
     options = SimpleNamespace(isolation_level="read_committed", paused=lambda: thread.paused)
     thread.consumer = SimpleNamespace(options=options)
     thread.states = {P0: State(position=5), P1: State(position=7)}
     thread.fetch = dict
 
     async def fetch_records(self, consumer, active, timeout=None, max_records=None):
-        self.asked.append(active)
+        self.queried.append(active)
         return self.fetch()
 
     monkeypatch.setattr(driver.AIOKafkaConsumerThread, "_fetch_records", fetch_records)
@@ -136,8 +135,7 @@ def test_a_fetch_carries_positions_beyond_markers(thread):
 
     thread.fetch = read
     fetched = fetch(thread)
-    assert (fetched.seek, fetched.generation) == (2, 4)
-    assert (fetched.next_offsets, fetched.ends) == ({P0: 9}, {P0: 12})
+    assert (fetched.seek, fetched.generation, fetched.next_offsets, fetched.ends) == (2, 4, {P0: 9}, {P0: 12})
     assert thread.positions == {P0: 9, P1: 7}
 
 
@@ -186,7 +184,7 @@ def test_nothing_is_taken_of_paused_partitions(thread):
     assert asyncio.run(thread._fetch_records(consumer, {P0, P1}, timeout=0.01)).next_offsets == {}
     assert counted.fetcher_idle_time < 3600
     # None at all would mean all of them to aiokafka.
-    assert thread.asked == [{P0}]
+    assert thread.queried == [{P0}]
 
 
 def test_the_ends_are_those_of_the_last_fetch(thread):
