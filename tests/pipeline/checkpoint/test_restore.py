@@ -138,6 +138,10 @@ def test_a_restore_can_be_cancelled(log):
         restored(cancelled)
 
 
+def test_nothing_assigned_reads_nothing():
+    assert restore_partitions(source(), [], ToyTask) == {}
+
+
 def test_a_fresh_group_starts_at_the_beginning_of_a_truncated_topic_and_says_so(log, caplog):
     log.first, log.end = 12, 20
     with caplog.at_level(logging.WARNING):

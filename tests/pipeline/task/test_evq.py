@@ -52,6 +52,11 @@ def test_ranges_that_are_configured_are_known_to_the_engine():
     assert running["low"] is None
 
 
+def test_parameters_may_be_written_as_text():
+    written = given(engine__pcs="false", engine__fac="2.5", engine__consolidate_every="none").engine_parameters
+    assert (written["pcs"], written["fac"], written["consolidate_every"]) == (False, 2.5, None)
+
+
 def test_a_parameter_that_needs_another_names_its_setting():
     with pytest.raises(ConfigurationError, match=r"engine\.high"):
         given(engine__low=0.0)
