@@ -151,7 +151,7 @@ def _labels(settings: Fields) -> Iterator[Problem]:
     if not settings.takes_labels:
         taught = sorted(name for name, each in engines.ENGINES.items() if issubclass(each, engines.LabelEngine))
         allowed = (
-            f"is for engines that are taught by labels ({', '.join(taught)}), and {settings.engine.name} is not; "
+            f"is for engines that learn from labels ({', '.join(taught)}), and {settings.engine.name} is not; "
             "leave it out"
         )
         if path is not None:

@@ -56,41 +56,40 @@ class Fields(BaseSettings):
     """Name of the deployment: consumer group, transactional ids and topics derive from it."""
     stream: str | None = None
     """Which records share one model: ``partition``, ``key``, ``topic`` or ``field:<path>``, a member of the record. The
-    last two add a stage over the topic of the routes. Needed when the input has several partitions."""
+    last two add a stage over the routes topic. Required when the input has several partitions."""
     hierarchy: Literal["local", "keyed"] = "local"
-    """Where the models below the root of ``hcaea`` learn: ``local``, beside the root, or ``keyed``, each wherever the
-    routes of its root node lead, so that all workers share one stream (docs/keyed.md)."""
+    """Where the models below the root of ``hcaea`` learn: ``local``, beside the root; ``keyed``, on the worker owning
+    the subtree's routes partition, so that all workers share one stream (docs/keyed.md)."""
     start: Start = "earliest"
-    """Where a new group begins to read: ``earliest``, ``latest``, or a time (RFC 3339, or milliseconds since 1970) to
-    begin with the first record whose Kafka timestamp is not before it. A group with offsets goes on where it is."""
+    """Where a new group begins to read: ``earliest``, ``latest``, or a time (RFC 3339, or milliseconds since 1970): the
+    first record whose Kafka timestamp is not before it. A group with offsets continues there."""
     emit_from: OptionalMoment = None
-    """Records of a partition before the first one whose own time is not before this are learned and not answered; then
-    the clusters that exist are listed, and everything is emitted. Counts for partitions that have emitted nothing
-    yet."""
+    """Records of a partition before this time (their own) are learned without output. Then existing clusters are listed
+    and everything is emitted. No effect on partitions that have emitted something."""
     broker: BrokerSection = Field(default_factory=BrokerSection)
     """The Kafka cluster."""
     worker: WorkerSection = Field(default_factory=WorkerSection)
     """The process itself."""
     input: InputSection
-    """Where records come from and where in them the features stand."""
+    """The input topics, and the paths of the parts of a record; paths are dotted."""
     labels: LabelsSection = Field(default_factory=LabelsSection)
-    """Labels that come later than their records, for engines that are taught by labels."""
+    """Labels that come later than their records, on a topic of their own."""
     prepare: PrepareSection = Field(default_factory=PrepareSection)
-    """What is done to the features before the engine sees them."""
+    """How features are prepared before every engine: deterministic, and part of a stream's state."""
     engine: EngineSection = Field(default_factory=EngineSection)
     """The algorithm and its own parameters."""
     delivery: DeliverySection = Field(default_factory=DeliverySection)
-    """How outputs and offsets reach the bus."""
+    """How outputs and offsets are written."""
     snapshots: SnapshotsSection = Field(default_factory=SnapshotsSection)
-    """How often states are written."""
+    """How often snapshots of streams are written: one at a time, the longest waiting first."""
     limits: LimitsSection = Field(default_factory=LimitsSection)
-    """What a partition may cost."""
+    """Limits of one partition; records beyond them become dead letters."""
     dlq: DlqSection = Field(default_factory=DlqSection)
-    """When dead letters pause a partition."""
+    """When a partition pauses because most of its records are dead letters; `resonance dlq resume` resumes it."""
     topics: TopicsSection = Field(default_factory=TopicsSection)
-    """Names of the topics, and how they are made."""
+    """Names of the topics if not ``<name>.<kind>``, and how they are created."""
     output: OutputSection = Field(default_factory=OutputSection)
-    """What outputs look like."""
+    """The form of the outputs."""
 
     @field_validator("stream", mode="before")
     @classmethod
@@ -203,7 +202,7 @@ class Fields(BaseSettings):
 
     @property
     def rescale(self) -> bool:
-        """Whether a range that records have left is frozen anew."""
+        """Whether a range that records have left is re-fitted."""
         rescale = self.prepare.rescale
         return self._decides(self.engine_class.rescales) if rescale == "auto" else rescale
 

@@ -114,7 +114,7 @@ KINDS: Final[tuple[TopicKind, ...]] = (
         "the present clusters, by id",
         config=SMALL_SEGMENTS,
         policy="compact",
-        otherwise="would lose clusters that nothing was said of for long, or grow without end",
+        otherwise="would lose clusters without recent events, or grow without end",
         # A reset reads the clusters that it removes.
         worker_reads=True,
         of_streams=True,

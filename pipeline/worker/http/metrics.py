@@ -28,16 +28,18 @@ class Description(NamedTuple):
 DESCRIPTIONS: Final = (
     Description("resonance_build_info", "gauge", ("version", "engine"), "Always 1; what runs."),
     Description("resonance_ready", "gauge", (), "1 while the worker is ready, as /readyz says."),
-    Description("resonance_poll_age_seconds", "gauge", (), "Seconds since the fetch loop last went round."),
-    Description("resonance_assigned_partitions", "gauge", (), "Input partitions of this worker."),
+    Description("resonance_poll_age_seconds", "gauge", (), "Seconds since the fetch loop last completed an iteration."),
+    Description(
+        "resonance_assigned_partitions", "gauge", (), "Partitions of this worker: of input, labels and routes."
+    ),
     Description("resonance_rebalances_total", "counter", (), "Times that partitions were given up for a rebalance."),
     Description("resonance_recovery_seconds", "gauge", (), "Seconds that the last restore took."),
     Description("resonance_recovery_records", "gauge", (), "Records that the last restore learned again."),
     Description("resonance_batch_seconds", "histogram", (), "Seconds that a batch of records took to be learned."),
     Description("resonance_transaction_seconds", "histogram", (), "Seconds from a first output to its commit's end."),
     Description("resonance_commits_total", "counter", (), "Commits."),
-    Description("resonance_outputs_total", "counter", (), "Messages written, snapshots left out."),
-    Description("resonance_records_total", "counter", PARTITION, "Records processed, whatever became of them."),
+    Description("resonance_outputs_total", "counter", (), "Messages written, without routes and snapshots."),
+    Description("resonance_records_total", "counter", PARTITION, "Records processed, dead letters included."),
     Description("resonance_skipped_nulls_total", "counter", PARTITION, "Records without a value, which are skipped."),
     Description(
         "resonance_dead_letters_total", "counter", (*PARTITION, "stage", "class"), "Records that became dead letters."
@@ -48,9 +50,7 @@ DESCRIPTIONS: Final = (
         PARTITION,
         "Messages among the routes that no worker wrote.",
     ),
-    Description(
-        "resonance_repeated_routes_total", "counter", PARTITION, "Routes that had come before, or come again, left out."
-    ),
+    Description("resonance_repeated_routes_total", "counter", PARTITION, "Duplicate or out-of-order routes dropped."),
     Description("resonance_events_total", "counter", (*PARTITION, "kind"), "Events of clusters, by kind."),
     Description("resonance_lag_records", "gauge", PARTITION, "Offsets between the next record and the log's end."),
     Description("resonance_streams", "gauge", PARTITION, "Streams that have a model."),
@@ -64,8 +64,8 @@ DESCRIPTIONS: Final = (
     Description("resonance_snapshot_bytes", "gauge", PARTITION, "Bytes of the newest snapshots of all streams."),
     Description("resonance_replay_from_lag_records", "gauge", PARTITION, "Offsets that a restart would learn again."),
     Description("resonance_last_record_age_seconds", "gauge", PARTITION, "Seconds since the last record came."),
-    Description("resonance_window_records", "gauge", PARTITION, "Answers that the following figures look at."),
-    Description("resonance_novelty_ratio", "gauge", PARTITION, "Share of them that were unlike what was known."),
+    Description("resonance_window_records", "gauge", PARTITION, "Assignments in the window of the following figures."),
+    Description("resonance_novelty_ratio", "gauge", PARTITION, "Share of records marked novel."),
     Description("resonance_largest_cluster_ratio", "gauge", PARTITION, "Share of the largest cluster of a stream."),
     Description("resonance_score_mean", "gauge", PARTITION, "Mean score; 1 is typical."),
     Description("resonance_out_of_scale_ratio", "gauge", PARTITION, "Share of values outside their frozen range."),
