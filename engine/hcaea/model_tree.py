@@ -37,7 +37,7 @@ class ModelTree(Parametrised):
 
     parameters: ClassVar[tuple[Parameter, ...]] = (
         *PARAMETERS,
-        Parameter("max_depth", int, 3, "levels in all, the root included", 1, NO_LIMIT, optional=True),
+        Parameter("max_depth", int, 3, "levels, the root included", 1, NO_LIMIT, optional=True),
         Parameter(
             "min_child_records",
             int,

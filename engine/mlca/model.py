@@ -76,7 +76,7 @@ class MultiLabel(LabelEngine):
         Parameter(
             "max_nodes", int, 10_000, "nodes of one model; beyond it the one that won longest ago goes", 1, 1_000_000
         ),
-        Parameter("max_labels", int, 1000, "labels that there may be", 1, 100_000),
+        Parameter("max_labels", int, 1000, "most labels of a model", 1, 100_000),
     )
     presets: ClassVar[dict[str, dict[str, Any]]] = {"paper": {"warmup": "buffer"}}
     pooled: ClassVar[bool]
