@@ -17,12 +17,12 @@ from resonance.engine.correntropy import scale_of, smallest, squared_cim
 from resonance.engine.hcaea.kept_records import (
     FREE,
     append_record,
-    drop_first,
     free_record,
     label_of,
     move_all,
     next_record,
     put_record,
+    take_first,
 )
 from resonance.engine.hcaea.leaves import bound_leaves, count_founded, evict, take_out
 from resonance.engine.hcaea.memory import POOL, block_of, drop_kept, grow_pool, head_of, new_model, put
@@ -39,9 +39,7 @@ def let_go(table, rules, m, gone):
     removed = nodes_to_remove(block_of(table, m), head, rules, gone)
     for r in range(removed):
         if rules.nearest and not is_expired(head, rules, gone[r]):
-            first, last = at_field(layout.FIRST, capacity) + gone[r], at_field(layout.LAST, capacity) + gone[r]
-            count = at_field(layout.KEPT, capacity) + gone[r]
-            move_all(pool, head, first, last, count, layout.WAIT_FIRST, layout.WAIT_LAST, layout.WAITING)
+            move_all(pool, head, at_field(layout.FIRST, capacity) + gone[r], capacity, layout.WAIT_FIRST, 1)
         else:
             drop_kept(pool, head, gone[r])
     return removed
@@ -60,11 +58,10 @@ def read_model(block, head, rules, factors, path, record, log, scratch):
 def _keep(pool, head, node, slot, limit):
     """Let a node keep a record, and no more than the last `limit`."""
     capacity = head[layout.CAPACITY]
-    first, last = at_field(layout.FIRST, capacity) + node, at_field(layout.LAST, capacity) + node
-    count = at_field(layout.KEPT, capacity) + node
-    append_record(pool, head, first, last, count, slot)
-    if head[count] > limit:
-        drop_first(pool, head, first, last, count)
+    first = at_field(layout.FIRST, capacity) + node
+    append_record(pool, head, first, capacity, slot)
+    if head[at_field(layout.KEPT, capacity) + node] > limit:
+        free_record(pool, take_first(pool, head, first, capacity))
 
 
 @jit
@@ -102,14 +99,10 @@ def adopt(table, rules, m, x, scratch):
     sums, squares, _, _, _ = scratch
     block, head, pool, records = block_of(table, m), head_of(table, m), head_of(table, POOL), block_of(table, POOL)
     capacity, k = head[layout.CAPACITY], head[layout.K]
-    slot = head[layout.WAIT_FIRST]
+    slot = take_first(pool, head, layout.WAIT_FIRST, 1)
     label = label_of(pool, slot)
     for i in range(rules.d):
         x[i] = records[slot * rules.d + i]
-    head[layout.WAIT_FIRST] = next_record(pool, slot)
-    if head[layout.WAIT_FIRST] < 0:
-        head[layout.WAIT_LAST] = -1
-    head[layout.WAITING] -= 1
     scale = scale_of(mean_sigma(block, k))
     squared_cim(block[layout.F_HEAD :], capacity, k, rules.d, scale, x, sums, squares)
     node, _ = smallest(squares, (k + 7) & ~7)
