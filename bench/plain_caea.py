@@ -272,7 +272,7 @@ class PlainCAEA:
                 self.events.append((self.n, "vanished", c, -1))
             elif ids[g] != c:
                 self.events.append((self.n, "absorbed", c, ids[g]))
-        self.events += born
+        self.events += [(n, kind, c, ids[heir[origin] or 0] if origin >= 0 else -1) for n, kind, c, origin in born]
         self.present = set(ids)
         self.cluster = [-1] * len(self.M)
         for identity, nodes in zip(ids, groups, strict=True):

@@ -182,7 +182,7 @@ def read_clusters(floats, integers, rules, path, record, log):
                     i, j = first[heir[c]], first[g]
                     criterion = AFFINITY
                     value = between(start, length, other, excess, i, j) / np.sqrt(w[i] * w[j])
-                new[g, 0], new[g, 1], new[g, 2], new[g, 3] = criterion, value, threshold, old_ids[c]
+                new[g, 0], new[g, 1], new[g, 2], new[g, 3] = criterion, value, threshold, ids[heir[c]]
         past = stored_shapes(floats, integers, rules)
         own = path[: integers[block.LEVEL]]
         emit_changes(integers, block.EVENTS, own, record, lineage, past, shapes, lost, new, log)

@@ -72,6 +72,12 @@ def test_answers_events_and_nodes_are_those_of_the_plain_program(name, given):
     np.testing.assert_array_equal(nodes["since"], plain.since)
 
 
+def test_a_split_names_a_cluster_that_goes_on():
+    splits = [e for e in CAEA(**GIVEN["expiring"]).learn(STREAMS["grown"]).events if e.kind == "split"]
+    assert splits
+    assert all((e.other, e.cluster) == tuple(cluster.id for cluster in e.after) for e in splits)
+
+
 @pytest.mark.parametrize("d", [2, 4, 8])
 def test_one_cloud_is_one_cluster(d):
     X = np.random.default_rng(d).normal(size=(12_000, d)) * 0.15 + 0.5
