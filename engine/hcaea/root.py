@@ -53,22 +53,12 @@ class HCAEARoot(RootedTree):
 
     def learn(self, X: ArrayLike, labels: Sequence[int] | NDArray[np.int64] | None = None) -> RootStep:  # noqa: D102
         batch, marks = self._received(X, labels)
-        answers = no_answers(len(batch), self.depth)
-        cluster, score, novel, path = answers.cluster, answers.score, answers.novel, answers.path
+        answers = filled_by_kernels(no_answers(len(batch), self.depth))
         if not len(batch):
-            return RootStep(cluster, score, novel, path, operations=Operations.none(self.dimension))
+            return RootStep(*answers, operations=Operations.none(self.dimension))
         rows, vectors = room_for_operations(len(batch) + 64, self.dimension)
-        asked = learn_root(
-            *self._memory,
-            self._rules,
-            self._factors,
-            batch,
-            marks,
-            self._log,
-            rows,
-            vectors,
-            *filled_by_kernels(answers),
-        )
+        fixed = self._rules, self._factors, batch, marks, self._log
+        asked = learn_root(*self._memory, *fixed, rows, vectors, *answers)
         row = rows[0][:asked]
         operations = Operations(
             node=row[:, root_step.O_NODE].copy(),
@@ -78,9 +68,7 @@ class HCAEARoot(RootedTree):
             label=row[:, root_step.O_LABEL].copy(),
             vector=vectors[0][:asked],
         )
-        return RootStep(
-            cluster, score, novel, path, events_from(self._log, self.dimension, CRITERIA), operations=operations
-        )
+        return RootStep(*answers, events_from(self._log, self.dimension, CRITERIA), operations=operations)
 
     def predict(self, X: ArrayLike) -> Prediction:  # noqa: D102
         batch = check_batch(X, self.dimension)

@@ -12,10 +12,11 @@ from resonance.engine.classes import record_labels
 from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.events import events_from
 from resonance.engine.facts import Path
-from resonance.engine.hcaea.memory import ROOT, new_model
+from resonance.engine.hcaea.memory import ROOT, new_model, remove_model
 from resonance.engine.hcaea.model_tree import ModelTree
 from resonance.engine.hcaea.operations import Operations, SubtreeStep
-from resonance.engine.hcaea.subtree_step import TOP, hold_place, learn_below, remove_below
+from resonance.engine.hcaea.subtree_step import TOP, hold_place, learn_below
+from resonance.engine.shell import filled_by_kernels, no_answers
 
 MAX_NODES = 2**53
 """Node ids stay below it: events hold them as floats on the way out of a kernel."""
@@ -97,8 +98,7 @@ class HCAEASubtree(ModelTree):
         learned = count - len(gone)
         batch = check_batch(operations.vector[:learned], self.dimension)
         labels = record_labels(operations.label[:learned], learned)
-        cluster = np.full((count, self.depth), -1, dtype=np.int64)
-        path = np.full((count, self.depth), -1, dtype=np.int64)
+        cluster, score, novel, path = filled_by_kernels(no_answers(count, self.depth))
         path[operations.answered, 0] = self.node
         if learned:
             if not self.dimension:
@@ -109,16 +109,11 @@ class HCAEASubtree(ModelTree):
             learn_below(
                 *self._memory, self._rules, self._factors, self.node, batch, labels, *asked, self._log, cluster, path
             )
-        if len(gone):
-            self._remove(int(operations.record[-1]))
+        self.ended = self.ended or len(gone) > 0
+        if len(gone) and self.dimension:
+            remove_model(*self._memory[:2], self._indexes[0], self._rules, TOP, int(operations.record[-1]), self._log)
         events = events_from(self._log, self.dimension, CRITERIA) if self.dimension else []
-        return SubtreeStep(cluster, np.full(count, np.nan), np.zeros(count, dtype=np.bool_), path, events)
-
-    def _remove(self, record: int) -> None:
-        """Let the subtree go; its clusters vanish."""
-        self.ended = True
-        if self.dimension:
-            remove_below(*self._memory, self._rules, record, self._log)
+        return SubtreeStep(cluster, score, novel, path, events)
 
     @property
     def _top(self) -> tuple[int, Path]:

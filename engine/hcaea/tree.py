@@ -14,16 +14,7 @@ from resonance.engine.caea.block import at_field, at_labels, mean_sigma, with_ro
 from resonance.engine.caea.reading import read_clusters
 from resonance.engine.caea.step import fade_hits, is_expired, learn_one, nodes_to_remove, renew
 from resonance.engine.correntropy import scale_of, smallest, squared_cim
-from resonance.engine.hcaea.kept_records import (
-    FREE,
-    append_record,
-    free_record,
-    label_of,
-    move_all,
-    next_record,
-    put_record,
-    take_first,
-)
+from resonance.engine.hcaea import kept_records as kept
 from resonance.engine.hcaea.leaves import bound_leaves, count_founded, evict, take_out
 from resonance.engine.hcaea.memory import POOL, block_of, drop_kept, grow_pool, head_of, new_model, put
 
@@ -39,7 +30,7 @@ def let_go(table, rules, m, gone):
     removed = nodes_to_remove(block_of(table, m), head, rules, gone)
     for r in range(removed):
         if rules.nearest and not is_expired(head, rules, gone[r]):
-            move_all(pool, head, at_field(layout.FIRST, capacity) + gone[r], capacity, layout.WAIT_FIRST, 1)
+            kept.move_all(pool, head, at_field(layout.FIRST, capacity) + gone[r], capacity, layout.WAIT_FIRST, 1)
         else:
             drop_kept(pool, head, gone[r])
     return removed
@@ -59,9 +50,9 @@ def _keep(pool, head, node, slot, limit):
     """Let a node keep a record, and no more than the last `limit`."""
     capacity = head[layout.CAPACITY]
     first = at_field(layout.FIRST, capacity) + node
-    append_record(pool, head, first, capacity, slot)
+    kept.append_record(pool, head, first, capacity, slot)
     if head[at_field(layout.KEPT, capacity) + node] > limit:
-        free_record(pool, take_first(pool, head, first, capacity))
+        kept.free_record(pool, kept.take_first(pool, head, first, capacity))
 
 
 @jit
@@ -82,10 +73,10 @@ def learn_here(floats, integers, table, rules, factors, m, top, clock, x, label,
     if head[layout.LEVEL] + 1 < rules.max_depth:
         children = at_field(layout.CHILD, capacity)
         if rules.nearest or head[children + node] < 0:
-            if head_of(table, POOL)[FREE] < 0:
+            if head_of(table, POOL)[kept.FREE] < 0:
                 grow_pool(floats, integers, table, rules.d)
             pool = head_of(table, POOL)
-            slot = put_record(block_of(table, POOL), pool, rules.d, x, label)
+            slot = kept.put_record(block_of(table, POOL), pool, rules.d, x, label)
             _keep(pool, head, node, slot, rules.keep)
         second = np.int64(row[step.SECOND_AT])
         if rules.nearest and row[step.CASE] == 3.0 and head[children + second] >= 0:
@@ -99,8 +90,8 @@ def adopt(table, rules, m, x, scratch):
     sums, squares, _, _, _ = scratch
     block, head, pool, records = block_of(table, m), head_of(table, m), head_of(table, POOL), block_of(table, POOL)
     capacity, k = head[layout.CAPACITY], head[layout.K]
-    slot = take_first(pool, head, layout.WAIT_FIRST, 1)
-    label = label_of(pool, slot)
+    slot = kept.take_first(pool, head, layout.WAIT_FIRST, 1)
+    label = kept.label_of(pool, slot)
     for i in range(rules.d):
         x[i] = records[slot * rules.d + i]
     scale = scale_of(mean_sigma(block, k))
@@ -111,7 +102,7 @@ def adopt(table, rules, m, x, scratch):
     if head[at_field(layout.CHILD, capacity) + node] < 0 or head[at_field(layout.DEGREE, capacity) + node] == 0:
         _keep(pool, head, node, slot, rules.keep)
     else:
-        free_record(pool, slot)
+        kept.free_record(pool, slot)
     return node, label
 
 
@@ -143,21 +134,10 @@ def learn_record(
     its node (DESCEND, or FEED when the child is new and learns all that the node kept); when it is back, isolated
     nodes go and clusters are read (SETTLE), and each orphan goes to the child of the node nearest to it (ADOPT).
 
-    Parameters
-    ----------
-    floats, integers, indexes : numba lists of ndarray
-        See `tree_memory`.
-    first, start, answered : int
-        The model and its level: the root and 0, or the model below a root node and 1; whether the record is answered.
-    rows : ndarray of shape (max_depth, d)
-        The record in row `start`; the rows behind it are room for those that deeper levels learn.
-    levels : ndarray of int64, shape (8, max_depth)
-        Room for the stack; row `PATH` holds the node ids above `start`.
-    scratch : tuple of ndarray
-        sums, squares, gone, work, row; valid only between two calls.
-    clusters, nodes, told : ndarray
-        Filled with the answer for the record: cluster and node on each level; score, founded. Orphans and kept
-        records that are learned on the way are not answered again.
+    The model `first` is on level `start`, and so is the record in `rows`; the rows behind it are room for those that
+    deeper levels learn. `levels` is room for the stack, whose row `PATH` holds the node ids above. `clusters`, `nodes`
+    and `told` get cluster and node on each level, score and whether the root founded a node, where `answered`: not for
+    orphans and kept records that are learned on the way.
     """
     stack, X, table = borrow(levels), borrow(rows), borrow(indexes[0])
     model, phase, at, mark, slots, outer, answers, path = (
@@ -211,9 +191,9 @@ def learn_record(
             if slot < 0:
                 phase[level] = SETTLE
                 continue
-            slots[level] = next_record(pool, slot)
+            slots[level] = kept.next_record(pool, slot)
             X[level + 1] = block_of(table, POOL)[slot * rules.d : (slot + 1) * rules.d]
-            mark[level + 1] = label_of(pool, slot)
+            mark[level + 1] = kept.label_of(pool, slot)
             # The last one that the node kept is the one that has just come.
             answers[level + 1] = answers[level] * outer[level] if slots[level] < 0 else 0
             phase[level + 1] = LEARN
