@@ -103,7 +103,7 @@ class Message(NamedTuple):
     """Target partition; None for the partition number of the task that made the message."""
 
 
-OUTPUT_KINDS: Final = ("assignments", "cluster_events", "dead_letters", "clusters", "drift_events", "routes")
+OUTPUT_KINDS: Final = ("assignments", "cluster_events", "dead_letters", "clusters", "drift_events", "alerts", "routes")
 """Kinds of topics that `Outputs` are for."""
 
 
@@ -124,6 +124,8 @@ class Outputs:
     """Records on their way to the task that learns them, each with its partition."""
     drift_events: list[Message] = field(default_factory=list)
     """Changes of the data themselves."""
+    alerts: list[Message] = field(default_factory=list)
+    """Alerts that opened or cleared."""
     _parts: list[tuple[str, Sequence[int], Sequence[Message]]] = field(default_factory=list, repr=False, compare=False)
 
     def of(self, kind: str) -> list[Message]:

@@ -1,5 +1,6 @@
 """What travels on the bus: typed payloads, their JSON Schemas, and the headers around them."""
 
+from resonance.schemas.alert import Alert, AlertKind, AlertRule, AlertSeverity
 from resonance.schemas.assignment import Assignment, AssignmentStatus
 from resonance.schemas.cloudevents import CloudEvents, Envelope, Header, source_uri
 from resonance.schemas.cluster import Cluster, ClusterEnd, describe_cluster, describe_end
@@ -12,6 +13,10 @@ from resonance.schemas.files import SCHEMA_NAMES, SchemaName, load_schema, schem
 
 __all__ = [
     "SCHEMA_NAMES",
+    "Alert",
+    "AlertKind",
+    "AlertRule",
+    "AlertSeverity",
     "Assignment",
     "AssignmentStatus",
     "Cause",

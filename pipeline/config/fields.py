@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from resonance import engine as engines
+from resonance.engine import alerts as alert_kernels
 from resonance.engine.base import Engine
 from resonance.engine.errors import ParameterError
 from resonance.engine.parameters import Parameter, check_parameters
@@ -18,6 +19,7 @@ from resonance.engine.sparse_scale import SparseScale
 from resonance.pipeline.config.messages import STREAM_CHOICES, stream_not_set
 from resonance.pipeline.config.sections import (
     TOPIC_PATTERN,
+    AlertsSection,
     BrokerSection,
     DeliverySection,
     DlqSection,
@@ -87,6 +89,8 @@ class Fields(BaseSettings):
     """What a partition may cost."""
     dlq: DlqSection = Field(default_factory=DlqSection)
     """When dead letters pause a partition."""
+    alerts: AlertsSection = Field(default_factory=AlertsSection)
+    """When something needs a look."""
     topics: TopicsSection = Field(default_factory=TopicsSection)
     """Names of the topics, and how they are made."""
     output: OutputSection = Field(default_factory=OutputSection)
@@ -111,6 +115,8 @@ class Fields(BaseSettings):
         if self.input.sparse is None:
             Preparation.compile(project=self.may_project)
         self.engine_class.compile()
+        if self.raises_alerts:
+            alert_kernels.compile()
         if self.is_keyed:
             engines.HCAEASubtree.compile()
 
@@ -304,6 +310,19 @@ class Fields(BaseSettings):
     def tells_drift(self) -> bool:
         """Whether drift events are emitted: changes of ranges, or of how the engine groups the features."""
         return self.rescale or bool(getattr(self.engine_class, "clustered", False))
+
+    @property
+    def alerts_one_cluster(self) -> bool:
+        """Whether the rule is on that one cluster takes nearly everything."""
+        wanted = self.alerts.one_cluster
+        return not self.by_key if wanted == "auto" else wanted
+
+    @property
+    def raises_alerts(self) -> bool:
+        """Whether any rule of the alerts is on."""
+        rules = self.alerts
+        others = (rules.unlike, rules.new_cluster, rules.share, rules.drift_open, rules.unconfirmed)
+        return any(others) or rules.dead_letters or rules.silent or self.alerts_one_cluster
 
     @property
     def logs(self) -> tuple[str, ...]:

@@ -225,6 +225,47 @@ class DlqSection(Section):
     """Records that are looked at; those that have not come yet count as good."""
 
 
+class AlertsSection(Section):
+    """When something needs a look (docs/alerts.md): rules with a default, each of which opens and clears by itself."""
+
+    rarity: Seconds = Field(default=1e7, ge=1e3, le=1e15)
+    """Records between two false alerts, over all streams together."""
+    unlike: bool = True
+    """A stream is unlike what its model knows, far beyond its own usual share of such records: a device breaks."""
+    new_cluster: bool = True
+    """A cluster that emerged in a stream that had been learned holds much of its recent records."""
+    new_cluster_share: Seconds = Field(default=0.1, gt=0.0, le=1.0)
+    """Share of the recent records at which that alert opens; it clears at half of it."""
+    share: bool = True
+    """A cluster's share of its stream has doubled, or the cluster is gone; follows from the drift events."""
+    drift_open: bool = True
+    """A stream has drifted, and has no new baseline yet; follows from the drift events."""
+    one_cluster: Robust = "auto"
+    """One cluster takes nearly all records of a stream. ``auto``: where streams are partitions; one of many streams may
+    well have one kind of records."""
+    one_cluster_share: Seconds = Field(default=0.98, ge=0.5, lt=1.0)
+    """Share of one cluster beyond which that alert opens."""
+    one_cluster_records: Count = Field(default=10_000, ge=100, le=1_000_000_000)
+    """Records after which it opens, at least."""
+    unconfirmed: bool = True
+    """A stream has no confirmed cluster, or has lost what it had."""
+    unconfirmed_records: Count = Field(default=5_000, ge=100, le=1_000_000_000)
+    """Records without a cluster after which that alert opens."""
+    dead_letters: bool = True
+    """Many of a partition's records cannot be used."""
+    dead_letters_share: Seconds = Field(default=0.05, gt=0.0, le=1.0)
+    """Share of dead letters among the last records at which that alert opens; it clears at half of it."""
+    dead_letters_window: Count = Field(default=1_000, ge=10, le=10_000)
+    """Records that are looked at; those that have not come yet count as good."""
+    silent: bool = True
+    """A stream has no records for long, by the times of other streams' records; not where streams are partitions."""
+    silent_gaps: Seconds = Field(default=20.0, ge=2.0, le=1e6)
+    """Usual gaps between two records of the stream after which that alert opens; and twice its longest gap in the last
+    week or two, so that nights and weekends are silent once."""
+    silent_seconds: Seconds = Field(default=60.0, ge=1.0, le=1e9)
+    """Seconds after which it opens, at least."""
+
+
 class TopicsSection(Section):
     """Names of the deployment's topics, where ``<name>.<kind>`` does not fit, and how topics are created."""
 
@@ -235,6 +276,8 @@ class TopicsSection(Section):
     drift_events: OptionalTopic = None
     """Changes of the data themselves: of the range of a feature (`prepare.rescale`), of the groups of features that an
     engine sees; default ``<name>.drift-events``."""
+    alerts: OptionalTopic = None
+    """What needs a look: alerts that opened and cleared; default ``<name>.alerts``."""
     dead_letters: OptionalTopic = None
     """Records that could not be used; default ``<name>.dead-letters``."""
     clusters: OptionalTopic = None
@@ -258,6 +301,7 @@ class TopicsSection(Section):
         "assignments",
         "cluster_events",
         "drift_events",
+        "alerts",
         "dead_letters",
         "clusters",
         "snapshots",

@@ -13,6 +13,7 @@ import orjson
 from resonance.pipeline import mismatches
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Counts, Outputs, SourceRecord, StreamSnapshot
+from resonance.pipeline.task.alerts.partition_alerts import PartitionAlerts
 from resonance.pipeline.task.dead_letters import DeadLetters, WithDeadLetters
 from resonance.pipeline.task.decode.dense import shape_from
 from resonance.pipeline.task.decode.late_labels import LabelDecoding, own_times
@@ -57,6 +58,10 @@ class PartitionTask(WithDeadLetters):
         self.health = ModelHealth()
         """Quality of the models; not part of the state."""
         self._learner = Learner(settings, topic, partition, self._streams, self.health)
+        self._alerts: PartitionAlerts | None = None
+        if settings.raises_alerts:
+            encoder_of_events = self._learner.encoder
+            self._alerts = PartitionAlerts(settings, topic, partition, self._streams, encoder_of_events, self.health)
         self._features = FeatureDiscovery(settings, topic, partition, self._dead_letters)
         self._decode = self._features.decode
         if settings.labels.topic is not None:
@@ -109,6 +114,8 @@ class PartitionTask(WithDeadLetters):
         """Let the partition continue at an offset, whatever the offsets of the records that it learned silently."""
         self._streams.go_on_at(offset)
         self._features.move(offset)
+        if self._alerts is not None:
+            self._alerts.go_on_at(offset)
         self._emission.begin_at(offset)
 
     def _run(self, records: Sequence[SourceRecord], outputs: Outputs | None, *, silent: bool = False) -> None:
@@ -138,6 +145,8 @@ class PartitionTask(WithDeadLetters):
         self, records: Sequence[SourceRecord], batch: RecordBatch, outputs: Outputs | None, *, suppressed: bool
     ) -> None:
         self._skipped += batch.skipped
+        if self._alerts is not None:
+            self._alerts.begin(batch, outputs, suppressed=suppressed)
         for key, group in self._groups(batch):
             model = self._streams.get(key)
             if model is None:
@@ -145,6 +154,8 @@ class PartitionTask(WithDeadLetters):
                     batch.blame(self._dead_letters.no_room(key), group)
                     continue
                 model = self._learner.begin(key, self._features.layout)
+            if self._alerts is not None:
+                self._alerts.owns(model, group)
             behind = _behind(group, batch.offsets, model.next)
             while behind:
                 portion = model.portion(len(behind))
@@ -160,6 +171,11 @@ class PartitionTask(WithDeadLetters):
                 if self._sender is not None:
                     self._sender.send(model, own, result, self._answers.wanted(model, result), outputs)
                 self._answers.remember(model, result)
+                if self._alerts is not None:
+                    texts = self._learner.texts_of(model)
+                    self._alerts.learned(model, own, result, texts, outputs, suppressed=suppressed)
+        if self._alerts is not None:
+            self._alerts.end(records, batch, outputs, suppressed=suppressed)
         self._dead_letters.record(records, batch.faults, outputs)
 
     def _groups(self, batch: RecordBatch) -> Iterable[tuple[bytes | None, Sequence[int]]]:
@@ -276,6 +292,10 @@ class PartitionTask(WithDeadLetters):
         self._streams.restore(snapshot, self._features.layout, new_version=new_version)
         model = self._streams.named(snapshot.stream)
         self.health.restored(model)
+        if self._alerts is not None:
+            self._alerts.restored(model)
+        else:
+            model.alerts = None
         if not new_version:
             self._learner.check(model)
 
@@ -299,6 +319,8 @@ class PartitionTask(WithDeadLetters):
     def partition_state(self) -> bytes:
         """Return the state of the partition beside its streams, as JSON."""
         own = {"format": FORMAT, "first_version": self._streams.first_version, "emission": self._emission.state()}
+        if self._alerts is not None:
+            own["alerts"] = self._alerts.state()
         return orjson.dumps(own | self._features.state())
 
     def restore_partition(self, state: bytes) -> None:
@@ -313,6 +335,8 @@ class PartitionTask(WithDeadLetters):
             first_version = int(content["first_version"])
             self._features.restore(content)
             self._emission.restore(content["emission"])
+            if self._alerts is not None:
+                self._alerts.restore(content.get("alerts"))
         except (ValueError, KeyError, TypeError, IndexError):
             raise mismatches.unreadable(self._where, "the state of the partition") from None
         self.first_version = first_version

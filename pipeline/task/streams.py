@@ -110,6 +110,10 @@ class Streams:
         self._seen += len(batch)
         self._owed -= sum(batch.sizes)
 
+    def touched(self, model: StreamModel, offset: int) -> None:
+        """Note that a model's state changed with a record that need not be its own."""
+        self._note_dirty(model.name, offset)
+
     def go_on_at(self, offset: int) -> None:
         """Let every stream continue at an offset, as if all its records so far stood below it."""
         for model in self._models.values():

@@ -103,6 +103,12 @@ KINDS: Final[tuple[TopicKind, ...]] = (
         wanted=lambda settings: settings.tells_drift,
     ),
     TopicKind(
+        "alerts",
+        "what needs a look: alerts that opened and cleared",
+        of_streams=True,
+        wanted=lambda settings: settings.raises_alerts,
+    ),
+    TopicKind(
         "dead_letters",
         "records that could not be used, with the reason in headers",
         of_labels=True,

@@ -61,7 +61,7 @@ class SubtreeModel(StreamModel):
         self._part, self.version, self.root_node = part, part.version, part.node
         self.ended = self.listing = self.last = None
         self.sent = {}
-        self.labels = None
+        self.labels = self.alerts = None
         self.drifts = 0
         # Messages dropped since the model was made here: they had come before, or came before their predecessor.
         self.repeated = self.early = 0

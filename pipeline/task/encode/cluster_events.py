@@ -13,8 +13,8 @@ from resonance.pipeline.task.encode import message_sizes
 from resonance.pipeline.task.encode.assignments import StreamTexts, describe
 from resonance.pipeline.task.model.learn_result import RangeChange
 from resonance.pipeline.task.model.stream_model import StreamModel
-from resonance.schemas import Cause as NamedCause
 from resonance.schemas import (
+    Alert,
     CloudEvents,
     ClusterEvent,
     ClusterSnapshot,
@@ -27,6 +27,7 @@ from resonance.schemas import (
     describe_end,
     source_uri,
 )
+from resonance.schemas import Cause as NamedCause
 
 _MAX_PARTS: Final = 10**9
 """Upper bound on the parts of an event, to reserve room for their numbers."""
@@ -177,6 +178,14 @@ class EventEncoder:
         headers = self._headers("drift_event", cause, f"drift/{model.drifts}")
         message = self._message(cause, cause.batch.keys[cause.position], orjson.dumps(payload), headers)
         outputs.put("drift_events", (cause.offset,), (message,))
+
+    def alert(self, outputs: Outputs, payload: Alert, cause: EventCause) -> None:
+        """Write the message that an alert opened or cleared; its key names the alert."""
+        payload["cause"] = cause.named(self._place)
+        payload["time"] = cause.time
+        headers = self._headers("alert", cause, f"alert/{payload['key']}/{payload['kind']}")
+        message = self._message(cause, payload["key"].encode(), orjson.dumps(payload), headers)
+        outputs.put("alerts", (cause.offset,), (message,))
 
     def _event_message(self, payload: ClusterEvent, cause: EventCause, name: str) -> Message:
         payload["cause"] = cause.named(self._place)

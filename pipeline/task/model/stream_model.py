@@ -14,6 +14,7 @@ from resonance.engine.prepare import LOOK, Preparation
 from resonance.engine.prepare.sparse import AnyPreparation, Problem, SparsePreparation
 from resonance.engine.state import pack, unpack
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.task.alerts.open_alerts import StreamAlerts
 from resonance.pipeline.task.decode.faults import not_prepared
 from resonance.pipeline.task.decode.labels import RowLabels
 from resonance.pipeline.task.model import label_learning
@@ -68,6 +69,8 @@ class StreamModel:
         For a root whose children live elsewhere: number of messages sent to each child.
     drifts : int
         Number of the stream's next drift event.
+    alerts : StreamAlerts or None
+        Open alerts, and what the rules know; None where no rule is on.
     labels : LabelMemory or None
         Records that can still be labelled. None where the engine learns no labels, except for labels that waited when
         it took over: these are given up with its first record.
@@ -77,6 +80,7 @@ class StreamModel:
     """The root node whose subtree the model is; None for a model that has a root."""
 
     __slots__ = (
+        "alerts",
         "drifts",
         "ended",
         "engine",
@@ -110,6 +114,7 @@ class StreamModel:
         self.last: tuple[str, int] | None = None
         self.snapshot_bytes = 0
         self.sent: dict[int, int] = {}
+        self.alerts = StreamAlerts() if settings.raises_alerts else None
         self.labels: LabelMemory | None = None
         if settings.takes_labels:
             self.labels = LabelMemory()
@@ -229,6 +234,8 @@ class StreamModel:
             header["sent"] = sorted(self.sent.items())
         if self.drifts:
             header["drifts"] = self.drifts
+        if self.alerts is not None:
+            header["alerts"] = self.alerts.state()
         kind = next(name for name, made in PREPARATIONS.items() if isinstance(self.preparation, made))
         parts = {kind: self.preparation.state(), "engine": self.engine.state()}
         if self.labels is not None:
@@ -290,6 +297,8 @@ class StreamModel:
         model = StreamModel(settings, self.name, features, self.version + 1)
         model.next, model.seq, model.drifts, model.ended = self.next, self.seq, self.drifts, ended
         model.lifetimes = self.lifetimes
+        if model.alerts is not None and self.alerts is not None:
+            model.alerts = self.alerts.next_version()
         model.lifetimes.forget_others({cluster["id"] for cluster in ended})
         if self.labels is not None and (model.labels is not None or self.labels.waiting):
             model.labels = LabelMemory()
@@ -306,6 +315,7 @@ class StreamModel:
             self.lifetimes = Lifetimes.from_state(header["lifetimes"])
             self.drifts = int(header.get("drifts", 0))
             self.sent = {int(node): int(count) for node, count in header.get("sent", ())}
+            self.alerts = StreamAlerts.from_state(header["alerts"]) if "alerts" in header else None
             if self.version < 1 or self.next < 0 or self.seq < 0 or self.drifts < 0:
                 raise ValueError(f"version {self.version}, next {self.next}, seq {self.seq}")
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
