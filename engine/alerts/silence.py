@@ -42,7 +42,7 @@ FEWEST = 32
 def _deadline(rows, means, row, gaps, least):
     """Return the time after which a stream is silent."""
     longest = max(rows[row, LONGEST], rows[row, BEFORE])
-    return rows[row, TIME] + max(max(least, int(gaps * means[row])), 2 * longest)
+    return rows[row, TIME] + max(least, int(gaps * means[row]), 2 * longest)
 
 
 @jit

@@ -260,6 +260,14 @@ class Others(Recorded):
         return self._lowest_of(different, first, end)
 
 
+class Unordered(Others):
+    """Digests of outputs that do not show their order within one record, so that order is not checked."""
+
+    @property
+    def _disorder(self) -> int | None:
+        return None
+
+
 def assignment_ref(message: Message | Record) -> OutputRef | None:
     """Return the source record of an assignment, None for other records."""
     content = _object(message.value)

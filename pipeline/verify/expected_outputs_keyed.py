@@ -16,16 +16,14 @@ from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Message, Record, TopicPartition
 from resonance.pipeline.repartition.keyed.operation_records import PLAIN, Reader, SubtreeOperation
-from resonance.pipeline.verify.digests import Others, OutputRef, assignment_ref, dead_letter_ref, event_ref
-from resonance.pipeline.verify.expected_outputs import ELSEWHERE, Compared, RecordRange, RoutedAssignments
-
-
-class Unordered(Others):
-    """Digests of outputs that do not show their order within one record, so that order is not checked."""
-
-    @property
-    def _disorder(self) -> int | None:
-        return None
+from resonance.pipeline.verify.digests import Others, OutputRef, Unordered, assignment_ref, dead_letter_ref, event_ref
+from resonance.pipeline.verify.expected_outputs import (
+    ELSEWHERE,
+    Compared,
+    RecordRange,
+    RoutedAssignments,
+    compared_alerts,
+)
 
 
 class RepeatedAssignments(RoutedAssignments):
@@ -71,6 +69,7 @@ def compared_of_roots(settings: Settings, source: DeploymentContext, part: Recor
         Compared("assignments", place("assignments"), RoutedAssignments(at, begin, end, warm_ref, oldest), warm_ref),
         Compared("cluster_events", place("cluster_events"), Others(at, begin, end, root_ref, oldest), root_ref),
         Compared("dead_letters", place("dead_letters"), Others(at, begin, end, dead_letters, oldest), dead_letters),
+        *compared_alerts(settings, part, event_ref),
     ]
 
 

@@ -17,12 +17,13 @@ OUTPUTS: Final[Mapping[str, str]] = {
     "assignments": "assignments",
     "events": "cluster_events",
     "drift": "drift_events",
+    "alerts": "alerts",
     "dead-letters": "dead_letters",
     "clusters": "clusters",
 }
 """What can be watched, and the kind of topic that holds it."""
 
-USUAL: Final = ("assignments", "events", "drift", "dead-letters")
+USUAL: Final = ("assignments", "events", "drift", "alerts", "dead-letters")
 """What is watched by default: the present clusters follow from the events."""
 
 EVENT_KINDS: Final[tuple[str, ...]] = get_args(ClusterEventKind)
@@ -261,6 +262,10 @@ def _drift(payload: Mapping[str, Any]) -> str:
     return f"{payload['stream']}: {payload['kind']}{of}, seen by {payload['detector']}: {values}"
 
 
+def _alert(payload: Mapping[str, Any]) -> str:
+    return f"{payload['severity']} alert {payload['kind']} ({payload['rule']}): {payload['text']}"
+
+
 def _cluster(payload: Any) -> str:
     size = f"{payload['size']:,} records"
     if payload.get("ended"):
@@ -274,5 +279,6 @@ _SENTENCES: Final[Mapping[str, Callable[[Any], str]]] = {
     "assignments": _assignment,
     "events": _event,
     "drift": _drift,
+    "alerts": _alert,
     "clusters": _cluster,
 }

@@ -160,9 +160,8 @@ class PartitionAlerts:
             start = stop
             if event.kind == "emerged":
                 stream_rules.emerged(alerts.integers, alerts.floats, event.cluster)
-            elif event.kind in ("absorbed", "vanished"):
-                if stream_rules.ended(alerts.integers, alerts.floats, event.cluster):
-                    found.append((at, Transition("new_cluster", False, {}, texts.cluster_id((), event.cluster))))
+            elif event.kind != "split" and stream_rules.ended(alerts.integers, alerts.floats, event.cluster):
+                found.append((at, Transition("new_cluster", False, {}, texts.cluster_id((), event.cluster))))
         self._run(alerts, result, start, rows, texts, found)
         return found
 

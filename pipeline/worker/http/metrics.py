@@ -1,6 +1,6 @@
 """What ``/metrics`` shows: every name once, and the collector that reads the worker's values at each scrape.
 
-Nothing is counted for Prometheus on a record's path. Labels are topic, partition, kind, stage and class, never a
+Nothing is counted for Prometheus on a record's path. Labels are topic, partition, kind, rule, stage and class, never a
 cluster, a stream or a record: their number would grow with the data.
 """
 
@@ -52,6 +52,8 @@ DESCRIPTIONS: Final = (
         "resonance_repeated_routes_total", "counter", PARTITION, "Routes that had come before, or come again, left out."
     ),
     Description("resonance_events_total", "counter", (*PARTITION, "kind"), "Events of clusters, by kind."),
+    Description("resonance_alerts_total", "counter", (*PARTITION, "rule"), "Alerts that opened, by rule."),
+    Description("resonance_open_alerts", "gauge", (*PARTITION, "rule"), "Alerts that are open, by rule."),
     Description("resonance_lag_records", "gauge", PARTITION, "Offsets between the next record and the log's end."),
     Description("resonance_streams", "gauge", PARTITION, "Streams that have a model."),
     Description("resonance_labelled_records_total", "counter", PARTITION, "Records that were learned with labels."),

@@ -87,6 +87,8 @@ def _labelled(partition: AssignedPartition) -> dict[str, Values]:
     return {
         "resonance_dead_letters_total": sorted(dead_letters.items()),
         "resonance_events_total": [((kind,), count) for kind, count in sorted(task.health.events.copy().items())],
+        "resonance_alerts_total": [((rule,), count) for rule, count in sorted(task.health.alerts.copy().items())],
+        "resonance_open_alerts": [((rule,), count) for rule, count in sorted(task.health.open_alerts.copy().items())],
     }
 
 
