@@ -128,7 +128,7 @@ def follow(times, offsets, owners, logs, start, stop, rows, means, roots, gaps, 
     """Follow records from one position to another; return how many alerts opened or cleared, and where it stopped.
 
     `owners` has the row of each record, -1 for none, and `logs` the number of its log, -1 where it is no clock. It
-    stops early where `out` (position, row, opened, milliseconds) is full.
+    stops early where `out` (position, row, opened, milliseconds, usual milliseconds) is full.
     """
     found = 0
     for i in range(start, stop):
@@ -140,12 +140,14 @@ def follow(times, offsets, owners, logs, start, stop, rows, means, roots, gaps, 
         time = times[i]
         row = owners[i]
         if row >= 0 and offsets[i] >= rows[row, UNTIL]:
+            usual = int(means[row])
             ended = _take(rows, means, row, log, time, offsets[i])
             if ended >= 0:
                 out[found, 0] = i
                 out[found, 1] = row
                 out[found, 2] = 0
                 out[found, 3] = ended
+                out[found, 4] = usual
                 found += 1
             queue(rows, means, roots, row, gaps, least)
         while roots[log] >= 0 and rows[roots[log], DUE] <= time:
@@ -162,6 +164,7 @@ def follow(times, offsets, owners, logs, start, stop, rows, means, roots, gaps, 
                 out[found, 1] = row
                 out[found, 2] = 1
                 out[found, 3] = time - rows[row, TIME]
+                out[found, 4] = int(means[row])
                 found += 1
             else:
                 queue(rows, means, roots, row, gaps, least)
@@ -207,4 +210,4 @@ def compile() -> None:
     times = times_of(["2026-01-02T03:04:05.678Z"])
     zeros: IntArray = np.zeros(1, np.int64)
     queue(rows, means, zeros - 1, 0, 1.0, 1)
-    follow(times, zeros, zeros, zeros, 0, 1, rows, means, zeros - 1, 1.0, 1, np.zeros((1, 4), np.int64))
+    follow(times, zeros, zeros, zeros, 0, 1, rows, means, zeros - 1, 1.0, 1, np.zeros((1, 5), np.int64))

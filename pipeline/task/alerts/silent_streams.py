@@ -122,7 +122,7 @@ class SilentStreams:
         times = np.where(stamps > 0, np.minimum(times, stamps), times)
         offsets, logs = np.array(batch.offsets, np.int64), self._logs_of(batch)
         found: list[Silence] = []
-        out: IntArray = np.empty((ROOM, 4), np.int64)
+        out: IntArray = np.empty((ROOM, 5), np.int64)
         start, end = 0, len(offsets)
         while start < end:
             while self._ahead and self._ahead[0][0] <= offsets[start]:
@@ -133,8 +133,7 @@ class SilentStreams:
                 times, offsets, owners, logs, start, stop, self._rows, self._means, self._roots, self._gaps,
                 self._least, out,
             )  # fmt: skip
-            for position, row, opened, length in out[:count].tolist():
-                usual = float(self._means[row])
+            for position, row, opened, length, usual in out[:count].tolist():
                 found.append(Silence(position, self._streams[row], bool(opened), length / 1000, usual / 1000))
         return found
 

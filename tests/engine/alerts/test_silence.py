@@ -19,7 +19,7 @@ class Partition:
         times, owners = np.asarray(times, np.int64), np.asarray(owners, np.int64)
         logs = np.zeros(len(times), np.int64) if logs is None else np.asarray(logs, np.int64)
         offsets = np.arange(self.offset, self.offset + len(times))
-        out = np.zeros((4, 4), np.int64)
+        out = np.zeros((4, 5), np.int64)
         start, turn = 0, 0
         while start < len(times):
             stop = min(start + cuts[turn % len(cuts)], len(times))
@@ -27,7 +27,7 @@ class Partition:
                 count, start = silence.follow(
                     times, offsets, owners, logs, start, stop, self.rows, self.means, self.roots, GAPS, LEAST, out
                 )
-                self.found += [(self.offset + at, row, opened) for at, row, opened, _ in out[:count].tolist()]
+                self.found += [(self.offset + at, row, opened) for at, row, opened, *_ in out[:count].tolist()]
             turn += 1
         self.offset += len(times)
         return self
