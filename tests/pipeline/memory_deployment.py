@@ -44,7 +44,7 @@ READERS: Sequence[Any] = (
 """Modules that read logs."""
 WRITERS: Sequence[Any] = (bootstrapping, new_version, recovery, reset, rewrite)
 """Modules that write changes."""
-EMITTED = ("assignments", "cluster_events", "dead_letters", "clusters", "drift_events")
+EMITTED = ("assignments", "cluster_events", "dead_letters", "clusters", "drift_events", "alerts")
 """Kinds of output topics."""
 KEYED: dict[str, Any] = {
     "stream": "partition",

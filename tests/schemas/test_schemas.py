@@ -9,6 +9,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 from resonance.schemas import (
     SCHEMA_NAMES,
+    Alert,
     Assignment,
     CloudEvents,
     Cluster,
@@ -26,6 +27,7 @@ PAYLOADS: dict[str, Any] = {
     "cluster_event": ClusterEvent,
     "cluster": Cluster,
     "drift_event": DriftEvent,
+    "alert": Alert,
     "dead_letter": DeadLetter,
 }
 PRIMITIVES = {str: {"string"}, int: {"integer"}, float: {"number"}, bool: {"boolean"}, type(None): {"null"}}
@@ -158,7 +160,23 @@ def good(name: str) -> dict[str, Any]:
         "version": "2",
     }
     payloads: dict[str, Any] = {"assignment": assignment, "cluster_event": event, "cluster": cluster}
-    return {**payloads, "drift_event": drift, "dead_letter": dead_letter}[name]
+    alert: Alert = {
+        "kind": "opened",
+        "rule": "new_cluster",
+        "key": "checkout/new_cluster/p3/p3/1/2/1/0",
+        "severity": "info",
+        "stream": "p3",
+        "version": 1,
+        "seq": 0,
+        "cluster": "p3/1/2",
+        "text": "p3/1/2 emerged 70 records ago and holds 12 % of the recent ones",
+        "evidence": {"records": 70.0, "share": 0.12},
+        "setting": "engine.valley",
+        "since": TIME,
+        "cause": {"id": None, "source": SOURCE},
+        "time": TIME,
+    }
+    return {**payloads, "drift_event": drift, "alert": alert, "dead_letter": dead_letter}[name]
 
 
 @pytest.mark.parametrize("name", SCHEMA_NAMES)
@@ -185,6 +203,7 @@ def test_a_good_payload_passes(name: Any) -> None:
         ("dead_letter", {"topic_id": ""}),
         ("dead_letter", {"version": "second"}),
         ("drift_event", {"value": None}),
+        ("alert", {"rule": "loud"}),
     ],
 )
 def test_a_bad_payload_does_not(name: Any, change: dict[str, Any]) -> None:

@@ -98,6 +98,7 @@ def test_topics_group_and_ids_derive_from_the_name() -> None:
         "shop.assignments",
         "shop.cluster-events",
         "shop.drift-events",
+        "shop.alerts",
         "shop.dead-letters",
         "shop-now",
         "shop.snapshots",
