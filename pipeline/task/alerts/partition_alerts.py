@@ -12,7 +12,7 @@ from resonance.pipeline import mismatches
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Outputs, SourceRecord
 from resonance.pipeline.task.alerts.dead_letter_share import DeadLetterShare
-from resonance.pipeline.task.alerts.drift_rules import DriftChange, transitions
+from resonance.pipeline.task.alerts.drift_rules import DriftPhase, transitions
 from resonance.pipeline.task.alerts.open_alerts import OpenAlert, OpenAlerts, StreamAlerts, Transition
 from resonance.pipeline.task.alerts.sentences import SEVERITIES, sentence, setting_of
 from resonance.pipeline.task.alerts.silent_streams import SilentStreams
@@ -121,7 +121,7 @@ class PartitionAlerts:
         outputs: Outputs | None,
         *,
         suppressed: bool,
-        drift: Sequence[tuple[int, DriftChange]] = (),
+        drift: Sequence[tuple[int, DriftPhase]] = (),
     ) -> None:
         """Apply the rules to what became of a stream's records; `drift` has its drift events, each with its row."""
         alerts = model.alerts
@@ -131,14 +131,18 @@ class PartitionAlerts:
             self._apply(model, _ended(alert), EventCause(own, 0), outputs, suppressed=suppressed)
         if result.step is None and not drift:
             return
-        found = self._of_answers(alerts, result, texts)
-        for at, change in drift:
-            rules = {"share": self._rules.share, "drift_open": self._rules.drift_open}
-            found += [(at, each) for each in transitions(alerts, change, **rules)]
+        found: list[tuple[int, Transition | DriftPhase]] = [*self._of_answers(alerts, result, texts), *drift]
         if drift:
             found.sort(key=lambda entry: entry[0])
-        for at, transition in found:
-            self._apply(model, transition, EventCause(own, at), outputs, suppressed=suppressed)
+        for at, change in found:
+            cause = EventCause(own, at)
+            # Which alerts the end of a drift clears depends on what the changes before it have opened.
+            for each in [change] if isinstance(change, Transition) else self._of_drift(alerts, change, texts):
+                self._apply(model, each, cause, outputs, suppressed=suppressed)
+
+    def _of_drift(self, alerts: StreamAlerts, change: DriftPhase, texts: StreamTexts) -> list[Transition]:
+        rules = {"share": self._rules.share, "drift_open": self._rules.drift_open}
+        return list(transitions(alerts, change, lambda cluster: texts.cluster_id((), cluster), **rules))
 
     def _of_answers(
         self, alerts: StreamAlerts, result: "LearnResult", texts: StreamTexts

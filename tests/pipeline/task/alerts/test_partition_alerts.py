@@ -10,7 +10,8 @@ from jsonschema import Draft202012Validator
 from resonance.pipeline.records import Outputs, Record
 from resonance.pipeline.task.alerts.dead_letter_share import DeadLetterShare
 from resonance.pipeline.task.alerts.drift_rules import transitions
-from resonance.pipeline.task.alerts.open_alerts import OpenAlert, OpenAlerts
+from resonance.pipeline.task.alerts.open_alerts import OpenAlerts
+from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.schemas import load_schema
 
@@ -205,30 +206,44 @@ def test_one_of_forty_devices_breaks_and_no_other_has_an_alert(seed: int, factor
     assert opened[0]["cause"]["source"]["offset"] >= 40 * 1_000
 
 
-def change(kind: str, *units: dict[str, Any]) -> Any:
-    return SimpleNamespace(kind=kind, units=units)
+def change(kind: str, *units: tuple[int, int, bool, float, float]) -> Any:
+    names = ("unit", "cluster", "share", "share_before", "share_after")
+    return SimpleNamespace(kind=kind, units=[SimpleNamespace(**dict(zip(names, own, strict=True))) for own in units])
 
 
-def test_a_drift_event_opens_alerts_and_its_end_clears_them() -> None:
-    alerts = OpenAlerts()
-    more = {"cluster": "p0/1/2", "share": {"before": 0.1, "after": 0.2}, "change": ["more"]}
-    gone = {"cluster": "p0/1/3", "share": {"before": 0.1, "after": 0.01}, "change": ["fewer"]}
-    some = {"cluster": "p0/1/4", "share": {"before": 0.1, "after": 0.15}, "change": ["more"]}
-    whole = {"cluster": None, "change": ["moved"]}
-    both = {"share": True, "drift_open": True}
-    found = list(transitions(alerts, change("drift", whole, more, gone, some), **both))
-    assert [(one.rule, one.cluster) for one in found] == [
-        ("drift_open", None),
-        ("share", "p0/1/2"),
-        ("share", "p0/1/3"),
+DRIFT = change("drift", (0, -1, False, 1, 1), (1, 2, True, 0.1, 0.2), (2, 3, True, 0.1, 0.01), (3, 4, True, 0.1, 0.15))
+
+
+@pytest.mark.parametrize("cuts", [(50,), (11, 30, 50), tuple(range(1, 51))])
+def test_a_drift_opens_alerts_and_its_end_clears_them_whatever_the_cuts_are(cuts: tuple[int, ...]) -> None:
+    worker = task(given(stream="partition"))
+    worker.process([record for record in LOG[:400] if record.value != b"{"])
+    model: Any = worker.model("p0")
+    log = [record._replace(offset=10_000 + i) for i, record in enumerate(LOG[:50])]
+    drift, outputs = {10: DRIFT, 29: change("settled"), 40: DRIFT, 45: change("recovered")}, Outputs()
+    start = 0
+    for stop in cuts:
+        batch = worker._features.decode(log[start:stop])
+        own = [(at - start, phase) for at, phase in drift.items() if start <= at < stop]
+        texts, alerts = worker._learner.texts_of(model), worker._alerts
+        assert alerts is not None
+        alerts.learned(model, batch, LearnResult(), texts, outputs, suppressed=False, drift=own)
+        start = stop
+    messages = payloads(outputs.sort().alerts)
+    rules = [("drift_open", None), ("share", "p0/1/2"), ("share", "p0/1/3")]
+    found = [(one["cause"]["source"]["offset"], one["kind"], one["rule"], one.get("cluster")) for one in messages]
+    assert found == [
+        (10_000 + at, kind, *rule)
+        for at, kind in ((10, "opened"), (29, "cleared"), (40, "opened"), (45, "cleared"))
+        for rule in rules
     ]
-    for one in found:
-        alerts.open[one.rule, one.cluster] = OpenAlert(one.rule, one.cluster, 1, 0, "", one.evidence)
-    assert list(transitions(alerts, change("rescaled"), **both)) == []
-    assert {(one.rule, one.cluster) for one in transitions(alerts, change("settled"), **both)} == set(alerts.open)
-    assert [one.rule for one in transitions(OpenAlerts(), change("drift", more), share=False, drift_open=True)] == [
-        "drift_open"
-    ]
+    assert messages[1]["text"] == "p0/1/2 has another share of its stream: 10 % before, 20 % now"
+
+
+def test_the_rules_on_drift_are_switched_one_by_one() -> None:
+    for share, drift_open in ((True, False), (False, True)):
+        found = transitions(OpenAlerts(), DRIFT, str, share=share, drift_open=drift_open)
+        assert {one.rule for one in found} == ({"share"} if share else {"drift_open"})
 
 
 def test_dead_letters_open_beyond_the_share_and_clear_at_half_of_it() -> None:
