@@ -81,7 +81,7 @@ class PartitionAlerts:
             if rules.silent and settings.by_key
             else None
         )
-        self._owners: IntArray = np.empty(0, np.int64)
+        self._owners: list[int] = []
         # Streams, and the partition under None, with alerts that opened while outputs were suppressed.
         self._owing: dict[str | None, None] = {}
         self._out: IntArray = np.empty((ROOM, 4), np.int64)
@@ -92,7 +92,7 @@ class PartitionAlerts:
     def begin(self, batch: RecordBatch, outputs: Outputs | None, *, suppressed: bool) -> None:
         """Emit, with the first usable record of a batch, the alerts that opened while outputs were suppressed."""
         if self._silent is not None:
-            self._owners = np.full(len(batch), -1, np.int64)
+            self._owners = [-1] * len(batch)
         if suppressed or not self._owing or not len(batch):
             return
         cause = EventCause(batch, 0)
@@ -110,7 +110,9 @@ class PartitionAlerts:
     def owns(self, model: "StreamModel", positions: Sequence[int]) -> None:
         """Note whose records stand at some positions of the batch."""
         if self._silent is not None and model.alerts is not None:
-            self._owners[positions] = self._silent.row_of(model.name, model.alerts)
+            row, owners = self._silent.row_of(model.name, model.alerts), self._owners
+            for position in positions:
+                owners[position] = row
 
     def learned(
         self,
@@ -127,13 +129,13 @@ class PartitionAlerts:
         alerts = model.alerts
         if alerts is None:
             return
-        for alert in [alert for alert in alerts.open.values() if alert.ended]:
-            self._apply(model, _ended(alert), EventCause(own, 0), outputs, suppressed=suppressed)
+        if alerts.open:
+            for alert in [alert for alert in alerts.open.values() if alert.ended]:
+                self._apply(model, _ended(alert), EventCause(own, 0), outputs, suppressed=suppressed)
         if result.step is None and not drift:
             return
         found: list[tuple[int, Transition | DriftPhase]] = [*self._of_answers(alerts, result, texts), *drift]
-        if drift:
-            found.sort(key=lambda entry: entry[0])
+        found.sort(key=lambda entry: entry[0])
         for at, change in found:
             cause = EventCause(own, at)
             # Which alerts the end of a drift clears depends on what the changes before it have opened.

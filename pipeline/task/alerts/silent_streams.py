@@ -114,13 +114,15 @@ class SilentStreams:
         self._ahead = [(offset, row) for _, row in self._ahead]
         heapify(self._ahead)
 
-    def follow(self, records: Sequence[SourceRecord], batch: RecordBatch, owners: IntArray) -> list[Silence]:
+    def follow(self, records: Sequence[SourceRecord], batch: RecordBatch, owners: Sequence[int]) -> list[Silence]:
         """Take the usable records of a batch; `owners` has the row of each one's stream, -1 for none."""
         times = silence.times_of(batch.times)
         # A source with a wrong clock must not make all the others silent.
-        stamps = np.array([min(records[i].timestamp, 2**53) for i in batch.index], np.int64)
+        usable = records if len(batch.index) == len(records) else [records[i] for i in batch.index]
+        stamps = np.array([record.timestamp for record in usable], np.int64)
         times = np.where(stamps > 0, np.minimum(times, stamps), times)
-        offsets, logs = np.array(batch.offsets, np.int64), self._logs_of(batch)
+        offsets, rows = np.array(batch.offsets, np.int64), np.array(owners, np.int64)
+        logs = self._logs_of(batch)
         found: list[Silence] = []
         out: IntArray = np.empty((ROOM, 5), np.int64)
         start, end = 0, len(offsets)
@@ -130,7 +132,7 @@ class SilentStreams:
                 silence.queue(self._rows, self._means, self._roots, row, self._gaps, self._least)
             stop = int(np.searchsorted(offsets, self._ahead[0][0])) if self._ahead else end
             count, start = silence.follow(
-                times, offsets, owners, logs, start, stop, self._rows, self._means, self._roots, self._gaps,
+                times, offsets, rows, logs, start, stop, self._rows, self._means, self._roots, self._gaps,
                 self._least, out,
             )  # fmt: skip
             for position, row, opened, length, usual in out[:count].tolist():
