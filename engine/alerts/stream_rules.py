@@ -37,7 +37,8 @@ CROSS = 3  # mean of the product of two blocks in a row
 HIT = 4  # log likelihood ratio of an unlike record
 MISS = 5  # of another record
 HOLD = 6  # threshold of the CUSUM; 0 while it is not watched
-SHARE = 7  # recent share of each new cluster: 8 floats
+NOW = 7  # recent share of unlike records
+SHARE = 8  # recent share of each new cluster: 8 floats
 FLOATS = SHARE + YOUNG_CLUSTERS
 
 # Rules, as `OPEN` and transitions number them.
@@ -86,6 +87,15 @@ RECENT = 256
 
 FEWEST = 64
 """Answers before the share of a new cluster counts."""
+
+SOON = 1024
+"""Answers within which a new cluster has its share; one that grows for longer is no news."""
+
+EXCESS = 0.03
+"""Unlike records beyond the usual share, among the recent answers, with which a cluster emerges that is a new kind.
+
+Without them its records had another cluster before: the engine has only divided or named anew what it knew.
+"""
 
 
 def new_state() -> tuple[IntArray, FloatArray]:
@@ -171,10 +181,11 @@ def follow(clusters, novel, start, stop, integers, floats, limits, out, numbers)
             return found, i
         cluster = clusters[i, 0]
         integers[N] += 1
+        unlike = 1 if novel[i] or cluster < 0 else 0
+        floats[NOW] += (unlike - floats[NOW]) / min(integers[N], RECENT)
         if limits[EVIDENCE] > 0.0 and (integers[SETTLED] > 0 or cluster >= 0):
             integers[SETTLED] += 1
             if integers[SETTLED] > SETTLE:
-                unlike = 1 if novel[i] or cluster < 0 else 0
                 if floats[HOLD] > 0.0:
                     w = floats[W]
                     if w == 0.0:
@@ -243,7 +254,7 @@ def follow(clusters, novel, start, stop, integers, floats, limits, out, numbers)
                 hit = 1.0 if integers[j] == cluster else 0.0
                 floats[SHARE + k] += (hit - floats[SHARE + k]) / min(age, RECENT)
                 share = floats[SHARE + k]
-                if integers[j + 2] == 0 and age >= FEWEST and share >= limits[NEW_SHARE]:
+                if integers[j + 2] == 0 and FEWEST <= age <= SOON and share >= limits[NEW_SHARE]:
                     integers[j + 2] = 1
                     found = _put(
                         out, numbers, found, i, NEW_CLUSTER, 1, integers[j], float(age), share, limits[NEW_SHARE]
@@ -261,8 +272,11 @@ def follow(clusters, novel, start, stop, integers, floats, limits, out, numbers)
 
 
 def emerged(integers: IntArray, floats: FloatArray, cluster: int) -> None:
-    """Note that a cluster emerged: it is new if the stream is not; the oldest without an alert makes room for it."""
-    if integers[N] < STARTED:
+    """Note that a cluster emerged: it is new if the stream is not, and it came with records that are unlike all before.
+
+    The oldest new one without an alert makes room for it.
+    """
+    if integers[N] < STARTED or floats[NOW] < floats[MEAN] / BLOCK + EXCESS:
         return
     places = integers[YOUNG:].reshape(-1, 3)
     free = [k for k in range(YOUNG_CLUSTERS) if places[k, 0] < 0]

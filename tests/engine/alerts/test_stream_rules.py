@@ -80,12 +80,12 @@ def test_one_cluster_opens_when_it_takes_nearly_everything_and_clears_at_half():
 
 
 def test_a_new_cluster_opens_at_its_share_and_clears_below_half_of_it():
-    stream = Stream().take(*stationary(np.random.default_rng(4), 2_000))
+    stream = Stream().take(*stationary(np.random.default_rng(4), 2_000, 0.0)).take(np.full(15, -1), np.zeros(15))
     rules.emerged(stream.integers, stream.floats, 9)
     ninth = np.tile([9, 1, 2, 3, 4, 1], 200)
     stream.take(ninth, np.zeros(1_200)).take(np.tile([1, 2, 3, 4], 400), np.zeros(1_600))
     (opened, _), (cleared, _) = stream.of(rules.NEW_CLUSTER)
-    assert opened == 2_000 + rules.FEWEST - 1
+    assert opened == 2_015 + rules.FEWEST - 1
     assert 3_200 < cleared < 3_800
     assert not rules.ended(stream.integers, stream.floats, 9)
 
@@ -96,8 +96,14 @@ def test_an_old_cluster_is_no_new_one():
     assert stream.take(np.zeros(5_000), np.zeros(5_000)).of(rules.NEW_CLUSTER) == []
 
 
+def test_a_cluster_that_other_clusters_had_is_no_new_one():
+    stream = Stream().take(*stationary(np.random.default_rng(4), 2_000))
+    rules.emerged(stream.integers, stream.floats, 9)
+    assert stream.take(np.full(1_000, 9), np.zeros(1_000)).of(rules.NEW_CLUSTER) == []
+
+
 def test_more_new_clusters_than_there_is_room_for_let_the_oldest_go():
-    stream = Stream().take(np.zeros(1_500), np.zeros(1_500))
+    stream = Stream().take(np.zeros(1_500), np.zeros(1_500)).take(np.full(20, -1), np.zeros(20))
     for cluster in range(1, 12):
         rules.emerged(stream.integers, stream.floats, cluster)
         stream.take([0], [False])

@@ -186,6 +186,22 @@ def test_the_open_alerts_are_counted_by_rule() -> None:
     assert worker.health.alerts == {"silent": 1, "dead_letters": 1}
 
 
+def test_a_new_cluster_that_takes_many_records_is_named() -> None:
+    rng = np.random.default_rng(1)
+    centres = rng.uniform(1.0, 9.0, (5, 3))
+    log = []
+    for i in range(3_000):
+        is_new = i >= 2_000 and rng.random() < 0.3
+        row = centres[4 if is_new else rng.integers(4)] * (1.0 + 0.03 * rng.normal(size=3))
+        log.append(Record(TOPIC, 0, i, STAMP + 1_000 * i, None, value_of(row.tolist())))
+    whole = run(task(given(stream="partition")), log)
+    opened = [alert for alert in payloads(whole.alerts) if alert["rule"] == "new_cluster"]
+    emerged = [event["cluster"] for event in payloads(whole.cluster_events) if event["kind"] == "emerged"]
+    assert [(alert["kind"], alert["cluster"]) for alert in opened] == [("opened", emerged[-1])]
+    assert 2_000 < opened[0]["cause"]["source"]["offset"] < 2_400
+    assert run(task(given(stream="partition")), log, 3).alerts == whole.alerts
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("factor", [12.0, 0.15])
 @pytest.mark.parametrize("seed", range(5))
