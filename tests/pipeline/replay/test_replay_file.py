@@ -82,7 +82,9 @@ def test_a_broken_file_ends_every_process_and_says_why(file: Path) -> None:
 def test_outputs_are_never_mixed_with_recorded_ones() -> None:
     given = settings(name="flows", topics__assignments="answers")
     assert target_topics(given, "copy")["cluster_events"] == "copy.cluster-events"
-    with pytest.raises(ConfigurationError, match=r"--to-name flows: flows\.cluster-events, .* choose another name"):
+    with pytest.raises(
+        ConfigurationError, match=r"--to-name flows: flows\.alerts, flows\.cluster-events, .* choose another name"
+    ):
         target_topics(given, "flows")
 
 
